@@ -38,7 +38,7 @@ import nfs_servers
 from nfs4_session import Session
 
 import rpcrdma
-from rpcrdma.aio.client.silence_watch import SilenceWatch
+from rpcrdma.aio.client.silence_warning import SilenceWatch
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.aio.drivers.provider import ProviderChoice
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig

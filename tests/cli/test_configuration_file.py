@@ -12,7 +12,7 @@ from rpcrdma.cli.settings.file import read_configuration
 from rpcrdma.cli.settings.table import NAME_OF_EXPORT, OF_EXPORTS, OF_SERVER, SOURCES_OF_EXPORT
 from rpcrdma.cli.settings.toml_lines import key_lines, line_of
 from rpcrdma.file_limits import CONFIGURATION_FILES_MAX, CONFIGURATION_OCTETS_MAX
-from rpcrdma.nfs.export.export import ANONYMOUS
+from rpcrdma.nfs.export.access_terms import ANONYMOUS
 from rpcrdma.nfs.export.export_limits import NFS_FSSPEC_VALID_S
 from support.cases import each_case
 

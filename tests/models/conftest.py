@@ -8,7 +8,7 @@ import pytest
 @pytest.fixture
 def no_spare_receives(monkeypatch: pytest.MonkeyPatch) -> None:
     """No receives beyond the promised ones, which would hide a promise without a receive; only one is ahead."""
-    for module in ("call_window", "message_windows"):
+    for module in ("call_credits", "message_credits"):
         monkeypatch.setattr(f"rpcrdma.transport.{module}.SPARE_RECEIVES", 0)
     for module in ("receive_buffers", "endpoint"):
         monkeypatch.setattr(f"rpcrdma.transport.{module}.AHEAD", 1)

@@ -28,7 +28,7 @@ from rpcrdma.transport import (
     linux_counters,
 )
 from rpcrdma.transport.call import IncomingCall
-from rpcrdma.transport.call_window import CallWindow
+from rpcrdma.transport.call_credits import CallWindow
 from rpcrdma.verbs.loopback import LoopbackQueuePair
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder

@@ -20,8 +20,8 @@ from rpcrdma.transport.message import (
     OutgoingProperties,
     Refusal,
 )
+from rpcrdma.transport.message_credits import MessageWindow
 from rpcrdma.transport.message_memory import MessageMemory
-from rpcrdma.transport.message_windows import MessageWindow
 from rpcrdma.xdr.codec import Decoder, Payload
 from support.cases import each_case
 

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 from rpcrdma.limits import SPARE_RECEIVES
 from rpcrdma.rtr.requests import Promises
-from rpcrdma.transport.call_window import CallWindow
+from rpcrdma.transport.call_credits import CallWindow
 from rpcrdma.transport.message import Cause, Inbound, Kind, Outgoing, OutgoingError, OutgoingProperties, Refusal
-from rpcrdma.transport.message_windows import MessageWindow
+from rpcrdma.transport.message_credits import MessageWindow
 
 __all__ = [
     "DROPPED",

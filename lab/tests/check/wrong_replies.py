@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rpcrdma.transport import introduction, responder
-from rpcrdma.transport.message_windows import MessageWindow
+from rpcrdma.transport.message_credits import MessageWindow
 from rpcrdma.verbs.memory import Access
 from rpcrdma.xdr.codec import BulkItem, Payload
 

@@ -20,7 +20,7 @@ from rpcrdma.nfs.client.procedures import NfsProcedures
 from rpcrdma.rpc.reply_cache import CallKey, ReplyCache
 from rpcrdma.testing.virtual import loop
 from rpcrdma.testing.virtual.queue_pair import SimulatedQueuePair
-from rpcrdma.transport.call_window import CallWindow
+from rpcrdma.transport.call_credits import CallWindow
 from rpcrdma.transport.exposure import Exposure
 from rpcrdma.transport.receive_buffers import ReceiveBuffers
 from rpcrdma.verbs import SoftwareProtectionDomain

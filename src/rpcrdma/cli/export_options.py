@@ -97,7 +97,7 @@ class ExportedRule:
     @property
     def flavors(self) -> tuple[SecurityFlavor, ...]:
         """The security flavors."""
-        from rpcrdma.nfs.export.export import UNPROVED  # noqa: PLC0415
+        from rpcrdma.nfs.export.access_terms import UNPROVED  # noqa: PLC0415
 
         return UNPROVED if self.sec is None else self.sec
 
@@ -344,7 +344,7 @@ def principal(text: str) -> str:
     Raises:
         ArgumentTypeError: it is neither.
     """
-    from rpcrdma.nfs.export.export import check_principal  # noqa: PLC0415
+    from rpcrdma.nfs.export.access_terms import check_principal  # noqa: PLC0415
 
     try:
         return check_principal(text)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         StatVfs,
     )
     from rpcrdma.nfs.errors import NfsError
-    from rpcrdma.nfs.export.export import Export
+    from rpcrdma.nfs.export.access_terms import Export
     from rpcrdma.nfs.export.state import open_state
     from rpcrdma.nfs.server.services import build_services
 
@@ -64,7 +64,7 @@ __getattr__, __dir__ = deferred(
             "StatVfs",
         ),
         "rpcrdma.nfs.errors": ("NfsError",),
-        "rpcrdma.nfs.export.export": ("Export",),
+        "rpcrdma.nfs.export.access_terms": ("Export",),
         "rpcrdma.nfs.server.services": ("build_services",),
         "rpcrdma.nfs.export.state": ("open_state",),
     },

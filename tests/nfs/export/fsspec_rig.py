@@ -15,7 +15,7 @@ import pytest
 from fsspec import AbstractFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
-from rpcrdma.nfs.export.export import Export
+from rpcrdma.nfs.export.access_terms import Export
 from rpcrdma.nfs.export.exports import Exports
 from rpcrdma.nfs.export.fsspec_exports import FsspecExports
 from rpcrdma.nfs.export.fsspec_tree import FsspecNode

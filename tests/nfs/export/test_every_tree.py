@@ -15,7 +15,7 @@ import pytest
 from fsspec_rig import AT_ONCE, CONTEXT, ME, located
 from rpcrdma.nfs.export import open_object
 from rpcrdma.nfs.export.abilities import Extended, XattrHow
-from rpcrdma.nfs.export.export import Export
+from rpcrdma.nfs.export.access_terms import Export
 from rpcrdma.nfs.export.exports import Exports
 from rpcrdma.nfs.export.fsspec_exports import FsspecExports
 from rpcrdma.nfs.export.local_tree import LocalExports

@@ -16,7 +16,7 @@ from fsspec.registry import known_implementations
 
 from fsspec_rig import AT_ONCE, CONTEXT, ME, Clock, Store, Web, content, exported, found, located, names_in, refused
 from rpcrdma.nfs.export import export_limits, fsspec_store
-from rpcrdma.nfs.export.export import ANONYMOUS, Export
+from rpcrdma.nfs.export.access_terms import ANONYMOUS, Export
 from rpcrdma.nfs.export.fsspec_exports import FsspecExports
 from rpcrdma.nfs.export.fsspec_store import shown_url
 from rpcrdma.nfs.export.state import open_state

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fsspec_rig import CONTEXT, Store
-from rpcrdma.nfs.export.export import Export
+from rpcrdma.nfs.export.access_terms import Export
 from rpcrdma.nfs.export.state import open_state
 from rpcrdma.nfs.server import build_services
 

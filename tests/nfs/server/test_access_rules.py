@@ -18,8 +18,8 @@ from conversation import Conversation, FakeConnection, with_version_4
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.export import admission as admission_module
 from rpcrdma.nfs.export import export_limits
+from rpcrdma.nfs.export.access_terms import AccessTerms, Export, ExportTerms
 from rpcrdma.nfs.export.admission import HostAdmission
-from rpcrdma.nfs.export.export import AccessTerms, Export, ExportTerms
 from rpcrdma.nfs.export.grant import Grant, ServingUser
 from rpcrdma.nfs.export.tree import Refused
 from rpcrdma.rpc.auth import AuthGss, AuthNone, AuthSys, Credential, LocalUser

@@ -13,7 +13,7 @@ import pytest
 
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.export import file_access
-from rpcrdma.nfs.export.export import ANONYMOUS, Export
+from rpcrdma.nfs.export.access_terms import ANONYMOUS, Export
 from rpcrdma.nfs.export.file_access import Callers, SwitchedCaller
 from rpcrdma.rpc.auth import AuthNone, AuthSys
 from support.cases import each_case

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from conversation import Conversation
-from rpcrdma.nfs.export.export import Export
+from rpcrdma.nfs.export.access_terms import Export
 from rpcrdma.nfs.export.local_tree import LocalExports
 from rpcrdma.nfs.export.state import open_state
 from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot

@@ -10,7 +10,7 @@ import pytest
 
 import rpcrdma
 from conversation import Conversation
-from rpcrdma.nfs.export.export import ExportTerms
+from rpcrdma.nfs.export.access_terms import ExportTerms
 from rpcrdma.nfs.export.memory_tree import MemoryTree
 from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot
 from support.nfs4_client import (

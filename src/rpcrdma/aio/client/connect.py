@@ -19,7 +19,7 @@ from rpcrdma.aio.client.first_to_connect import first_connection
 from rpcrdma.aio.client.known_servers import KnownServers
 from rpcrdma.aio.client.rdma_dialer import RdmaDialer
 from rpcrdma.aio.client.reconnecting import ReconnectPolicy, SingleConnection
-from rpcrdma.aio.client.silence_watch import SilenceWatch
+from rpcrdma.aio.client.silence_warning import SilenceWatch
 from rpcrdma.aio.connections.calls_made import CallObserver
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.aio.connections.tcp_connection import TcpConnection

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rpcrdma.aio.answering.answering import Answering
 from rpcrdma.aio.client.client_statistics import ClientStatistics
 from rpcrdma.aio.client.reconnecting import BREACHES_MAX, ConnectionKeeper, ReconnectPolicy, SingleConnection
-from rpcrdma.aio.client.silence_watch import SilenceWatch
+from rpcrdma.aio.client.silence_warning import SilenceWatch
 from rpcrdma.aio.connections.calls_made import CallObserver, ended, observer_of
 from rpcrdma.aio.connections.negotiated import Negotiated
 from rpcrdma.aio.misuse import AsynchronousOnly, check_loop

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from rpcrdma.aio.answering.answering import Answering
 from rpcrdma.aio.answering.buffer_pool import BufferShare
-from rpcrdma.aio.answering.call_memory import CallMemory
+from rpcrdma.aio.answering.record_memory import CallMemory
 from rpcrdma.aio.answering.server_call import ServerCall
 from rpcrdma.aio.drivers.record_stream import RecordStream
 from rpcrdma.errors import MessageTooLong

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from rpcrdma.aio.drivers.limited_log import LimitedLog
-from rpcrdma.nfs.export.export import AccessTerms, ExportTerms, UserAndGroups
+from rpcrdma.nfs.export.access_terms import AccessTerms, ExportTerms, UserAndGroups
 from rpcrdma.nfs.export.export_limits import NFS_DECISIONS_MAX
 from rpcrdma.nfs.export.grant import CallerIdentity, Grant, ServingUser
 from rpcrdma.nfs.export.tree import Refused, Tree

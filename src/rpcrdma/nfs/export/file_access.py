@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Any
 
 from rpcrdma.nfs.export import tree
-from rpcrdma.nfs.export.export import ExportTerms, UserAndGroups
+from rpcrdma.nfs.export.access_terms import ExportTerms, UserAndGroups
 from rpcrdma.nfs.export.export_limits import NFS_CALLERS_MAX
 from rpcrdma.nfs.export.grant import CallerIdentity, ServingUser
 from rpcrdma.nfs.export.held_node import HeldNode

@@ -17,8 +17,8 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import chain
 
+from rpcrdma.nfs.export.access_terms import Export
 from rpcrdma.nfs.export.directory_listing import COOKIE_DOT, COOKIE_DOT_DOT, DirectoryListings, ListedEntry, name_digest
-from rpcrdma.nfs.export.export import Export
 from rpcrdma.nfs.export.export_limits import (
     NFS_FSSPEC_LISTINGS_OCTETS_MAX,
     NFS_FSSPEC_OBJECTS_MAX,

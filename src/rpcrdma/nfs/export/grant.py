@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from rpcrdma.rpc.auth import AuthNone, Credential
 
 if TYPE_CHECKING:
-    from rpcrdma.nfs.export.export import ExportTerms
+    from rpcrdma.nfs.export.access_terms import ExportTerms
     from rpcrdma.rpc.host_identity import CallOrigin
 
 __all__ = ["CallerIdentity", "Grant", "ServingUser"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
+from rpcrdma.nfs.export.access_terms import Export, check_names
 from rpcrdma.nfs.export.admission import HostAdmission
-from rpcrdma.nfs.export.export import Export, check_names
 from rpcrdma.nfs.export.exports import Exports
 from rpcrdma.nfs.export.file_handle import HandleSeal
 from rpcrdma.nfs.export.fsspec_exports import FsspecExports

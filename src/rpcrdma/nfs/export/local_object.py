@@ -10,8 +10,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rpcrdma.nfs.export.access_terms import Export
 from rpcrdma.nfs.export.directory_listing import DirectoryListings, name_digest
-from rpcrdma.nfs.export.export import Export
 from rpcrdma.nfs.export.export_limits import NFS_FILES_OPEN_MAX
 from rpcrdma.nfs.export.file_access import Callers, OpenFiles
 from rpcrdma.nfs.export.file_handle import HandleSeal

@@ -10,8 +10,8 @@ import threading
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 
+from rpcrdma.nfs.export.access_terms import Export, check_names
 from rpcrdma.nfs.export.admission import AdmittedExports, HostAdmission
-from rpcrdma.nfs.export.export import Export, check_names
 from rpcrdma.nfs.export.export_limits import NFS_OBJECTS_OPEN_MAX
 from rpcrdma.nfs.export.file_handle import export_identity
 from rpcrdma.nfs.export.grant import Grant

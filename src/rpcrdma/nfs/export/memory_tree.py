@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
+from rpcrdma.nfs.export.access_terms import ExportTerms
 from rpcrdma.nfs.export.directory_listing import COOKIE_DOT, COOKIE_DOT_DOT, KnownEntries
-from rpcrdma.nfs.export.export import ExportTerms
 from rpcrdma.nfs.export.grant import Grant, ServingUser
 from rpcrdma.nfs.export.memory_open_file import MemoryOpenFile, place
 from rpcrdma.nfs.export.memory_xattrs import MemoryXattrs

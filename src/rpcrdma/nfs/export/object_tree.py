@@ -26,7 +26,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from rpcrdma.nfs.export.export import Export
+from rpcrdma.nfs.export.access_terms import Export
 from rpcrdma.nfs.export.far_down import LEVELS_AT_ONCE, path_above, path_of_ancestor, reach
 from rpcrdma.nfs.export.file_handle import HandleSeal, OpenedHandle, export_identity, kernel_handle, object_identity
 from rpcrdma.nfs.export.held_node import HeldNode

@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
+from rpcrdma.nfs.export.access_terms import ExportTerms
 from rpcrdma.nfs.export.claims import Range
-from rpcrdma.nfs.export.export import ExportTerms
 from rpcrdma.nfs.export.grant import Grant
 from rpcrdma.wire.buffers import Buffer
 

@@ -1,6 +1,6 @@
 """NFS version 3 and MOUNT version 3 servers over local directories; Linux only."""
 
-from rpcrdma.nfs.export.export import ANONYMOUS, AccessTerms, Export, Network, parse_network
+from rpcrdma.nfs.export.access_terms import ANONYMOUS, AccessTerms, Export, Network, parse_network
 from rpcrdma.nfs.export.state import ServerState, open_state
 from rpcrdma.nfs.server.services import NfsServices, build_services
 from rpcrdma.nfs.v3.server.mount_service import MountService

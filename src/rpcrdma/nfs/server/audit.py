@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-from rpcrdma.nfs.export.export import ExportTerms
+from rpcrdma.nfs.export.access_terms import ExportTerms
 from rpcrdma.nfs.export.file_handle import HandleSeal
 from rpcrdma.nfs.export.local_tree import LocalTree
 from rpcrdma.nfs.export.tree import Refused, Tree

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rpcrdma.nfs.export.export import Export
+from rpcrdma.nfs.export.access_terms import Export
 from rpcrdma.nfs.export.joint_exports import JointExports, PlannedJoint
 from rpcrdma.nfs.server.services import NfsServices
 

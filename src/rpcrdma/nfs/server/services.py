@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from rpcrdma.nfs.export.export import Export
+from rpcrdma.nfs.export.access_terms import Export
 from rpcrdma.nfs.export.joint_exports import JointExports
 from rpcrdma.nfs.export.local_tree import LocalExports
 from rpcrdma.nfs.export.state import ServerState

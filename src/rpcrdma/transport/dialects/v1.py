@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from rpcrdma.errors import DecodeError
-from rpcrdma.transport.call_window import CallWindow
+from rpcrdma.transport.call_credits import CallWindow
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
 from rpcrdma.transport.config import Role, TransportConfig
 from rpcrdma.transport.dialects.dialect import Geometry

@@ -60,8 +60,8 @@ from rpcrdma.transport.message import (
     PropertySet,
     Refusal,
 )
+from rpcrdma.transport.message_credits import MessageWindow, calls_counted
 from rpcrdma.transport.message_memory import MessageMemory
-from rpcrdma.transport.message_windows import MessageWindow, calls_counted
 from rpcrdma.transport.private_data import Agreement, PrivateData
 from rpcrdma.transport.properties import PROPERTIES
 from rpcrdma.wire.buffers import Buffer

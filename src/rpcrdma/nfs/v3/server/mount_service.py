@@ -6,7 +6,7 @@ import errno
 import threading
 from collections import OrderedDict
 
-from rpcrdma.nfs.export.export import ExportTerms
+from rpcrdma.nfs.export.access_terms import ExportTerms
 from rpcrdma.nfs.export.export_limits import NFS_MOUNTS_MAX
 from rpcrdma.nfs.export.exports import Exports
 from rpcrdma.nfs.export.tree import REFUSALS, FileKind, Node, Refused, Tree

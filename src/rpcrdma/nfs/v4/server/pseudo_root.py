@@ -11,8 +11,8 @@ import hashlib
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
+from rpcrdma.nfs.export.access_terms import ExportTerms
 from rpcrdma.nfs.export.directory_listing import KnownEntries
-from rpcrdma.nfs.export.export import ExportTerms
 from rpcrdma.nfs.export.exports import Exports
 from rpcrdma.nfs.export.grant import Grant, ServingUser
 from rpcrdma.nfs.export.read_only import ReadOnlyNode

@@ -8,7 +8,7 @@ import pytest
 
 from client_calls import MIB
 from rpcrdma.aio.answering.buffer_pool import BufferPool
-from rpcrdma.aio.answering.call_memory import CallMemory
+from rpcrdma.aio.answering.record_memory import CallMemory
 from rpcrdma.limits import RPC_UNCOUNTED_CALL_OCTETS
 
 FREE = RPC_UNCOUNTED_CALL_OCTETS

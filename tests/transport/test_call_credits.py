@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rpcrdma.limits import SPARE_RECEIVES
-from rpcrdma.transport.call_window import CallWindow
+from rpcrdma.transport.call_credits import CallWindow
 from rpcrdma.transport.chunks import NO_CHUNKS
 from rpcrdma.transport.message import Cause, Inbound, Kind, Outgoing, OutgoingError, Refusal
 from window_space import admitted

@@ -6,7 +6,7 @@ import pytest
 
 from rpcrdma.limits import SPARE_RECEIVES, UNREAD_SENDS_MAX
 from rpcrdma.transport.message import Cause, Inbound, Kind, Outgoing, OutgoingError, OutgoingProperties, Refusal
-from rpcrdma.transport.message_windows import CREDITS_MAX, MessageWindow
+from rpcrdma.transport.message_credits import CREDITS_MAX, MessageWindow
 from support.cases import each_case
 from window_space import admitted
 
