@@ -70,7 +70,7 @@ class Symbols:
         return self._places.get(name, SourceSpan(1, 1))
 
     def declare(self, name: syntax.Identifier) -> bool:
-        """Registers a global name; returns False, and adds an error, if it is taken. A reserved word is an error, too."""
+        """Registers a global name; False, and an error is added, if it is taken. A reserved word is an error, too."""
         self.check_word(name)
         first = self._places.get(name.name)
         if first is not None:
