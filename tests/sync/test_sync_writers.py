@@ -6,6 +6,7 @@ import gc
 import io
 import logging
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +60,27 @@ def test_text_that_is_held_arrives(running: Running, folder: Path) -> None:
                 garbage(collected)
     assert left.closed
     assert [(folder / name).read_text() for name in ("left", "dropped", "circle")] == ["text", "text", "texttext"]
+
+
+def test_a_text_file_is_closed_by_one_thread_at_a_time(
+    running: Running, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dropped files are closed by a thread of their own, and by their file system."""
+    others: list[bool] = []
+
+    def flush(file: sync.NfsFile) -> None:
+        with ThreadPoolExecutor(1) as thread:
+            others.append(thread.submit(text._closing.acquire, blocking=False).result())
+        flushed(file)
+
+    flushed = sync.NfsFile.flush
+    with sync.nfs_open(running.url) as fs:
+        text = fs.open(f"{folder.name}/text", "w")
+        text.write("text")
+        monkeypatch.setattr(sync.NfsFile, "flush", flush)
+        text.close()
+    assert others
+    assert not any(others)
 
 
 def test_flushed_text_is_at_the_server_behind_what_others_have_appended(running: Running, folder: Path) -> None:

@@ -214,6 +214,8 @@ class TextFile(OwnProcess, io.TextIOWrapper):
         self._mode = mode
         self._loop = file._loop  # noqa: SLF001 - its own module's
         self._writers = file._writers  # noqa: SLF001
+        # A dropped file is closed in a thread of its own, perhaps while its file system closes it: one comes first.
+        self._closing = threading.RLock()
         super().__init__(self._held, encoding, errors, newline)
         self._CHUNK_SIZE = _TEXT_OCTETS
         if file.writable():
@@ -234,7 +236,8 @@ class TextFile(OwnProcess, io.TextIOWrapper):
     def close(self) -> None:
         """Flushes the file and ends its use."""
         try:
-            super().close()
+            with self._closing:
+                super().close()
         finally:
             self._writers.discard_text(self, self._held)
 
