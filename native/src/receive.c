@@ -287,8 +287,8 @@ static int take_send(Turn *t, const uint8_t *fpdu, Py_ssize_t octets) {
 static int start_send(Turn *t, const uint8_t *fpdu, Py_ssize_t available, Py_ssize_t octets) {
     Receiver *r = t->r;
     int plain;
-    if (!is_next_send(r, fpdu) || !(fpdu[2] & DDP_LAST) || get_u32(fpdu + 16) || r->message ||
-        available < UNTAGGED_OCTETS + KIND_OCTETS)
+    if (available < UNTAGGED_OCTETS + KIND_OCTETS || !is_next_send(r, fpdu) || !(fpdu[2] & DDP_LAST) ||
+        get_u32(fpdu + 16) || r->message)
         return 0;
     if ((plain = is_plain(t, octets, fpdu + UNTAGGED_OCTETS)) != 1) return plain;
     r->send = PyBytes_FromStringAndSize(NULL, octets);

@@ -12,7 +12,7 @@ import struct
 
 from rpcrdma.iwarp import IwarpConfig, MpaRole
 from rpcrdma.testing.joined_pair import feed
-from rpcrdma.verbs import Access, SoftwareProtectionDomain
+from rpcrdma.verbs import Access, Completion, SoftwareProtectionDomain, Status, Verb
 from rpcrdma.verbs.receive_pool import KIND_OF_MESSAGE, ReceivePool
 from rpcrdma.wire.native import NativeFrames
 from support.draws import draws
@@ -244,6 +244,13 @@ def compare(octets: bytes) -> None:
         ends[1].close()
 
 
+def seen(end: End) -> list[object]:
+    """What was noted, without the end of a buffer that was drawn for a Send: how much of it has to be here for that
+    depends on the receiver, and on how much it takes at a time."""
+    ended = (Verb.RECEIVE, Status.FLUSHED)
+    return [each for each in end.outcome if not (isinstance(each, Completion) and (each.verb, each.status) == ended)]
+
+
 def _compare(recipe: Recipe, ends: list[End], *, crc: bool) -> None:
     stream = Stream(recipe, ends[0], crc=crc)
     for _ in range(OPERATIONS_MAX):
@@ -264,7 +271,7 @@ def _compare(recipe: Recipe, ends: list[End], *, crc: bool) -> None:
             if not control & 0x80:
                 act(end, what)
             end.note()
-        assert ends[1].outcome == ends[0].outcome
+        assert seen(ends[1]) == seen(ends[0])
         if not stream.damaged:
             # Octets of a damaged FPDU may be in the memory that its header names.
             assert ends[1].memory == ends[0].memory

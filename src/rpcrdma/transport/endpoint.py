@@ -85,7 +85,6 @@ class Endpoint:
         "_routes",
         "_session",
         "_stall",
-        "blocked",
         "events",
         "requester",
         "responder",
@@ -109,7 +108,6 @@ class Endpoint:
         incoming: type[IncomingCall] = IncomingCall,
     ) -> None:
         self.role = role
-        self.blocked = False
         self._qp = qp
         dialects = dialects or offered()
         if role is Role.SERVER and authenticator is not None and authenticator.required:
@@ -189,15 +187,6 @@ class Endpoint:
     @round_trip_s.setter
     def round_trip_s(self, round_trip_s: float) -> None:
         self._session.measure(round_trip_s)
-
-    def block(self, *, blocked: bool) -> None:
-        """Notes whether posted work waits for the peer to read: then larger results are not copied into replies.
-
-        Args:
-            blocked: whether it waits.
-        """
-        self.blocked = blocked
-        self._session.block(blocked=blocked)
 
     @property
     def own_properties(self) -> Properties | None:

@@ -281,7 +281,7 @@ class Responder:
         if incoming.answered:
             self._answer(incoming)
         incoming.answered = True
-        session = self._session
+        session, outbox = self._session, self._outbox
         try:
             if session.state is not _OPEN:
                 self._release(incoming)
@@ -297,6 +297,7 @@ class Responder:
                 and not chunks.writes
                 and chunks.reply is None
                 and (octets := payload.length) <= session.copied_reply_octets
+                and (octets <= session.joined_octets or outbox.posted - outbox.ended <= UNFINISHED_SELDOM)
             ):
                 joined = payload.joined()
                 reduced = joined if octets <= session.joined_octets else (joined,)
@@ -325,7 +326,7 @@ class Responder:
                     incoming.chunks = NO_CHUNKS
                 elif incoming.carried is None:
                     session.statistics.calls_short += 1
-            self._outbox.send(incoming, self)
+            outbox.send(incoming, self)
         except Exception:
             self._give_up(incoming)
             raise

@@ -35,8 +35,8 @@ gather list, each with its own CRC call."""
 
 _COPIED_OCTETS_MAX = (32 << 10) + 512
 """Up to this length a copy of a reply costs less than the completion that releases the memory of its items: a fifth of
-the functions of a READ at the server. Copies count neither as unsent nor against the server's memory. While the peer
-does not read, those of up to JOIN_OCTETS_MAX alone are made."""
+the functions of a READ at the server. Copies count neither as unsent nor against the server's memory. So beyond
+UNFINISHED_SELDOM unfinished Sends, 0.8 MB of copies, those of up to JOIN_OCTETS_MAX alone are made."""
 
 
 class Session:
@@ -55,7 +55,6 @@ class Session:
     """
 
     __slots__ = (
-        "_copied_octets",
         "_groups",
         "_peer_data",
         "_reply_messages",
@@ -240,13 +239,10 @@ class Session:
         self.results_octets = receive_octets - geometry.reply_header - REPLY_ALLOWANCE_OCTETS
         self.items_inline_octets = self.call_octets
         self.joined_octets = min(JOIN_OCTETS_MAX, send_octets - max(geometry.call_header, geometry.reply_header))
+        # A device would have to register the copy, where it keeps the memory of results registered.
+        self.copied_reply_octets = 0
         if self.pd.counts is None:
-            longest = send_octets - geometry.reply_header
-            self._copied_octets = min(_COPIED_OCTETS_MAX, longest), min(JOIN_OCTETS_MAX, longest)
-        else:
-            # A device would have to register the copy, where it keeps the memory of results registered.
-            self._copied_octets = 0, 0
-        self.copied_reply_octets = self._copied_octets[0]
+            self.copied_reply_octets = min(_COPIED_OCTETS_MAX, send_octets - geometry.reply_header)
         # Without continuation only the largest message bounds inline data.
         self.plan_limits = PlanLimits(
             send_octets,
@@ -274,10 +270,6 @@ class Session:
                 self.far_limits = self.plan_limits._replace(call_octets_max=far)
             if most is not None:
                 self.items_inline_octets = min(self.call_octets, most - geometry.call_header)
-
-    def block(self, *, blocked: bool) -> None:
-        """See `Endpoint.block`."""
-        self.copied_reply_octets = self._copied_octets[blocked]
 
     def move(self, moved: Input) -> None:
         """Changes the state by this input, as the table of transitions says."""

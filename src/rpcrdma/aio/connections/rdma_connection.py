@@ -397,8 +397,6 @@ class RdmaConnection(CallsMade):
                     endpoint.send_held()
                 self._together = 0
                 driver.flush()
-                if driver.blocked is not endpoint.blocked:
-                    endpoint.block(blocked=driver.blocked)
                 # Sending frees buffers, for which deferred calls wait, or has sent the Reply that ends a start-up.
                 if not (busy and (calls_taken.unsent_octets or self._starting)) or driver.blocked:
                     break
