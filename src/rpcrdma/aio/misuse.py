@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from rpcrdma.errors import LocalProtocolError
 
-__all__ = ["AsynchronousOnly", "Opening", "Unopened", "check_loop", "check_numbers", "known_options"]
+__all__ = ["AsynchronousOnly", "Opening", "check_loop", "check_numbers", "known_options"]
 
 T = TypeVar("T")
 
@@ -53,14 +53,23 @@ class AsynchronousOnly:
         raise TypeError(f"{name} is asynchronous: write `{self._instead}`, or open it by rpcrdma.sync, which is not")
 
 
-class Unopened:
-    """The result of a function that opens an object, before `await` or `async with` has given the object itself.
+class _Closable(Protocol):
+    async def close(self) -> None: ...
 
-    Looking for one of the object's attributes raises an AttributeError with the remedy.
+
+C = TypeVar("C", bound=_Closable)
+
+
+class Opening(ABC, Generic[C]):
+    """The result of a function that opens an object: `await` it for the object, or enter it, which closes that, too.
+
+    Before that, looking for one of the object's attributes raises an AttributeError with the remedy.
     """
 
     OPENED_BY: ClassVar[str]
     """The function as a program writes it."""
+
+    _opened: C | None = None
 
     # A checker of types reports the missing attribute by itself.
     if not TYPE_CHECKING:
@@ -72,19 +81,6 @@ class Unopened:
                 name=name,
                 obj=self,
             )
-
-
-class _Closable(Protocol):
-    async def close(self) -> None: ...
-
-
-C = TypeVar("C", bound=_Closable)
-
-
-class Opening(Unopened, ABC, Generic[C]):
-    """The result of a function that opens an object: `await` it for the object, or enter it, which closes that, too."""
-
-    _opened: C | None = None
 
     @abstractmethod
     async def _open(self) -> C:

@@ -11,7 +11,6 @@ layout, in which an item can be used as well.
 
 from __future__ import annotations
 
-import struct
 import sys
 import weakref
 from collections import deque
@@ -26,14 +25,13 @@ from rpcrdma.limits import (
 )
 from rpcrdma.rtr.messages import XMTCONT, XMTREQ, XMTRESP, decode_transmit_request, decode_transmit_response
 from rpcrdma.verbs import ReceiveBuffer, ScatteredBuffer
+from rpcrdma.verbs.receive_pool import KIND_OF_MESSAGE
 from rpcrdma.wire.bulk_memory import PooledMemory, behind
 
 __all__ = ["Slab", "SlabBuffer", "SlabReceives", "SlabStore"]
 
 _UNUSED_REFERENCES = 3
 """References to the memory of an unused slab: the slab, the local name, and the argument of `sys.getrefcount`."""
-
-_TYPE = struct.Struct(">12xI")
 
 _SCATTERED = frozenset((2, header_type) for header_type in (XMTREQ, XMTRESP, XMTCONT))
 """The messages whose placeable segments stay where they arrive, by version and header type."""
@@ -229,7 +227,7 @@ class SlabReceives:
     def _follow(self) -> None:
         """Updates the number of transmissions that the group of the last message, now complete, awaits."""
         head = None if self._last is None else self._last.head
-        header_type = 0 if head is None else _TYPE.unpack_from(head)[0]
+        header_type = 0 if head is None else KIND_OF_MESSAGE.unpack_from(head)[1]
         try:
             if header_type == XMTREQ:
                 self._to_come = decode_transmit_request(head or b"", self.prefix_octets)[0].count - 1

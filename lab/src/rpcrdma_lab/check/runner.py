@@ -244,7 +244,7 @@ async def run_checks(
     first_xid: int = 0x10_0000,
     fresh_files: Iterable[bytes] = (),
 ) -> list[Result]:
-    """Returns the results of all checks, in their order; `on_result` is told of each at once.
+    """Returns the results of all checks, in their order; `on_result` is called with each as soon as it is known.
 
     `met` are the needs of checks that are met, the versions that the server speaks among them. Each check has 128 XIDs
     from `first_xid` on. `fresh_files` are handles of empty files, `FRESH_FILES` for each check that needs "recall".

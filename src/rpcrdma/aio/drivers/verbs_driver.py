@@ -74,6 +74,7 @@ class VerbsDriver:
         self._timer = timer
         self._on_turn = on_turn
         self._on_closed = on_closed
+        # From its end on, as the attribute that the owner reads in each turn: a property would be a call more.
         self.blocked = False
         self._linger = Alarm(self._give_up)
         timer.watch(self._linger)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from types import TracebackType
-from typing import Any
 
 from rpcrdma.aio.client.connect import Connection, ConnectOptions
-from rpcrdma.aio.misuse import AsynchronousOnly, Unopened
+from rpcrdma.aio.misuse import Opening
 from rpcrdma.aio.urls import Url, parse_url
 from rpcrdma.nfs.client.filesystem import NfsFilesystem
 from rpcrdma.nfs.client.mount_client import Mount, confirm_root, connect_nfs, mount_export, unmount, unproved
@@ -87,7 +84,7 @@ async def mount_over(
     return MountedFilesystem(connection, url, mounted, options, files, owns_connection=owns_connection)
 
 
-class _Opening(Unopened):
+class _Opening(Opening[MountedFilesystem]):
     """The result of `nfs_open`: `await` it, or enter it as a context manager."""
 
     OPENED_BY = "rpcrdma.nfs_open"
@@ -97,22 +94,6 @@ class _Opening(Unopened):
         self._mount_port = mount_port
         self._options = options
         self._files = files
-        self._filesystem: MountedFilesystem | None = None
-
-    def __await__(self) -> Generator[Any, None, MountedFilesystem]:
-        return self._open().__await__()
-
-    __enter__ = AsynchronousOnly("async with")
-
-    async def __aenter__(self) -> MountedFilesystem:
-        self._filesystem = await self._open()
-        return self._filesystem
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self._filesystem is not None:
-            await self._filesystem.close()
 
     async def _open(self) -> MountedFilesystem:
         filesystem = await mount_path(self._url, self._mount_port, self._options, self._files)

@@ -106,8 +106,8 @@ class _Checks:
             name: the id without "client.rtr.".
             title: the expected behaviour in words.
             statements: the ids of the tried statements, separated by spaces.
-            steps: the steps after both sides have told their properties.
-            told: the server's properties; None: those of a server that takes all messages of the extension.
+            steps: the steps after the exchange of properties.
+            told: the properties that the server sends; None: those that permit every message of the extension.
             segments: whether clients whose receive buffers have no segments for data do not meet the check, either.
             agrees: further fields of the pattern of the client's properties.
         """
@@ -182,7 +182,7 @@ class _Checks:
         return [{"serve": {"each": each, "until": until, "most": _CALLS_MAX}}, self.going_on]
 
     def requests(self) -> list[Check]:
-        """Returns the checks of requests, and of the limits that the server has told."""
+        """Returns the checks of requests, and of the limits in the server's properties."""
         of_request = {"header": {"type": REQUEST}}
         in_pieces = {"header": {"type": REQUEST, "count": {"min": 2}}}
         next_piece = {"type": CONTINUE, "xid": _XID, "number": 1, "begun_by": REQUEST, "flags": 0}

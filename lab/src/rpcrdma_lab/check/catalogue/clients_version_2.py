@@ -66,7 +66,7 @@ class Version2Client:
 
     @property
     def as_long_as_told(self) -> list[dict[str, Any]]:
-        """The patterns of calls no longer than either side has told; a step before named the properties "client"."""
+        """Patterns of a call within the limits of both sides' properties; an earlier step names the client's."""
         own = {"min": {"heard": "send_octets", "of": "client", "plus": 1}}
         octets = {"not": {"any": [{"min": self._octets + 1}, own]}}
         return [{"message": {**each["message"], "octets": octets}} for each in self.calls]
@@ -129,7 +129,7 @@ class Version2Client:
         return self.first(name, title, statements, self.told(), *steps, needs=needs)
 
     def taken(self, name: str, title: str, statements: str, *told: Any) -> Check:
-        """Makes a check that calls go on after the properties `told` of the server."""
+        """Makes a check that the client goes on making calls after the server has sent the properties `told`."""
         return self.first(f"properties.{name}", title, statements, self.told(*told), self.any, self.reply(), self.next)
 
     def alone(self, name: str, title: str, statements: str, *steps: Step) -> Check:

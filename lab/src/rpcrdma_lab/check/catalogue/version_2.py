@@ -222,7 +222,7 @@ def _pieces() -> Sequence[Check]:
 
 
 def _sizes() -> Sequence[Check]:
-    """Messages of the longest size that every receiver takes, and that the server has told."""
+    """Returns the checks of messages of the longest size that every receiver takes, or that the server names."""
     sent = {"given": "2.send_octets"}
     large = [V2.told([2, {"words": [1 << 16]}]), V2.introduction[1]]
     octets = {"octets": {"max": sent}}
