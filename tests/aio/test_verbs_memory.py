@@ -16,6 +16,7 @@ import pytest
 
 import rpcrdma
 from rpcrdma.aio.answering.buffer_pool import BufferPool
+from rpcrdma.aio.drivers import verbs_manager
 from rpcrdma.aio.drivers.tls_socket import TlsSocket
 from rpcrdma.aio.drivers.verbs_provider import VerbsProvider
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
@@ -145,9 +146,12 @@ async def test_an_iwarp_device_is_not_asked_for_windows() -> None:
 
 
 @pytest.mark.thorough
+@each_case("port_of_tcp", [False, True])
 async def test_a_device_that_makes_no_domain_is_told_when_the_connection_is_made(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, port_of_tcp: bool
 ) -> None:
+    """Also where the domain is asked for earlier: of a device whose port may be TCP's."""
+    monkeypatch.setattr(verbs_manager, "_is_of_tcp", lambda _local: port_of_tcp)
     device = DeviceInMemory()
     async with over(device) as (_client, server):
 

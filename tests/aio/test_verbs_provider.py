@@ -117,8 +117,10 @@ def test_a_connection_over_an_iwarp_device_takes_no_port_that_tcp_has(iwarp: boo
         return port, identifier.local[1]
 
     with socket.socket() as other:
+        # Held, so that nobody gets this port meanwhile, and yet free to whoever says SO_REUSEADDR, too.
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         other.bind(("127.0.0.1", 0))
         free = other.getsockname()[1]
-    taken, found = asyncio.run(main())
+        taken, found = asyncio.run(main())
     assert free != taken
     assert found == (free if iwarp else taken)

@@ -76,7 +76,7 @@ class ConnectionManager:
         """
         for _ in range(_PORTS_TRIED):
             identifier = await self._resolved(host, port, scope, bind)
-            if not _is_of_tcp(identifier.local) or not identifier.domain().device["iwarp"]:
+            if not _is_of_tcp(identifier.local) or not _shares_ports_with_tcp(identifier):
                 return identifier
             self.end(identifier)
         raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
@@ -109,6 +109,14 @@ def _is_of_tcp(local: tuple[str, int]) -> bool:
         except OSError as error:
             return error.errno == errno.EADDRINUSE
     return False
+
+
+def _shares_ports_with_tcp(identifier: ConnectionIdentifier) -> bool:
+    try:
+        return bool(identifier.domain().device["iwarp"])
+    except OSError:
+        # Whoever opens the connection meets this again, and reports it.
+        return False
 
 
 def _check(event: ManagerEvent, wanted: ManagerEventKind) -> None:
