@@ -34,8 +34,8 @@ static uint32_t by_table(uint32_t state, const uint8_t *octets, size_t count) {
 
 #define FOR(instructions) __attribute__((target(instructions)))
 
-/* Constants that move 16 octets by 128, 512 and 2048 bits: onto the next 16, 64 and 256 octets. */
-static __m128i by_128, by_512, by_2048;
+/* Constants that move 16 octets by so many bits: by 128 onto the next 16, by 2048 onto 16 that begin 256 further on. */
+static __m128i by_128, by_256, by_512, by_1024, by_2048;
 
 /* x^n mod P, reflected. */
 static uint32_t x_power(unsigned n) {
@@ -81,6 +81,27 @@ FOR("pclmul,sse4.2") static uint32_t by_pclmul(uint32_t state, const uint8_t *oc
             for (int i = 0; i < 4; i++) lane[i] = fold(lane[i], by_512, _mm_loadu_si128((const __m128i *)octets + i));
         for (int i = 1; i < 4; i++) lane[i] = fold(lane[i - 1], by_128, lane[i]);
         state = reduce(lane[3]);
+    }
+    return by_crc32(state, octets, count);
+}
+
+#define AVX2 "avx2,vpclmulqdq,pclmul,sse4.2"
+
+FOR(AVX2) static __m256i fold_32(__m256i from, __m256i by, __m256i onto) {
+    __m256i low = _mm256_clmulepi64_epi128(from, by, 0x00), high = _mm256_clmulepi64_epi128(from, by, 0x11);
+    return _mm256_xor_si256(onto, _mm256_xor_si256(low, high));
+}
+
+FOR(AVX2) static uint32_t by_avx2(uint32_t state, const uint8_t *octets, size_t count) {
+    if (count >= 128) {
+        const __m256i far = _mm256_broadcastsi128_si256(by_1024), near = _mm256_broadcastsi128_si256(by_256);
+        __m256i lane[4];
+        for (int i = 0; i < 4; i++) lane[i] = _mm256_loadu_si256((const __m256i *)octets + i);
+        lane[0] = _mm256_xor_si256(lane[0], _mm256_zextsi128_si256(_mm_cvtsi32_si128((int)state)));
+        for (octets += 128, count -= 128; count >= 128; octets += 128, count -= 128)
+            for (int i = 0; i < 4; i++) lane[i] = fold_32(lane[i], far, _mm256_loadu_si256((const __m256i *)octets + i));
+        for (int i = 1; i < 4; i++) lane[i] = fold_32(lane[i - 1], near, lane[i]);
+        state = reduce(fold(_mm256_castsi256_si128(lane[3]), by_128, _mm256_extracti128_si256(lane[3], 1)));
     }
     return by_crc32(state, octets, count);
 }
@@ -131,10 +152,13 @@ const char *rn_crc32c_choose(void) {
 #if defined(__x86_64__)
     __builtin_cpu_init();
     if (__builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul")) {
-        by_128 = constants(128), by_512 = constants(512), by_2048 = constants(2048);
-        bool wide = __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("avx512vl");
-        chosen = wide ? by_avx512 : by_pclmul;
-        return wide ? "AVX-512" : "PCLMULQDQ";
+        by_128 = constants(128), by_256 = constants(256), by_512 = constants(512);
+        by_1024 = constants(1024), by_2048 = constants(2048);
+        chosen = by_pclmul;
+        if (!__builtin_cpu_supports("vpclmulqdq") || !__builtin_cpu_supports("avx2")) return "PCLMULQDQ";
+        bool wide = __builtin_cpu_supports("avx512vl");
+        chosen = wide ? by_avx512 : by_avx2;
+        return wide ? "AVX-512" : "AVX2";
     }
 #elif defined(__aarch64__) && defined(__linux__)
     if (getauxval(AT_HWCAP) & HWCAP_CRC32) {

@@ -47,6 +47,8 @@ int main(void) {
     examine("table", by_table);
 #if defined(__x86_64__)
     if (chosen == by_avx512)
+        examine("AVX2", by_avx2);
+    if (chosen == by_avx512 || chosen == by_avx2)
         examine("PCLMULQDQ", by_pclmul);
 #endif
     return 0;
