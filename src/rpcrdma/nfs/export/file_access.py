@@ -47,7 +47,7 @@ from rpcrdma.nfs.export.object_tree import ObjectTree, file_of
 from rpcrdma.nfs.export.open_object import Changing
 from rpcrdma.nfs.export.sparse_file import SparseObject
 from rpcrdma.nfs.export.state import ServerState
-from rpcrdma.nfs.export.tree import TRANSFER_OCTETS_MAX, Change, FileKind, Refused, Stable, Written
+from rpcrdma.nfs.export.tree import TRANSFER_OCTETS_MAX, Attributes, Change, FileKind, Refused, Stable, Written
 from rpcrdma.rpc.auth import AuthNone, AuthSys
 from rpcrdma.wire.buffers import Buffer
 
@@ -290,8 +290,10 @@ class OpenFiles:
         self._leases = leases
         self._cache: ObjectCache[OpenFile] = ObjectCache(limit, self._evicted)
 
-    def for_reading(self, node: HeldNode, caller: CallerIdentity, *, at_once: bool) -> OpenFile | None:
-        """Returns the open file if the caller may read it: as its reader, executor or owner.
+    def for_reading(
+        self, node: HeldNode, caller: CallerIdentity, *, at_once: bool
+    ) -> tuple[OpenFile, Attributes] | None:
+        """Returns the open file and its attributes if the caller may read it: as its reader, executor or owner.
 
         With `at_once` None if it is not open, since opening may block.
 
@@ -305,15 +307,15 @@ class OpenFiles:
                 return None
             _check_regular(node)
             file = self._open(node, caller, os.O_RDONLY)
-        status = os.fstat(file.fd)
+        present = file.attributes()
         # Every change of permissions changes this state. The change time alone is not enough: many file systems count
         # in milliseconds or more, and two changes may have the same time.
-        state = status.st_ctime_ns, status.st_mode, status.st_uid, status.st_gid
+        state = present.ctime_ns, present.mode, present.uid, present.gid
         if file.readers.get(caller) != state:
             with caller:
                 allowed = (
                     faccess_as_caller(node.fd, os.R_OK)
-                    or status.st_uid == caller.uid
+                    or present.uid == caller.uid
                     or faccess_as_caller(node.fd, os.X_OK)
                 )
             if not allowed:
@@ -321,7 +323,7 @@ class OpenFiles:
             if len(file.readers) >= _READERS_MAX:
                 file.readers = {}
             file.readers[caller] = state
-        return file
+        return file, present
 
     def for_writing(self, node: HeldNode, caller: CallerIdentity) -> OpenFile:
         """Returns the open file if the caller may write it, or owns it; may block.

@@ -162,6 +162,10 @@ class FsspecNode(ReadOnlyNode):
             raise Refused(errno.EROFS)
         return FsspecFile(self)
 
+    def open_to_read(self, who: Grant, *, at_once: bool) -> tuple[FsspecFile, Attributes]:
+        """See `tree.Node.open_to_read`."""
+        return self.open(who, READ, at_once=at_once), self.attributes()
+
     def space(self) -> Space:
         """Returns zeros: the libraries do not report the space."""
         return Space(0, 0, 0, 0, 0, 0)

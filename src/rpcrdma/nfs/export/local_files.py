@@ -65,7 +65,8 @@ class Files(LocalObject):
         files = tree.parts.files
         caller = who.identity
         if wanted == READ:
-            return files.for_reading(self, caller, at_once=at_once)
+            found = files.for_reading(self, caller, at_once=at_once)
+            return found and found[0]
         if at_once:
             return None
         if wanted & READ:
@@ -74,6 +75,10 @@ class Files(LocalObject):
         if wanted & READ and not file.readable:
             raise Refused(errno.EACCES)
         return file
+
+    def open_to_read(self, who: Grant, *, at_once: bool) -> tuple[OpenFile, Attributes] | None:
+        """See `tree.Node.open_to_read`."""
+        return self.tree.parts.files.for_reading(self, who.identity, at_once=at_once)
 
     def opened_for_writing(self) -> OpenFile | None:
         """See `tree.Node.opened_for_writing`."""

@@ -157,6 +157,10 @@ class MemoryNode(MemoryXattrs):
         """See `tree.Node.open`; never at once, as if it took a disk."""
         return None if at_once else self.opened()
 
+    def open_to_read(self, who: Grant, *, at_once: bool) -> tuple[MemoryOpenFile, Attributes] | None:
+        """See `tree.Node.open_to_read`."""
+        return None if at_once else (self.opened(), self.attributes())
+
     def opened(self) -> MemoryOpenFile:
         """Returns the file as an open one; Refused (EISDIR, EINVAL) for other objects."""
         if self.kind is FileKind.DIRECTORY:

@@ -420,6 +420,9 @@ class Node(Protocol):
             OSError: EACCES and others.
         """
 
+    def open_to_read(self, who: Grant, *, at_once: bool) -> tuple[OpenFile, Attributes] | None:
+        """Opens a regular file for READ, as `open` does; returns its attributes, too, which `open` has to look at."""
+
     def opened_for_writing(self) -> OpenFile | None:
         """Returns the file if a call has opened it for writing, else None; judges nobody (see `OpenFile.write`)."""
 
