@@ -67,8 +67,6 @@ class Setting:
     """Further spellings of the option."""
     attribute: str = ""
     """The attribute of parsed arguments, where it is not made of `name`."""
-    in_file: bool = True
-    """Whether the configuration file may have the setting."""
     renewal: Renewal = Renewal.RESTART
     """When a running server takes a changed value."""
 
