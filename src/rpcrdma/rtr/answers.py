@@ -154,8 +154,8 @@ class DirectedReply:
     def refusal(self, payload: Payload, begun: Sequence[int] | None) -> ReplyPlan | None:
         """Assigns the items of the reply to the directions; returns a plan that refuses a reply which does not fit.
 
-        `payload`: the encoded reply. `begun`: `Decoder.begun` of the call. Returns the refusing plan; None if the reply
-        can be sent.
+        `begun` has the Position of each element of the call's arguments, or is None without such elements. The result
+        is None if the reply can be sent.
         """
         self._items = directed(self._sets, self._arguments, payload, begun)
         for index, (direction, item) in enumerate(zip(self._directions, self._items, strict=True)):
@@ -273,7 +273,7 @@ class DirectedReply:
 
 
 def _way(direction: ResultDirection, length: int, *, segments: bool) -> Location | Way:
-    """Returns the location of one item under its direction.
+    """Returns the placement of one item by its direction: `Way.EXPLICIT`, `Way.SEGMENTS` or `NotPlaced.TOO_SHORT`.
 
     `length`: octets of the item. `segments`: whether segments are chosen where the direction leaves the choice and RDMA
     would fit as well.

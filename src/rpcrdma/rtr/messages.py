@@ -73,8 +73,9 @@ REPTERR = 0x104
 class TransmitRequest(NamedTuple):
     """optxmt_req: the header of a Transmit Request, the first of `count` transmissions of a call.
 
-    `items` are the bulk items of the call, `directions` those for its response. The response may have `extra_receives`
-    transmissions beyond the first one. `payload_octets` is the length of this transmission's payload.
+    `items` are the bulk items of the call, `directions` state how the responder must place those of the response. The
+    response may have `extra_receives` transmissions beyond the first one. `payload_octets` is the length of this
+    transmission's payload.
     """
 
     items: tuple[Item, ...]
@@ -120,7 +121,7 @@ class TransmissionId(NamedTuple):
 
 
 class ReportCode(enum.IntEnum):
-    """The fault of a transmission that a Report Error states (optr_err)."""
+    """The fault of a transmission of the round-trip extension, as a Report Error states it (optr_err)."""
 
     HEADER_TYPE = 1
     """A message of the version within a group."""
