@@ -102,7 +102,7 @@ class MessageMemory:
         return True
 
     def hold_group(self, octets: int) -> bool:
-        """Counts the octets of an extension's group; returns False, and counts none, if that exceeds a bound."""
+        """Counts `octets` of messages that an extension joins; returns False, and counts none, beyond a bound."""
         if not self.hold(octets):
             return False
         self._group += octets
