@@ -44,7 +44,7 @@ class ActAs:
 
     An `OSError` of entering `identity` is raised by the `yield`. If this is the handler's first step, the rest must be
     brief: it may block, but seldom does. Brief calls run in one thread, which keeps `identity` entered for the next
-    call with the same one.
+    call with the same `identity`.
 
     Args:
         identity: a reusable context manager, such as a user as whom the thread acts.
@@ -74,15 +74,18 @@ class Execution(enum.Enum):
 
 
 class ProcedureUnavailable(RpcRdmaError):
-    """A handler's refusal that is answered with PROC_UNAVAIL; procedures without a handler raise it, too."""
+    """Raised by a handler to refuse a call, which the server answers with PROC_UNAVAIL, as if there were no handler."""
 
 
 class CredentialTooWeak(RpcRdmaError):
-    """A handler's demand for another security flavor, answered with AUTH_TOOWEAK (RFC 5531 section 9)."""
+    """Raised by a handler that demands another security flavor.
+
+    The server answers AUTH_TOOWEAK (RFC 5531 section 9).
+    """
 
 
 class ReverseCaller(Caller, Protocol):
-    """Calls the client on the connection that the client made (RFC 8167).
+    """A server's access to one of its clients: calls on the connection that the client made (RFC 8167).
 
     A handler may keep this object after its return. `call` is for the event loop; the other methods may be used in
     worker threads as well.
@@ -161,7 +164,7 @@ class ReverseCaller(Caller, Protocol):
 
 
 class CallContext(Protocol):
-    """A call that a handler answers: its caller, and memory for its result."""
+    """A call that a handler answers: its caller, its connection, and memory for its result."""
 
     @property
     def credential(self) -> Credential:
@@ -213,10 +216,10 @@ class CallContext(Protocol):
         """Lends memory for a bulk result; it returns to its pool after the reply was sent.
 
         Args:
-            length: octets.
+            length: the octets to lend.
 
         Returns:
-            Writable memory with unspecified content.
+            Writable memory of that length with unspecified content.
 
         Raises:
             RpcRdmaError: there is no memory now, or the connection has ended. Handlers let this pass: the call is run
@@ -302,7 +305,7 @@ def returns_steps(handler: Callable[P, Steps[R]]) -> Callable[P, R]:
 
 
 def execution_of(handler: Callable[..., Any]) -> Execution:
-    """Returns where a handler runs."""
+    """Returns where a handler runs: TASK if it is a coroutine function, else as its decorator says, or else INLINE."""
     if inspect.iscoroutinefunction(handler):
         return Execution.TASK
     return getattr(handler, "__rpc_execution__", Execution.INLINE)
