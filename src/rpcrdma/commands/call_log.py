@@ -16,7 +16,10 @@ _LOGGER = logging.getLogger("rpcrdma.calls")
 
 
 def call_logger() -> CallObserver | None:
-    """Returns a function that logs each call; None where the log level hides it, so that calls cost nothing."""
+    """Returns a function that logs each call at level DEBUG.
+
+    None if the log level hides it, so that calls cost nothing.
+    """
     return _log if _LOGGER.isEnabledFor(logging.DEBUG) else None
 
 

@@ -50,7 +50,9 @@ class SealedBody(NamedTuple):
     checksum: bytes | None
 
     def open(self, context: GssContext, sequence: int) -> bytes:
-        """Returns the checked, decrypted octets: sequence number and, from `CONTENT_AT` on, arguments or result (OR-11).
+        """Returns the checked and decrypted octets (OR-11).
+
+        These are the sequence number and, from `CONTENT_AT` on, the encoded arguments or results.
 
         Args:
             context: the context of the call.

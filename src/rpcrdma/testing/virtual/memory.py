@@ -64,7 +64,10 @@ class SimulatedProtectionDomain(SoftwareProtectionDomain):
             super().abandon(region)
 
     def _ended(self, region: MemoryRegion) -> None:
-        """Spends the time in which the host waits for its RNIC to end the handle."""
+        """Counts a region as gone and spends the time for which the host waits for its RNIC.
+
+        An abandoned one was counted.
+        """
         if region.abandoned:
             return
         host = self._host

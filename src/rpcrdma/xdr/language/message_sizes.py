@@ -156,8 +156,7 @@ class _Measure:
                 return Extent(Size(4))
 
     def _count(self, limit: int, bound: model.Bound | None) -> Size:
-        """Returns the most elements or octets of an item: `limit`, and at most the argument named by `bound`, if any.
-        """
+        """Returns the most elements or octets of an item: `limit`, and at most the argument that `bound` names."""
         if bound is None:
             return Size(limit)
         given = f"args.{bound.argument}"
