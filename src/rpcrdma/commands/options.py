@@ -210,7 +210,7 @@ def add_shared_options(
 
 
 def log_level(args: argparse.Namespace) -> str:
-    """Returns the name of the `logging` level for parsed arguments, such as "INFO": of `--log-level`, else of `-v`."""
+    """Returns the `logging` level for parsed arguments ("INFO"): of `--log-level`, `-v`, or the command's default."""
     default = "info" if args.command == "serve" else "warning"
     return str(args.log_level or {0: default, 1: "info"}.get(args.verbose, "debug")).upper()
 

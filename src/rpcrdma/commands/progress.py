@@ -48,9 +48,7 @@ class Bar:
 
 @contextmanager
 def progress_bar(description: str, total: int | None = None) -> Iterator[Bar]:
-    """Yields a bar on standard error that is removed at the context's end.
-
-    One that shows nothing if that is no terminal.
+    """Yields a bar on standard error, removed at the context's end; without a terminal it shows nothing.
 
     Args:
         description: the text before the bar.

@@ -327,8 +327,8 @@ class CallStatistics:
     def of(self, procedure: Procedure[Any, Any] | None, status: str) -> CallCounts:
         """Returns the counts of a procedure's calls (None: unknown procedure) with the status of a name.
 
-        Makes them if new. Beyond CALL_STATUSES_MAX statuses of a procedure, or CALL_OUTCOMES_MAX pairs, these are the
-        shared counts of "other".
+        The counts are made at the first use. Beyond CALL_STATUSES_MAX statuses of a procedure, or CALL_OUTCOMES_MAX
+        pairs, these are the shared counts of "other".
         """
         where = _UNKNOWN if procedure is None else (procedure.program, procedure.version, procedure.name)
         return self._outcomes.get((where, status)) or self._of_new(where, status)

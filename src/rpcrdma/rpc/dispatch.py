@@ -196,7 +196,8 @@ class Dispatcher:
                 error answers that (RFC 8166 section 6.1); every other fault in the arguments is GARBAGE_ARGS.
             DecodeError: the message cannot be answered: it is no call, or its header is cut short.
             CallDropped: the call must not be answered: RPCSEC_GSS found a replay.
-            CallWaits: the RPCSEC_GSS context is in use; call this again after the use that the exception describes.
+            CallWaits: the RPCSEC_GSS context is in use, or the arguments take long to open; call this again after the
+                use of the context that the exception describes.
         """
         decoder = call.decoder
         start = decoder.pos

@@ -73,10 +73,7 @@ class Histogram:
         return self.max_ns
 
     def cumulative(self, bounds_ns: Iterable[int]) -> Iterator[int]:
-        """Yields for each bound how many durations are shorter.
-
-        The bounds must rise, and be starts of buckets, in nanoseconds.
-        """
+        """Yields for each bound how many durations are shorter; `bounds_ns` are rising starts of buckets."""
         index = below = 0
         for bound_ns in bounds_ns:
             while index < BUCKETS and bucket_start_ns(index) < bound_ns:
@@ -93,10 +90,7 @@ class Histogram:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Returns "mean", "p50", "p90", "p99" and "max" in microseconds.
-
-        Each value is None if there are no durations.
-        """
+        """Returns "mean", "p50", "p90", "p99" and "max" in microseconds; each is None without durations."""
         if not self.count:
             return dict.fromkeys(("mean", *_QUANTILES, "max"))
         quantiles = {name: round(self.quantile_ns(share) / 1000, 1) for name, share in _QUANTILES.items()}

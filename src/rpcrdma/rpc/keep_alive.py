@@ -72,10 +72,7 @@ class KeepAlive:
             self._asked = self._ask()
 
     def answered(self) -> None:
-        """Ends the wait for the reply to the NULL call, which may be a refusal.
-
-        The next deadline is that of silence.
-        """
+        """Ends the wait for the reply to the NULL call, which may be a refusal; the wait for silence begins again."""
         self._asked = False
         self._counted = self._replies()
         self._deadline_s = None

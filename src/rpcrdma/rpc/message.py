@@ -236,10 +236,7 @@ def peek_xid(message: Buffer) -> int | None:
 
 
 def peek_is_call(message: Buffer) -> bool:
-    """Returns whether the msg_type of a message is CALL.
-
-    False for replies, other types and messages under eight octets.
-    """
+    """Returns whether a message is a call, by its msg_type; False also for messages under eight octets."""
     return len(message) >= 8 and _U32.unpack_from(message, 4)[0] == MessageType.CALL
 
 

@@ -134,9 +134,9 @@ class RecordReceiver:
         self._head = bytearray()
         """The first octets of the record that is being skipped."""
         self._skipped = 0
-        """Octets of that record that are announced so far; 0 if none is being skipped."""
+        """Octets of the skipped record that its headers have announced so far; 0 if none is being skipped."""
         self._to_skip = 0
-        """Octets of its current fragment that have not arrived."""
+        """Octets of the skipped record's current fragment that have not arrived."""
         self.too_long: deque[TooLong] = deque()
         """Messages that are or were skipped, for the owner to take out."""
 
@@ -151,10 +151,7 @@ class RecordReceiver:
         return len(self._message) + self._missing
 
     def next_buffers(self) -> list[memoryview]:
-        """Returns the buffers, in order, into which the next octets of the stream must go.
-
-        Valid until `bytes_received`.
-        """
+        """Returns the buffers, in order, for the next octets of the stream; they are valid until `bytes_received`."""
         if self._view is None:
             return [self._scratch[self._fill :]]
         if self._missing:
@@ -188,10 +185,7 @@ class RecordReceiver:
         return self._records.popleft() if self._records else None
 
     def clear(self) -> None:
-        """Releases all memory and drops all messages, at the end of the stream.
-
-        The receiver must not be used afterwards.
-        """
+        """Releases all memory and drops all messages; the receiver must not be used afterwards."""
         self._records.clear()
         self._scratch = memoryview(b"")
         self._message.clear()
@@ -353,10 +347,7 @@ class RecordSender:
             payload.item_octets()
 
     def next_gather(self) -> list[Buffer]:
-        """Returns the buffers to send next, in order, at most 512; none if all is sent.
-
-        The octets stay equal until `bytes_sent`.
-        """
+        """Returns the buffers to send next, at most 512, none if all is sent; unchanged until `bytes_sent`."""
         queue = self._queue
         if len(queue) == 1:
             buffers = queue[0].buffers

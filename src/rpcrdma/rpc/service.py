@@ -61,7 +61,7 @@ Steps: TypeAlias = Generator[ActAs | None, None, R]
 
 
 class Execution(enum.Enum):
-    """Where a handler runs."""
+    """Where a server runs a handler: in the event loop or in a worker thread, or as a task of the loop."""
 
     INLINE = "inline"
     """In the event loop: it must not block."""
@@ -78,10 +78,7 @@ class ProcedureUnavailable(RpcRdmaError):
 
 
 class CredentialTooWeak(RpcRdmaError):
-    """Raised by a handler that demands another security flavor.
-
-    The server answers AUTH_TOOWEAK (RFC 5531 section 9).
-    """
+    """Raised by a handler that demands another security flavor; answered with AUTH_TOOWEAK (RFC 5531 section 9)."""
 
 
 class ReverseCaller(Caller, Protocol):
@@ -126,7 +123,7 @@ class ReverseCaller(Caller, Protocol):
         """
 
     def ready(self, credential: Credential | None = None) -> None:
-        """States that the client takes calls: a call of its own program has said so.
+        """Permits `call`: a call of the client's own program has stated that the client takes calls.
 
         Before that, `call` raises `LocalProtocolError`: RPC-over-RDMA version 1 cannot ask the client, and a client
         that expects no calls may end the connection (RFC 8167 section 6).
@@ -188,9 +185,9 @@ class CallContext(Protocol):
 
     @property
     def client(self) -> ReverseCaller:
-        """The caller of procedures of this call's client, if that offers services; call `ReverseCaller.ready` first.
+        """The object that calls procedures of this call's client, if the client offers any.
 
-        Calls carry the credential that is given to `ready` or to the call.
+        Call `ReverseCaller.ready` first. Calls carry the credential that is given to `ready` or to the call.
         """
 
     @property

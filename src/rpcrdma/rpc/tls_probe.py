@@ -39,7 +39,7 @@ def probe_call(xid: int, program: int, version: int) -> bytes:
 
     Raises:
         LocalProtocolError: `program` or `version` does not fit into 32 bits.
-        OverflowError: `xid` does not.
+        OverflowError: `xid` does not fit into 32 bits.
     """
     return xid.to_bytes(4, "big") + call_tail(program, version, 0, _PROBE)
 
@@ -110,10 +110,7 @@ def answer_probe(message: Buffer, dispatcher: Dispatcher) -> ProbeAnswer:
 
 
 def refuse_in_clear(message: Buffer) -> bytes | None:
-    """Returns the reply AUTH_TOOWEAK to a call on a connection that must be protected first.
-
-    None if `message` is no call.
-    """
+    """Returns the denial AUTH_TOOWEAK of a call whose connection lacks protection; None if `message` is no call."""
     if len(message) < _TWO.size or _TWO.unpack_from(message, 0)[1] != MessageType.CALL:
         return None
     return _denied(_TWO.unpack_from(message, 0)[0], AuthStat.AUTH_TOOWEAK)

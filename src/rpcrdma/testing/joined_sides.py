@@ -118,6 +118,8 @@ def pattern(length: int) -> bytes:
 def expect_broken(a: Side, b: Side, what: str, *, blind: Side | None = None) -> None:
     """Moves data and asserts that both sides report the end of the connection, as a protocol error.
 
+    The provider's `Deviations` `hides_faults` and `tells_of_no_fault` permit less.
+
     Args:
         a: the active side.
         b: the passive side.

@@ -54,7 +54,7 @@ class PairParts(NamedTuple):
 
 
 class MakePair(Protocol):
-    """Makes a new pair of joined queue pairs that have not connected, one for each check of the suite.
+    """A function that makes a new pair of joined queue pairs, not yet connected, for one check of the suite.
 
     Authors of providers write such a function for their provider.
 

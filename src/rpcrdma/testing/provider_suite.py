@@ -165,7 +165,7 @@ def check_too_long_send_breaks_the_connection(make_pair: MakePair) -> None:
 def check_write_places_before_the_next_send(make_pair: MakePair) -> None:
     """Asserts on a pair of `make_pair` that the data of a Write is in place when a later Send is received.
 
-    The target has no completion of it.
+    The target gets no completion of the Write.
     """
     a, b = connected(make_pair)
     for here, there in ((a, b), (b, a)):

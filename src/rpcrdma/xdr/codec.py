@@ -243,7 +243,7 @@ class Encoder(Payload):
             yield value
 
     def numbers(self, code: str, values: Sequence[float], field: str) -> None:
-        """Appends the elements of an array of numbers, of `struct` type `code`, without the array's length word."""
+        """Appends numbers of `struct` type `code`, without a length word; one that does not fit: LocalProtocolError."""
         try:
             self.reduced += struct.pack(f">{len(values)}{code}", *values)
         except _UNFIT:
@@ -266,6 +266,9 @@ class Encoder(Payload):
             limit: the most entries; None: no limit.
             field: the name of the list in errors.
             filled: whether the type has at least one entry, whose first has no word before it.
+
+        Raises:
+            LocalProtocolError: there are too many entries, or none where `filled`.
         """
         if limit is not None and len(entries) > limit:
             raise LocalProtocolError(f"{field}: {len(entries)} entries, the limit is {limit}")
@@ -302,11 +305,14 @@ class Encoder(Payload):
         self.reduced += _PAD[length & 3]
 
     def string(self, text: str, limit: int, field: str) -> None:
-        """Appends a string as UTF-8, surrogates of `os.fsdecode` as their octets; `limit` counts octets."""
+        """Appends a string as UTF-8, surrogates as their octets (PEP 383); over `limit` octets: LocalProtocolError."""
         self.opaque(_text_octets(text, field), limit, field)
 
     def bulk(self, data: Buffer, limit: int, field: str) -> None:
-        """Appends the length word of opaque data and records the data uncopied; it must not change until sent."""
+        """Appends the length word of `data` and records `data` uncopied; it must not change until sent.
+
+        The data are placed directly or sent inline. Data over `limit` octets are a `LocalProtocolError`.
+        """
         if type(data) is not bytes:
             data = memoryview(data) if type(data) is bytearray else as_view(data, field)
         length = len(data)
@@ -318,7 +324,7 @@ class Encoder(Payload):
         self.removed += (length + 3) & ~3
 
     def bulk_string(self, text: str, limit: int, field: str) -> None:
-        """Records a string, in UTF-8 as `string`, for direct placement; `limit` counts octets."""
+        """Records a string like `bulk`, in UTF-8 as `string`; over `limit` octets is a `LocalProtocolError`."""
         self.bulk(_text_octets(text, field), limit, field)
 
 
@@ -522,6 +528,9 @@ class Decoder(Reader):
 
         Returns:
             The entries.
+
+        Raises:
+            DecodeError: there are too many entries, or an entry or the word before it does not decode.
         """
         entries: list[T] = []
         while filled or self.boolean(field):
@@ -550,7 +559,7 @@ class Decoder(Reader):
         return self.fixed(self.count(limit, field), field)
 
     def string(self, limit: int, field: str) -> str:
-        """Returns a string of at most `limit` octets; octets that are not UTF-8 become surrogates (PEP 383)."""
+        """Returns a string, other octets than UTF-8 as surrogates (PEP 383); over `limit` octets: `DecodeError`."""
         return self.opaque(limit, field).decode("utf-8", "surrogateescape")
 
     def bulk(self, limit: int, field: str) -> memoryview:

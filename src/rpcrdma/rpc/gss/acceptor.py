@@ -96,9 +96,7 @@ class _Context:
 
 
 class GssCall:
-    """A call under a finished RPCSEC_GSS context whose header was verified.
-
-    `Acceptor.open` makes it as an `OpenedCall`.
+    """A call under a finished RPCSEC_GSS context with a verified header; `Acceptor.open` makes this `OpenedCall`.
 
     Args:
         acceptor: the acceptor, which ends the context if the call destroys it.
@@ -135,9 +133,7 @@ class GssCall:
         self._opened: Outcome[bytes] | None = None
 
     def open(self) -> None:
-        """Removes the integrity or privacy protection of the arguments.
-
-        `arguments` is the decoder of the plain arguments then.
+        """Removes the protection of the arguments; `arguments` is then the decoder of the plain arguments.
 
         Raises:
             CallWaits: the work takes long or the context is in use; do the work in a turn of the context, and call
@@ -175,10 +171,7 @@ class GssCall:
         return self._service is not GssService.NONE and not self._ends
 
     def content_octets_max(self, octets: int) -> int:
-        """Returns the most octets of unprotected results whose reply has at most `octets` when protected.
-
-        May be negative.
-        """
+        """Returns the most octets of a plain reply whose protected form has at most `octets`; may be negative."""
         mic_octets = self._mic_octets
         service = self._service if self.seals else GssService.NONE
         # Content is XDR, and so needs no padding.
@@ -192,7 +185,8 @@ class GssCall:
     def protect(self, reply: Payload) -> Payload:
         """Returns the reply with its verifier, and with its results under the call's service.
 
-        Ends a context to be destroyed. If the context has ended, the result is a refusal with RPCSEC_GSS_CTXPROBLEM.
+        A call that destroys its context ends it here. If the context has ended, the result is a refusal with
+        RPCSEC_GSS_CTXPROBLEM.
         """
         if self._ends:
             self._acceptor.end(self._context.handle)
@@ -373,10 +367,7 @@ class Acceptor:
         self._creating: OrderedDict[bytes, _Context] = OrderedDict()
 
     def in_thread_for(self, peer: str) -> InThread | None:
-        """Returns the function that runs long uses of the contexts of address `peer` in a thread.
-
-        None: all run at once.
-        """
+        """Returns the function that runs long uses of contexts of address `peer` in a thread; None if there is none."""
         return None if self._in_thread is None else functools.partial(self._in_thread, peer)
 
     def __len__(self) -> int:

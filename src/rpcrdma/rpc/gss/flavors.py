@@ -18,10 +18,7 @@ class GssService(enum.IntEnum):
 
 
 class SecurityFlavor(enum.IntEnum):
-    """Security flavors with the numbers of MOUNT's list (RFC 2623 section 2.3.1).
-
-    A call itself carries flavor 0, 1 or 6.
-    """
+    """Security flavors by the numbers of MOUNT (RFC 2623 section 2.3.1); calls carry flavor 0, 1 or 6."""
 
     NONE = 0
     SYS = 1

@@ -116,9 +116,7 @@ class ProtectedCall:
         return self._service is not GssService.NONE and self._procedure is GssProcedure.DATA
 
     def begin(self, procedure: Procedure[Any, Any], args: Any) -> int:
-        """Encodes the arguments that `seal` will protect.
-
-        Returns the octets that `seal` has to checksum or encrypt, perhaps 0.
+        """Encodes the arguments for `seal`; returns the octets that `seal` has to checksum or encrypt, perhaps 0.
 
         Raises:
             LocalProtocolError: the arguments do not have the procedure's type.
@@ -197,9 +195,7 @@ class ProtectedCall:
         return self.result(self.open(dec, xid), procedure, into)
 
     def open(self, dec: Decoder, xid: int) -> Decoder:
-        """Verifies and, under privacy, decrypts the reply to call `xid`.
-
-        Returns a decoder at the results, for `result`.
+        """Verifies and, under privacy, decrypts the reply to `xid`; returns a decoder at its results for `result`.
 
         Raises:
             RpcError, UnverifiedReply, DecodeError: as `CallProtection.decode`.
@@ -268,10 +264,7 @@ class ContextCall:
         """The verifier of the reply, to be checked when the context is finished; empty until then."""
 
     def encode(self, xid: int, procedure: Procedure[Any, Any], args: Any) -> Payload:
-        """Encodes the whole call with the token in place of arguments.
-
-        `procedure` is procedure 0 of the program to be called.
-        """
+        """Encodes the whole call with the token in place of arguments; `procedure` is the program's procedure 0."""
         assert args is None
         kind = GssProcedure.INIT if self._handle is None else GssProcedure.CONTINUE_INIT
         # The service means nothing here; servers look at it all the same.

@@ -55,10 +55,7 @@ class CallProtection(Protocol):
         """
 
     def encode_again(self, xid: int, procedure: Procedure[Any, Any], args: Any) -> Payload | None:
-        """Encodes the whole call for a further transmission on the same connection.
-
-        Returns None if that is impossible now.
-        """
+        """Encodes the whole call for a further transmission on the same connection; None if impossible now."""
 
     def decode(self, dec: Decoder, xid: int, procedure: Procedure[Any, Any], into: Sequence[memoryview | None]) -> Any:
         """Decodes the result in a whole reply.
@@ -117,10 +114,7 @@ class OpenedCall(Protocol):
         """Whether `protect` makes one item of all results, bulk items included, as under integrity and privacy."""
 
     def content_octets_max(self, octets: int) -> int:
-        """Returns the most octets of an unprotected reply whose protected form has at most `octets`.
-
-        May be negative.
-        """
+        """Returns the most octets of a plain reply whose protected form has at most `octets`; may be negative."""
 
     def octets_sealed(self, reply: Payload) -> int:
         """Returns the octets that `protect` has to checksum or encrypt; 0 if it is quick."""

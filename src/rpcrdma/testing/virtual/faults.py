@@ -9,7 +9,7 @@ __all__ = ["DELIVERED", "Delivery", "Faults", "Message", "MessageKind"]
 
 
 class MessageKind(enum.Enum):
-    """The kinds of messages of a connection."""
+    """The kinds of messages that the two ends of a simulated connection send."""
 
     CONNECT = "connect"
     ACCEPT = "accept"
@@ -65,10 +65,7 @@ DELIVERED = Delivery()
 
 
 class Faults(Protocol):
-    """Decides which faults a simulated fabric has; an author of tests implements it.
-
-    The methods are called in event order.
-    """
+    """Decides which faults a simulated fabric has; implemented for a test, and called in the order of events."""
 
     def on_message(self, message: Message) -> Delivery:
         """Returns the fate of a message that is about to leave; `DELIVERED` if nothing is to happen to it."""

@@ -36,10 +36,7 @@ _TURNS_MAX = 100_000
 
 
 class Stalled(RuntimeError):
-    """The program waits for an event that can never happen, or polls without letting time pass.
-
-    `VirtualLoop` raises it.
-    """
+    """Raised by `VirtualLoop`: the program waits for an event that cannot happen, or polls without end at one time."""
 
 
 class _Scheduled(asyncio.TimerHandle):
@@ -104,18 +101,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._local_s += duration_s
 
     def follow(self, cause: int) -> None:
-        """Makes the trace event with the number `cause` the cause of the running callback.
-
-        Resets the time that it has spent.
-        """
+        """Makes trace event `cause` the cause of the running callback and resets the time that it has spent."""
         self.cause = cause
         self._local_s = self.now_s
 
     def jump(self, duration_s: float) -> None:
-        """Moves the clock ahead by `duration_s` seconds, as when a suspended machine resumes.
-
-        Timers due meanwhile fire late.
-        """
+        """Moves the clock ahead by `duration_s` seconds, as after a suspended machine resumes; due timers fire late."""
         self.now_s += duration_s
         self._local_s += duration_s
 

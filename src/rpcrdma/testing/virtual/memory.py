@@ -64,10 +64,7 @@ class SimulatedProtectionDomain(SoftwareProtectionDomain):
             super().abandon(region)
 
     def _ended(self, region: MemoryRegion) -> None:
-        """Counts a region as gone and spends the time for which the host waits for its RNIC.
-
-        An abandoned one was counted.
-        """
+        """Counts a region as gone and spends the time of its invalidation; no effect on an abandoned region."""
         if region.abandoned:
             return
         host = self._host

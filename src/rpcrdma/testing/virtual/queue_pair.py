@@ -41,7 +41,7 @@ _WORDS = struct.Struct(">4I")
 class _Ending(NamedTuple):
     """The cause of a connection's end, which travels with its last message.
 
-    `broken` is the receiver's work that broke a rule, None if it broke none.
+    `broken` is the receiver's work that broke a rule, None if it broke none; `protocol_error`: whether any work did.
     """
 
     broken: PostedWork | None

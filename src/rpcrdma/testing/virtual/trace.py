@@ -17,7 +17,7 @@ NO_CAUSE = -1
 
 
 class EventKind(enum.Enum):
-    """The kinds of events; `text` has details of each."""
+    """The kinds of events in the trace of a simulation; `TraceEvent.text` has details of each."""
 
     CALL = "call"
     """A program makes a call; the program records it, see `Host.record`."""

@@ -18,10 +18,7 @@ R = TypeVar("R")
 
 
 def before_handler(name: str) -> None:
-    """Spends the time of a handler, named `name` in the trace, in the event loop.
-
-    No effect outside of simulated hosts.
-    """
+    """Spends the time of the handler `name` in the event loop; no effect outside of simulated hosts."""
     host = running_host()
     if host is not None:
         host.record(EventKind.HANDLE, name, cost_s=host.model.server_s)

@@ -74,10 +74,7 @@ class CodecWriter(ValueWriter):
             self._return(self._decode(kind, name), name)
 
     def plain(self, function: str, kind: model.Type | None) -> None:
-        """Writes _encode_F and _decode_F, F = `function`, of an argument or result type without a name of its own.
-
-        None: void.
-        """
+        """Writes `_encode_F` and `_decode_F`, F being `function`, for a type without a name; None is void."""
         self._owner = ""
         self.out.blank(2)
         unused = "_" if kind is None else ""

@@ -71,10 +71,7 @@ def _finite(module: model.Module) -> set[str]:
 
 
 def _needed(kind: model.Type) -> str | None:
-    """Returns the name of the class that every value of a type contains at least once.
-
-    None if there is no such class.
-    """
+    """Returns the class that every value of a type contains at least once; None if there is no such class."""
     kind = model.strip(kind)
     while isinstance(kind, model.FixedArray) and kind.length:
         kind = model.strip(kind.element)

@@ -80,10 +80,7 @@ def _marked(line: str, place: SourceSpan) -> list[str]:
 
 
 def _line(source: str, number: int) -> str | None:
-    """Returns line `number` of a text, counted from 1, without white space at its end.
-
-    None if there is no such line.
-    """
+    """Returns line `number` of a text, from 1, without trailing white space; None if there is no such line."""
     lines = source.split("\n", number)
     return lines[number - 1].rstrip() if 1 <= number <= len(lines) else None
 

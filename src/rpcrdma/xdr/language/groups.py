@@ -15,10 +15,7 @@ _MOST_ELEMENTS = 16
 
 
 def slots_of(kind: model.Type, module: model.Module) -> int | None:
-    """Returns the number of values that `struct` unpacks for a type.
-
-    None if a `struct` layout cannot contain the type.
-    """
+    """Returns the number of values that `struct` unpacks for a type; None if no `struct` layout can contain it."""
     kind = model.strip(kind)
     match kind:
         case model.Number() | model.Boolean() | model.EnumRef():
@@ -44,7 +41,10 @@ def slots_of(kind: model.Type, module: model.Module) -> int | None:
 
 @dataclass(slots=True)
 class EncodedGroup:
-    """Generated code that encodes a run of fixed-size fields: a `struct` format; for each value name and expression."""
+    """Generated code that encodes a run of fixed-size fields, by one `struct` format.
+
+    `fields` has the name of each slot, `values` the Python expression of each value, in order.
+    """
 
     format: str = ""
     fields: list[str] = field(default_factory=list)

@@ -35,10 +35,7 @@ def arm_key(item: model.Union, arm: model.Arm) -> str:
 
 
 def shape(module: model.Module, kind: model.Type | None) -> Any:
-    """Returns a JSON document that shows the form of a type's documents, with words in place of values.
-
-    None for void.
-    """
+    """Returns a JSON document that shows the form of a type's documents by words for values; None for void."""
     return None if kind is None else _shape(module, kind, (), iter(range(JSON_CLASSES_WALKED_MAX)))
 
 
@@ -89,10 +86,7 @@ def _shape(module: model.Module, kind: model.Type, within: tuple[str, ...], left
 
 
 def data_paths(module: model.Module, kind: model.Type | None, path: str) -> Iterator[str]:
-    """Yields the paths of opaque items in JSON documents of a type (None: void).
-
-    `path` begins each, `[]` is an index.
-    """
+    """Yields the paths of opaque items in a type's JSON documents, below `path`, with `[]` for an index."""
     return iter(()) if kind is None else _data_paths(module, kind, path, (), iter(range(JSON_CLASSES_WALKED_MAX)))
 
 

@@ -31,10 +31,7 @@ class _Term(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """An upper bound in octets (or elements): a number plus terms that depend on the arguments.
-
-    `str` is the expression.
-    """
+    """A number of octets (or elements) plus terms that depend on the arguments; `str` returns the expression."""
 
     number: int
     terms: tuple[_Term, ...] = ()
@@ -74,18 +71,12 @@ class MessageSizes:
         self._encoded = _Measure(module, "", reduces=False)
 
     def most(self, kind: model.Type | None) -> int | None:
-        """Returns the most octets of arguments or of a result, all items included.
-
-        None if unbounded, 0 for void (`kind` None).
-        """
+        """Returns the most octets of arguments or a result, items included; None if unbounded, 0 for None (void)."""
         octets = 0 if kind is None else self._encoded.of_message(kind).size.most
         return octets if octets < UNBOUNDED else None
 
     def most_bulk(self, arguments: model.Type | None) -> int:
-        """Returns the most octets, padding included, of all items of the arguments that may be placed directly.
-
-        None: void.
-        """
+        """Returns the most octets, padded, of the arguments' items for direct placement; 0 for None (void)."""
         items = () if arguments is None else self._measures[""].of_message(arguments).items
         return sum(_padded(item.most) for item in items)
 

@@ -299,10 +299,7 @@ def parts(item: Class) -> list[str]:
 
 
 def reachable(module: Module, start: str) -> set[str]:
-    """Returns the names of all classes that values of class `start` can contain.
-
-    `start` itself only if it contains itself.
-    """
+    """Returns the names of all classes within class `start`, at any depth; itself only if it contains itself."""
     seen: set[str] = set()
     waiting = [start]
     while waiting:

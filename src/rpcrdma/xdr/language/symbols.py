@@ -69,10 +69,7 @@ class Symbols:
         self.deviations.append(Diagnostic(place, message, hint))
 
     def place_of(self, name: str) -> SourceSpan:
-        """Returns the place of a name's definition, or of the definition around an anonymous type.
-
-        Else line 1, column 1.
-        """
+        """Returns the place of a name's definition, or of that around an anonymous type; else line 1, column 1."""
         while name not in self._places and "_" in name:
             name = name.rpartition("_")[0]
         return self._places.get(name, SourceSpan(1, 1))
@@ -145,10 +142,7 @@ class Symbols:
         return value >= _UNDEFINED
 
     def exceeds(self, value: int, low: int, high: int) -> bool:
-        """Returns whether a value of `evaluate` is outside of `low` to `high`.
-
-        Never for an unknown name, an error already.
-        """
+        """Returns whether a value of `evaluate` is outside of `low` to `high`; False for that of an unknown name."""
         return self.is_defined(value) and not low <= value <= high
 
     def unknown(self, what: str, name: str, place: SourceSpan, known: Iterable[str]) -> None:

@@ -97,14 +97,14 @@ class Enumerator:
 
 @dataclass(frozen=True, slots=True)
 class EnumBody:
-    """The enumerators of an enumeration, the part in braces (section 4.3)."""
+    """The enumerators of an enumeration, the part in braces (RFC 4506 section 4.3)."""
 
     enumerators: tuple[Enumerator, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class StructBody:
-    """The members of a structure (section 4.14)."""
+    """The members of a structure, the part in braces (RFC 4506 section 4.14)."""
 
     members: tuple[Declaration, ...]
 
@@ -120,7 +120,10 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class UnionBody:
-    """A union's discriminant and arms (section 4.15); `arms` are without the default arm, `default` is that or None."""
+    """A union's discriminant and arms (RFC 4506 section 4.15).
+
+    `arms` are those with case labels; `default` is the default arm, None without one.
+    """
 
     discriminant: Declaration
     arms: tuple[Arm, ...]
@@ -142,7 +145,7 @@ class Form(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """A declaration (sections 4.9 to 4.13, 4.16 and 4.19).
+    """A declaration of a member, an arm, a discriminant or a typedef (RFC 4506 sections 4.9 to 4.13, 4.16 and 4.19).
 
     Opaque data and strings have the builtin types "opaque" and "string", and `void` has both as type and as name. The
     `size` of a variable form without a limit is None.
@@ -156,7 +159,7 @@ class Declaration:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """`const name = value;` (section 4.17)."""
+    """The definition `const name = value;` (RFC 4506 section 4.17)."""
 
     name: Identifier
     value: Value
@@ -164,7 +167,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Typedef:
-    """`typedef declaration;` (section 4.18)."""
+    """The definition `typedef declaration;` (RFC 4506 section 4.18)."""
 
     declaration: Declaration
     place: SourceSpan
@@ -172,7 +175,7 @@ class Typedef:
 
 @dataclass(frozen=True, slots=True)
 class Enumeration:
-    """The definition `enum name body;` (section 4.3)."""
+    """The definition `enum name body;` (RFC 4506 section 4.3)."""
 
     name: Identifier
     body: EnumBody
@@ -180,7 +183,7 @@ class Enumeration:
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """The definition `struct name body;` (section 4.14)."""
+    """The definition `struct name body;` (RFC 4506 section 4.14)."""
 
     name: Identifier
     body: StructBody
@@ -188,7 +191,7 @@ class Structure:
 
 @dataclass(frozen=True, slots=True)
 class Union:
-    """The definition `union name body;` (section 4.15)."""
+    """The definition `union name body;` (RFC 4506 section 4.15)."""
 
     name: Identifier
     body: UnionBody

@@ -15,10 +15,7 @@ WIDTH = 120
 
 @dataclass(frozen=True, slots=True)
 class CallExpression:
-    """The Python expression `name(items)`, which `Writer.call` may break over several lines.
-
-    `str` has it on one line.
-    """
+    """The Python expression `name(items)`, which `Writer.call` may break into lines; `str` has it on one line."""
 
     name: str
     items: Sequence[Item]
