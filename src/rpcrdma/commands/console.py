@@ -236,7 +236,7 @@ def in_options(text: str) -> str:
 def errors_as_json(beside: Mapping[str, Any] | None) -> None:
     """Sets whether `error` also prints a JSON object on standard output, and the items beside "error" in it.
 
-    None: no object is printed.
+    With `beside` None, no object is printed.
     """
     global _error_object  # noqa: PLW0603 - the process has one standard output
     _error_object = beside

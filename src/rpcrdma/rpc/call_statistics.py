@@ -347,7 +347,7 @@ class CallStatistics:
         return counts
 
     def of_status(self, procedure: Procedure[Any, Any] | None, status: int | str) -> CallCounts:
-        """Returns the counts of a procedure's calls with a status, as `of`.
+        """Returns the counts of a procedure's calls with a status; beyond the bounds, the shared ones of "other".
 
         Args:
             procedure: the procedure; None: unknown.
@@ -377,7 +377,7 @@ class CallStatistics:
     def snapshot(self) -> tuple[OperationStatistics, ...]:
         """Returns a copy of the counts so far, by procedure: of each SUCCESS first, then the other statuses by name.
 
-        Counts without any call are left out. May be called in any thread.
+        Counts without any call are left out. Any thread may call this.
         """
         # A list at once: other threads may ask while the event loop counts.
         outcomes = list(self._outcomes.items())

@@ -324,7 +324,7 @@ class Encoder(Payload):
         self.removed += (length + 3) & ~3
 
     def bulk_string(self, text: str, limit: int, field: str) -> None:
-        """Records a string like `bulk`, in UTF-8 as `string`; over `limit` octets is a `LocalProtocolError`."""
+        """Records a string in UTF-8 for direct placement, without a copy; over `limit` octets: LocalProtocolError."""
         self.bulk(_text_octets(text, field), limit, field)
 
 

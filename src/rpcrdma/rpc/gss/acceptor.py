@@ -252,7 +252,7 @@ class ContextCreation:
     def step(self, token: bytes) -> InitResult:
         """Continues the context with a token of the client; returns the result for the client, also that of a failure.
 
-        May block; may run in any thread. The table of contexts does not change before `protect`.
+        It may block, and runs in any thread. The table of contexts does not change before `protect`.
         """
         acceptor = self._acceptor
         try:

@@ -106,7 +106,7 @@ class OpenedCall(Protocol):
     def protect(self, reply: Payload) -> Payload:
         """Returns the reply with its verifier and its results protected by the service; refusals of RPC stay unchanged.
 
-        May run in a thread, in a turn of the context.
+        It may run in a thread, in a turn of the context.
         """
 
     @property

@@ -141,7 +141,7 @@ class ProgramWriter:
     def _status_of(self, procedure: model.Procedure) -> str | None:
         """Returns the name of the result's member that holds its status; None if there is no such member.
 
-        It is the discriminant of a union, of an enumeration that has a value 0.
+        That is the discriminant of a result that is a union, if its enumeration has a value 0.
         """
         kind = None if procedure.result is None else model.strip(procedure.result)
         item = self.module.classes[kind.name] if isinstance(kind, model.ClassRef) else None
