@@ -59,7 +59,10 @@ class KeepAlive:
         return self._deadline_s
 
     def on_time(self, now_s: float) -> None:
-        """Calls `ask` or `give_up` if its deadline has been reached at the time `now_s`; has no effect before."""
+        """At a deadline, calls `give_up` if the NULL call is unanswered, or `ask` if no reply has arrived meanwhile.
+
+        It has no effect before the deadline. `now_s` is the time of the clock of `next_deadline_s`.
+        """
         if self._deadline_s is None or now_s < self._deadline_s:
             return
         self._deadline_s = None
