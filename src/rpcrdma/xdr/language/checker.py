@@ -44,7 +44,7 @@ def check(
     Raises:
         LanguageError: the definition is wrong; names every error.
     """
-    symbols = Symbols(specification, lenient=lenient)
+    symbols = Symbols(specification)
     resolver = Resolver(symbols, source_name, default_limit)
     resolver.resolve_types()
     module = resolver.module

@@ -296,7 +296,8 @@ class Resolver:
         if declaration.form is syntax.Form.VOID:
             return model.Arm(values, "", None)
         name = declaration.name
-        self.symbols.check_word(name) if arm.place != name.place else None
+        if arm.place != name.place:
+            self.symbols.check_word(name)
         if name.name in seen:
             self.symbols.deviations.append(
                 Diagnostic.repeated(name.place, f"member {name.name} occurs twice in union {owner}", seen[name.name])
@@ -313,8 +314,6 @@ class Resolver:
             return model.Member("discriminant", model.UNSIGNED_INT)
         name = declaration.name
         self.symbols.check_word(name)
-        if name.name == "value":
-            self.symbols.check_word(name)
         kind = declaration.type
         resolved: model.Type
         if isinstance(kind, syntax.NamedType) and not self._knows(kind.name) and self._labels_are_constants(body):

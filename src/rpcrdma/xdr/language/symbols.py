@@ -31,11 +31,9 @@ class Symbols:
 
     Args:
         specification: the syntax tree.
-        lenient: whether deviations from the language are warnings; the owner turns them into errors otherwise.
     """
 
-    def __init__(self, specification: syntax.Specification, *, lenient: bool) -> None:
-        self.lenient = lenient
+    def __init__(self, specification: syntax.Specification) -> None:
         self.errors: list[Diagnostic] = []
         self.deviations: list[Diagnostic] = []
         self.definitions: dict[str, TypeDefinition] = {}
