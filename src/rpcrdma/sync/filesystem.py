@@ -45,7 +45,7 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
 
     @property
     def directory(self) -> str:
-        """The directory at which relative paths start, as a path from the root."""
+        """The directory at which relative paths start, as an absolute path from the root of the mount."""
         return self._asynchronous.directory
 
     handle_of = waiting(asynchronous.NfsFilesystem.handle_of)
@@ -89,7 +89,7 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
     upload_tree = waiting(asynchronous.NfsFilesystem.upload_tree)
 
     def scan_names(self, path: Path = ".", *, onerror: Callable[[OSError], None] | None = None) -> Iterator[str]:
-        """Yields the names in a directory; see `rpcrdma.NfsFilesystem.scan_names`."""
+        """Yields the names in a directory, without "." and ".."; errors: see `rpcrdma.NfsFilesystem.scan_names`."""
         scan_names = functools.partial(self._asynchronous.scan_names, path, onerror=onerror)
         return iterate(self._loop, scan_names, at_once=_ENTRIES_AT_ONCE)
 
@@ -197,7 +197,7 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
 
     @without_frames
     def close(self) -> None:
-        """Closes the files that are open for writing, and ends background work."""
+        """Closes the files open for writing, and ends background work; raises OSError if data cannot be written."""
         if not self._loop.forked:
             try:
                 self._writers.close_texts()
@@ -234,7 +234,7 @@ class MountedFilesystem(NfsFilesystem):
 
     @without_frames
     def close(self) -> None:
-        """Closes the files that are open for writing, unmounts and closes the connection."""
+        """Closes the files open for writing, unmounts and closes the connection; OSError if data cannot be written."""
         if not self._closed:
             super().close()
 
@@ -253,7 +253,7 @@ def nfs_open(
     """Mounts a directory or file of an NFS server; for arguments and errors see `rpcrdma.nfs_open`.
 
     Returns:
-        The file system, a context manager.
+        The file system, a context manager that unmounts it; its calls block.
     """
     with claimed_loop() as loop:
 

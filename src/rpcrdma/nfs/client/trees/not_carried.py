@@ -46,7 +46,7 @@ def lost_from_server(found: Stat) -> Lost:
 
 
 def lost_from_local(found: os.stat_result, path: str) -> Lost:
-    """Returns the properties that an upload of `path`, an object with attributes `found`, loses; blocks."""
+    """Returns the properties that an upload of the local object at `path` with attributes `found` loses; may block."""
     lost = _lost_by_any(found)
     if NotCarried.HOLES in lost and not _has_hole(path, found.st_size):
         # Files of /sys take no blocks, nor do compressed ones as many as they have data.

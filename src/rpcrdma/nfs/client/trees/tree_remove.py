@@ -41,7 +41,7 @@ class RemoveReport:
     """The bound of `failures`."""
 
     def failed(self, error: Exception) -> None:
-        """Adds a failure.
+        """Adds a failure to the report.
 
         Args:
             error: the error.
@@ -72,7 +72,11 @@ class _Level:
 
 
 async def remove_tree(volume: Volume, parent: Node, name: str, exclude: Iterable[str] = ()) -> RemoveReport:
-    """See `NfsFilesystem.rmtree`."""
+    """Removes the directory `name` in `parent` with all contents; returns a report, see `NfsFilesystem.rmtree`.
+
+    Raises:
+        NfsError: NFS3ERR_NOTDIR: the object is no directory; or it cannot be looked up.
+    """
     exclusion = Exclusion(exclude)
     node = await volume.procedures.lookup(parent, name)
     if not node.is_dir:
@@ -108,7 +112,11 @@ async def remove_tree(volume: Volume, parent: Node, name: str, exclude: Iterable
 async def _empty(
     volume: Volume, level: _Level, report: RemoveReport, room: int, exclusion: Exclusion, top: str
 ) -> None:
-    """Lists a round of entries, at most `room` directories, and removes the other entries."""
+    """Lists entries of a directory, of which at most `room` are directories, and removes the others.
+
+    The directories are added to `level.pending`; `level.more` says whether there are further entries, `level.stuck`
+    that some stay. Failures are reported, and not raised.
+    """
     files: list[DirEntry] = []
     level.more = False
 
