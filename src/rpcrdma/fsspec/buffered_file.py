@@ -218,7 +218,7 @@ class BufferedNfsFile(AbstractBufferedFile):
     def _fetch_range(self, start: int, end: int) -> bytes:
         """Returns the octets from `start` up to `end` of the file; the method that caches of fsspec call to read.
 
-        Reads ahead if the read continues the one before. Raises OSError if the server refuses.
+        Reads ahead if the read continues the read before. Raises OSError if the server refuses.
         """
         end = min(end, self.size)
         if end <= start:

@@ -230,7 +230,7 @@ class RdmaFileSystem(ServerFileSystem):
         return one_server or there.st_ctime_ns == here.st_ctime_ns
 
     def touch(self, path: str, truncate: bool = True, **_kwargs: Any) -> None:
-        """Makes an empty file, or changes an existing one; raises OSError if the server refuses.
+        """Makes an empty file, or changes an existing file; raises OSError if the server refuses.
 
         Args:
             path: a path or URL.
@@ -355,7 +355,7 @@ class RdmaFileSystem(ServerFileSystem):
         place.known.forget(place.path)
 
     def note_writer(self, file: BufferedNfsFile) -> None:
-        """Registers a file for closing at the end of the process.
+        """Registers a file whose `close` is called at the end of the process, if it is not closed before.
 
         Args:
             file: a file open for writing.
@@ -463,7 +463,7 @@ class RdmaFileSystem(ServerFileSystem):
         await self._rm(path1, recursive=recursive, maxdepth=maxdepth)
 
     async def _is_name(self, path: str) -> bool:
-        """Returns whether `path` names an object, also with characters of patterns; True without such characters."""
+        """Returns whether `path` is no pattern: it has no wildcards, or an object with this name exists."""
         if not has_magic(path):
             return True
         try:

@@ -51,7 +51,7 @@ class FsspecFile:
         return self.tell()
 
     def info(self) -> dict[str, Any]:
-        """Returns the attributes of the file by name, such as "name", "size" and "type". Raises OSError: `fs.info`."""
+        """Returns the attributes of the file by name ("name", "size", "type" and more); raises OSError."""
         return self.fs.info(self.path)
 
     def __repr__(self) -> str:

@@ -18,7 +18,7 @@ HELD_OCTETS = 1 << 20
 
 
 _ENDS_READ_FIRST = (".parquet", ".orc", ".feather", ".arrow", ".zip", ".npz", ".xlsx")
-"""Formats whose index is at their end."""
+"""Ends of the names of files in formats whose index is at their end."""
 
 _END_OCTETS = 1 << 16
 """The octets that Arrow reads of a Parquet file first; the comment of a Zip archive may be as long."""

@@ -227,7 +227,7 @@ def mounts_of(server: Server, loop: asyncio.AbstractEventLoop) -> Mounts:
 
 
 async def close_mounts(server: Server) -> None:
-    """Closes the connections of the running event loop to `server`, if there are any; a later call makes new ones."""
+    """Closes the connections of the running event loop to `server`, if there are any; a later call connects anew."""
     found = _MOUNTS.pop((os.getpid(), asyncio.get_running_loop(), server.key), None)
     if found is not None:
         await found.close()

@@ -39,7 +39,7 @@ _FSSPEC_OPTIONS = {
     "skip_instance_cache",
     "use_listings_cache",
 }
-"""The options of every file system: fsspec itself ignores unknown ones, which are mistakes."""
+"""The options of every file system: fsspec itself ignores unknown options, which are mistakes."""
 
 _BELOW = "on_error_below"
 """The keyword with which a walk passes `on_error` to the walks of directories below."""
@@ -148,7 +148,7 @@ class ServerFileSystem(AsyncFileSystem):
         return loop
 
     def close(self) -> None:
-        """Closes the connections that this object and its equals share (same options); a later call makes new ones."""
+        """Closes the connections that this object and its equals share (same options); a later call connects anew."""
         sync(self.loop, self._close)
 
     async def _close(self) -> None:

@@ -40,8 +40,11 @@ __all__ = [
 ]
 
 PROTOCOLS: dict[str, Scheme] = {"rdma": "rdma", "nfstcp": "tcp"}
-"""The schemes of fsspec's URLs, and which ones of `nfs_open` they stand for: `tcp` says too little among all of those
-that fsspec knows, and universal-pathlib takes what follows a plus sign, as in `nfs+tcp`, for no part of the name."""
+"""The schemes of fsspec's URLs, and the schemes of `nfs_open` that they stand for.
+
+`tcp` says too little among all of those that fsspec knows, and universal-pathlib takes the text after a plus sign, as
+in `nfs+tcp`, for no part of the name.
+"""
 
 _MOUNT_PORT = re.compile(r"\?mountport=[^/?]*(?=/|$)")
 
@@ -79,7 +82,7 @@ class Servers:
 
     Args:
         protocol: "rdma" or "nfstcp".
-        host: the server of paths that name none; None: every path must name one.
+        host: the server of paths that name none; None: every path must name its server.
         port: the port of `host`; without a host, of every server whose path names no port. None: the usual port.
         mount_ports: the TCP port of MOUNT likewise, or ports by HOST or HOST:PORT; None: not known.
         options: the settings of connections, or their fields by name; None for the defaults.
@@ -180,7 +183,7 @@ def strip_url(text: str, protocol: str) -> str:
     `protocol` is the scheme of URLs, "rdma" or "nfstcp".
 
     Raises:
-        ValueError: the URL is one of another protocol.
+        ValueError: the URL is of another protocol.
         LocalProtocolError: the server is not valid; the message says why and shows the form.
     """
     scheme, separator, rest = text.partition("://")

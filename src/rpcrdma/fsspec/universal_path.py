@@ -56,7 +56,7 @@ class NfsUPath(UPath):
         Between servers and exports it copies and removes.
 
         Args:
-            target: a path, or the text of one; a text that begins with a slash stands for a path at this server.
+            target: a path, or a text; a text that begins with a slash stands for a path at this server.
             kwargs: as in the base class.
 
         Returns:

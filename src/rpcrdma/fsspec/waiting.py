@@ -73,7 +73,7 @@ class FilesLoop:
 
     @property
     def forked(self) -> bool:
-        """Whether this process is a child of the one that opened the file."""
+        """Whether this process is a child of the process that opened the file."""
         return self._pid != os.getpid()
 
     def run(self, begin: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -101,7 +101,7 @@ class FilesLoop:
 def waits_by_sync(filesystem: F) -> F:
     """Class decorator: adds to an asynchronous file system of fsspec the methods that wait for its coroutine functions.
 
-    fsspec adds slower ones to each object, unless its class has them already. Returns the class.
+    fsspec adds slower methods to each object, unless its class has them already. Returns the class.
     """
     for name in dir(filesystem):
         plain = name.removeprefix("_")

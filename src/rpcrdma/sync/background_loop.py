@@ -44,7 +44,7 @@ _INSIDE = (
 
 
 class WaitedLoop(Protocol):
-    """The interface of an event loop in another thread than the waiting one, for the objects of `rpcrdma.sync`."""
+    """The interface of an event loop in another thread than the waiting thread, for the objects of `rpcrdma.sync`."""
 
     @property
     def forked(self) -> bool:
@@ -53,7 +53,7 @@ class WaitedLoop(Protocol):
     def run(self, begin: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Runs the coroutine that `begin` makes in the loop, blocks until it ends, and returns its result.
 
-        Raises the coroutine's exception, and an error if the loop cannot be waited for.
+        Raises the coroutine's exception, or LocalProtocolError or RuntimeError if the loop cannot run it.
         """
 
     def post(self, begin: Callable[[], Coroutine[Any, Any, Any]]) -> None:
@@ -65,7 +65,7 @@ class BackgroundLoop:
 
     def __init__(self) -> None:
         self.forked = False
-        """Whether this process is a child of the one that has the thread."""
+        """Whether this process is a child of the process that has the thread."""
         # Not one of uvloop: libuv has threads that outlive it, and a forked child crashes at its end when it waits for
         # them.
         self._loop = asyncio.new_event_loop()
@@ -118,7 +118,7 @@ class BackgroundLoop:
         Args:
             key: an object that identifies the connection, compared by identity.
             close: makes the coroutine that closes it, which gets 2 s.
-            finish: a function that is called before, in a thread that may wait for the loop; None: nothing is.
+            finish: a function to call before, in a thread that may wait for the loop; None for no function.
         """
         self._closers[id(key)] = (finish, close)
 

@@ -93,7 +93,10 @@ class Connection(Waits[asynchronous.Connection], WaitingCaller):
         timeout_s: float | None = None,
         placement: str = "",
     ) -> R:
-        """Calls a procedure and blocks until its result arrives; arguments and errors: see `rpcrdma.Connection.call`.
+        """Calls a procedure with its arguments (None for void) and blocks until its result arrives.
+
+        `into` is a writable buffer for the result's first DDP-eligible item, `timeout_s` the time limit in seconds.
+        Raises RpcError, CallTimeout, TransportClosed and others: see `rpcrdma.Connection.call`.
 
         Returns:
             The decoded result.
@@ -121,7 +124,10 @@ class Connection(Waits[asynchronous.Connection], WaitingCaller):
 
 @without_frames
 def connect(url: str, program: Program | None = None, *, options: ConnectOptions | None = None) -> Connection:
-    """Connects to an RPC service; for arguments and errors see `rpcrdma.connect`.
+    """Connects to an RPC service at `rdma://HOST[:PORT]` or `tcp://HOST[:PORT]`.
+
+    `program` is the only program that may be called (None: any), `options` are the settings. Raises ConnectFailed if no
+    connection can be made; for other errors see `rpcrdma.connect`.
 
     Returns:
         The connection, a context manager that closes it; its calls block.

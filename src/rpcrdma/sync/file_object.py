@@ -116,7 +116,10 @@ class NfsFile(OwnProcess, io.RawIOBase):
 
     @without_frames
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Moves the position by `offset` octets from `whence` and returns it; see `rpcrdma.nfs.NfsFile.seek`."""
+        """Moves the position to `offset` octets from `whence`, as `io.IOBase.seek`, and returns it.
+
+        Raises ValueError for a negative position, or if the file is closed: see `rpcrdma.nfs.NfsFile.seek`.
+        """
         return self._loop.run(functools.partial(self._asynchronous.seek, operator.index(offset), whence))
 
     stat = waiting(AsynchronousFile.stat)
@@ -155,7 +158,10 @@ class NfsFile(OwnProcess, io.RawIOBase):
 
     @without_frames
     def readlines(self, hint: int | None = -1, /) -> list[bytes]:
-        """Returns the rest of the file as lines; see `rpcrdma.nfs.NfsFile.readlines`."""
+        """Returns the rest of the file as lines; if `hint` is positive, no further line after this number of octets.
+
+        Raises OSError if the server refuses: see `rpcrdma.nfs.NfsFile.readlines`.
+        """
         return self._loop.run(functools.partial(self._asynchronous.readlines, -1 if hint is None else hint))
 
     def views(self) -> Iterator[memoryview]:
@@ -173,7 +179,10 @@ class NfsFile(OwnProcess, io.RawIOBase):
 
     @without_frames
     def truncate(self, size: int | None = None, /) -> int:
-        """Cuts the file, or extends it with zeros, and returns the new size; see `rpcrdma.nfs.NfsFile.truncate`."""
+        """Flushes the file and sets its size in octets, None for the position; returns the new size.
+
+        Raises OSError if the server refuses or a write has failed: see `rpcrdma.nfs.NfsFile.truncate`.
+        """
         size = None if size is None else operator.index(size)
         return self._loop.run(functools.partial(self._asynchronous.truncate, size))
 
@@ -288,7 +297,7 @@ def binary_mode(mode: str) -> str:
 
 
 class Writers:
-    """The files of a file system that are open for writing, which are closed when they are dropped, and before it is.
+    """The files of a file system that are open for writing: closes dropped files, and all before the connection.
 
     The coroutines run in the loop of the files; the other methods may be called from any thread.
     """
@@ -299,8 +308,7 @@ class Writers:
         self._texts: weakref.WeakSet[TextFile] = weakref.WeakSet()
         self._texts_change = threading.Lock()
         self.kept: set[io.IOBase] = set()
-        """Buffers of text files, which garbage collection might close while text is missing there; dropped text files.
-        """
+        """Buffers of text files, which garbage collection might close while they lack text; dropped text files."""
 
     def add(self, file: AsynchronousFile) -> None:
         """Registers a binary file, which `close` then closes."""
@@ -371,7 +379,7 @@ class Writers:
         await self.close()
 
     async def close(self) -> None:
-        """Closes all binary files, and waits for dropped ones.
+        """Closes all binary files, and waits for dropped files.
 
         Raises:
             Exception: the first that closing a file raised; the others are closed all the same.

@@ -120,9 +120,9 @@ class _Opening(Opening[MountedFilesystem]):
 async def mount_path(
     url: Url, mount_port: int | None, options: ConnectOptions, files: FileOptions | None
 ) -> MountedFilesystem:
-    """Mounts the export of a URL over a new connection; the path below the export need not exist.
+    """Mounts the export of `url` over a new connection, which the result owns; the path below it need not exist.
 
-    Arguments and errors are those of `nfs_open`, `options` with values. The file system owns the connection.
+    Arguments and errors are those of `nfs_open`; `options` must be given.
     """
     async with AsyncExitStack() as stack:
         asking = unproved(options)

@@ -30,7 +30,7 @@ LocalPath = str | os.PathLike[str]
 class NfsFilesystem(ObjectCalls):
     """The file system below a root handle of MOUNT, with the calls of `os` as coroutines.
 
-    An absolute path starts at the root, a relative one at `directory`; neither leaves the mount. `stat` and `open`
+    An absolute path starts at the root, a relative path at `directory`; neither leaves the mount. `stat` and `open`
     always ask the server; only directories along paths are cached, for 3 s. New objects at the server get exactly the
     mode asked for: the umask applies to downloads alone. There is no reconnection here; `close` leaves the connection
     to the caller.
@@ -117,7 +117,7 @@ class NfsFilesystem(ObjectCalls):
             RemoteProtocolError: the server lists an invalid name (unless `onerror` takes the error), or repeats its
                 entries.
             OSError: EOVERFLOW for more names than `FileOptions` permits; ELOOP for an entry that contains itself,
-                ENAMETOOLONG for one that lies too deep.
+                ENAMETOOLONG for a directory that lies too deep.
         """
         if isinstance(path, DirEntry) and path.is_dir():
             node = path.node

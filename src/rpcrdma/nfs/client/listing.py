@@ -66,7 +66,8 @@ async def entry_pages(
     Attributes that the listing lacks are looked up; if the server refuses that, the entry has the error as `refusal`.
     Entries removed meanwhile are left out. READDIR is used if the server has no READDIRPLUS.
 
-    Args and Raises: see `name_pages`.
+    Arguments and errors are those of `name_pages`: `names_max` bounds the names (OSError EOVERFLOW), and `refused` gets
+    the errors of invalid names; None raises RemoteProtocolError.
     """
     procedures = volume.procedures
     listing = _Listing(procedures, directory, (await volume.sizes()).listing, names_max, refused)
@@ -211,7 +212,7 @@ async def _entries(procedures: NfsProcedures, directory: Node, page: list[tuple[
 
 
 def _with_attributes(directory: Node, name: str, entry: _Entry) -> DirEntry | None:
-    """Returns the `DirEntry` of `name`; None if `entry` has no attributes or no handle, as all of READDIR."""
+    """Returns the `DirEntry` of `name` in `directory`; None if `entry` (of READDIR) has no attributes or no handle."""
     if isinstance(entry, entryplus3):
         attributes, handle = entry.name_attributes.value, entry.name_handle.value
         if attributes is not None and handle is not None:

@@ -86,7 +86,7 @@ class Mount:
     listed: frozenset[str] = frozenset()
     """The names of the exports that the server lists; it may have others."""
     flavors: tuple[int, ...] = ()
-    """The security flavors of the export, the preferred one first; empty if the server names none."""
+    """The security flavors of the export, the preferred flavor first; empty if the server names none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ async def mount_export(
     """Mounts the export that holds `url.path`, at the first MOUNT service that answers; returns its answer.
 
     Args:
-        url: the URL; a MOUNT port that it names comes before all others.
+        url: the URL; a MOUNT port that it names precedes `mount_port`.
         options: the settings of connections to MOUNT, and the time limit of each call (`connect_timeout_s`).
         nfs: a connection to the NFS server at `url`, as `connect_nfs` makes it; None: MOUNT is asked at TCP ports
             alone.
@@ -170,10 +170,11 @@ async def mount_export(
 
 
 async def list_exports(url: Url, options: ConnectOptions, *, mount_port: int | None = None) -> list[Exported]:
-    """Returns the exports that the server at `url` shows, by name; the arguments are those of `mount_export`.
+    """Returns the exports that the server at `url` shows, sorted by name.
 
     MOUNT is asked first, which names the hosts that may mount an export, then NFS version 4, both at the address of the
-    server. The services of MOUNT at other ports, which may belong to another server, come last, with a warning.
+    server. The services of MOUNT at other ports, which may belong to another server, come last, with a warning. If
+    `url` or `mount_port` names the TCP port of MOUNT, only that is asked. `options` are the settings of connections.
 
     Raises:
         NotPermitted: this process may not take a reserved port.

@@ -139,19 +139,19 @@ class DirEntry:
         return f"<DirEntry {self.name!r}>"
 
     def is_file(self) -> bool:
-        """Returns whether the entry is a regular file; raises `refusal` if there is one."""
+        """Returns whether the entry is a regular file; raises `refusal` unless it is None."""
         return self.attributes.type == ftype3.NF3REG
 
     def is_dir(self) -> bool:
-        """Returns whether the entry is a directory; raises `refusal` if there is one."""
+        """Returns whether the entry is a directory; raises `refusal` unless it is None."""
         return self.attributes.type == ftype3.NF3DIR
 
     def is_symlink(self) -> bool:
-        """Returns whether the entry is a symbolic link; raises `refusal` if there is one."""
+        """Returns whether the entry is a symbolic link; raises `refusal` unless it is None."""
         return self.attributes.type == ftype3.NF3LNK
 
     def inode(self) -> int:
-        """Returns the object's number in its file system (fileid); raises `refusal` if there is one."""
+        """Returns the object's number in its file system (fileid); raises `refusal` unless it is None."""
         return self.attributes.fileid
 
     def is_unchanged(self, present: fattr3 | None) -> bool:
@@ -161,17 +161,17 @@ class DirEntry:
             present: the attributes; None: the result is False.
 
         Raises:
-            NfsError: `refusal`, if there is one.
+            NfsError: `refusal`, unless it is None.
         """
         return present is not None and _version(present) == _version(self.attributes)
 
     def stat(self) -> Stat:
-        """Returns the entry's own attributes at the time of the listing; raises `refusal` if there is one."""
+        """Returns the entry's own attributes at the time of the listing; raises `refusal` unless it is None."""
         return stat_from(self.attributes)
 
 
 def _version(attributes: fattr3) -> tuple[int, ...]:
-    """Returns (fsid, fileid, size, ctime, mtime as numbers), of which any change of data or attributes changes one."""
+    """Returns (fsid, fileid, size, ctime, mtime as numbers); a change of data or attributes makes it differ."""
     changed, modified = attributes.ctime, attributes.mtime
     times = changed.seconds, changed.nseconds, modified.seconds, modified.nseconds
     return attributes.fsid, attributes.fileid, attributes.size, *times

@@ -206,17 +206,17 @@ class NfsProcedures:
         return cast("bytes", value.verf)
 
     async def create(self, directory: Node, name: str, how: v3.createhow3) -> Created:
-        """Calls CREATE; returns (handle, attributes), each None if the server omits it. `NfsError`: it refuses."""
+        """Calls CREATE; returns (handle, attributes), each None if the reply omits it; raises `NfsError` if refused."""
         args = v3.CREATE3args(v3.diropargs3(directory.handle, name), how)
         return _created(await self._result(v3.CREATE, args, (directory, name)))
 
     async def mkdir(self, directory: Node, name: str, attributes: v3.sattr3) -> Created:
-        """Calls MKDIR; returns (handle, attributes), each None if the server omits it. `NfsError`: it refuses."""
+        """Calls MKDIR; returns (handle, attributes), each None if the reply omits it; raises `NfsError` if refused."""
         args = v3.MKDIR3args(v3.diropargs3(directory.handle, name), attributes)
         return _created(await self._result(v3.MKDIR, args, (directory, name)))
 
     async def symlink(self, directory: Node, name: str, target: str, attributes: v3.sattr3) -> Created:
-        """Calls SYMLINK; returns (handle, attributes), each None if the server omits it. `NfsError`: it refuses."""
+        """Calls SYMLINK; returns (handle, attributes), each None if the reply omits it; raises NfsError if refused."""
         args = v3.SYMLINK3args(v3.diropargs3(directory.handle, name), v3.symlinkdata3(attributes, target))
         return _created(await self._result(v3.SYMLINK, args, (directory, name)))
 
@@ -239,22 +239,20 @@ class NfsProcedures:
         await self._result(v3.LINK, args, node.place, (directory, name))
 
     async def readdir(self, directory: Node, cookie: int, verifier: bytes, octets: int) -> v3.READDIR3resok:
-        """Calls READDIR for one page of a directory and returns the reply's result.
+        """Calls READDIR for one page of a directory and returns the reply's result; raises `NfsError` if refused.
 
-        Args:
-            directory: the directory.
-            cookie: that of the last entry of the page before; 0 for the first page.
-            verifier: that of the page before; 8 zero octets for the first page.
-            octets: the most octets of the reply.
-
-        Raises:
-            NfsError: the server refuses, such as NFS3ERR_BAD_COOKIE.
+        `cookie` is that of the last entry of the page before, and `verifier` that of the page; for the first page they
+        are 0 and 8 zero octets. `octets` bounds the reply.
         """
         args = v3.READDIR3args(directory.handle, cookie, verifier, octets)
         return cast("v3.READDIR3resok", await self._result(v3.READDIR, args, directory.place))
 
     async def readdirplus(self, directory: Node, cookie: int, verifier: bytes, octets: int) -> v3.READDIRPLUS3resok:
-        """Calls READDIRPLUS as `readdir` does READDIR; `octets` also bounds the names. Arguments, errors: `readdir`."""
+        """Calls READDIRPLUS for one page of a directory and returns the reply's result; raises `NfsError` if refused.
+
+        `cookie` is that of the last entry of the page before, and `verifier` that of the page; for the first page they
+        are 0 and 8 zero octets. `octets` bounds the reply, and the names in it.
+        """
         args = v3.READDIRPLUS3args(directory.handle, cookie, verifier, octets, octets)
         return cast("v3.READDIRPLUS3resok", await self._result(v3.READDIRPLUS, args, directory.place))
 

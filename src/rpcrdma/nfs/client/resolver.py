@@ -64,7 +64,7 @@ class LookupCache:
             self._entries.popitem(last=False)
 
     def forget(self, directory: Node, name: str) -> None:
-        """Drops the entry of `name` in `directory`, if there is one; for a name that is being changed."""
+        """Drops the entry of `name` in `directory`, if it exists; for a name that is being changed."""
         self._entries.pop((directory.handle.data, name), None)
 
     def clear(self) -> None:
@@ -73,7 +73,7 @@ class LookupCache:
 
 
 _LINKS_MAX = 40
-"""Symbolic links along one path: Linux follows as many."""
+"""The most symbolic links that are followed along a path, as in Linux."""
 
 LEADS_NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
 """Numbers of errors that prove that no object is at a path; others are failures of the caller or the server."""
@@ -177,7 +177,7 @@ class Resolver:
         return _settled(stack[-1])
 
     async def find_entry(self, path: Path) -> tuple[Node, str, Node]:
-        """Returns (directory, last name, object of that name, a symbolic link itself). Raises: see `find_parent`."""
+        """Returns (directory, last name, object of that name, a symbolic link itself); raises `NfsError` if refused."""
         remembered = len(self._cache)
         directory, name = await self.find_parent(path, cached=True)
         try:
@@ -192,7 +192,7 @@ class Resolver:
     async def find_or_place(self, path: Path) -> tuple[Node, str | None]:
         """Returns (the object at `path`, None); if only its last name is missing, (the directory for it, the name).
 
-        Raises: see `find`, except NoSuchName.
+        Raises `NfsError` for a refusal, OSError (ELOOP) for too many links, ValueError for an impossible path.
         """
         try:
             return await self.find(path), None

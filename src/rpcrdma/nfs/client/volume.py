@@ -27,7 +27,7 @@ __all__ = ["FileOptions", "TransferSizes", "Volume"]
 @known_options
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileOptions:
-    """Bounds of an `NfsFilesystem`."""
+    """Bounds of the calls in flight, the copies and the listings of an `NfsFilesystem`; the user makes it."""
 
     direct_calls: int = 8
     """Calls in flight for one `read_into`, `pread` or copied file; 8 of 1 MiB hide the latency of a local network."""
@@ -45,12 +45,12 @@ class FileOptions:
 _LEAST = 4096
 """The least octets of a READ or WRITE, also for a server that states fewer or none: it may return fewer."""
 _MOST = 1 << 20
-"""More than 1 MiB a call gains nothing; it is the most that Linux asks for."""
+"""The most octets of a READ or WRITE: more than 1 MiB gains nothing; it is the most that Linux asks for."""
 _LISTING_LEAST = 1 << 13
 _LISTING_MOST = 1 << 16
-"""A reply of 64 KiB holds some 300 entries with attributes and handles."""
+"""The most octets of a READDIRPLUS reply, which hold some 300 entries with attributes and handles."""
 _NAMES = 1 << 18
-"""Of names alone some 6,000, whatever the server prefers: it may return fewer."""
+"""The most octets of a READDIR reply, which hold some 6,000 names, whatever the server prefers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,11 +97,11 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 _LOOKUP_VALID_S = 3.0
-"""Validity of cached directories along a path; Linux starts with 3 s."""
+"""Seconds for which cached directories along a path are used; Linux starts with 3 s."""
 _LOOKUP_ENTRIES_MAX = 4096
-"""Cached directories and symbolic links: more than the paths in use have within the seconds that entries are valid."""
+"""The most cached directories and links: more than the paths in use have within the seconds that entries are valid."""
 _TRANSFER_OCTETS_MAX = 32 << 20
-"""Buffers of all downloads and uploads together."""
+"""The octets of the buffers of all downloads and uploads together."""
 _LOCAL_THREADS = 4
 """Threads that read and write local files: enough for system calls to overlap."""
 
@@ -140,7 +140,7 @@ class Volume:
         self._background: dict[asyncio.Task[Any], None] = {}
 
     async def sizes(self) -> TransferSizes:
-        """Returns the sizes of transfers that suit the server; the first call uses FSINFO. Errors: `NfsProcedures`."""
+        """Returns the sizes of transfers that suit the server; the first call raises `NfsError` if FSINFO fails."""
         if self._sizes is None:
             self._sizes = TransferSizes.of(await self.procedures.fsinfo(self.resolver.root))
         return self._sizes
@@ -148,7 +148,7 @@ class Volume:
     async def ring(self) -> BufferRing:
         """Returns the ring of buffers of all downloads and uploads, 32 MiB together, but at least two.
 
-        Each buffer has the size of the larger preferred READ or WRITE. Errors are those of `sizes`.
+        Each buffer has the size of the larger preferred READ or WRITE. The first call may raise the errors of `sizes`.
         """
         sizes = await self.sizes()
         if self._ring is None:
@@ -190,7 +190,8 @@ class Volume:
     ) -> T:
         """Calls `function` in a thread as `in_thread` does; a cancelled caller hands its result to `undo`.
 
-        `undo` releases the result, such as by closing a descriptor. The CancelledError is raised afterwards.
+        `undo` releases the result, such as by closing a descriptor; CancelledError is raised afterwards. Returns the
+        result, or raises the exception, of `function`.
         """
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_LOCAL_THREADS, thread_name_prefix="rpcrdma-files")

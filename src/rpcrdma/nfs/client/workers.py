@@ -15,10 +15,10 @@ T = TypeVar("T")
 
 
 async def run_workers(count: int, worker: Callable[[], Awaitable[None]]) -> None:
-    """Runs `count` concurrent calls of `worker`, at least one, and waits for all of them.
+    """Runs `count` concurrent calls of `worker`, at least 1, and waits for all of them.
 
     When a call fails, or the waiting task is cancelled, the other calls are cancelled; none runs any more when this
-    returns or raises. The first failure is raised.
+    returns or raises. The failure that is raised is that of the first call in order.
     """
     if count <= 1:
         await worker()
@@ -51,8 +51,8 @@ async def run_each(count: int, items: Iterator[T], work: Callable[[T], Awaitable
 async def run_together(*work: Awaitable[None]) -> None:
     """Runs the given awaitables concurrently and waits for all of them.
 
-    When one fails, or the waiting task is cancelled, the others are cancelled; none runs any more when this returns or
-    raises. The failure that is raised is that of the first awaitable in order.
+    When an awaitable fails, or the waiting task is cancelled, the others are cancelled; none runs any more when this
+    returns or raises. The failure that is raised is that of the first awaitable in order.
 
     Raises:
         CancelledError: an awaitable was cancelled, and none has failed.

@@ -107,7 +107,7 @@ def check_offset(offset: int) -> None:
     """Checks that `offset` is not negative.
 
     Raises:
-        ValueError: it is.
+        ValueError: `offset` is negative.
     """
     if offset < 0:
         raise ValueError(f"negative offset {offset}")

@@ -37,7 +37,7 @@ class NfsFile:
     Methods may be called concurrently. Those that share the position (`read`, `readinto`, `readline`, `write`, `seek`,
     `truncate`, iteration) take turns in the order of their calls; `pread`, `preadinto` and, unless the file is open for
     reading as well, `pwrite` do not wait. Written data is sent when a block is full; `flush`, `fsync` (the same) and
-    `close` put it on stable storage. A failure to write is raised by the next call and all later ones: the file takes
+    `close` put it on stable storage. A failure to write is raised by the next and all later calls: the file takes
     no more data, and `close` raises it and ends the use of the file. A file that is dropped without `close` loses
     unsent data, with a ResourceWarning.
 
@@ -375,7 +375,7 @@ class NfsFile:
             return length
 
     async def flush(self) -> None:
-        """Waits until written data is on stable storage; NfsError if a write has failed, ValueError if closed."""
+        """Waits until written data is on stable storage; `NfsError` if a write has failed, ValueError if closed."""
         self._check_open()
         await self._behind.flush()
         self._follow()

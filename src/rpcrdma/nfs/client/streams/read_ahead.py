@@ -28,8 +28,9 @@ _LEAST_AHEAD_OCTETS = 4096
 class SequentialRun:
     """Decides how far to read ahead in a file, by the run of reads that each begin where the read before ended.
 
-    The first read of a run fetches only the octets that it asks for. Each later one fetches as many octets beyond as
-    the whole run has asked for. So the octets fetched are at most twice the octets asked for, and a page.
+    The first read of a run fetches only the octets that it asks for. Each later read fetches beyond its end the number
+    of octets that the whole run has asked for. So the octets fetched are at most twice the octets asked for, and a
+    page.
     """
 
     __slots__ = ("_start", "read_to")
@@ -89,7 +90,7 @@ class ReadAhead:
         self._given_up: dict[asyncio.Task[Any], memoryview] = {}
 
     async def at(self, position: int, wanted: int, ahead: int) -> memoryview:
-        """Returns a view of some of the `wanted` octets from `position`, at least one; empty at the end of the file.
+        """Returns a view of some of the `wanted` octets from `position`, at least 1; empty at the end of the file.
 
         The view is valid until the next call. Up to `ahead` octets beyond `wanted` are fetched meanwhile. Not for
         concurrent use.
@@ -135,8 +136,7 @@ class ReadAhead:
         return data
 
     def rest(self, position: int) -> memoryview:
-        """Returns a view of the block's octets behind `position`, at which `at` has ended; valid until the next `at`.
-        """
+        """Returns a view of the block's octets behind `position`, where `at` has ended; valid until the next `at`."""
         if not self._row:
             return memoryview(b"")
         head = self._row[0]
@@ -151,8 +151,8 @@ class ReadAhead:
     def _extend(self, end: int, ahead: int) -> None:
         """Starts fetches behind the last block: of the octets up to `end`, and of up to `ahead` octets beyond it.
 
-        A fetch ends at a block boundary at the latest; beyond `end` one that falls short of it has at least `ahead //
-        2` octets. No fetch starts beyond the file's size, or when the row or the buffers are full.
+        A fetch ends at a block boundary at the latest; beyond `end` a fetch that falls short of it has at least half of
+        `ahead` octets. No fetch starts beyond the file's size, or when the row or the buffers are full.
         """
         row = self._row
         while row[-1].end < self.size and len(row) <= self._blocks and (self._free or self._allocated <= self._blocks):

@@ -33,7 +33,7 @@ class _Extent:
     buffer: memoryview
     length: int = 0
     number: int = 0
-    """The place in the order in which extents were sent, counted from 1."""
+    """The place in the order in which extents were sent, counted from 1; 0 for appended data and single WRITEs."""
     verifier: bytes | None = None
     """The verifier that COMMIT has to answer with; None if the WRITEs of this extent did not end, or it is stable."""
     stable: bool = False

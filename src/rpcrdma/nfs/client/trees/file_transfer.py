@@ -156,9 +156,8 @@ class FileTransfer:
     async def store(self, local: str, local_directory: int | None, directory: Node, name: str) -> tuple[int, Node]:
         """Copies a local file to `name` in `directory` at the server; returns (its octets, the node of the copy).
 
-        `local` is a name in the directory of the descriptor `local_directory`, or a path if that is None.
-
-        Raises: see `fetch`.
+        `local` is a name in the directory of the descriptor `local_directory`, or a path if that is None. Raises
+        OSError, `NfsError` if the server refuses, FileChanged if the file changes meanwhile; RpcRdmaError.
         """
         ring = await self._volume.ring()
         with contextlib.ExitStack() as opened, contextlib.ExitStack() as held:
@@ -320,7 +319,7 @@ class _Upload:
         self._block = 0
 
     async def run(self) -> int:
-        """Writes and commits the whole file; returns its octets, fewer than `size` if it shrank. Errors: `fetch`."""
+        """Writes and commits the whole file; returns its octets, fewer than `size` if it shrank. Raises OSError."""
         self._block = min(self._ring.size, (await self._volume.sizes()).write)
         if self._transfer.resume:
             window = window_octets(self._volume.options.direct_calls, self._block)

@@ -51,7 +51,7 @@ __all__ = [
 ]
 
 _MODE_KEPT = 0o777
-"""Set-user-ID and its kin are not taken over from a server, which may know other users."""
+"""The mode bits that are taken from a server; not the set-user-ID bit and its kin, as it may know other users."""
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
@@ -133,7 +133,10 @@ def open_directory(path: str, directory: int | None = None) -> int:
 
 
 def open_top(path: str, mode: int, *, exact: bool) -> tuple[int, bool]:
-    """Opens a directory that the user has named, or makes it and those above; see `create_directory`."""
+    """Opens a directory that the user has named, or makes it and those above; returns (descriptor, whether made).
+
+    `mode` is the final mode of a new directory, and `exact` says that the umask does not apply. Raises OSError.
+    """
     made = True
     top, begin = Path(path), _mode_to_begin(mode, exact=exact)
     try:
@@ -147,7 +150,7 @@ def open_top(path: str, mode: int, *, exact: bool) -> tuple[int, bool]:
 
 
 def create_directory(name: str, directory: int, mode: int, *, exact: bool) -> tuple[int, bool]:
-    """Makes `name` in the directory of a descriptor, or opens an existing one; returns (its descriptor, whether made).
+    """Makes `name` in the directory of a descriptor, or opens it if it exists; returns (its descriptor, whether made).
 
     Args:
         name: the name.
@@ -203,7 +206,7 @@ def create_symlink(target: str, name: str, directory: int, times_ns: tuple[int, 
 def identity_of(name: str, directory: int) -> tuple[int, ...] | None:
     """Returns (file system, file number, size, mtime in ns) of a regular file; None if there is none of this name.
 
-    The numbers alone may be those of a file that was made after another one was removed.
+    The numbers alone may be those of a file that was made after another file was removed.
     """
     found = _regular_file(name, directory)
     return found and (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
@@ -296,7 +299,7 @@ def is_copied(name: str, directory: int, size: int, mtime_ns: int) -> bool:
 
 
 def _regular_file(name: str, directory: int) -> os.stat_result | None:
-    """Returns the attributes of a regular file; None if no object, or one of another type, has the name."""
+    """Returns the attributes of a regular file; None if no regular file has the name."""
     try:
         found = os.stat(local_name(name), dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:

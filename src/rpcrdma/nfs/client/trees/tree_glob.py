@@ -23,12 +23,12 @@ from rpcrdma.nfs.client.volume import Volume
 __all__ = ["glob_tree"]
 
 _MAGIC = re.compile("[*?[]")
-"""A character of patterns."""
+"""Matches a wildcard character of patterns."""
 
 _ANY_DEPTH = "**"
 
 _Shown: TypeAlias = "str | tuple[_Shown, str]"
-"""The beginning of the pattern, "/" or "", or a name behind it: a path that costs no more the deeper it is."""
+"""A path as it is yielded: "/" or "", or (path above, name), which costs constant memory at any depth."""
 
 
 def _text(shown: _Shown) -> str:

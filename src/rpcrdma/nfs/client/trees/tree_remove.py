@@ -25,23 +25,23 @@ _ROUNDS_MAX = 1000
 
 @dataclass(slots=True)
 class RemoveReport:
-    """The result of `NfsFilesystem.rmtree`."""
+    """The result of `NfsFilesystem.rmtree`: the numbers of removed objects, and the failures."""
 
     files: int = 0
-    """Removed entries that are no directories."""
+    """The number of removed objects that are no directories."""
     directories: int = 0
-    """Removed directories."""
+    """The number of removed directories."""
     excluded: int = 0
-    """Entries that a pattern excluded; they stay, and so do the directories above them."""
+    """The number of entries that a pattern excluded; they stay, and so do the directories above them."""
     failures: list[Exception] = field(default_factory=list)
     """The first failures, at most 1,000, fewer if their paths are long; those of the file system name the path."""
     failures_total: int = 0
-    """All failures."""
+    """The number of all failures."""
     _kept: Kept = field(default_factory=Kept, repr=False)
     """The bound of `failures`."""
 
     def failed(self, error: Exception) -> None:
-        """Adds a failure to the report.
+        """Adds a failure to `failures`, if there is room, and to `failures_total`.
 
         Args:
             error: the error.
@@ -51,7 +51,7 @@ class RemoveReport:
             self.failures.append(error)
 
     def check(self) -> None:
-        """Raises the failures, if there are any.
+        """Raises the failures, if there are any; else returns None.
 
         Raises:
             ExceptionGroup: the errors of `failures`.

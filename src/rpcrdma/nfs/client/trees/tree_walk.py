@@ -58,7 +58,7 @@ class Exclusion:
     """The entries of a tree that a pattern matches, and all below them.
 
     Args:
-        patterns: shell patterns. One without a slash is for names at any depth, one with a slash for paths from the top
+        patterns: shell patterns. A pattern without a slash is for names at any depth, another for paths from the top
             of the tree, which `./` may stand for; there `*` matches slashes as well.
     """
 
@@ -81,10 +81,12 @@ class Exclusion:
 async def entries_below(
     volume: Volume, directory: Node, *, names_max: int, refused: Refused | None
 ) -> AsyncIterator[DirEntry]:
-    """Yields the entries of a directory, after a check of its place; arguments as for `entry_pages`.
+    """Yields the entries of `directory` in a walk, with attributes, after `check_descent`.
+
+    `names_max` is the most names; `refused` gets the error of each invalid name; None raises RemoteProtocolError.
 
     Raises:
-        OSError: see `check_descent`; and the errors of `entry_pages`.
+        OSError: ELOOP or ENAMETOOLONG from `check_descent`, EOVERFLOW for too many names, `NfsError` for a refusal.
     """
     check_descent(directory)
     async for page in entry_pages(volume, directory, names_max=names_max, refused=refused):
@@ -102,7 +104,7 @@ class _Read:
 
 
 _Pending: TypeAlias = "Node | tuple[Node, str] | _Read"
-"""A directory as (parent, name), to be looked up in its turn."""
+"""A directory to be listed, as a node or as (parent, name) to be looked up; or a listed directory to be yielded."""
 
 
 async def walk_tree(

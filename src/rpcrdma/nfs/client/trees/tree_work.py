@@ -37,7 +37,7 @@ __all__ = ["C", "CopyDirection", "CopyFailure", "CopyReport", "Folder", "Kept", 
 C = TypeVar("C")
 
 _SCANNERS = 4
-"""Listing is one call at a time per directory; four hide its latency behind the copying."""
+"""The number of tasks that list directories, by one call at a time each; four hide the latency of listing."""
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _TOO_DEEP_REMEDY = "copy it by a command of its own, run in a directory above it if its local path is too long"
@@ -108,7 +108,7 @@ class Kept:
 
 @dataclass(slots=True)
 class CopyReport:
-    """The result of `NfsFilesystem.download_tree` and `upload_tree`."""
+    """The result of `NfsFilesystem.download_tree` and `upload_tree`: numbers of copied objects, and the failures."""
 
     files: int = 0
     """The number of copied files."""
@@ -117,7 +117,7 @@ class CopyReport:
     symlinks: int = 0
     """The number of copied symbolic links."""
     octets: int = 0
-    """Octets of copied files."""
+    """The octets of all copied files."""
     skipped: list[str] = field(default_factory=list)
     """Paths of devices, sockets and pipes, which are never copied; at most 1,000, fewer if they are long."""
     failures: list[CopyFailure] = field(default_factory=list)
@@ -125,13 +125,13 @@ class CopyReport:
     failures_total: int = 0
     """The number of all failures."""
     kept: int = 0
-    """Files that existed with size and mtime of their originals (`resume`); `files` counts them, too."""
+    """The number of files that existed with size and mtime of their originals (`resume`); `files` counts them, too."""
     hard_links: int = 0
-    """Further names of files, copied as links to the first name's copy; `files` counts them, too."""
+    """The number of further names of files, copied as links to the first name's copy; `files` counts them, too."""
     excluded: int = 0
-    """Entries that a pattern excluded, without their contents."""
+    """The number of entries that a pattern excluded, without their contents."""
     not_carried: Counter[NotCarried] = field(default_factory=Counter)
-    """Copies without a property of their originals, counted by property."""
+    """The number of copies without a property of their originals, by property."""
     _skipped_kept: Kept = field(default_factory=Kept, repr=False)
     """The bound of `skipped`."""
     _failures_kept: Kept = field(default_factory=Kept, repr=False)
@@ -182,8 +182,7 @@ class CopyDirection(Protocol[C]):
     """
 
     async def enter(self, parent: Folder, item: TreeItem) -> Folder:
-        """Makes the target of the directory `item` if it is missing; returns both sides, open. Raises OSError, RpcError.
-        """
+        """Makes the target of the directory `item` if missing; returns both sides, open. Raises OSError, RpcError."""
 
     def pages(self, folder: Folder, refused: Callable[[OSError], None]) -> AsyncIterator[list[TreeItem]]:
         """Yields the entries of the source directory by lists.
@@ -195,8 +194,8 @@ class CopyDirection(Protocol[C]):
     async def copy(self, folder: Folder, item: TreeItem, report: CopyReport) -> tuple[C, int] | None:
         """Copies an entry that is no directory, and counts it in `report`; only lists a device, socket or pipe there.
 
-        Returns:
-            (the place of the copy, its octets in memory); None unless the file has several names.
+        Returns (the place of the copy, its octets in memory), None unless the file has several names. Raises OSError,
+        RpcError or RemoteProtocolError.
         """
 
     async def link(self, folder: Folder, item: TreeItem, copy: C) -> None:
@@ -255,7 +254,7 @@ class TreeWork(Generic[C]):
         self._changed = asyncio.Event()
 
     async def run(self, root: Folder) -> None:
-        """Copies everything in `root`, and closes it; raises RpcRdmaError, such as TransportClosed for a lost connection.
+        """Copies everything in `root`, and closes it; raises RpcRdmaError if the connection is lost.
 
         All directories are closed when it returns or raises.
         """
@@ -355,8 +354,7 @@ class TreeWork(Generic[C]):
             await self._done(opened)
 
     async def _copy_or_link(self, folder: Folder, item: TreeItem, file: SharedFile) -> None:
-        """Copies the first name of `file`; makes a further name a link, or copies it if that fails. Raises as `_copy`.
-        """
+        """Copies the first name of `file`; makes a further name a link, or a copy if that fails. Raises as `_copy`."""
         links, report = self._hard_links, self.report
         earlier = await links.copy_of(file)
         if earlier is None:
@@ -379,8 +377,9 @@ class TreeWork(Generic[C]):
     async def _copy(self, folder: Folder, item: TreeItem) -> tuple[C, int] | None:
         """Copies an entry; if there is no room for it, copies it once more when no other copy is in progress.
 
-        Otherwise many files copied at once would fill the last room together, all fail, and leave it empty. Returns and
-        raises as `CopyDirection.copy`.
+        Otherwise many files copied at once would fill the last room together, all fail, and leave it empty. Returns
+        (the place of the copy, its octets in memory), None unless the file has several names. Raises OSError or
+        RpcRdmaError.
         """
         async with self._alone:
             self._copying += 1

@@ -86,7 +86,8 @@ def post_op(node: Node | None) -> v3.post_op_attr:
 def wcc(node: Node | None, change: Change) -> v3.wcc_data:
     """Returns weak cache consistency data (RFC 1813 section 2.6) for a reply.
 
-    `change` has the attributes before and after; if they are None, the result has the present ones of `node` alone.
+    `change` has the attributes before and after; if they are None, the result has the present attributes of `node`
+    alone.
     """
     before, after = change.before, change.after
     if before is None or after is None:

@@ -21,9 +21,9 @@ _NO_VERIFIER = bytes(8)
 """The cookie verifier of every reply: cookies are valid for ever, so none needs to be verified."""
 
 _FIXED_OCTETS = 88 + 8 + 4 + 4
-"""dir_attributes, cookieverf, the end of the list, eof."""
+"""Octets of a reply without entries: dir_attributes, cookieverf, the end of the list, eof."""
 _ENTRY_OCTETS = 4 + 8 + 4 + 8
-"""An entry but for its name: value follows, fileid, length of the name, cookie."""
+"""Octets of an entry without its name: value follows, fileid, length of the name, cookie."""
 _NO_ATTRIBUTES = v3.post_op_attr(False, None)
 _NO_HANDLE = v3.post_op_fh3(False, None)
 
@@ -35,8 +35,8 @@ _Describe: TypeAlias = Callable[[Entry], tuple[E, int, int]]
 class _Page(Generic[E]):
     """The entries of a READDIR or READDIRPLUS reply, within the octets that the client asks for.
 
-    `octets_max` bounds the whole result. `names_octets_max` for names, numbers and cookies is advice: at least one
-    entry is returned.
+    `octets_max` bounds the whole result. `names_octets_max` for names, numbers and cookies is advice: a page
+    has at least one entry.
     """
 
     def __init__(self, octets_max: int, names_octets_max: int = _REPLY_OCTETS_MAX) -> None:

@@ -26,10 +26,10 @@ class NfsService(
 ):
     """The service of NFS version 3 over `exports`, with all 22 procedures of RFC 1813 section 3.3.
 
-    Of two WRITEs to one place the first must not run again after the second, and CREATE, REMOVE and the like fail when
-    they run again: these run at most once, and their replies, small ones, are kept. The other procedures (IDEMPOTENT)
-    change nothing, or may be repeated, as COMMIT. `claims` are the opens and delegations of version 4; None: there are
-    none.
+    Of two WRITEs to the same place the first must not run again after the second, and CREATE, REMOVE and the like fail
+    when they run again: these run at most once, and their replies, which are small, are kept. The other procedures
+    (IDEMPOTENT) change nothing, or may be repeated, as COMMIT. `claims` are the opens and delegations of version 4;
+    None: there are none.
     """
 
     OWN_LIMITS = True
@@ -55,7 +55,7 @@ class NfsService(
         self.WAITS_FOR = self._file_system_of
 
     def _file_system_of(self, args: Any) -> bytes | None:
-        """Returns the file system that a call may wait for, by the handle that begins `args`; None if there is one."""
+        """Returns the file system that a call may wait for, by the handle in `args`; None if all trees are on one."""
         while not isinstance(args, bytes):
             args = getattr(args, args.__slots__[0])
         return self.exports.waits_for(args)
