@@ -17,7 +17,7 @@ class OpeningFileSystem(OwnLoop, Protocol):
         """Opens the file `path` in `mode`, a mode of `NfsFilesystem.open`, with the errors of that."""
 
     def note_writer(self, file: Any) -> None:
-        """Registers an open file, whose `close` must be called at the end of the process."""
+        """Registers an open file, so that its `close` is called at the end of the process if it is open then."""
 
     def note_written(self, path: str) -> None:
         """Invalidates the cached attributes of the file at `path`, which has been written."""

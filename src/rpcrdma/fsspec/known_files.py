@@ -87,10 +87,10 @@ class KnownFiles:
             return count == _ASKED_ONE_BY_ONE
 
     def keep(self, path: str, info: Info, entry: DirEntry, *, changes: int) -> None:
-        """Caches the state of `path` that the server has answered.
+        """Caches `info` and `entry`, the answer of the server about `path`.
 
-        No effect if this process has changed files since the call: `changes` is the value of `self.changes` before it.
-        Neither while a file at `path` is open for writing.
+        No effect if this process has changed files since the call (`changes` is the value of `self.changes` before it),
+        or while a file at `path` is open for writing.
         """
         with self._lock:
             if changes != self.changes or self._is_written(path):

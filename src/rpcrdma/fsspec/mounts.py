@@ -56,7 +56,7 @@ class Closable(Protocol):
 
 
 class Mounts:
-    """The exports of a server that an event loop has mounted, each over a connection of its own.
+    """The exports of `server` that an event loop has mounted, each over a connection of its own.
 
     `mounts_of` makes it; all file systems with the same loop, server and options share it.
     """
@@ -76,7 +76,7 @@ class Mounts:
         """Files open for reading and writing, which are closed before their connections."""
 
     async def make_directories(self, path: str, *, prefix: str = "") -> None:
-        """Makes the directory `path` and those above it, where they are missing; `prefix` is that of `MountedPath`.
+        """Makes the directory `path` and those above it, where they are missing; errors name paths behind `prefix`.
 
         Concurrent calls for the same directory, as from a copy of many files, share one MKDIR. Raises OSError if the
         server refuses, and the errors of `mounted`.

@@ -220,7 +220,7 @@ class ServerFileSystem(AsyncFileSystem):
         return known.find(place.path, self._valid_s)
 
     async def _list_page(self, place: ServerPath, directory: str) -> None:
-        """Caches the states of the first entries of a directory, by one call; errors are ignored."""
+        """Caches the states of the first entries of `directory` at the server of `place`, by one call, if it works."""
         known = place.known
         changes = known.changes
         with contextlib.suppress(OSError, RpcRdmaError):

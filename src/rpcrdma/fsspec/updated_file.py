@@ -24,8 +24,8 @@ class UpdatedFile(FsspecFile, NfsFile):
         _kwargs: ignored.
 
     Raises:
-        io.UnsupportedOperation: the file is opened in a transaction. ValueError: the mode is unknown. OSError: as
-        `open`.
+        io.UnsupportedOperation: the file is opened in a transaction.
+        OSError, ValueError: the server refuses, or the mode is unknown, as `open`.
     """
 
     def __init__(

@@ -111,12 +111,12 @@ class ObjectCalls:
         return await self._found(path) is not None
 
     async def is_dir(self, path: Path) -> bool:
-        """Returns whether `path` leads to a directory; links are followed. False and errors: as for `exists`."""
+        """Returns whether `path` leads to a directory; False if nothing exists there. Raises errors as `exists`."""
         found = await self._found(path)
         return found is not None and found.is_dir()
 
     async def is_file(self, path: Path) -> bool:
-        """Returns whether `path` leads to a regular file; links are followed. False and errors: as for `exists`."""
+        """Returns whether `path` leads to a regular file; False if nothing exists there. Raises errors as `exists`."""
         found = await self._found(path)
         return found is not None and found.is_file()
 
@@ -304,14 +304,14 @@ class ObjectCalls:
     async def rmtree(self, path: Path, *, exclude: Iterable[str] = ()) -> RemoveReport:
         """Removes a directory with all contents, many files at a time; symbolic links are removed, not followed.
 
-        Entries that match a pattern of `exclude` stay, with the directories above them; see `NfsFilesystem` for
-        patterns.
+        Entries that match a pattern of `exclude` stay, with the directories above them. A pattern without a slash is
+        for names at any depth, another for paths from the top.
 
         Returns:
             A report; failures are listed there, and raised by `RemoveReport.check`.
 
         Raises:
-            NotADirectoryError: `path` is no directory.
+            NotADirectoryError: `path` is no directory; another `NfsError`: it cannot be looked up.
         """
         directory, name = await self._resolver.find_parent(path)
         self._resolver.forget(directory, name)

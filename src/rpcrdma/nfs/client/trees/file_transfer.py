@@ -56,7 +56,7 @@ def expressible(time_ns: int) -> int:
 
 @contextlib.contextmanager
 def _told_of(path: str) -> Iterator[None]:
-    """In this context, replaces the path in an `NfsError`, that of a temporary file, by `path`."""
+    """Replaces the path in each `NfsError` of the context, that of a temporary file, by `path`."""
     try:
         yield
     except NfsError as error:

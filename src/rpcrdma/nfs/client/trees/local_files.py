@@ -95,7 +95,7 @@ def temporary_name() -> str:
 
 @contextlib.contextmanager
 def told_of(path: str) -> Iterator[None]:
-    """In this context, replaces the paths in an OSError of the local file system by `path`, and no others."""
+    """Replaces the paths in each OSError of the context by `path`, but not in an `NfsError` or `FileChanged`."""
     try:
         yield
     except (NfsError, FileChanged):

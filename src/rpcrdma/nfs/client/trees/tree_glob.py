@@ -40,7 +40,7 @@ def _text(shown: _Shown) -> str:
 
 
 class _Pattern:
-    """The names of a glob pattern, compiled; a place in it is the index of the name that an entry has to match."""
+    """The names of a glob pattern, compiled; a place is the index of the name that the next entry has to match."""
 
     def __init__(self, names: list[str], *, include_hidden: bool) -> None:
         self.end = len(names)
@@ -49,7 +49,7 @@ class _Pattern:
         self._shows_hidden = [include_hidden or name.startswith(".") for name in names]
 
     def past_any_depth(self, places: set[int]) -> set[int]:
-        """Returns `places` with those behind each `**` at them, which may match no directory."""
+        """Returns the indexes `places`, and those behind each `**` there, which may match no directory."""
         found = set(places)
         for place in places:
             while place < self.end and self._names[place] == _ANY_DEPTH:
@@ -58,14 +58,14 @@ class _Pattern:
         return found
 
     def literal(self, places: set[int]) -> str | None:
-        """Returns the only name that can match at `places`, so that no listing is needed; None if there are several."""
+        """Returns the only name that can match at the indexes `places`, so that no listing is needed; else None."""
         if len(places) != 1 or self.end in places:
             return None
         name = self._names[min(places)]
         return None if _MAGIC.search(name) else name
 
     def places_of(self, places: set[int], name: str) -> tuple[set[int], set[int]]:
-        """Matches `name` at `places`; returns (the places behind matches, the places at `**`, which stay)."""
+        """Matches `name` at the indexes `places` of the pattern; returns (indexes behind matches, those of `**`)."""
         behind, kept = set(), set()
         for place in places - {self.end}:
             if name.startswith(".") and not self._shows_hidden[place]:

@@ -65,6 +65,6 @@ class Procedures:
                 self.check_delegations(found)
 
     def check_claims(self, node: Node, access: int) -> None:
-        """Raises Refused (EACCES) if an open of version 4 denies others `access`: `claims.READ` or `claims.WRITE`."""
+        """Raises Refused (EACCES) if an open of version 4 denies `access` (`claims.READ` or WRITE) to `node`."""
         if self.claims.denies_io(self.exports.file_of(node.handle), access):
             raise Refused(errno.EACCES)
