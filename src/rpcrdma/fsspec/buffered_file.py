@@ -28,14 +28,14 @@ T = TypeVar("T")
 
 _LOGGER = logging.getLogger("rpcrdma.client")
 _DIRECT_OCTETS = 1 << 20
-"""A `readinto` of so much, or of a block, is placed in the caller's memory by the READs themselves."""
+"""A `readinto` of at least this size, or of a block, is placed in the caller's memory by the READs themselves."""
 
 _LINES_OCTETS = 1 << 14
-"""Octets that are looked through at a time for the ends of lines."""
+"""Octets that are searched at a time for the ends of lines."""
 
 
 def check_transaction(url: str, mode: str) -> None:
-    """Checks the mode of the file at `url` that is opened in a transaction.
+    """Checks `mode`, in which the file at `url` is opened in a transaction of fsspec.
 
     Raises:
         io.UnsupportedOperation: the mode is not that of a new file, "wb".
@@ -45,7 +45,7 @@ def check_transaction(url: str, mode: str) -> None:
 
 
 class _OwnReadAhead(BaseCache):
-    """The default cache, which keeps nothing: the open file itself reads ahead."""
+    """The default cache of fsspec's files, which keeps nothing: `BufferedNfsFile` reads ahead itself."""
 
     name = "rpcrdma"
 
@@ -123,10 +123,11 @@ class BufferedNfsFile(AbstractBufferedFile):
         return f"<{type(self).__name__} {self.full_name}>"
 
     def info(self) -> dict[str, Any]:
-        """Returns the attributes of the file, as `fs.info` does; of one open for writing with all data written before.
+        """Returns the attributes of the file, as `fs.info` does; a file open for writing is flushed first.
 
         Raises:
             ValueError: the file was open for writing, and is closed.
+            OSError: the flush has failed, or the server refuses.
         """
         if self.mode == "rb":
             found: dict[str, Any] = self.details
@@ -140,12 +141,17 @@ class BufferedNfsFile(AbstractBufferedFile):
     # Reading
 
     def read(self, length: int | None = -1) -> bytes:
-        """Returns the next octets; fewer than `length` only at the end of the file."""
+        """Returns the next octets, all up to the end if `length` is None or negative; fewer only at the end.
+
+        Raises ValueError if the file is closed or open for writing, OSError if the server refuses.
+        """
         found: bytes = super().read(length)
         return found
 
     def readinto(self, b: Buffer) -> int:
-        """Fills a buffer and returns the octets read; one of 1 MiB, or of a block, is filled without a copy.
+        """Fills a buffer with the next octets and returns their number; errors are those of `read`.
+
+        A buffer of at least 1 MiB, or a block, is filled without a copy.
 
         Args:
             b: writable memory.
@@ -166,7 +172,10 @@ class BufferedNfsFile(AbstractBufferedFile):
         return min(int(self.blocksize), _DIRECT_OCTETS)
 
     def readline(self, size: int | None = -1) -> bytes:
-        """Returns the rest of the present line with its end, at most `size` octets."""
+        """Returns the rest of the present line with its end, at most `size` octets unless None or negative.
+
+        Returns b"" at the end of the file. Errors are those of `read`.
+        """
         left = -1 if size is None else size
         parts = []
         while left:
@@ -178,7 +187,10 @@ class BufferedNfsFile(AbstractBufferedFile):
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _part_of_line(self, size: int) -> bytes:
-        """Returns a part of the present line, up to its end or the end of the octets that were read for lines."""
+        """Returns a part of the present line, up to its end or the end of the octets in memory, and moves the position.
+
+        The part has at most `size` octets unless `size` is negative; it is empty at the end of the file.
+        """
         start = self.loc - self._lines_start
         if not 0 <= start < len(self._lines):
             self._lines_start, start = self.loc, 0
@@ -189,7 +201,7 @@ class BufferedNfsFile(AbstractBufferedFile):
         return part
 
     def readlines(self, hint: int | None = -1) -> list[bytes]:
-        """Returns the rest of the file as lines.
+        """Returns the rest of the file as lines with their ends; errors are those of `read`.
 
         Args:
             hint: if positive, the octets after which no further line is read.
@@ -204,7 +216,10 @@ class BufferedNfsFile(AbstractBufferedFile):
         return lines
 
     def _fetch_range(self, start: int, end: int) -> bytes:
-        """Returns the octets from `start` up to `end`, for the cache."""
+        """Returns the octets from `start` up to `end` of the file; the method that caches of fsspec call to read.
+
+        Reads ahead if the read continues the read before. Raises OSError if the server refuses.
+        """
         end = min(end, self.size)
         if end <= start:
             return b""
@@ -226,7 +241,7 @@ class BufferedNfsFile(AbstractBufferedFile):
         return b"".join((before, data)) if before else data
 
     def _held_at(self, start: int, end: int) -> bytes | memoryview:
-        """Returns the octets from `start` up to `end` that were read before."""
+        """Returns the octets from `start` up to `end` that are in memory since an earlier read; empty without any."""
         at = start - self._held_start
         return self._held[at : at + end - start] if 0 <= at < len(self._held) else b""
 
@@ -240,6 +255,7 @@ class BufferedNfsFile(AbstractBufferedFile):
 
         Raises:
             io.UnsupportedOperation: the file is open for reading.
+            OSError: a write has failed.
         """
         if not self.writable():
             if self.closed:
@@ -272,10 +288,14 @@ class BufferedNfsFile(AbstractBufferedFile):
         return position
 
     def flush(self, force: bool = False) -> None:  # noqa: ARG002 - fsspec's name for the flush of `close`
-        """Waits until all written data is on the server's stable storage.
+        """Waits until all written data is on the server's stable storage; no effect on a file open for reading.
 
         Args:
             force: ignored; fsspec's name for the flush of `close`.
+
+        Raises:
+            ValueError: the file is closed.
+            OSError: a write has failed.
         """
         if self.closed:
             raise ValueError("I/O operation on closed file")
@@ -286,7 +306,7 @@ class BufferedNfsFile(AbstractBufferedFile):
             self.loc = self._file.tell()
 
     def close(self) -> None:
-        """Sends the rest and ends the use of the file; it is closed also where OSError says that writing has failed."""
+        """Sends the remaining data and ends the use of the file, also when it raises OSError as writing has failed."""
         if self.closed or getattr(self, "_unclosable", False):
             return
         try:
@@ -311,13 +331,13 @@ class BufferedNfsFile(AbstractBufferedFile):
                 self.fs.note_written(self.path)
 
     def commit(self) -> None:
-        """Gives the file of a transaction its final name; no effect outside of transactions."""
+        """Renames the file of a transaction to its final name; no effect outside of transactions. Raises OSError."""
         if self._temporary is not None:
             self._await(self.fs._mv_file, self._temporary, self.path)  # noqa: SLF001 - fsspec's name for it
             self._temporary = None
 
     def discard(self) -> None:
-        """Removes the file of a failed transaction, whose writer may have left it open."""
+        """Closes the file without its unsent data, and removes it if it belongs to a transaction. Raises OSError."""
         if not self.closed:
             self.buffer = LentMemory()
             with contextlib.suppress(Exception):

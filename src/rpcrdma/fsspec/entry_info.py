@@ -42,12 +42,13 @@ def _info(name: str, found: Stat, destination: str | None = None) -> Info:
 
 
 async def info_at(fs: NfsFilesystem, path: str, name: str) -> tuple[Info, DirEntry | None]:
-    """Returns the info of the object at `path`, links followed, with the `destination` of a symbolic link.
+    """Returns (the info dictionary of the object at `path`, its entry), under the given name; links are followed.
 
-    The second value is its entry; None for a symbolic link, for the root, and for a path that ends with "." or "..".
+    The info of a symbolic link has its target as `destination`. The entry is None for a symbolic link, for the root,
+    and for a path that ends with "." or "..".
 
     Raises:
-        FileNotFoundError: nothing exists there, or a link leads nowhere.
+        FileNotFoundError: nothing exists there, or a link leads nowhere; and the other errors of `NfsFilesystem.stat`.
     """
     if base_name(path) in {"", ".", ".."}:
         return _info(name, await fs.stat(path)), None
@@ -59,14 +60,15 @@ async def info_at(fs: NfsFilesystem, path: str, name: str) -> tuple[Info, DirEnt
 
 
 def entry_info(entry: DirEntry, name: str) -> Info:
-    """Returns the info of an entry that is no symbolic link."""
+    """Returns the info dictionary, under the given name, of an entry that is no symbolic link."""
     return _info(name, entry.stat())
 
 
 async def listed_infos(fs: NfsFilesystem, path: str, prefix: str, seen: Callable[[Info, DirEntry], None]) -> list[Info]:
-    """Returns the infos of all entries of a directory, named with `prefix`; `seen` gets each that is no symbolic link.
+    """Returns the info dictionaries of all entries of the directory `path`, whose names get `prefix` in front.
 
-    An entry that the server refuses to describe has the type "other" and no size; a warning names it.
+    `seen` is called with (info, entry) of each entry that is no symbolic link. An entry that the server refuses to
+    describe has the type "other" and the size None; a warning is logged. Errors: see `NfsFilesystem.scandir`.
     """
     infos: list[Info] = []
     links: list[tuple[int, DirEntry]] = []
@@ -89,8 +91,9 @@ async def listed_infos(fs: NfsFilesystem, path: str, prefix: str, seen: Callable
 async def _link_info(fs: NfsFilesystem, entry: DirEntry, name: str) -> Info:
     """Returns the info of a symbolic link in a listing: the size and type of the file that it leads to.
 
-    A link to anything but a file, or to a missing object, has type "other" and size 0, so that walks through trees do
-    not follow it. One that the server refuses to read or follow has type "other", size None, and a warning.
+    A link to an object that is no file, or is missing, has type "other" and size 0, so that walks through trees do not
+    follow it. If the server refuses to read or follow the link, the type is "other", the size None, and a warning is
+    logged.
     """
     try:
         destination = await fs.readlink(entry)
@@ -114,5 +117,5 @@ def _refused_info(name: str, error: OSError) -> Info:
 
 
 def info_above(name: str) -> Info:
-    """Returns the info of a directory that only leads to exports, and is none at the server."""
+    """Returns the info of a directory above exports, which does not exist at the server, under the given name."""
     return {"name": name, "size": 0, "type": "directory", "islink": False}

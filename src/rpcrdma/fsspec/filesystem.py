@@ -143,7 +143,7 @@ class RdmaFileSystem(ServerFileSystem):
     async def _making_directories(self, path: str, call: Callable[[MountedFilesystem, str], Awaitable[T]]) -> T:
         """Returns the result of `call`, which creates the name `path`, given the file system and the path in it.
 
-        Makes a missing directory, and calls once more.
+        If the directory is missing and `auto_mkdir` is set, makes it, and calls once more. Raises the errors of `call`.
         """
         try:
             async with self._at(path) as (fs, at):
@@ -216,7 +216,7 @@ class RdmaFileSystem(ServerFileSystem):
                     await target.write(block)
 
     async def _leads_to(self, path: str, source: str, file: NfsFile) -> bool:
-        """Returns whether `path` is the open `file`, which was opened as `source`."""
+        """Returns whether `path` leads to `file`, which was opened as `source`; False if nothing exists there."""
         try:
             async with self._at(path) as (fs, at):
                 there = await fs.stat(at)
@@ -230,7 +230,7 @@ class RdmaFileSystem(ServerFileSystem):
         return one_server or there.st_ctime_ns == here.st_ctime_ns
 
     def touch(self, path: str, truncate: bool = True, **_kwargs: Any) -> None:
-        """Makes an empty file, or changes an existing one.
+        """Makes an empty file, or changes an existing file; raises OSError if the server refuses.
 
         Args:
             path: a path or URL.
@@ -250,7 +250,7 @@ class RdmaFileSystem(ServerFileSystem):
 
     @contextlib.contextmanager
     def _changing(self, *paths: str, trees: bool = False) -> Iterator[None]:
-        """Invalidates cached attributes on exit, even after a failure."""
+        """Invalidates the cached attributes of `paths`, with `trees` of all below, on exit, even after a failure."""
         try:
             yield
         finally:
@@ -285,6 +285,9 @@ class RdmaFileSystem(ServerFileSystem):
 
         Returns:
             The open file.
+
+        Raises:
+            OSError, RpcRdmaError: as `rpcrdma.NfsFilesystem.open`, or the server cannot be reached.
         """
         place = self.place(path)
         if mode == "rb":
@@ -302,12 +305,18 @@ class RdmaFileSystem(ServerFileSystem):
         return file
 
     def _believed_data(self, path: str) -> tuple[None, bytes] | None:
-        """Returns the cached result of `_open_reading` for a small file, without asking the server, or None."""
+        """Returns (None, the cached data) of a small file as `_open_reading` does, without a call; None if not allowed.
+
+        It is allowed if close-to-open consistency is off and the data is cached.
+        """
         known = None if self._close_to_open else self._believed(path)
         return (None, known.data) if known is not None and known.data and not first_read(path, known.entry) else None
 
     async def _open_reading(self, path: str) -> tuple[NfsFile | None, bytes]:
-        """Returns (None, all octets of a small regular file), or (an open file, its tail if readers begin there)."""
+        """Opens a file for reading: returns (None, its data) for a small regular file, else (the open file, its tail).
+
+        The tail holds the last octets of a file whose readers begin there, and is else empty. Errors: `open_async`.
+        """
         place = self.place(path)
         known = await self._found(place)
         entry = (await self._look(place))[1] if known is None else known.entry
@@ -324,7 +333,10 @@ class RdmaFileSystem(ServerFileSystem):
         return (await self._open_known(place, entry, ask=False) if start else None), data
 
     async def _unchanged_data(self, place: ServerPath, entry: DirEntry, start: int, held: bytes) -> bytes | None:
-        """Returns a file's octets from `start`, `held` or read now; None if the file has changed since `entry`."""
+        """Returns a file's octets from `start`, `held` or read now; None if the file has changed since `entry`.
+
+        `held` is the cached data, or empty.
+        """
         if not held and entry.attributes.size:
             async with self._at(place) as (fs, _):
                 return await fs.read_unchanged(entry, offset=start)
@@ -338,12 +350,12 @@ class RdmaFileSystem(ServerFileSystem):
             return await fs.open(entry, ask=ask)
 
     def note_written(self, path: str) -> None:
-        """Invalidates the cached attributes of a file that has been written."""
+        """Invalidates the cached attributes of the file at `path`, which has been written."""
         place = self.place(path)
         place.known.forget(place.path)
 
     def note_writer(self, file: BufferedNfsFile) -> None:
-        """Registers a file for closing at the end of the process.
+        """Registers a file whose `close` is called at the end of the process, if it is not closed before.
 
         Args:
             file: a file open for writing.
@@ -372,7 +384,7 @@ class RdmaFileSystem(ServerFileSystem):
         await self._mounts(server).make_directories(at, prefix=prefix)
 
     def rmdir(self, path: str) -> None:
-        """Removes an empty directory."""
+        """Removes an empty directory; raises OSError if it is not empty, or the server refuses for another reason."""
         sync(self.loop, self._rmdir, path)
 
     async def _rmdir(self, path: str) -> None:
@@ -411,7 +423,7 @@ class RdmaFileSystem(ServerFileSystem):
             await fs.unlink(at)
 
     async def _remove(self, path: str) -> None:
-        """Removes a file, or a directory with everything in it."""
+        """Removes a file, or a directory with everything in it; raises OSError, for a directory an ExceptionGroup."""
         async with self._at(path) as (fs, at):
             if (await fs.lstat(at)).is_dir():
                 (await fs.rmtree(at)).check()
@@ -419,12 +431,12 @@ class RdmaFileSystem(ServerFileSystem):
                 await fs.unlink(at)
 
     async def _remove_name(self, path: str) -> None:
-        """Removes a file, or an empty directory."""
+        """Removes a file, or an empty directory; raises OSError."""
         async with self._at(path) as (fs, at):
             await (fs.rmdir(at) if (await fs.lstat(at)).is_dir() else fs.unlink(at))
 
     def mv(self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None, **_kwargs: Any) -> None:
-        """Renames an object; between exports, and for a pattern, copies and removes.
+        """Renames an object; between exports, and for a pattern, copies and removes. Raises OSError.
 
         Args:
             path1: the present path, or a pattern.
@@ -451,7 +463,7 @@ class RdmaFileSystem(ServerFileSystem):
         await self._rm(path1, recursive=recursive, maxdepth=maxdepth)
 
     async def _is_name(self, path: str) -> bool:
-        """Returns whether `path` is no pattern: names may contain the characters of patterns."""
+        """Returns whether `path` is no pattern: it has no wildcards, or an object with this name exists."""
         if not has_magic(path):
             return True
         try:
@@ -486,13 +498,20 @@ class TcpFileSystem(RdmaFileSystem):
 
 
 def _within(size: int, start: int | None, end: int | None) -> tuple[int, int]:
-    """Returns the range of a file of `size` octets for a slice, whose negative numbers count from the end."""
+    """Returns the range (start, end) in octets of a slice of a file of `size` octets.
+
+    None is the beginning or the end; negative numbers count from the end. The end is not before the start.
+    """
     first, last, _ = slice(start, end).indices(size)
     return first, max(first, last)
 
 
 def _one_each(values: int | Sequence[int | None] | None, count: int) -> Sequence[int | None]:
-    """Returns the limit of each of `count` ranges."""
+    """Returns the limits of `count` ranges: `values`, or `count` times `values` if that is a number or None.
+
+    Raises:
+        ValueError: `values` has another length than `count`.
+    """
     if values is None or isinstance(values, int):
         return [values] * count
     if len(values) != count:

@@ -11,19 +11,19 @@ __all__ = ["FsspecFile", "OpeningFileSystem"]
 
 
 class OpeningFileSystem(OwnLoop, Protocol):
-    """The file system of an open file, as the file uses it."""
+    """The interface of a file system that its open files use; `RdmaFileSystem` implements it."""
 
     async def open_async(self, path: str, mode: str = "rb") -> NfsFile:
-        """Opens a file for coroutines."""
+        """Opens the file `path` in `mode`, a mode of `NfsFilesystem.open`, with the errors of that."""
 
     def note_writer(self, file: Any) -> None:
-        """Registers a file for closing at the end of the process."""
+        """Registers an open file, so that its `close` is called at the end of the process if it is open then."""
 
     def note_written(self, path: str) -> None:
-        """Invalidates the cached attributes of a file that has been written."""
+        """Invalidates the cached attributes of the file at `path`, which has been written."""
 
     def info(self, path: str, refresh: bool = False) -> dict[str, Any]:
-        """Returns the attributes of a file; with `refresh` those at the server now."""
+        """Returns the attributes of the file at `path` by name; with `refresh` not from a cache. Raises OSError."""
 
 
 class FsspecFile:
@@ -37,21 +37,21 @@ class FsspecFile:
 
     @property
     def full_name(self) -> str:
-        """The URL of the file."""
+        """The URL of the file, with its server and ports."""
         return self.fs.unstrip_protocol(self.path)
 
     @property
     def details(self) -> dict[str, Any]:
-        """The attributes of the file."""
+        """The attributes of the file, see `info`."""
         return self.info()
 
     @property
     def loc(self) -> int:
-        """The position."""
+        """The position in the file, in octets."""
         return self.tell()
 
     def info(self) -> dict[str, Any]:
-        """Returns the attributes of the file, as `fs.info` does."""
+        """Returns the attributes of the file by name ("name", "size", "type" and more); raises OSError."""
         return self.fs.info(self.path)
 
     def __repr__(self) -> str:

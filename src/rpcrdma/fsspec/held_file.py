@@ -18,17 +18,17 @@ HELD_OCTETS = 1 << 20
 
 
 _ENDS_READ_FIRST = (".parquet", ".orc", ".feather", ".arrow", ".zip", ".npz", ".xlsx")
-"""Formats whose index is at their end."""
+"""Ends of the names of files in formats whose index is at their end."""
 
 _END_OCTETS = 1 << 16
-"""What Arrow reads of a Parquet file first; the comment of a Zip archive may be as long."""
+"""The octets that Arrow reads of a Parquet file first; the comment of a Zip archive may be as long."""
 
 
 def first_read(path: str, entry: DirEntry) -> int | None:
-    """Returns the offset of the first READ at opening.
+    """Returns the offset, in octets, from which to read a file when it is opened; None if readers may begin anywhere.
 
-    0 for a small file, that of the last octets for a kind of file whose readers begin at its end, by the name of
-    `path`; None if readers may begin anywhere.
+    The result is 0 for a file of up to `HELD_OCTETS`, and 64 KiB before the end for a larger file whose name at the end
+    of `path` is that of a format with an index at its end.
     """
     size = entry.attributes.size
     if size <= HELD_OCTETS:
@@ -57,7 +57,7 @@ class HeldFile(FsspecFile, io.BytesIO):
         self.blocksize = len(data)
 
     def writable(self) -> bool:
-        """Returns False."""
+        """Returns False, as the file is open for reading."""
         return False
 
     def write(self, _data: object) -> NoReturn:

@@ -27,12 +27,19 @@ from rpcrdma.nfs.client import DirEntry, NfsFile
 __all__ = ["Known", "KnownFiles", "known_files"]
 
 _ASKED_ONE_BY_ONE = 2
-"""Unknown files of a directory that are looked up by name; for the next one a page of the listing is read."""
+"""Unknown files of a directory that are looked up by name, before the next question makes a page be listed."""
 
 
 @dataclass(slots=True)
 class Known:
-    """The cached state of one path: its info, the entry with its handle, their time, and the data of a small file."""
+    """The cached state of a path in `KnownFiles`.
+
+    Attributes:
+        info: the info dictionary of fsspec.
+        entry: the entry with its handle.
+        told_at: the time of caching, in seconds of the cache's clock.
+        data: the content, or the end, of a file; empty if it is not cached.
+    """
 
     info: Info
     entry: DirEntry
@@ -41,9 +48,9 @@ class Known:
 
 
 class KnownFiles:
-    """Files and directories by path; not symbolic links, since their targets may change without them.
+    """A cache of the states of files and directories by path; symbolic links are left out, as their targets may change.
 
-    `clock` counts seconds.
+    `clock` returns seconds. Methods may be called in any thread.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -55,10 +62,10 @@ class KnownFiles:
         self._writers: weakref.WeakKeyDictionary[NfsFile, str] = weakref.WeakKeyDictionary()
         self._held = 0
         self._asked: dict[str, tuple[float, int]] = {}
-        """By directory: when the first of its unknown files was asked for, and how many were."""
+        """By directory: (when the first of its unknown files was asked for, the number of such questions)."""
 
     def find(self, path: str, valid_s: float) -> Known | None:
-        """Returns the state of `path`; None if it is older than `valid_s` seconds. May be called in any thread."""
+        """Returns the cached state of `path`; None if there is none or it is older than `valid_s` seconds."""
         found = self._known.get(path)
         return found if found is not None and self._clock() < found.told_at + valid_s else None
 
@@ -80,7 +87,11 @@ class KnownFiles:
             return count == _ASKED_ONE_BY_ONE
 
     def keep(self, path: str, info: Info, entry: DirEntry, *, changes: int) -> None:
-        """Caches an answer of the server, unless `self.changes` has grown since it was `changes`, before the call."""
+        """Caches `info` and `entry`, the answer of the server about `path`.
+
+        No effect if this process has changed files since the call (`changes` is the value of `self.changes` before it),
+        or while a file at `path` is open for writing.
+        """
         with self._lock:
             if changes != self.changes or self._is_written(path):
                 return
@@ -91,7 +102,7 @@ class KnownFiles:
                 self._drop(next(iter(self._known)))
 
     def hold(self, path: str, entry: DirEntry, data: bytes, valid_s: float) -> None:
-        """Caches the data of a file until the state of its path expires; drops the states older than `valid_s` seconds.
+        """Caches the data of a file until the state of its path expires; drops all states older than `valid_s` seconds.
 
         No effect unless `entry` itself is the cached entry of `path`, as yet without data.
         """
@@ -113,7 +124,7 @@ class KnownFiles:
             self._held -= len(known.data)
 
     def note_writer(self, path: str, file: NfsFile) -> None:
-        """Caches nothing of the path until this file, which is open for writing, is closed."""
+        """Drops the state of `path`, and caches none until `file`, which is open for writing there, is closed."""
         with self._lock:
             self._writers[file] = path
         self.forget(path)
@@ -122,7 +133,7 @@ class KnownFiles:
         return bool(self._writers) and any(each == path and not file.closed for file, each in self._writers.items())
 
     def forget(self, path: str) -> None:
-        """Drops the state of a file that is being changed, and of its directory."""
+        """Drops the states of a path that is being changed and of its directory, and counts a change."""
         with self._lock:
             self.changes += 1
             directory = path.rpartition("/")[0]
@@ -131,7 +142,7 @@ class KnownFiles:
             self._asked.pop(directory, None)
 
     def forget_all(self) -> None:
-        """Drops everything."""
+        """Drops all states, and counts a change."""
         with self._lock:
             self.changes += 1
             self._known.clear()
@@ -139,7 +150,7 @@ class KnownFiles:
             self._held = 0
 
     def forget_tree(self, path: str) -> None:
-        """Forgets a path and all paths below it."""
+        """Drops the states of a path, of its directory and of all paths below it, and counts a change."""
         self.forget(path)
         below = path.rstrip("/") + "/"
         with self._lock:
@@ -154,6 +165,6 @@ _BY_KEY: dict[tuple[int, str], KnownFiles] = {}
 
 
 def known_files(key: str) -> KnownFiles:
-    """Returns the answers that all file systems of this key, a server and options, share in this process."""
+    """Returns the cache that all file systems with `key`, made of a server and options, share in this process."""
     process_key = (os.getpid(), key)
     return _BY_KEY.get(process_key) or _BY_KEY.setdefault(process_key, KnownFiles())

@@ -28,12 +28,19 @@ __all__ = ["MountedPath", "Mounts", "Server", "close_all_mounts", "close_mounts"
 
 _LOGGER = logging.getLogger("rpcrdma.client")
 _CLOSE_S = 10.0
-"""How long the end of a process waits for connections to close."""
+"""Seconds that the end of a process waits for the connections of each event loop to close."""
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server and the way to connect to it; `key` distinguishes servers with other options."""
+    """A server and the options of its connections.
+
+    Attributes:
+        url: the URL of the server.
+        options: the settings of connections.
+        files: bounds of calls in flight, copies and listings.
+        key: a text that is equal only for the same server and options.
+    """
 
     url: Url
     options: ConnectOptions
@@ -42,14 +49,17 @@ class Server:
 
 
 class Closable(Protocol):
-    """An open file."""
+    """An open file with a blocking `close`."""
 
     def close(self) -> None:
-        """Sends the remaining data, and ends the use of the file."""
+        """Sends the remaining data, waits for it, and ends the use of the file."""
 
 
 class Mounts:
-    """The exports of one server that this event loop has mounted, each over a connection of its own."""
+    """The exports of `server` that an event loop has mounted, each over a connection of its own.
+
+    `mounts_of` makes it; all file systems with the same loop, server and options share it.
+    """
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -59,16 +69,17 @@ class Mounts:
         self._watching: set[asyncio.Task[None]] = set()
         self._making: dict[str, asyncio.Task[None]] = {}
         self.listings: dict[str, asyncio.Task[None]] = {}
-        """Pages that are being read, by directory: questions about other files there wait for them."""
+        """By directory: the task that reads a page of its listing; questions about other files there wait for it."""
         self.writers: weakref.WeakSet[Closable] = weakref.WeakSet()
-        """Files open for writing, which the end of the process closes."""
+        """Files open for writing, which are closed when the process ends."""
         self.updated = Writers()
         """Files open for reading and writing, which are closed before their connections."""
 
     async def make_directories(self, path: str, *, prefix: str = "") -> None:
-        """Makes a directory and those above it, where they are missing; `prefix` is that of `MountedPath`.
+        """Makes the directory `path` and those above it, where they are missing; errors name paths behind `prefix`.
 
-        Copies of many files into new directories ask for the same ones all at once: each is made by one call.
+        Concurrent calls for the same directory, as from a copy of many files, share one MKDIR. Raises OSError if the
+        server refuses, and the errors of `mounted`.
         """
         task = self._making.get(path)
         if task is None:
@@ -93,7 +104,7 @@ class Mounts:
             await make()
 
     async def close(self) -> None:
-        """Ends all connections."""
+        """Closes the files open for reading and writing, unmounts all exports and closes their connections."""
         for task in self._watching:
             task.cancel()
         async with self._lock:
@@ -105,14 +116,12 @@ class Mounts:
                 await fs.close()
 
     async def mounted(self, path: str) -> tuple[str, MountedFilesystem]:
-        """Mounts the export that `path` is in, if this event loop has not.
-
-        Returns:
-            The name of the export, and the file system.
+        """Returns (the name of the export that `path` is in, its file system); mounts it first if necessary.
 
         Raises:
             ConnectFailed: the server cannot be reached.
             NoSuchExport: no export has that path.
+            RpcRdmaError, OSError: see `nfs_open`.
         """
         fs = self._mounted.get(self._export_of(path))
         if fs is None:
@@ -123,7 +132,7 @@ class Mounts:
         return fs.export, fs
 
     def _export_of(self, path: str) -> str:
-        """Returns the known export that `path` is deepest in; empty if it is in none."""
+        """Returns the longest known export that `path` is in; empty if there is none."""
         export = path
         while export not in self._mounted and export not in self._listed:
             if export in {"", "/"}:
@@ -148,7 +157,7 @@ class Mounts:
         return fs
 
     async def _forget_when_lost(self, fs: MountedFilesystem) -> None:
-        """Drops a connection that will not be restored: the next call that needs one makes a new one."""
+        """Waits until the connection of `fs` is lost for good, then drops and closes it: the next call mounts again."""
         with contextlib.suppress(RpcRdmaError):
             while True:
                 await fs.connection.wait_reconnected(fs.connection.reconnects)
@@ -157,9 +166,9 @@ class Mounts:
 
 
 class MountedPath:
-    """Enters the file system that has a path, in `async with MountedPath(...) as (fs, path in it):`.
+    """Mounts the export of a path: `async with MountedPath(...) as (file system, path in it)`, which stays mounted.
 
-    Errors of the body name paths as their caller does.
+    Errors in the block and on entering get paths as the caller spells them.
 
     Args:
         mounts: the mounted exports of the server.
@@ -207,7 +216,7 @@ _MOUNTS: dict[tuple[int, asyncio.AbstractEventLoop, str], Mounts] = {}
 
 
 def mounts_of(server: Server, loop: asyncio.AbstractEventLoop) -> Mounts:
-    """Returns the mounts of `loop` at the server."""
+    """Returns the mounts of the event loop `loop` at the server in this process, a new object at the first call."""
     key = (os.getpid(), loop, server.key)
     found = _MOUNTS.get(key)
     if found is None:
@@ -218,14 +227,17 @@ def mounts_of(server: Server, loop: asyncio.AbstractEventLoop) -> Mounts:
 
 
 async def close_mounts(server: Server) -> None:
-    """Ends the connections of the running event loop to the server; a later call makes new ones."""
+    """Closes the connections of the running event loop to `server`, if there are any; a later call connects anew."""
     found = _MOUNTS.pop((os.getpid(), asyncio.get_running_loop(), server.key), None)
     if found is not None:
         await found.close()
 
 
 def close_all_mounts() -> None:
-    """Closes the open writers, and ends the connections of every event loop that runs in this process."""
+    """Closes the open writers and the connections of all running event loops of this process, as it ends.
+
+    Errors are logged; each loop has 10 s to close connections.
+    """
     for (process, loop, _), mounts in list(_MOUNTS.items()):
         if process != os.getpid() or not loop.is_running():
             continue  # the parent's, or of a program that has ended the loop without closing its file systems

@@ -39,17 +39,17 @@ _FSSPEC_OPTIONS = {
     "skip_instance_cache",
     "use_listings_cache",
 }
-"""The options of every file system: fsspec itself ignores unknown ones, which are mistakes."""
+"""The options of every file system: fsspec itself ignores unknown options, which are mistakes."""
 
 _BELOW = "on_error_below"
-"""The keyword with which a walk of a directory hands `on_error` to those below it."""
+"""The keyword with which a walk passes `on_error` to the walks of directories below."""
 
 _PASSED_OVER = {"anon"}
 """Options that tools add by themselves: after a PermissionError pandas opens the file once more, with `anon=True`."""
 
 
 class ServerFileSystem(AsyncFileSystem):
-    """The options and queries of a file system of fsspec; `RdmaFileSystem` adds reading and changing files."""
+    """The options and queries of a file system of fsspec; its subclass `RdmaFileSystem` documents the options."""
 
     protocol: str = ""
     root_marker = "/"
@@ -82,7 +82,7 @@ class ServerFileSystem(AsyncFileSystem):
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
-        """Returns the path of a URL, or a path in its usual form; for a list, a list."""
+        """Returns the path of a URL, or a path in its usual form (errors: see `strip_url`); a list for a list."""
         if isinstance(path, list):
             return [cls._strip_protocol(each) for each in path]
         return strip_url(stringify_path(path), cls.protocol)
@@ -107,7 +107,7 @@ class ServerFileSystem(AsyncFileSystem):
 
     @property
     def server(self) -> Server:
-        """The server of paths that name none.
+        """The server of paths that name none, which the option `host` has set.
 
         Raises:
             ValueError: the option `host` was not given.
@@ -115,7 +115,7 @@ class ServerFileSystem(AsyncFileSystem):
         return self.place(self.root_marker).server
 
     def unstrip_protocol(self, name: str) -> str:
-        """Returns the URL of a path, with the server and its ports.
+        """Returns the URL of a path, with the server and the ports that it is reached at.
 
         Args:
             name: a path.
@@ -148,7 +148,7 @@ class ServerFileSystem(AsyncFileSystem):
         return loop
 
     def close(self) -> None:
-        """Ends the connections that this object and its equals share; a later call makes new ones."""
+        """Closes the connections that this object and its equals share (same options); a later call connects anew."""
         sync(self.loop, self._close)
 
     async def _close(self) -> None:
@@ -159,7 +159,11 @@ class ServerFileSystem(AsyncFileSystem):
         return mounts_of(server, asyncio.get_running_loop())
 
     def _at(self, path: str | ServerPath) -> MountedPath:
-        """Enters the file system that has `path`: `async with self._at(path) as (fs, at):`, with the path in it."""
+        """Returns the context manager for the export with `path`: `async with self._at(path) as (fs, at):`.
+
+        `at` is the path in it. Raises ValueError if `path` names no server; the other errors are those of
+        `MountedPath`.
+        """
         server, prefix, at, _ = path if isinstance(path, ServerPath) else self.place(path)
         hint = None
         if prefix and ":" not in prefix and self._servers.own is not None:
@@ -169,7 +173,7 @@ class ServerFileSystem(AsyncFileSystem):
     # Names and attributes
 
     def info(self, path: str, refresh: bool = False, **_kwargs: Any) -> Info:
-        """Returns an object's attributes, links followed, by name: "name", "size", "type" and those of `os.stat`.
+        """Returns an object's attributes by name: "name", "size", "type" and those of `os.stat`; links are followed.
 
         A path above an export is a directory with the first three alone. `refresh`: asks the server even if the answer
         is cached.
@@ -197,7 +201,7 @@ class ServerFileSystem(AsyncFileSystem):
             raise
 
     async def _found(self, place: ServerPath) -> Known | None:
-        """Returns the cached state of a path, after caching a page of its directory if that seems useful."""
+        """Returns the cached state of a path, None if it is not known; may cache a page of the directory before."""
         known = place.known
         found = known.find(place.path, self._valid_s)
         if found is not None or self._valid_s <= 0:
@@ -216,7 +220,7 @@ class ServerFileSystem(AsyncFileSystem):
         return known.find(place.path, self._valid_s)
 
     async def _list_page(self, place: ServerPath, directory: str) -> None:
-        """Caches the first entries of a directory, unless it may only be searched or is above all exports."""
+        """Caches the states of the first entries of `directory` at the server of `place`, by one call, if it works."""
         known = place.known
         changes = known.changes
         with contextlib.suppress(OSError, RpcRdmaError):
@@ -232,7 +236,7 @@ class ServerFileSystem(AsyncFileSystem):
         return place.known.find(place.path, self._valid_s)
 
     async def _look(self, place: ServerPath) -> tuple[Info, DirEntry | None]:
-        """Asks the server about a path; returns the info and the entry, and caches them."""
+        """Asks the server about a path; returns (info, entry) as `info_at` does, with its errors, and caches them."""
         known = place.known
         changes = known.changes
         async with self._at(place) as (fs, at):
@@ -316,7 +320,7 @@ class ServerFileSystem(AsyncFileSystem):
             return await listed_infos(fs, at, above, keep)
 
     def exists(self, path: str, refresh: bool = False, **_kwargs: Any) -> bool:
-        """Returns whether `path` leads to an object, or is above an export.
+        """Returns whether `path` leads to an object, or is above an export; raises OSError if that stays unknown.
 
         `refresh`: asks the server even if the answer is cached.
         """
@@ -324,12 +328,12 @@ class ServerFileSystem(AsyncFileSystem):
         return believed or bool(sync(self.loop, self._exists, path))
 
     def isdir(self, path: str) -> bool:
-        """Returns whether `path` leads to a directory."""
+        """Returns whether `path` leads to a directory, or is above an export; raises OSError if that stays unknown."""
         known = self._believed(path)
         return bool(sync(self.loop, self._isdir, path)) if known is None else known.entry.is_dir()
 
     def isfile(self, path: str) -> bool:
-        """Returns whether `path` leads to a regular file."""
+        """Returns whether `path` leads to a regular file; raises OSError if that stays unknown."""
         known = self._believed(path)
         return bool(sync(self.loop, self._isfile, path)) if known is None else known.entry.is_file()
 
@@ -345,7 +349,10 @@ class ServerFileSystem(AsyncFileSystem):
     async def _asked(
         self, path: str, question: Callable[[MountedFilesystem, str], Awaitable[bool]], *, above: bool
     ) -> bool:
-        """Returns the answer to `question`; with `above`, for a path in no export, whether it is above one."""
+        """Returns the answer to `question` about `path`, which gets the file system of its export and the path in it.
+
+        If no export has the path, the answer is False, or with `above` whether it is above an export.
+        """
         try:
             async with self._at(path) as (fs, at):
                 return await question(fs, at)
@@ -353,7 +360,10 @@ class ServerFileSystem(AsyncFileSystem):
             return above and bool(names_below(self.place(path).path, error.exports))
 
     def checksum(self, path: str) -> int:
-        """Returns a number made of a file's present identity, size and times; another content has another number."""
+        """Returns a number made of a file's present identity, size and times, which change with the content.
+
+        Raises FileNotFoundError or another OSError as `info`.
+        """
         info = self.info(path, refresh=True)
         address = self.place(path).server.url.authority
         return int(
@@ -361,7 +371,7 @@ class ServerFileSystem(AsyncFileSystem):
         )
 
     def modified(self, path: str) -> dt.datetime:
-        """Returns the time of a file's last modification, in UTC."""
+        """Returns the time of a file's last modification, in UTC; raises OSError as `info`."""
         return dt.datetime.fromtimestamp(self.info(path, refresh=True)["mtime"], tz=dt.UTC)
 
     def created(self, path: str) -> dt.datetime:
@@ -376,9 +386,10 @@ class ServerFileSystem(AsyncFileSystem):
 
 
 def _told(on_error: OnError, kwargs: dict[str, Any]) -> tuple[OnError, dict[str, Any]]:
-    """Returns the failure handling of `walk`, here and in the directories below.
+    """Returns (the `on_error` of a walk, `kwargs` for the base class, which pass it to walks of directories below).
 
-    fsspec hands its walks of directories below the other arguments, but not `on_error`.
+    fsspec passes its walks of directories below the other arguments, but not `on_error`. The default raises all errors
+    but FileNotFoundError.
     """
     tell = kwargs.pop(_BELOW, None) or on_error or _raise_unless_missing
     return tell, kwargs | {_BELOW: tell}
@@ -390,6 +401,6 @@ def _raise_unless_missing(error: OSError) -> None:
 
 
 def names_below(path: str, exports: Iterable[str]) -> list[str]:
-    """Returns the names directly below `path`, which is in no export, on the way to exports."""
+    """Returns the sorted names directly below `path`, which is in no export, on the way to `exports`."""
     prefix = path.rstrip("/") + "/"
     return sorted({export.removeprefix(prefix).partition("/")[0] for export in exports if export.startswith(prefix)})

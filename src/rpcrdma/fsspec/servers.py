@@ -40,8 +40,11 @@ __all__ = [
 ]
 
 PROTOCOLS: dict[str, Scheme] = {"rdma": "rdma", "nfstcp": "tcp"}
-"""The schemes of fsspec's URLs, and which ones of `nfs_open` they stand for: `tcp` says too little among all of those
-that fsspec knows, and universal-pathlib takes what follows a plus sign, as in `nfs+tcp`, for no part of the name."""
+"""The schemes of fsspec's URLs, and the schemes of `nfs_open` that they stand for.
+
+`tcp` says too little among all of those that fsspec knows, and universal-pathlib takes the text after a plus sign, as
+in `nfs+tcp`, for no part of the name.
+"""
 
 _MOUNT_PORT = re.compile(r"\?mountport=[^/?]*(?=/|$)")
 
@@ -54,9 +57,13 @@ _HOST = re.compile(r"\[[^\[\]/]+\]|[^\[\]/]+")
 
 
 class ServerPath(NamedTuple):
-    """A path, at its server: `path` begins with a slash, and `prefix` is the server as the whole path names it.
+    """A path at its server, as `Servers.place` finds it.
 
-    `known` has the recent answers of the server about its files.
+    Attributes:
+        server: the server.
+        prefix: the server as the caller's path names it; empty if it names none.
+        path: the path at the server, which begins with a slash.
+        known: the cache of the server's files.
     """
 
     server: Server
@@ -66,15 +73,20 @@ class ServerPath(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The whole path."""
+        """The whole path: prefix and path, without a slash at the end unless it is all."""
         return self.prefix + self.path.rstrip("/") or "/"
 
 
 class Servers:
-    """The servers by how paths name them, with the options of the file system.
+    """Finds the servers that paths name, with the options of a file system of fsspec.
 
-    `port` and `mount_ports` speak of `host`; without a host they speak of every server whose path does not name such a
-    port. A path without a server is of `host`.
+    Args:
+        protocol: "rdma" or "nfstcp".
+        host: the server of paths that name none; None: every path must name its server.
+        port: the port of `host`; without a host, of every server whose path names no port. None: the usual port.
+        mount_ports: the TCP port of MOUNT likewise, or ports by HOST or HOST:PORT; None: not known.
+        options: the settings of connections, or their fields by name; None for the defaults.
+        files: bounds of calls and listings, or their fields by name; None for the defaults.
 
     Raises:
         ValueError: `host` is no name or address of a host.
@@ -98,7 +110,7 @@ class Servers:
         self._options = options if isinstance(options, ConnectOptions) else ConnectOptions(**(options or {}))
         self._files = files if isinstance(files, FileOptions) else FileOptions(**(files or {}))
         self.own: Url | None = None
-        """`host`, with its ports."""
+        """The URL of `host` with its ports; None without a host."""
         if isinstance(mount_ports, Mapping):
             self._mount_ports = {self._address(server): int(each) for server, each in mount_ports.items()}
         elif mount_ports is not None:
@@ -109,7 +121,7 @@ class Servers:
         self._found: dict[str, Server] = {}
 
     def place(self, path: str) -> ServerPath:
-        """Returns the place that a path or a URL names.
+        """Returns the server that `path`, a path or URL, names, with the path there.
 
         Raises:
             ValueError: it names no server, and neither does the option `host`; or it is a URL of another protocol.
@@ -128,13 +140,13 @@ class Servers:
         return ServerPath(server, prefix, at, known_files(server.key))
 
     def used(self) -> Iterable[Server]:
-        """Returns the servers of the paths so far."""
+        """Returns the servers of all paths that `place` has got."""
         return list(self._found.values())
 
     def _named(self, url: Url) -> Url:
-        """Returns the URL with the ports of the options where it names none.
+        """Returns `url` with the ports of the options where it names none.
 
-        These are `port` (for the host of the option `host`, or any host without that), and the mount port of its
+        `port` applies to the host of the option `host`, or to any host without that; the MOUNT port is that of its
         server.
         """
         if not url.port_given and (self.own is None or self.own.host == url.host):
@@ -166,10 +178,12 @@ class Servers:
 
 
 def strip_url(text: str, protocol: str) -> str:
-    """Returns the path of a URL, or a path in its usual form: "SERVER/PATH", "SERVER" alone, "/PATH" or "/".
+    """Returns a URL's path, or a path, in its usual form: "SERVER/PATH", "SERVER" alone, "/PATH" or "/".
+
+    `protocol` is the scheme of URLs, "rdma" or "nfstcp".
 
     Raises:
-        ValueError: the URL is one of another protocol.
+        ValueError: the URL is of another protocol.
         LocalProtocolError: the server is not valid; the message says why and shows the form.
     """
     scheme, separator, rest = text.partition("://")
@@ -199,7 +213,7 @@ def split_path(stripped: str) -> tuple[str, str]:
 
 @lru_cache(maxsize=256)
 def server_of(protocol: str, authority: str) -> Url:
-    """Returns the server that is named at the beginning of a path or URL.
+    """Returns the URL of the server that `authority`, the beginning of a path or of the rest of a URL, names.
 
     Raises:
         LocalProtocolError: it is not valid; the message says why and shows the form.
@@ -217,7 +231,7 @@ def server_of(protocol: str, authority: str) -> Url:
 
 
 def authority_of(url: Url) -> str:
-    """Returns the server as paths name it, with those of its ports that are known."""
+    """Returns the server of `url` as paths name it: HOST[:PORT][+MOUNTPORT], with the ports that the URL names."""
     host = url.host
     if ":" in host:
         address = IPv6Address(host)

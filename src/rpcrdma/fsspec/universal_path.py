@@ -21,14 +21,14 @@ __all__ = ["NfsUPath"]
 
 
 class _ServerFlavour(WrappedFileSystemFlavour):
-    """Splits and joins our paths; universal-pathlib's own takes `HOST:PORT/PATH` for a URL of the scheme HOST."""
+    """Splits and joins paths for universal-pathlib, whose own class takes HOST of `HOST:PORT/PATH` for a scheme."""
 
     def splitdrive(self, path: JoinablePathLike) -> tuple[str, str]:
         return split_path(self.strip_protocol(path))
 
 
 class NfsUPath(UPath):
-    """`UPath("rdma://server/data")`, with the methods of `pathlib.Path`."""
+    """The class of `UPath("rdma://server/data")`, which universal-pathlib makes: the methods of `pathlib.Path`."""
 
     __slots__ = ()
 
@@ -38,7 +38,7 @@ class NfsUPath(UPath):
 
     @property
     def path(self) -> str:
-        """The path for fsspec. The top of a server ends with a slash, or `with_name` would lengthen the server."""
+        """The path for fsspec, "SERVER/PATH"; the top of a server ends with a slash, which `with_name` needs."""
         path = super().path
         return path if "/" in path else f"{path}/"
 
@@ -56,7 +56,7 @@ class NfsUPath(UPath):
         Between servers and exports it copies and removes.
 
         Args:
-            target: a path, or the text of one; a text that begins with a slash stands for a path at this server.
+            target: a path, or a text; a text that begins with a slash stands for a path at this server.
             kwargs: as in the base class.
 
         Returns:

@@ -24,8 +24,8 @@ class UpdatedFile(FsspecFile, NfsFile):
         _kwargs: ignored.
 
     Raises:
-        io.UnsupportedOperation: the file is opened in a transaction. ValueError: the mode is unknown. OSError: as
-        `open`.
+        io.UnsupportedOperation: the file is opened in a transaction.
+        OSError, ValueError: the server refuses, or the mode is unknown, as `open`.
     """
 
     def __init__(
@@ -40,16 +40,16 @@ class UpdatedFile(FsspecFile, NfsFile):
 
     @property
     def name(self) -> str:
-        """The path of the file."""
+        """The path of the file, with its server."""
         return self.path
 
     def info(self) -> dict[str, Any]:
-        """Returns the attributes of the file, as `fs.info` does, with all data written before."""
+        """Returns the attributes of the file, as `fs.info` does, after a flush; raises ValueError if it is closed."""
         self.flush()
         return self.fs.info(self.path, refresh=True)
 
     def close(self) -> None:
-        """Sends the rest and ends the use of the file."""
+        """Sends the remaining data and ends the use of the file, also when it raises OSError as writing has failed."""
         if not self.closed:
             try:
                 super().close()

@@ -33,9 +33,10 @@ def sync(
     *args: P.args,
     **kwargs: P.kwargs,
 ) -> T:
-    """Returns the result of a coroutine function that `loop` runs in another thread.
+    """Runs `function` with the arguments in `loop`, which another thread runs, and returns the result of its coroutine.
 
-    An exception in this thread, such as KeyboardInterrupt, cancels it, and is raised when it has ended.
+    An exception in this thread, such as KeyboardInterrupt, cancels the coroutine, and is raised when that has ended.
+    The coroutine's own exception is raised here.
 
     Raises:
         RuntimeError: the loop does not run, or is this thread's own.
@@ -52,14 +53,14 @@ class OwnLoop(Protocol):
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
-        """The event loop that its calls run in."""
+        """The event loop in which the file system's calls run; None if there is none."""
 
     def unstrip_protocol(self, name: str) -> str:
-        """Returns the URL of a path."""
+        """Returns the URL of the path `name`."""
 
 
 class FilesLoop:
-    """The event loop of one open file of `fs`; messages show the file's URL.
+    """Runs the calls of an open file of `fs` in the event loop of that; messages show the URL of `path`.
 
     A child process must not use the files of its parent.
     """
@@ -72,16 +73,15 @@ class FilesLoop:
 
     @property
     def forked(self) -> bool:
-        """Whether this process is a child of the one that opened the file."""
+        """Whether this process is a child of the process that opened the file."""
         return self._pid != os.getpid()
 
     def run(self, begin: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Returns the result of the coroutine that `begin` makes, which runs in the loop.
-
-        Blocks this thread until then.
+        """Runs the coroutine that `begin` makes in the loop, blocks this thread until it ends, and returns its result.
 
         Raises:
             RuntimeError: the loop does not run, is this thread's own, or the parent's.
+            Exception: the coroutine's own.
         """
         if self.forked:
             raise RuntimeError(
@@ -91,7 +91,7 @@ class FilesLoop:
         return sync(self._loop, begin)
 
     def post(self, begin: Callable[[], Coroutine[Any, Any, Any]]) -> None:
-        """Schedules a coroutine in the loop without waiting for it; no effect if the loop has ended."""
+        """Schedules the coroutine that `begin` makes, without waiting; no effect if forked, or after the loop's end."""
         if not self.forked and self._loop is not None:
             loop = self._loop
             with contextlib.suppress(RuntimeError):
@@ -99,9 +99,9 @@ class FilesLoop:
 
 
 def waits_by_sync(filesystem: F) -> F:
-    """Gives a class of asynchronous file systems the methods that wait for its coroutine functions.
+    """Class decorator: adds to an asynchronous file system of fsspec the methods that wait for its coroutine functions.
 
-    fsspec gives them to each object, unless its class has them already.
+    fsspec adds slower methods to each object, unless its class has them already. Returns the class.
     """
     for name in dir(filesystem):
         plain = name.removeprefix("_")

@@ -31,7 +31,7 @@ _End: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 _LOGGER = logging.getLogger("rpcrdma.client")
 
 _GOODBYE_S = 2.0
-"""How long the connections that are open at the end of the process may take to close."""
+"""Seconds that each connection that is open at the end of the process may take to close."""
 
 _FORKED = (
     "this was opened before the process forked, and is the parent's: open it anew in the child, or let "
@@ -44,31 +44,34 @@ _INSIDE = (
 
 
 class WaitedLoop(Protocol):
-    """An event loop in another thread than the waiting one."""
+    """The interface of an event loop in another thread than the waiting thread, for the objects of `rpcrdma.sync`."""
 
     @property
     def forked(self) -> bool:
         """Whether this process is a child of the process with the thread."""
 
     def run(self, begin: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Returns the result of the coroutine that `begin` makes, which the loop runs; blocks until then."""
+        """Runs the coroutine that `begin` makes in the loop, blocks until it ends, and returns its result.
+
+        Raises the coroutine's exception, or LocalProtocolError or RuntimeError if the loop cannot run it.
+        """
 
     def post(self, begin: Callable[[], Coroutine[Any, Any, Any]]) -> None:
-        """Schedules a coroutine in the loop without waiting for it; no effect if the loop has ended."""
+        """Schedules the coroutine that `begin` makes, without waiting; no effect if the loop has ended."""
 
 
 class BackgroundLoop:
-    """One thread with an event loop; `claimed_loop` gives it out."""
+    """A thread with an event loop, which runs all connections of `rpcrdma.sync`; `claimed_loop` makes it."""
 
     def __init__(self) -> None:
         self.forked = False
-        """Whether this process is a child of the one that has the thread."""
+        """Whether this process is a child of the process that has the thread."""
         # Not one of uvloop: libuv has threads that outlive it, and a forked child crashes at its end when it waits for
         # them.
         self._loop = asyncio.new_event_loop()
         self._closers: dict[int, tuple[Callable[[], None] | None, _End]] = {}
         self.claims = 0
-        """Connections that are being made; `claimed_loop` counts them."""
+        """The number of connections that are being made, which `claimed_loop` counts."""
         self._thread = threading.Thread(target=self._run, name="rpcrdma-sync", daemon=True)
         self._thread.start()
 
@@ -88,12 +91,14 @@ class BackgroundLoop:
         *,
         undo: Callable[[T], Coroutine[Any, Any, None]] | None = None,
     ) -> T:
-        """Returns the result of the coroutine that `begin` makes, which the loop runs; blocks until then.
+        """Runs the coroutine that `begin` makes in the loop, blocks until it ends, and returns its result.
 
-        See `wait_for` for interrupts and `undo`.
+        An exception in this thread, such as KeyboardInterrupt, cancels the coroutine; if it has a result nevertheless,
+        `undo` is run with that (see `wait_for`).
 
         Raises:
             LocalProtocolError: the loop has ended, is another process's, or would have to wait for itself.
+            Exception: the coroutine's own.
         """
         if self.forked:
             raise LocalProtocolError(_FORKED)
@@ -102,24 +107,27 @@ class BackgroundLoop:
         return wait_for(self._loop, begin, undo=undo)
 
     def post(self, begin: Callable[[], Coroutine[Any, Any, Any]]) -> None:
-        """Schedules a coroutine in the loop without waiting for it; no effect if the loop has ended."""
+        """Schedules the coroutine that `begin` makes, without waiting; no effect if forked, or after the loop's end."""
         if not self.forked:
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(lambda: self._loop.create_task(begin()))
 
     def keep(self, key: object, close: _End, *, finish: Callable[[], None] | None = None) -> None:
-        """Registers the end of a connection, which `key` identifies, for the end of the process; `release` undoes it.
+        """Registers an open connection, to be closed at the end of the process; `release` undoes that.
 
-        `finish`, if given, is called first; `close` makes the coroutine that ends the connection.
+        Args:
+            key: an object that identifies the connection, compared by identity.
+            close: makes the coroutine that closes it, which gets 2 s.
+            finish: a function to call before, in a thread that may wait for the loop; None for no function.
         """
         self._closers[id(key)] = (finish, close)
 
     def release(self, key: object) -> None:
-        """Forgets a connection that is closed; no effect if it is not registered."""
+        """Forgets the connection that `keep` has registered with this key; no effect if there is none."""
         self._closers.pop(id(key), None)
 
     def end(self) -> None:
-        """Closes the connections that are open, and ends the thread."""
+        """Closes the registered connections, and ends the loop and its thread; errors are logged or ignored."""
         for finish, close in list(self._closers.values()):
             if finish is not None:
                 try:
@@ -157,7 +165,10 @@ shared with the parent."""
 
 @contextlib.contextmanager
 def claimed_loop() -> Iterator[BackgroundLoop]:
-    """Yields the loop of this process, which runs during the context and as long as `keep` has an open connection."""
+    """Yields the loop of this process, started if necessary, which does not end in the context.
+
+    After the context it runs as long as `keep` has registered an open connection, and else until a fork.
+    """
     global _present  # noqa: PLW0603 - there is one in a process
     with _guard:
         if _present is None:
@@ -201,7 +212,7 @@ atexit.register(_at_exit)
 
 
 class OwnProcess:
-    """An object that other processes cannot have: pickling and copying it is refused, and the remedy named."""
+    """The base of objects that belong to their process: pickling or copying them raises TypeError with the remedy."""
 
     def __reduce_ex__(self, _protocol: SupportsIndex) -> NoReturn:
         raise TypeError(
@@ -211,7 +222,7 @@ class OwnProcess:
 
 
 class Waits(OwnProcess, Generic[T]):
-    """An object whose methods wait for those of `_asynchronous`, which belongs to `_loop`."""
+    """The base of synchronous objects, whose methods wait for those of `_asynchronous` in `_loop`; `with` closes it."""
 
     _loop: BackgroundLoop
     _asynchronous: T
@@ -224,11 +235,14 @@ class Waits(OwnProcess, Generic[T]):
 
     @abstractmethod
     def close(self) -> None:
-        """Ends the use of the object."""
+        """Ends the use of the object, and waits for that; to be implemented by subclasses."""
 
 
 def waiting(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[Any, P], T]:
-    """Returns a method of a `Waits` that calls `method`, a coroutine function of the asynchronous class, and blocks."""
+    """Returns a blocking method for a class derived from `Waits`, with the signature and docstring of `method`.
+
+    `method` is a coroutine function of the asynchronous class; its result is returned, its errors are raised.
+    """
     name = method.__name__
 
     @without_frames
@@ -246,9 +260,10 @@ def waiting(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Ca
 
 
 def iterate(loop: WaitedLoop, begin: Callable[[], AsyncIterator[T]], *, at_once: int) -> Iterator[T]:
-    """Yields the items of an asynchronous iterator; the thread waits once for up to `at_once` of them.
+    """Yields the items of the asynchronous iterator that `begin` makes, which `loop` runs.
 
-    An exception of the iterator is raised after the items before it.
+    The calling thread waits once for up to `at_once` items. An exception of the iterator is raised after the items
+    before it. If the caller stops early, the iterator is closed without waiting.
     """
     items: AsyncIterator[T] | None = None
     failure: BaseException | None = None

@@ -40,47 +40,47 @@ class Connection(Waits[asynchronous.Connection], WaitingCaller):
 
     @property
     def url(self) -> str:
-        """The server's URL."""
+        """The URL of the server, as it was given to `connect`."""
         return self._asynchronous.url
 
     @property
     def program(self) -> Program | None:
-        """The only program whose procedures may be called; None: any."""
+        """The only RPC program whose procedures may be called; None: any program."""
         return self._asynchronous.program
 
     @property
     def negotiated(self) -> Negotiated | None:
-        """See `rpcrdma.Connection.negotiated`."""
+        """The terms of the present RDMA connection, or of the last one after a loss; None over TCP."""
         return self._asynchronous.negotiated
 
     @property
     def host_identity(self) -> HostIdentity | None:
-        """See `rpcrdma.Connection.host_identity`."""
+        """The host identity that the present connection's server has proved; None if no proof was asked for."""
         return self._asynchronous.host_identity
 
     @property
     def xprtsec(self) -> XprtSec:
-        """See `rpcrdma.Connection.xprtsec`."""
+        """The protection of the present connection by TLS, as in `ConnectOptions.xprtsec`; "none" over RDMA."""
         return self._asynchronous.xprtsec
 
     @property
     def principal(self) -> str | None:
-        """See `rpcrdma.Connection.principal`."""
+        """The Kerberos principal of this client; None before the first call, and without Kerberos."""
         return self._asynchronous.principal
 
     @property
     def statistics(self) -> TransportStatistics | None:
-        """See `rpcrdma.Connection.statistics`."""
+        """A copy of the counts up to now, over all transport connections of this object."""
         return self._asynchronous.statistics
 
     @property
     def lost(self) -> bool:
-        """See `rpcrdma.Connection.lost`."""
+        """Whether the transport connection has ended and is not restored yet."""
         return self._asynchronous.lost
 
     @property
     def reconnects(self) -> int:
-        """See `rpcrdma.Connection.reconnects`."""
+        """The number of times that a lost transport connection was restored."""
         return self._asynchronous.reconnects
 
     @without_frames
@@ -93,7 +93,10 @@ class Connection(Waits[asynchronous.Connection], WaitingCaller):
         timeout_s: float | None = None,
         placement: str = "",
     ) -> R:
-        """Calls a procedure and blocks until its result arrives; arguments and errors: see `rpcrdma.Connection.call`.
+        """Calls a procedure with its arguments (None for void) and blocks until its result arrives.
+
+        `into` is a writable buffer for the result's first DDP-eligible item, `timeout_s` the time limit in seconds.
+        Raises RpcError, CallTimeout, TransportClosed and others: see `rpcrdma.Connection.call`.
 
         Returns:
             The decoded result.
@@ -107,7 +110,7 @@ class Connection(Waits[asynchronous.Connection], WaitingCaller):
 
     @without_frames
     def close(self) -> None:
-        """Ends the connection; calls that other threads wait for fail with `TransportClosed`."""
+        """Closes the connection, once; calls that other threads wait for fail with `TransportClosed`."""
         if not self._closed and not self._loop.forked:
             self._loop.run(self._end)
 
@@ -121,10 +124,13 @@ class Connection(Waits[asynchronous.Connection], WaitingCaller):
 
 @without_frames
 def connect(url: str, program: Program | None = None, *, options: ConnectOptions | None = None) -> Connection:
-    """Connects to an RPC service; for arguments and errors see `rpcrdma.connect`.
+    """Connects to an RPC service at `rdma://HOST[:PORT]` or `tcp://HOST[:PORT]`.
+
+    `program` is the only program that may be called (None: any), `options` are the settings. Raises ConnectFailed if no
+    connection can be made; for other errors see `rpcrdma.connect`.
 
     Returns:
-        The connection, a context manager.
+        The connection, a context manager that closes it; its calls block.
     """
     with claimed_loop() as loop:
 

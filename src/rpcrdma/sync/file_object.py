@@ -30,7 +30,7 @@ _LOGGER = logging.getLogger("rpcrdma.client")
 
 
 _TEXT_OCTETS = 1 << 17
-"""Octets that a text file moves at a time: waiting for the thread takes a small part of the time of decoding them."""
+"""Octets that a text file reads or writes at a time: waiting for the thread takes little beside decoding them."""
 
 
 class NfsFile(OwnProcess, io.RawIOBase):
@@ -64,7 +64,7 @@ class NfsFile(OwnProcess, io.RawIOBase):
             writers.add(file)
 
     def __del__(self) -> None:
-        """Does not wait for the server, other than its base: garbage may be collected anywhere."""
+        """Closes a dropped file open for writing in the background, without waiting, with a ResourceWarning."""
         file: AsynchronousFile | None = getattr(self, "_asynchronous", None)
         if file is None or file.closed or not file.writable() or self._loop.forked:
             return
@@ -76,12 +76,12 @@ class NfsFile(OwnProcess, io.RawIOBase):
 
     @property
     def name(self) -> str:
-        """The path that was opened."""
+        """The absolute path of the file in the mount."""
         return self._asynchronous.name
 
     @property
     def mode(self) -> str:
-        """The mode in which it was opened."""
+        """The mode in which the file was opened, such as "rb"."""
         return self._mode
 
     @property
@@ -95,28 +95,31 @@ class NfsFile(OwnProcess, io.RawIOBase):
         return self._asynchronous.size
 
     def readable(self) -> bool:
-        """Returns whether the file was opened for reading."""
+        """Returns whether the file was opened for reading; raises ValueError if it is closed."""
         self._check_open()
         return self._asynchronous.readable()
 
     def writable(self) -> bool:
-        """Returns whether the file was opened for writing."""
+        """Returns whether the file was opened for writing; raises ValueError if it is closed."""
         self._check_open()
         return self._asynchronous.writable()
 
     def seekable(self) -> bool:
-        """Returns True."""
+        """Returns True; raises ValueError if the file is closed."""
         self._check_open()
         return self._asynchronous.seekable()
 
     def tell(self) -> int:
-        """Returns the position of the next `read` or `write`."""
+        """Returns the position of the next `read` or `write`, in octets; raises ValueError if the file is closed."""
         self._check_open()
         return self._asynchronous.tell()
 
     @without_frames
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Moves the position and returns it; see `rpcrdma.nfs.NfsFile.seek`."""
+        """Moves the position to `offset` octets from `whence`, as `io.IOBase.seek`, and returns it.
+
+        Raises ValueError for a negative position, or if the file is closed: see `rpcrdma.nfs.NfsFile.seek`.
+        """
         return self._loop.run(functools.partial(self._asynchronous.seek, operator.index(offset), whence))
 
     stat = waiting(AsynchronousFile.stat)
@@ -126,61 +129,80 @@ class NfsFile(OwnProcess, io.RawIOBase):
 
     @without_frames
     def read(self, size: int | None = -1, /) -> bytes:
-        """Returns the next octets; fewer than `size` only at the end of the file."""
+        """Returns the next octets, all up to the end if `size` is None or negative; fewer only at the end of the file.
+
+        Raises OSError if the server refuses, ValueError if the file is closed or was not opened for reading.
+        """
         return self._loop.run(functools.partial(self._asynchronous.read, -1 if size is None else operator.index(size)))
 
     def readall(self) -> bytes:
-        """Returns the rest of the file."""
+        """Returns the rest of the file, with the errors of `read`."""
         return self.read()
 
     @without_frames
     def readinto(self, buffer: WriteableBuffer, /) -> int:
-        """Fills `buffer` with the next octets and returns their number; short only at the end of the file.
+        """Fills `buffer` with the next octets and returns their number, which is smaller only at the end of the file.
 
         The octets are placed in `buffer` itself if it is larger than the read-ahead, 8 MiB; `preadinto` always does
-        that.
+        that. Errors are those of `read`.
         """
         return self._loop.run(functools.partial(self._asynchronous.readinto, as_view(buffer, "buffer", writable=True)))
 
     @without_frames
     def readline(self, size: int | None = -1, /) -> bytes:
-        """Returns the rest of the present line with its end, at most `size` octets."""
+        """Returns the rest of the present line with its end; b"" at the end of the file. Errors are those of `read`.
+
+        It has at most `size` octets, unless `size` is None or negative.
+        """
         return self._loop.run(functools.partial(self._asynchronous.readline, -1 if size is None else size))
 
     @without_frames
     def readlines(self, hint: int | None = -1, /) -> list[bytes]:
-        """Returns the rest of the file as lines; see `rpcrdma.nfs.NfsFile.readlines`."""
+        """Returns the rest of the file as lines; if `hint` is positive, no further line after this number of octets.
+
+        Raises OSError if the server refuses: see `rpcrdma.nfs.NfsFile.readlines`.
+        """
         return self._loop.run(functools.partial(self._asynchronous.readlines, -1 if hint is None else hint))
 
     def views(self) -> Iterator[memoryview]:
-        """Yields the rest of the file by blocks without a copy; a view is valid until the file is used again."""
+        """Yields the rest of the file by blocks without a copy, each valid until the next use; errors as `read`."""
         return iterate(self._loop, self._asynchronous.views, at_once=1)
 
     @without_frames
     def write(self, data: ReadableBuffer, /) -> int:
-        """Writes all of `data` at the position, or at the end of a file opened for appending; returns its length."""
+        """Writes all of `data` at the position, or at the end of a file opened for appending; returns its length.
+
+        The data is sent when a block is full, by `flush` at the latest. Raises OSError if this or an earlier write has
+        failed, ValueError if the file is closed or was not opened for writing.
+        """
         return self._loop.run(functools.partial(self._asynchronous.write, as_view(data, "data")))
 
     @without_frames
     def truncate(self, size: int | None = None, /) -> int:
-        """Cuts the file, or extends it with zeros, and returns the new size; see `rpcrdma.nfs.NfsFile.truncate`."""
+        """Flushes the file and sets its size in octets, None for the position; returns the new size.
+
+        Raises OSError if the server refuses or a write has failed: see `rpcrdma.nfs.NfsFile.truncate`.
+        """
         size = None if size is None else operator.index(size)
         return self._loop.run(functools.partial(self._asynchronous.truncate, size))
 
     @without_frames
     def flush(self) -> None:
-        """Waits until all written data is on the server's stable storage; no effect unless open for writing."""
+        """Waits until written data is on the server's stable storage; nothing to do in a file open for reading.
+
+        Raises OSError if a write has failed, ValueError if the file is closed.
+        """
         self._check_open()
         if self.writable():
             self._loop.run(self._asynchronous.flush)
 
     def fsync(self) -> None:
-        """Waits, as `flush` does, until all written data is on the server's stable storage."""
+        """Waits until all written data is on the server's stable storage, with the errors of `flush`."""
         self.flush()
 
     @without_frames
     def close(self) -> None:
-        """Flushes the file and ends its use."""
+        """Flushes the file and ends its use; no effect if it is closed. Raises OSError if a write has failed."""
         if not self.closed and not self._loop.forked:
             try:
                 self._loop.run(self._asynchronous.close)
@@ -223,18 +245,18 @@ class TextFile(OwnProcess, io.TextIOWrapper):
 
     @property
     def mode(self) -> str:
-        """The mode in which it was opened."""
+        """The mode in which the file was opened, such as "r"."""
         return self._mode
 
     @without_frames
     def flush(self) -> None:
-        """Waits until all written text is on the server's stable storage."""
+        """Waits until all written text is on the server's stable storage; raises OSError if a write has failed."""
         super().flush()
         if self._held.writable():
             self._held.raw.flush()
 
     def close(self) -> None:
-        """Flushes the file and ends its use."""
+        """Flushes the file and ends its use; no effect if it is closed. Raises OSError if a write has failed."""
         try:
             with self._closing:
                 super().close()
@@ -242,13 +264,13 @@ class TextFile(OwnProcess, io.TextIOWrapper):
             self._writers.discard_text(self, self._held)
 
     def detach(self) -> Any:
-        """Flushes, and returns the buffer for the caller to close; see `io.TextIOWrapper.detach`."""
+        """Flushes the text, and returns the binary buffer for the caller to close; see `io.TextIOWrapper.detach`."""
         super().detach()
         self._writers.discard_text(self, self._held)
         return self._held
 
     def __del__(self) -> None:
-        """Closes the file in another thread: garbage may be collected anywhere, and nothing may wait there."""
+        """Closes a dropped file in another thread, with a ResourceWarning if open for writing, without waiting."""
         self._writers.kept.discard(self._held)
         with contextlib.suppress(ValueError):  # detached
             if not self.closed and not self._loop.forked:
@@ -259,7 +281,7 @@ class TextFile(OwnProcess, io.TextIOWrapper):
 
 
 def binary_mode(mode: str) -> str:
-    """Returns the mode in which the octets of a text file are opened; `mode` itself if it is binary.
+    """Returns the binary mode of the file under a text file of `mode`; `mode` itself if it is binary.
 
     Raises:
         ValueError: the mode is unknown.
@@ -275,7 +297,7 @@ def binary_mode(mode: str) -> str:
 
 
 class Writers:
-    """Files open for writing, which are closed when they are dropped, and before their connection is.
+    """The files of a file system that are open for writing: closes dropped files, and all before the connection.
 
     The coroutines run in the loop of the files; the other methods may be called from any thread.
     """
@@ -286,33 +308,33 @@ class Writers:
         self._texts: weakref.WeakSet[TextFile] = weakref.WeakSet()
         self._texts_change = threading.Lock()
         self.kept: set[io.IOBase] = set()
-        """Buffers of text files, which garbage collection might close before the text is in them; and dropped files."""
+        """Buffers of text files, which garbage collection might close while they lack text; dropped text files."""
 
     def add(self, file: AsynchronousFile) -> None:
-        """Registers a file for `close`."""
+        """Registers a binary file, which `close` then closes."""
         self._files.add(file)
 
     def discard(self, file: AsynchronousFile) -> None:
-        """Forgets a file that is closed."""
+        """Removes a binary file that is closed, if it is registered."""
         self._files.discard(file)
 
     def add_text(self, text: TextFile, held: io.IOBase) -> None:
-        """Registers a text file, whose text may not be in its buffer `held` yet, for `close_texts`."""
+        """Registers a text file for `close_texts`, and keeps its buffer `held`, which may lack a part of its text."""
         self.kept.add(held)
         with self._texts_change:
             self._texts.add(text)
 
     def discard_text(self, text: TextFile, held: io.IOBase) -> None:
-        """Forgets a text file that is closed, or detached from its buffer."""
+        """Removes a text file that is closed, or detached from its buffer `held`."""
         self.kept -= {text, held}
         with self._texts_change:
             self._texts.discard(text)
 
     def close_texts(self) -> None:
-        """Closes the text files, in a thread that may wait for the loop.
+        """Closes all text files; blocks, so that it must not run in the thread of their loop.
 
         Raises:
-            Exception: the last that closing one of them raised; the others are closed all the same.
+            Exception: the last that closing a file raised; the others are closed all the same.
         """
         with self._texts_change:
             texts = set(self._texts)
@@ -321,7 +343,7 @@ class Writers:
                 stack.callback(text.close)
 
     async def finish(self, file: AsynchronousFile | TextFile) -> None:
-        """Closes a file that was dropped, and logs a failure, which has no caller to be raised to."""
+        """Closes a file that was dropped, and logs a failure, as there is no caller to raise it to."""
         task = asyncio.current_task()
         assert task is not None, "it was posted to the loop"
         self._ending.add(task)
@@ -340,14 +362,14 @@ class Writers:
             self._ending.discard(task)
 
     def end(self, loop: BackgroundLoop) -> None:
-        """Closes all files at the end of the process, in a thread that may wait for the loop."""
+        """Closes all files at the end of the process; blocks, so not in the thread of `loop`. Raises their errors."""
         try:
             self.close_texts()
         finally:
             loop.run(self._close_named)
 
     async def _close_named(self) -> None:
-        """Closes all files and logs their names: wrappers in `io` may have held more data."""
+        """Closes all binary files and logs their names: wrappers in `io` may have held more data. Errors: `close`."""
         for file in list(self._files):
             _LOGGER.warning(
                 "%s was open for writing when the program ended: data written to it is sent, but data still in an "
@@ -357,10 +379,10 @@ class Writers:
         await self.close()
 
     async def close(self) -> None:
-        """Closes all files, and waits for dropped ones.
+        """Closes all binary files, and waits for dropped files.
 
         Raises:
-            Exception: the first that closing one of them raised; the others are closed all the same.
+            Exception: the first that closing a file raised; the others are closed all the same.
         """
         files, self._files = self._files, set()
         ends = await asyncio.gather(*self._ending, *(file.close() for file in files), return_exceptions=True)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["MountedFilesystem", "NfsFilesystem", "nfs_open"]
 
 _ENTRIES_AT_ONCE = 1000
-"""Waiting for the background thread takes as long as decoding some ten entries."""
+"""Entries for which a thread waits at a time: a wait takes as long as decoding some ten entries."""
 
 
 class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
@@ -45,7 +45,7 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
 
     @property
     def directory(self) -> str:
-        """The directory at which relative paths start, as a path from the root."""
+        """The directory at which relative paths start, as an absolute path from the root of the mount."""
         return self._asynchronous.directory
 
     handle_of = waiting(asynchronous.NfsFilesystem.handle_of)
@@ -89,14 +89,22 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
     upload_tree = waiting(asynchronous.NfsFilesystem.upload_tree)
 
     def scan_names(self, path: Path = ".", *, onerror: Callable[[OSError], None] | None = None) -> Iterator[str]:
-        """Yields the names in a directory; see `rpcrdma.NfsFilesystem.scan_names`."""
+        """Yields the names in a directory, without "." and "..".
+
+        `onerror` gets the OSError for each invalid name; None raises RemoteProtocolError. Other errors are OSErrors of
+        the server: see `rpcrdma.NfsFilesystem.scan_names`.
+        """
         scan_names = functools.partial(self._asynchronous.scan_names, path, onerror=onerror)
         return iterate(self._loop, scan_names, at_once=_ENTRIES_AT_ONCE)
 
     def scandir(
         self, path: Path | DirEntry = ".", *, onerror: Callable[[OSError], None] | None = None
     ) -> Iterator[DirEntry]:
-        """Yields the entries of a directory with their attributes; see `rpcrdma.NfsFilesystem.scandir`."""
+        """Yields the entries of a directory, or of the directory of a `DirEntry`, with their attributes.
+
+        `onerror` gets the OSError for each invalid name; None raises RemoteProtocolError. Other errors are OSErrors of
+        the server: see `rpcrdma.NfsFilesystem.scandir`.
+        """
         scandir = functools.partial(self._asynchronous.scandir, path, onerror=onerror)
         return iterate(self._loop, scandir, at_once=_ENTRIES_AT_ONCE)
 
@@ -105,7 +113,7 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
     ) -> Iterator[tuple[str, list[str], list[str]]]:
         """Yields (directory, names of directories, other names) for each directory of a tree, like `os.walk`.
 
-        See `rpcrdma.NfsFilesystem.walk`.
+        `onerror` gets errors, which None ignores: see `rpcrdma.NfsFilesystem.walk`.
         """
         walk = functools.partial(self._asynchronous.walk, top, topdown=topdown, onerror=onerror)
         # One at a time: the caller may remove directories from the list before they are entered.
@@ -114,7 +122,11 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
     def glob(
         self, pattern: Path, *, include_hidden: bool = False, onerror: Callable[[OSError], None] | None = None
     ) -> Iterator[str]:
-        """Yields the paths that match `pattern`; see `rpcrdma.NfsFilesystem.glob`."""
+        """Yields the paths that match `pattern`, as `glob.glob` with `recursive=True`; `**` follows no symbolic links.
+
+        `include_hidden` lets wildcards match names that begin with a dot; `onerror` gets OSErrors instead of raising
+        them: see `rpcrdma.NfsFilesystem.glob`.
+        """
         glob = functools.partial(self._asynchronous.glob, pattern, include_hidden=include_hidden, onerror=onerror)
         # One at a time: the next match may be far away in the tree.
         return iterate(self._loop, glob, at_once=1)
@@ -175,7 +187,7 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
             An `io.RawIOBase` that reads and writes whole buffers, or a text file.
 
         Raises:
-            ValueError: the mode is unknown, or a binary one has arguments for text.
+            ValueError: the mode is unknown, or a binary mode has arguments for text.
             LookupError: the encoding is unknown; nothing has been opened.
             OSError: as `rpcrdma.NfsFilesystem.open`.
         """
@@ -197,7 +209,7 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
 
     @without_frames
     def close(self) -> None:
-        """Closes the files that are open for writing, and ends background work."""
+        """Closes the files open for writing, and ends background work; raises OSError if data cannot be written."""
         if not self._loop.forked:
             try:
                 self._writers.close_texts()
@@ -234,7 +246,7 @@ class MountedFilesystem(NfsFilesystem):
 
     @without_frames
     def close(self) -> None:
-        """Closes the files that are open for writing, unmounts and closes the connection."""
+        """Closes the files open for writing, unmounts and closes the connection; OSError if data cannot be written."""
         if not self._closed:
             super().close()
 
@@ -250,10 +262,13 @@ class MountedFilesystem(NfsFilesystem):
 def nfs_open(
     url: str, *, mount_port: int | None = None, options: ConnectOptions | None = None, files: FileOptions | None = None
 ) -> MountedFilesystem:
-    """Mounts a directory or file of an NFS server; for arguments and errors see `rpcrdma.nfs_open`.
+    """Mounts a directory or file of an NFS server, `rdma://HOST[:PORT]/EXPORT[/PATH]` or tcp://.
+
+    `mount_port` is the TCP port of MOUNT (None: the usual ports), `options` are settings of the connection, and `files`
+    bounds of calls and listings. Raises ConnectFailed, UserAuthenticationFailed, NfsError: see `rpcrdma.nfs_open`.
 
     Returns:
-        The file system, a context manager.
+        The file system, a context manager that unmounts it; its calls block.
     """
     with claimed_loop() as loop:
 

@@ -86,15 +86,15 @@ class Stat(NamedTuple):
         return self.st_ctime_ns / _NS
 
     def is_file(self) -> bool:
-        """Returns whether it is a regular file."""
+        """Returns whether the object is a regular file."""
         return stat.S_ISREG(self.st_mode)
 
     def is_dir(self) -> bool:
-        """Returns whether it is a directory."""
+        """Returns whether the object is a directory."""
         return stat.S_ISDIR(self.st_mode)
 
     def is_symlink(self) -> bool:
-        """Returns whether it is a symbolic link."""
+        """Returns whether the object is a symbolic link."""
         return stat.S_ISLNK(self.st_mode)
 
 
@@ -121,15 +121,15 @@ class StatVfs(NamedTuple):
 
 
 class Now:
-    """The type of `NOW`."""
+    """The type of `NOW`, which stands for the server's present time where a time is to be set."""
 
 
 NOW = Now()
-"""As a time to set: the server's present time."""
+"""A value for a time to be set: the server's present time."""
 
 
 def stat_from(attributes: v3.fattr3) -> Stat:
-    """Converts `attributes` to the fields of `os.stat`."""
+    """Returns NFSv3 attributes as the fields of `os.stat_result`; `used` octets become blocks of 512, rounded up."""
     rdev = attributes.rdev
     atime, mtime, ctime = attributes.atime, attributes.mtime, attributes.ctime
     return Stat(
@@ -149,7 +149,7 @@ def stat_from(attributes: v3.fattr3) -> Stat:
 
 
 def statvfs_from(space: v3.FSSTAT3resok, limits: v3.PATHCONF3resok) -> StatVfs:
-    """Converts the space to the fields of `os.statvfs`, with blocks of 4 KiB in place of octets."""
+    """Returns the results of FSSTAT and PATHCONF as the fields of `os.statvfs_result`; space is in blocks of 4 KiB."""
     block = 4096
     return StatVfs(
         f_bsize=_IO_OCTETS,
@@ -165,7 +165,10 @@ def statvfs_from(space: v3.FSSTAT3resok, limits: v3.PATHCONF3resok) -> StatVfs:
 
 
 def rights_of(mode: int, *, is_directory: bool) -> int:
-    """Converts the rights of `os.access` to those of ACCESS (RFC 1813 section 3.3.4)."""
+    """Returns the ACCESS3 bits (RFC 1813 section 3.3.4) for `mode`, the bits `os.R_OK`, `os.W_OK` and `os.X_OK`.
+
+    `os.W_OK` becomes MODIFY and EXTEND, `os.X_OK` LOOKUP for a directory and else EXECUTE. `os.F_OK` alone becomes 0.
+    """
     use = v3.ACCESS3_LOOKUP if is_directory else v3.ACCESS3_EXECUTE
     change = v3.ACCESS3_MODIFY | v3.ACCESS3_EXTEND
     return bool(mode & os.R_OK) * v3.ACCESS3_READ | bool(mode & os.W_OK) * change | bool(mode & os.X_OK) * use
@@ -180,7 +183,15 @@ def set_attributes(
     atime_ns: int | Now | None = None,
     mtime_ns: int | Now | None = None,
 ) -> v3.sattr3:
-    """Makes the arguments of SETATTR; an attribute that is None stays unchanged.
+    """Returns the sattr3 argument of SETATTR and of calls that create objects; None leaves an attribute unchanged.
+
+    Args:
+        mode: the permission bits; bits above 0o7777 are ignored.
+        uid: the owner's number.
+        gid: the group's number.
+        size: the size in octets.
+        atime_ns: the last access in nanoseconds since 1970, or `NOW`.
+        mtime_ns: the last modification in nanoseconds since 1970, or `NOW`.
 
     Raises:
         OverflowError: a time is before 1970 or after 2106, which NFSv3 cannot express.

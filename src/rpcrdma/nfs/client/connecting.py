@@ -57,7 +57,10 @@ class MountedFilesystem(NfsFilesystem):
         return f"<rpcrdma.nfs.client.MountedFilesystem {self.url}>"
 
     async def close(self) -> None:
-        """Ends background work, unmounts, and closes the connection if `nfs_open` made it."""
+        """Ends background work, unmounts, and closes the connection if `nfs_open` made it.
+
+        The unmounting waits for the server up to 1 s, and ignores failures.
+        """
         try:
             await super().close()
             await unmount(self._target, self._mounted, self._options, self.connection)
@@ -75,17 +78,26 @@ async def mount_over(
     *,
     owns_connection: bool = False,
 ) -> MountedFilesystem:
-    """Returns the file system of MOUNT's answer `mounted` over `connection`, the NFS server at `url`.
+    """Returns the file system of MOUNT's answer `mounted` over `connection`, which leads to the NFS server at `url`.
+
+    Args:
+        connection: the connection to the NFS server.
+        url: the URL to be opened.
+        mounted: the answer of MOUNT.
+        options: the settings of `connection`, with which UMNT connects.
+        files: bounds of calls in flight, copies and listings; None for the defaults.
+        owns_connection: whether the file system's `close` closes the connection, too.
 
     Raises:
-        ConnectFailed: the NFS server does not know the root's handle: another server has answered MOUNT.
+        ConnectFailed: the NFS server does not know the root's handle, as another server has answered MOUNT; or it has
+            no version 3.
     """
     await confirm_root(connection, url, mounted)
     return MountedFilesystem(connection, url, mounted, options, files, owns_connection=owns_connection)
 
 
 class _Opening(Opening[MountedFilesystem]):
-    """The result of `nfs_open`: `await` it, or enter it as a context manager."""
+    """The result of `nfs_open`, which mounts when it is awaited or entered as a context manager; the exit unmounts."""
 
     OPENED_BY = "rpcrdma.nfs_open"
 
@@ -108,9 +120,9 @@ class _Opening(Opening[MountedFilesystem]):
 async def mount_path(
     url: Url, mount_port: int | None, options: ConnectOptions, files: FileOptions | None
 ) -> MountedFilesystem:
-    """Mounts a URL whose path need not exist below the export, such as that of a file to be made.
+    """Mounts the export of `url` over a new connection, which the result owns; the path below it need not exist.
 
-    Raises: see `nfs_open`.
+    Arguments and errors are those of `nfs_open`; `options` must be given.
     """
     async with AsyncExitStack() as stack:
         asking = unproved(options)

@@ -30,7 +30,7 @@ LocalPath = str | os.PathLike[str]
 class NfsFilesystem(ObjectCalls):
     """The file system below a root handle of MOUNT, with the calls of `os` as coroutines.
 
-    An absolute path starts at the root, a relative one at `directory`; neither leaves the mount. `stat` and `open`
+    An absolute path starts at the root, a relative path at `directory`; neither leaves the mount. `stat` and `open`
     always ask the server; only directories along paths are cached, for 3 s. New objects at the server get exactly the
     mode asked for: the umask applies to downloads alone. There is no reconnection here; `close` leaves the connection
     to the caller.
@@ -58,13 +58,16 @@ class NfsFilesystem(ObjectCalls):
     # Directories
 
     async def entry(self, path: Path) -> DirEntry:
-        """Returns the directory entry at `path`: a symbolic link itself, not its target."""
+        """Returns the directory entry at `path`, of a symbolic link itself; raises `NfsError` if there is none."""
         directory, name, node = await self._resolver.find_entry(path)
         assert node.attributes is not None, "LOOKUP brings them"
         return DirEntry(name, directory, node.handle, node.attributes)
 
     async def is_unchanged(self, entry: DirEntry) -> bool:
-        """Returns whether the object of an entry is unchanged since the entry was read; asks the server once.
+        """Returns whether the object of an entry is unchanged since the entry was read; calls GETATTR once.
+
+        The result is False if the object is gone. Raises `NfsError` for other refusals, and the errors of
+        `Caller.call`.
 
         Args:
             entry: the entry.
@@ -78,7 +81,10 @@ class NfsFilesystem(ObjectCalls):
         return entry.is_unchanged(present)
 
     async def listdir(self, path: Path = ".") -> list[str]:
-        """Returns the names in a directory in the server's order, without "." and ".."; errors as `scandir`."""
+        """Returns the names in a directory in the server's order, without "." and ".."; errors as `scandir`.
+
+        More names than `FileOptions.listed_names_held_max` are an OSError with EOVERFLOW.
+        """
         node = await self._resolver.find(path)
         pages = name_pages(self._volume, node, names_max=self._volume.options.listed_names_held_max)
         return [name async for page in pages for name in page]
@@ -88,7 +94,8 @@ class NfsFilesystem(ObjectCalls):
     ) -> AsyncIterator[str]:
         """Yields the names in a directory as the server lists them, without "." and ".."; errors as `scandir`.
 
-        A fraction of the work of `scandir`, which has attributes as well.
+        `onerror` gets the OSError for each invalid name, which is left out; None raises RemoteProtocolError. The call
+        takes a fraction of the work of `scandir`, which has attributes as well.
         """
         node = await self._resolver.find(path)
         names_max = self._volume.options.listed_names_max
@@ -103,12 +110,14 @@ class NfsFilesystem(ObjectCalls):
 
         A `DirEntry` as `path` is listed by its handle; a walk that continues in this way detects a directory that
         contains itself. An entry that the server refuses to describe has a `refusal`, which its methods raise.
+        `onerror` gets the OSError for each invalid name, which is left out.
 
         Raises:
+            NfsError: the directory cannot be read; and the errors of `Caller.call`.
             RemoteProtocolError: the server lists an invalid name (unless `onerror` takes the error), or repeats its
                 entries.
             OSError: EOVERFLOW for more names than `FileOptions` permits; ELOOP for an entry that contains itself,
-                ENAMETOOLONG for one that lies too deep.
+                ENAMETOOLONG for a directory that lies too deep.
         """
         if isinstance(path, DirEntry) and path.is_dir():
             node = path.node
@@ -139,7 +148,10 @@ class NfsFilesystem(ObjectCalls):
                 names.
 
         Yields:
-            (directory, names of directories, other names) for each directory.
+            (path of a directory, names of its subdirectories, other names) for each directory.
+
+        Raises:
+            RpcRdmaError: an error of `Caller.call`, or the server lists the same entries without end.
         """
         absolute = self._resolver.absolute(top)
         async for found in walk_tree(self._volume, absolute, topdown=topdown, onerror=onerror):
@@ -160,7 +172,7 @@ class NfsFilesystem(ObjectCalls):
             Each path once, directory by directory, without a slash at the end; relative if `pattern` is.
 
         Raises:
-            OSError: as above, and see `scandir`.
+            OSError: an error for `onerror`, if that is None; and see `scandir`.
             ValueError: the pattern is empty.
         """
         async for found in glob_tree(self._volume, text_of(pattern), include_hidden=include_hidden, onerror=onerror):
@@ -203,6 +215,10 @@ class NfsFilesystem(ObjectCalls):
 
         Returns:
             The octets read; fewer than the buffer holds only at the end of the file.
+
+        Raises:
+            ValueError: `offset` is negative.
+            NfsError: the server refuses; and the errors of `Caller.call`.
         """
         buffer = as_view(buffer, "buffer", writable=True)
         node = await self._resolver.find(path)
@@ -218,6 +234,8 @@ class NfsFilesystem(ObjectCalls):
 
         Raises:
             ValueError: `offset` is negative.
+            NfsError: the server refuses, or `path` is no regular file; and the errors of `Caller.call`.
+            OutOfMemory: the octets do not fit in memory.
         """
         check_offset(offset)
         if isinstance(path, DirEntry) and path.is_file():
@@ -229,7 +247,7 @@ class NfsFilesystem(ObjectCalls):
         return await placed_bytes(node, length, lambda buffer: self._read_direct(node, buffer, offset))
 
     async def read_unchanged(self, entry: DirEntry, *, offset: int = 0, size: int = -1) -> bytes | None:
-        """Reads a regular file by its handle alone, as `read_bytes` does.
+        """Reads a regular file by its handle alone, and checks that it has not changed since it was listed.
 
         Args:
             entry: the file's entry.
@@ -237,7 +255,10 @@ class NfsFilesystem(ObjectCalls):
             size: the most octets; negative: all.
 
         Returns:
-            The octets; None if no reply shows that the file is as it was listed.
+            The octets; None if the file has changed or is gone, or no reply shows that it is unchanged.
+
+        Raises:
+            NfsError: the server refuses; and the errors of `Caller.call`.
         """
         told: list[bool] = []
 
@@ -254,12 +275,15 @@ class NfsFilesystem(ObjectCalls):
         return data if told and all(told) else None
 
     async def write_bytes(self, path: Path, data: Memory, *, permissions: int = 0o644) -> None:
-        """Replaces a file's content; it is on stable storage when this returns.
+        """Replaces a file's content, or makes the file; the data is on stable storage when this returns.
 
         Args:
             path: the path of the file.
             data: the new content.
             permissions: the mode of a new file.
+
+        Raises:
+            NfsError: the server refuses; and the errors of `Caller.call`.
         """
         # Before the file is emptied: data that cannot be written leave it as it is.
         data = as_view(data, "data")
@@ -269,13 +293,13 @@ class NfsFilesystem(ObjectCalls):
     async def read_text(
         self, path: Path | DirEntry, encoding: str = "utf-8", errors: str | None = None, newline: str | None = None
     ) -> str:
-        """Returns the text of a file; `encoding`, `errors` and `newline` are as for the built-in `open`.
+        """Returns the text of a file; errors as `read_bytes`, and UnicodeDecodeError.
 
         Args:
             path: the path or entry.
             encoding: the encoding.
-            errors: the treatment of undecodable octets.
-            newline: the treatment of line ends.
+            errors: the treatment of undecodable octets, as for the built-in `open`.
+            newline: the treatment of line ends, as for the built-in `open`.
         """
         return io.TextIOWrapper(io.BytesIO(await self.read_bytes(path)), encoding, errors, newline).read()
 
@@ -331,6 +355,10 @@ class NfsFilesystem(ObjectCalls):
 
         Returns:
             The octets of the file.
+
+        Raises:
+            FileChanged: the file has changed during the copy, which is discarded.
+            OSError: this system, or (`NfsError`) the server, refuses an operation.
         """
         node = await self._resolver.find(path)
         own_name = base_name(self._resolver.absolute(path))
@@ -357,6 +385,10 @@ class NfsFilesystem(ObjectCalls):
 
         Returns:
             The octets of the file.
+
+        Raises:
+            FileChanged: the file has changed during the copy, which is discarded.
+            OSError: this system, or (`NfsError`) the server, refuses an operation.
         """
         node, missing = await self._resolver.find_or_place(path)
         name = missing
@@ -397,6 +429,10 @@ class NfsFilesystem(ObjectCalls):
 
         Returns:
             A report; failures are listed there, and raised by `CopyReport.check`.
+
+        Raises:
+            OSError: `path` is no directory (NotADirectoryError), or `local` cannot be made.
+            RpcRdmaError: the connection is lost, or another error of `Caller.call` for the whole tree.
         """
         node = await self._resolver.find(path)
         transfer = FileTransfer(self._volume, progress, exact_modes=exact_modes, sparse=sparse, resume=resume)
@@ -428,6 +464,11 @@ class NfsFilesystem(ObjectCalls):
 
         Returns:
             A report; failures are listed there, and raised by `CopyReport.check`.
+
+        Raises:
+            OSError: `local` cannot be opened, or the server refuses the directory `path`, as FileExistsError for a file
+                there.
+            RpcRdmaError: the connection is lost, or another error of `Caller.call` for the whole tree.
         """
         made = True
         try:
@@ -457,7 +498,7 @@ class NfsFilesystem(ObjectCalls):
 
 
 def _length(attributes: v3.fattr3, offset: int, size: int) -> int:
-    """Returns the number of octets of a file with these attributes from `offset` on, at most `size` unless negative."""
+    """Returns the number of octets from `offset` to the end that `attributes` state, at most `size` unless negative."""
     rest = max(0, attributes.size - offset)
     return min(rest, size) if size >= 0 else rest
 

@@ -24,13 +24,13 @@ from rpcrdma.nfs.v3 import NFS3_COOKIEVERFSIZE, entry3, entryplus3, nfsstat3
 __all__ = ["Refused", "entry_pages", "first_entries", "name_pages"]
 
 Refused: TypeAlias = Callable[[OSError], None]
-"""Called with the error for an entry that is passed over because its name cannot be one."""
+"""A function that takes the error (OSError, EINVAL) for a listed entry that is left out, as its name is not valid."""
 
 _NO_VERIFIER = bytes(NFS3_COOKIEVERFSIZE)
 _RESTARTS_MAX = 5
 _PAGE_OCTETS_MAX = 1 << 20
 _IDLE_PAGES_MAX = 3
-"""Pages in a row without a new name; after a restart as many more as had been read before."""
+"""Pages in a row without a new name; when the listing starts over, the number of pages read before is added."""
 _LOOKUPS_AT_ONCE = 16
 
 _Entry = entry3 | entryplus3
@@ -39,13 +39,19 @@ _Entry = entry3 | entryplus3
 async def name_pages(
     volume: Volume, directory: Node, *, names_max: int, refused: Refused | None = None
 ) -> AsyncIterator[list[str]]:
-    """Yields the names in `directory`, page by page.
+    """Yields the names in `directory`, without "." and "..": a list for each READDIR reply with new names.
+
+    Args:
+        volume: the file system.
+        directory: the directory.
+        names_max: the most names.
+        refused: called with the error for each name that is not valid; None: the error is raised.
 
     Raises:
         NfsError: the directory cannot be read.
         OSError: EOVERFLOW, for more than `names_max` names.
-        RemoteProtocolError: the server lists the same entries without end, or, without `refused`, an entry whose
-            name cannot be one.
+        RemoteProtocolError: the server lists the same entries without end, or, without `refused`, an entry whose name
+            is not valid.
     """
     listing = _Listing(volume.procedures, directory, (await volume.sizes()).names, names_max, refused)
     async for page in listing.pages(plus=False):
@@ -55,11 +61,13 @@ async def name_pages(
 async def entry_pages(
     volume: Volume, directory: Node, *, names_max: int, refused: Refused | None = None
 ) -> AsyncIterator[list[DirEntry]]:
-    """Yields the entries of `directory` with attributes; attributes that the listing lacks are looked up.
+    """Yields the entries of `directory` with attributes: a list for each READDIRPLUS reply with new names.
 
-    An entry whose look-up is refused is yielded with its `refusal`.
+    Attributes that the listing lacks are looked up; if the server refuses that, the entry has the error as `refusal`.
+    Entries removed meanwhile are left out. READDIR is used if the server has no READDIRPLUS.
 
-    Raises: see `name_pages`.
+    Arguments and errors are those of `name_pages`: `names_max` bounds the names (OSError EOVERFLOW), and `refused` gets
+    the errors of invalid names; None raises RemoteProtocolError.
     """
     procedures = volume.procedures
     listing = _Listing(procedures, directory, (await volume.sizes()).listing, names_max, refused)
@@ -76,10 +84,10 @@ async def entry_pages(
 
 
 async def first_entries(volume: Volume, directory: Node) -> list[DirEntry]:
-    """Returns the entries of `directory` that one READDIRPLUS returns with attributes and handles.
+    """Returns the entries that one READDIRPLUS call lists with attributes and handles; other entries are left out.
 
     Raises:
-        NfsError: the directory cannot be read, or not with attributes.
+        NfsError: the directory cannot be read, or the server has no READDIRPLUS (NFS3ERR_NOTSUPP).
     """
     listing = _Listing(volume.procedures, directory, (await volume.sizes()).listing, 0, _pass_over)
     page, _, _ = await listing.page(0, _NO_VERIFIER, plus=True)
@@ -102,7 +110,7 @@ class _Listing:
         self._refused = refused
         self._names = 0
         self._known: set[str] | None = set()
-        """The names so far, as long as they are few enough to be remembered."""
+        """The names so far; None once they are more than `NFS_LISTED_NAMES_KNOWN_MAX`."""
 
     async def pages(self, *, plus: bool) -> AsyncIterator[list[tuple[str, _Entry]]]:
         cookie, verifier, restarts = 0, _NO_VERIFIER, 0
@@ -171,7 +179,10 @@ class _Listing:
 
 
 class _Circle:
-    """Detects cookies that repeat, in constant memory: compares each with the one that arrived 1, 2, 4, 8... before."""
+    """Detects cookies that repeat, in constant memory: compares each with a cookie kept at distances 1, 2, 4, 8...
+
+    `closes` takes the cookie that ends a page, and returns True if it equals the kept cookie.
+    """
 
     def __init__(self) -> None:
         self._mark: int | None = None
@@ -201,7 +212,7 @@ async def _entries(procedures: NfsProcedures, directory: Node, page: list[tuple[
 
 
 def _with_attributes(directory: Node, name: str, entry: _Entry) -> DirEntry | None:
-    """Returns the listed entry; None if the listing lacks its attributes or its handle."""
+    """Returns the `DirEntry` of `name` in `directory`; None if `entry` (of READDIR) has no attributes or no handle."""
     if isinstance(entry, entryplus3):
         attributes, handle = entry.name_attributes.value, entry.name_handle.value
         if attributes is not None and handle is not None:

@@ -59,36 +59,44 @@ T = TypeVar("T")
 _LOGGER = logging.getLogger("rpcrdma.client")
 _REMEDY = "name the TCP port of the server's MOUNT with ?mountport=PORT at the end of the URL"
 _REFUSALS = (RpcError, RemoteProtocolError, RemoteAccessError, TransportClosed, CallTimeout, MessageTooLong)
-"""The errors of a call that a server without MOUNT may bring about: an RPC refusal, a transport's, or silence."""
+"""Errors of a call that a server without MOUNT may cause: a refusal by RPC, an error of the transport, silence."""
 _SHOWN_MAX = 8
 _UNMOUNT_S = 1.0
-"""Closing a file system waits no longer than this for MOUNT: no data depends on UMNT."""
+"""The time limit of UMNT in seconds, when a file system is closed: no data depends on the call."""
 
 MOUNT_PORT = 20048
-"""The port registered for the MOUNT protocol."""
+"""The TCP port registered for the MOUNT protocol."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:
-    """The answer of MNT: the root handle of `export`, and the directory below it that the wanted path leads to."""
+    """The answer of MNT: an export, its root handle, and the wanted directory below it.
+
+    Attributes:
+        export: the name of the export.
+        handle: the root handle of the export.
+        directory: the rest of the wanted path, as an absolute path from the root of the export.
+    """
 
     export: str
     handle: bytes
     directory: str
     port: int = 0
-    """The TCP port of the MOUNT service; 0: it has answered on the connection to the NFS server."""
+    """The TCP port of the MOUNT service; 0 if MOUNT has answered on the connection to the NFS server."""
     listed: frozenset[str] = frozenset()
-    """The exports that the server lists; it may have others."""
+    """The names of the exports that the server lists; it may have others."""
     flavors: tuple[int, ...] = ()
-    """The security flavors of the export, the preferred one first; empty if the server names none."""
+    """The security flavors of the export, the preferred flavor first; empty if the server names none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """An export, the hosts or networks that may mount it (none: the server names none), and its security flavors.
+    """An export of a server, as `list_exports` describes it.
 
-    `flavors` is None where this client may not mount the export. NFS version 4 does not tell of hosts: `clients`
-    is None, and `flavors` empty where the server does not name them.
+    Attributes:
+        name: the name of the export.
+        clients: the hosts or networks that may mount it, empty if the server names none; None from NFS version 4.
+        flavors: the security flavors, empty if the server names none; None if this client may not mount the export.
     """
 
     name: str
@@ -97,7 +105,10 @@ class Exported:
 
 
 class NoSuchExport(NfsNotFound):
-    """No export is at `path` or above it; `exports` are the names of the server's exports."""
+    """No export is at `path` or above it; a FileNotFoundError with a note that names the server's exports.
+
+    `exports` are the names of all exports that the server lists, sorted.
+    """
 
     def __init__(self, path: str, exports: Iterable[str]) -> None:
         super().__init__(nfsstat3.NFS3ERR_NOENT, path)
@@ -111,10 +122,10 @@ class NoSuchExport(NfsNotFound):
 
 
 def unproved(options: ConnectOptions) -> ConnectOptions:
-    """Returns the options of a connection that asks MOUNT which flavors an export takes.
+    """Returns `options` without credentials of users, for a connection that asks MOUNT for the flavors of an export.
 
-    MOUNT itself takes no proof of users (RFC 2623 section 2.7). The server's calls are not answered there, since a
-    flavor may have to protect them.
+    MOUNT itself takes no proof of users (RFC 2623 section 2.7). The server's calls are not answered there (`services`
+    is empty), since a flavor may have to protect them.
     """
     return replace(options, security="sys", services=())
 
@@ -124,10 +135,7 @@ class _Silence(CallTimeout):
 
 
 async def connect_nfs(url: Url, options: ConnectOptions) -> Connection:
-    """Returns a connection to the NFS server at `url`, for calls of MOUNT as well.
-
-    Raises: see `rpcrdma.connect`.
-    """
+    """Returns a new connection to the NFS server at `url`, also for calls of MOUNT. Raises: see `rpcrdma.connect`."""
     connection = await connect(str(replace(url, path="", mount_port=None)), v3.PROGRAM, options=options)
     # The NULL calls that ask for a sign of life stay those of NFS.
     connection.program = None
@@ -137,10 +145,14 @@ async def connect_nfs(url: Url, options: ConnectOptions) -> Connection:
 async def mount_export(
     url: Url, options: ConnectOptions, nfs: Caller | None = None, *, mount_port: int | None = None
 ) -> Mount:
-    """Mounts the export that holds `url.path`; `mount_port` is for URLs that name no MOUNT port.
+    """Mounts the export that holds `url.path`, at the first MOUNT service that answers; returns its answer.
 
-    `nfs` is a connection to the NFS server at `url`, as `connect_nfs` makes it; without it MOUNT is looked for at TCP
-    ports alone.
+    Args:
+        url: the URL; a MOUNT port that it names precedes `mount_port`.
+        options: the settings of connections to MOUNT, and the time limit of each call (`connect_timeout_s`).
+        nfs: a connection to the NFS server at `url`, as `connect_nfs` makes it; None: MOUNT is asked at TCP ports
+            alone.
+        mount_port: the TCP port of MOUNT for a URL that names none; None: any of the usual places.
 
     Raises:
         NotPermitted: this process may not take a reserved port.
@@ -158,10 +170,11 @@ async def mount_export(
 
 
 async def list_exports(url: Url, options: ConnectOptions, *, mount_port: int | None = None) -> list[Exported]:
-    """Returns the exports that the server at `url` shows, by name; the arguments are those of `mount_export`.
+    """Returns the exports that the server at `url` shows, sorted by name.
 
     MOUNT is asked first, which names the hosts that may mount an export, then NFS version 4, both at the address of the
-    server. The services of MOUNT at other ports, which may belong to another server, come last, with a warning.
+    server. The services of MOUNT at other ports, which may belong to another server, come last, with a warning. If
+    `url` or `mount_port` names the TCP port of MOUNT, only that is asked. `options` are the settings of connections.
 
     Raises:
         NotPermitted: this process may not take a reserved port.
@@ -194,7 +207,7 @@ async def list_exports(url: Url, options: ConnectOptions, *, mount_port: int | N
 
 
 async def _listed_by_version_4(nfs: Caller, timeout_s: float) -> list[Exported]:
-    """Returns the exports below the root of NFS version 4."""
+    """Returns the exports below the root of NFS version 4; each call waits up to `timeout_s`. Raises RpcRdmaError."""
     # Version 4 takes a tenth of a second to import.
     from rpcrdma.nfs.v4.client.pseudo_root import find_exports  # noqa: PLC0415
     from rpcrdma.nfs.v4.client.session import session_with  # noqa: PLC0415
@@ -212,9 +225,19 @@ async def _at_mount_service(
     work: Callable[[Caller, int], Awaitable[T]],
     instead: Callable[[Caller, float], Awaitable[T]] | None = None,
 ) -> T:
-    """Calls `work` with the first MOUNT service that answers, and its port; returns the result of `work`.
+    """Calls `work` with a connection to the first MOUNT service that answers, and its port; returns its result.
 
-    `instead` takes the place of MOUNT on the connection to NFS, by version 4, before other ports are tried.
+    Args:
+        url: the server.
+        options: the settings of connections to MOUNT.
+        nfs: the connection to NFS, at which MOUNT is asked first, with port 0; None: TCP ports alone.
+        mount_port: the TCP port of MOUNT, if `url` names none; None: the usual ports.
+        work: takes the connection and the port; its RPC and connection errors lead on to the next service.
+        instead: takes `nfs` and a time limit in seconds; called if MOUNT is refused there, unless it is None.
+
+    Raises:
+        ConnectFailed: no service answers, or it has only other versions of NFS; the message names the ports tried.
+        NfsError: the error of `work`.
     """
     tried: list[str] = []
     mount_port = url.mount_port or mount_port
@@ -275,11 +298,14 @@ def _without_version_3(url: Url, error: ProgramMismatch) -> ConnectFailed:
 
 
 async def _offers_mount(nfs: Caller, url: Url, within_s: float) -> None:
-    """Asks whether MOUNT answers on the connection to NFS; after half of the time, also whether NFS does.
+    """Waits for the answer of MOUNT to a NULL call on the connection to NFS, `within_s` seconds at most.
+
+    After half of that time, NFS gets a NULL call, too.
 
     Raises:
         ConnectFailed: neither has answered within the time.
         _Silence: NFS answers, and MOUNT does not.
+        RpcRdmaError: the other errors of `Caller.call`, as for a server without MOUNT.
     """
     asked = [asyncio.ensure_future(nfs.call(mount.NULL, None, timeout_s=within_s))]
     try:
@@ -316,10 +342,10 @@ async def _connected(url: Url, port: int, options: ConnectOptions, *, timeout_s:
 
 
 async def confirm_root(caller: Caller, url: Url, mounted: Mount) -> None:
-    """Asks the NFS server at `url`, which `caller` is connected to, whether it knows the handle that MOUNT gave.
+    """Checks by GETATTR that the NFS server at `url`, to which `caller` leads, knows the root handle of `mounted`.
 
     Raises:
-        ConnectFailed: it does not know the handle: another server has answered MOUNT. Or it has no version 3.
+        ConnectFailed: it does not, as another server has answered MOUNT; or it has no NFS version 3.
     """
     try:
         reply = await caller.call(v3.GETATTR, v3.GETATTR3args(v3.nfs_fh3(mounted.handle)))
@@ -333,10 +359,14 @@ async def confirm_root(caller: Caller, url: Url, mounted: Mount) -> None:
 
 
 async def mount_with(caller: Caller, path: str, *, timeout_s: float | None = None) -> Mount:
-    """Mounts the export with the longest name that `path` is in; without a list, the longest that the server mounts.
+    """Mounts, by MNT calls through `caller`, the export with the longest name that `path` is in; returns its answer.
+
+    Exports that the server lists are tried first, then all other directories along `path`. `timeout_s` is the time
+    limit of each call in seconds; None: the caller's default.
 
     Raises:
-        NfsError: see `mount_export`; and the errors of `Caller.call`.
+        NfsError: the server refuses; `NoSuchExport` if it lists exports and none holds `path`; and the errors of
+            `Caller.call`.
     """
     names = _names(path)
     candidates = ["/" + "/".join(names[:count]) for count in range(len(names), -1, -1)]
@@ -371,7 +401,7 @@ async def mount_with(caller: Caller, path: str, *, timeout_s: float | None = Non
 
 
 def _why_refused(export: str, admitted: Sequence[str]) -> str:
-    """Explains a refusal of MOUNT: returns the hosts and networks that the server's list names for the export."""
+    """Returns a text that explains why MOUNT refuses `export`: it names the hosts and networks in `admitted`."""
     if not admitted:
         return f"the server's MOUNT refuses {export} to this host or user; the server's log may have the reason"
     more = len(admitted) - _SHOWN_MAX
@@ -380,9 +410,13 @@ def _why_refused(export: str, admitted: Sequence[str]) -> str:
 
 
 async def unmount(url: Url, mounted: Mount, options: ConnectOptions, nfs: Connection) -> None:
-    """Notifies the server that the export is no longer used; failures have no effect, and are ignored.
+    """Sends UMNT for the export of `mounted`, so that the server knows that it is no longer used; ignores failures.
 
-    `nfs` is the connection to the NFS server; a lost one is not waited for.
+    Args:
+        url: the server.
+        mounted: the answer of MOUNT.
+        options: the settings of a connection to MOUNT at a port of its own.
+        nfs: the connection to the NFS server, for MOUNT there; no call is made if it is lost.
     """
     with contextlib.suppress(RpcRdmaError):
         if not mounted.port:
@@ -394,7 +428,11 @@ async def unmount(url: Url, mounted: Mount, options: ConnectOptions, nfs: Connec
 
 
 async def _mnt(caller: Caller, export: str, timeout_s: float | None) -> tuple[bytes, tuple[int, ...]]:
-    """Returns the handle and the security flavors of an export."""
+    """Calls MNT; returns (the root handle, the security flavors) of an export.
+
+    Raises:
+        NfsError: the server refuses; and the errors of `Caller.call`.
+    """
     reply = await caller.call(mount.MNT, export, timeout_s=timeout_s)
     if reply.value is None:
         # The codes are NFSv3's own.
@@ -423,10 +461,7 @@ async def _ports(url: Url, mount_port: int | None, options: ConnectOptions, trie
 
 
 def _cause(error: RpcRdmaError, host: str, port: int) -> str:
-    """Returns the cause in an error's message, without address and remedy.
-
-    The message that joins several causes has its own.
-    """
+    """Returns the cause in the message of an error, without its remedy and the address of `host` and `port`."""
     where = authority(host, port)
     return error.message.partition("; ")[0].removeprefix(f"cannot connect to {where}: ").removeprefix(f"{where} ")
 

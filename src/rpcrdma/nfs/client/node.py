@@ -17,15 +17,19 @@ __all__ = ["DirEntry", "LazyPath", "Node", "found_at", "path_of"]
 E = TypeVar("E", bound=RpcRdmaError)
 
 LazyPath: TypeAlias = "str | tuple[Node, str]"
-"""The place of an object: a path, or a name in a directory, whose cost does not depend on the depth."""
+"""The place of an object: its absolute path, or (its directory, its name), which takes constant memory at any depth."""
 
 
 @dataclass(slots=True, eq=False)
 class Node:
     """A file handle with the attributes and the place of its object.
 
-    `attributes` are as old as the reply that contained them; `fresh` says that the current operation has fetched them.
-    `target` is a symbolic link's, once read. `place` is for messages.
+    Attributes:
+        handle: the server's file handle.
+        attributes: the attributes of the reply that contained them last; None for the root before they are fetched.
+        place: where the object was found, for messages.
+        fresh: whether the present operation has fetched the attributes.
+        target: the target of a symbolic link; None before it is read.
     """
 
     handle: nfs_fh3
@@ -36,22 +40,22 @@ class Node:
 
     @property
     def path(self) -> str:
-        """The path at which it was found."""
+        """The absolute path at which the object was found."""
         return path_of(self.place)
 
     @property
     def is_dir(self) -> bool:
-        """Whether it is a directory; a node without attributes is the root."""
+        """Whether the object is a directory; True without attributes, which only the root may lack."""
         return self.attributes is None or self.attributes.type == ftype3.NF3DIR
 
     @property
     def is_symlink(self) -> bool:
-        """Whether it is a symbolic link."""
+        """Whether the object is a symbolic link; False without attributes."""
         return self.attributes is not None and self.attributes.type == ftype3.NF3LNK
 
 
 def path_of(place: LazyPath) -> str:
-    """Returns the path of `place`."""
+    """Returns the absolute path of `place`, an `ExportPath` if the export's URL is known."""
     names: list[str] = []
     while not isinstance(place, str):
         directory, name = place
@@ -64,9 +68,9 @@ def path_of(place: LazyPath) -> str:
 
 
 def found_at(place: LazyPath, error: E) -> E:
-    """Adds the URL of the object at `place` to a call's error, if the export's URL is known; returns the error.
+    """Adds the URL of the object at `place` to the error of a call, if the export's URL is known; returns `error`.
 
-    The end of a connection is the error of many calls, and about the server: it stays as it is.
+    A TransportClosed is not changed, since it is the error of many calls, and about the server.
     """
     if not isinstance(error, TransportClosed) and isinstance(path := path_of(place), ExportPath):
         error.found_at(in_words(path))
@@ -106,12 +110,12 @@ class DirEntry:
 
     @property
     def handle(self) -> nfs_fh3:
-        """The server's handle of the object; raises `refusal` if there is one."""
+        """The server's handle of the object; raises `refusal` if the server has refused to describe the entry."""
         return self._handle or self._refuse()
 
     @property
     def attributes(self) -> fattr3:
-        """The attributes at the time of the listing; raises `refusal` if there is one."""
+        """The attributes at the time of the listing; raises `refusal` if the server has refused to describe it."""
         return self._attributes or self._refuse()
 
     def _refuse(self) -> NoReturn:
@@ -120,12 +124,12 @@ class DirEntry:
 
     @property
     def path(self) -> str:
-        """The absolute path."""
+        """The absolute path of the entry in the mount."""
         return path_of((self.directory, self.name))
 
     @property
     def node(self) -> Node:
-        """The object itself."""
+        """A new `Node` for the object; raises `refusal` if the server has refused to describe the entry."""
         return Node(self.handle, self.attributes, (self.directory, self.name))
 
     def __fspath__(self) -> str:
@@ -135,36 +139,39 @@ class DirEntry:
         return f"<DirEntry {self.name!r}>"
 
     def is_file(self) -> bool:
-        """Returns whether it is a regular file."""
+        """Returns whether the entry is a regular file; raises `refusal` unless it is None."""
         return self.attributes.type == ftype3.NF3REG
 
     def is_dir(self) -> bool:
-        """Returns whether it is a directory."""
+        """Returns whether the entry is a directory; raises `refusal` unless it is None."""
         return self.attributes.type == ftype3.NF3DIR
 
     def is_symlink(self) -> bool:
-        """Returns whether it is a symbolic link."""
+        """Returns whether the entry is a symbolic link; raises `refusal` unless it is None."""
         return self.attributes.type == ftype3.NF3LNK
 
     def inode(self) -> int:
-        """Returns the object's number in its file system."""
+        """Returns the object's number in its file system (fileid); raises `refusal` unless it is None."""
         return self.attributes.fileid
 
     def is_unchanged(self, present: fattr3 | None) -> bool:
-        """Returns whether attributes are of the same object, unchanged since the listing.
+        """Returns whether `present` are attributes of the same object, with the size and times of the listing.
 
         Args:
-            present: the attributes, or None.
+            present: the attributes; None: the result is False.
+
+        Raises:
+            NfsError: `refusal`, unless it is None.
         """
         return present is not None and _version(present) == _version(self.attributes)
 
     def stat(self) -> Stat:
-        """Returns the entry's own attributes."""
+        """Returns the entry's own attributes at the time of the listing; raises `refusal` unless it is None."""
         return stat_from(self.attributes)
 
 
 def _version(attributes: fattr3) -> tuple[int, ...]:
-    """Returns the object's number, size and times; any change of its data or attributes changes one of them."""
+    """Returns (fsid, fileid, size, ctime, mtime as numbers); a change of data or attributes makes it differ."""
     changed, modified = attributes.ctime, attributes.mtime
     times = changed.seconds, changed.nseconds, modified.seconds, modified.nseconds
     return attributes.fsid, attributes.fileid, attributes.size, *times

@@ -25,7 +25,7 @@ _SECOND_NS = 1_000_000_000
 
 
 class ObjectCalls:
-    """The calls of `NfsFilesystem` about single objects: attributes, names, and making and removing directories.
+    """The calls of `NfsFilesystem`, its subclass, about single objects, and the making and removing of directories.
 
     Args: see `NfsFilesystem`.
     """
@@ -71,53 +71,64 @@ class ObjectCalls:
 
     @property
     def directory(self) -> str:
-        """The directory at which relative paths start, as a path from the root."""
+        """The directory at which relative paths start, as an absolute path from the root of the mount."""
         return self._resolver.directory
 
     async def close(self) -> None:
-        """Ends background work."""
+        """Cancels calls of open files that are in flight, and ends the threads for local files; not the connection."""
         await self._volume.close()
 
     async def handle_of(self, path: Path) -> tuple[bytes, str]:
-        """Returns the server's handle of an object and its absolute path, for calls of other programs."""
+        """Returns (the server's file handle, the absolute path) of the object at `path`, for calls of other programs.
+
+        Symbolic links are followed. Raises OSError, `NfsError` if the server refuses, and the errors of `Caller.call`.
+        """
         node = await self._resolver.find(path)
         return node.handle.data, node.path
 
     # Attributes
 
     async def stat(self, path: Path, *, follow_symlinks: bool = True) -> Stat:
-        """Returns the attributes of an object."""
+        """Returns the server's present attributes of the object at `path`.
+
+        Without `follow_symlinks`, a symbolic link at the end of `path` is described itself. Raises OSError (ELOOP: more
+        than 40 links on the way), `NfsError` if the server refuses, such as FileNotFoundError, and the errors of
+        `Caller.call`.
+        """
         node = await self._resolver.find(path, follow=follow_symlinks)
         return stat_from(await self._volume.attributes(node))
 
     async def lstat(self, path: Path) -> Stat:
-        """Returns the attributes of an object, or of a symbolic link itself."""
+        """Returns the attributes of the object at `path`, or of a symbolic link there itself; errors as `stat`."""
         return await self.stat(path, follow_symlinks=False)
 
     async def exists(self, path: Path) -> bool:
-        """Returns whether an object exists at `path`, links followed.
+        """Returns whether an object exists at `path`; symbolic links are followed.
 
-        False also if a name on the way is no directory, links form a circle, or `path` cannot be a path. Unlike
+        Returns False also if a name on the way is no directory, links form a circle, or `path` cannot be a path. Unlike
         `os.path.exists` it raises errors that leave the question open: no permission, an I/O error, a lost connection.
         """
         return await self._found(path) is not None
 
     async def is_dir(self, path: Path) -> bool:
-        """Returns whether `path` leads to a directory, links followed; see `exists`."""
+        """Returns whether `path` leads to a directory; False if nothing exists there. Raises errors as `exists`."""
         found = await self._found(path)
         return found is not None and found.is_dir()
 
     async def is_file(self, path: Path) -> bool:
-        """Returns whether `path` leads to a regular file, links followed; see `exists`."""
+        """Returns whether `path` leads to a regular file; False if nothing exists there. Raises errors as `exists`."""
         found = await self._found(path)
         return found is not None and found.is_file()
 
     async def access(self, path: Path, mode: int) -> bool:
-        """Returns whether the server grants this caller all rights of `mode`.
+        """Returns whether the server grants this caller all rights of `mode`; False also if no object exists at `path`.
 
         Args:
-            path: the path of the object.
-            mode: `os.F_OK`, or `os.R_OK`, `os.W_OK` and `os.X_OK` combined by `|`.
+            path: the path of the object; symbolic links are followed.
+            mode: `os.F_OK` for existence alone, or `os.R_OK`, `os.W_OK` and `os.X_OK` combined by `|`.
+
+        Raises:
+            NfsError: the server refuses to answer; and the errors of `Caller.call`.
         """
         try:
             node = await self._resolver.find(path)
@@ -129,22 +140,22 @@ class ObjectCalls:
         return not wanted or (await self._procedures.access(node, wanted))[0] == wanted
 
     async def chmod(self, path: Path, mode: int, *, follow_symlinks: bool = True) -> None:
-        """Sets the permission bits.
+        """Sets the permission bits; raises `NfsError` if the server refuses, and the errors of `Caller.call`.
 
         Args:
             path: the path of the object.
-            mode: the bits, 0 to 0o7777.
+            mode: the bits, 0 to 0o7777; higher bits are ignored.
             follow_symlinks: whether a symbolic link at the end of `path` is followed.
         """
         await self._set(path, set_attributes(mode=mode), follow=follow_symlinks)
 
     async def chown(self, path: Path, uid: int, gid: int, *, follow_symlinks: bool = True) -> None:
-        """Sets owner and group.
+        """Sets owner and group of an object; raises `NfsError` if the server refuses, and the errors of `Caller.call`.
 
         Args:
             path: the path of the object.
-            uid: the owner's number; -1 leaves it.
-            gid: the group's number; -1 leaves it.
+            uid: the owner's number; -1 leaves the owner unchanged.
+            gid: the group's number; -1 leaves the group unchanged.
             follow_symlinks: whether a symbolic link at the end of `path` is followed.
         """
         attributes = set_attributes(uid=None if uid == -1 else uid, gid=None if gid == -1 else gid)
@@ -158,17 +169,18 @@ class ObjectCalls:
         ns: tuple[int, int] | None = None,
         follow_symlinks: bool = True,
     ) -> None:
-        """Sets the times of last access and modification; without `times` and `ns` to the server's present.
+        """Sets the times of last access and modification; without `times` and `ns`, to the server's present time.
 
         Args:
             path: the path of the object.
-            times: both times in seconds since 1970.
-            ns: both times in nanoseconds since 1970, instead of `times`.
+            times: (access, modification) in seconds since 1970.
+            ns: (access, modification) in nanoseconds since 1970, instead of `times`.
             follow_symlinks: whether a symbolic link at the end of `path` is followed.
 
         Raises:
             OverflowError: a time is outside of NFSv3's range, 1970 to 2106.
             ValueError: both `times` and `ns` are given.
+            NfsError: the server refuses.
         """
         pair: tuple[int | Now, int | Now] = (NOW, NOW)
         if times is not None:
@@ -180,16 +192,19 @@ class ObjectCalls:
         await self._set(path, set_attributes(atime_ns=pair[0], mtime_ns=pair[1]), follow=follow_symlinks)
 
     async def truncate(self, path: Path, length: int) -> None:
-        """Cuts a file, or extends it with zeros.
+        """Sets the size of a file; raises `NfsError` if the server refuses, and the errors of `Caller.call`.
 
         Args:
-            path: the path of the file.
-            length: its new size in octets.
+            path: the path of the file; symbolic links are followed.
+            length: the new size in octets; a longer file is cut, a shorter file extended with zeros.
         """
         await self._set(path, set_attributes(size=length), follow=True)
 
     async def statvfs(self, path: Path = "/") -> StatVfs:
-        """Returns the space and limits of the file system that contains `path`."""
+        """Returns the space and limits of the file system that contains `path`, by FSSTAT and PATHCONF.
+
+        Raises OSError, `NfsError` if the server refuses, and the errors of `Caller.call`.
+        """
         node = await self._resolver.find(path)
         space, limits = await asyncio.gather(self._procedures.fsstat(node), self._procedures.pathconf(node))
         return statvfs_from(space, limits)
@@ -197,17 +212,22 @@ class ObjectCalls:
     # Names
 
     async def unlink(self, path: Path) -> None:
-        """Removes a file, symbolic link or other object that is no directory."""
+        """Removes a file, a symbolic link itself, or another object that is no directory.
+
+        Raises `NfsError` if the server refuses, such as FileNotFoundError, and the errors of `Caller.call`.
+        """
         directory, name = await self._resolver.find_parent(path)
         self._resolver.forget(directory, name)
         await self._procedures.remove(directory, name)
 
     async def rename(self, source: Path, target: Path) -> None:
-        """Renames an object, replacing an object at `target` if their types permit it.
+        """Renames an object, and replaces an object at `target` if their types permit that (RFC 1813 section 3.3.14).
+
+        Raises `NfsError` if the server refuses, and the errors of `Caller.call`.
 
         Args:
-            source: the present path.
-            target: the new path.
+            source: the present path; a symbolic link at its end is renamed itself.
+            target: the new path, name included.
         """
         from_directory, from_name = await self._resolver.find_parent(source)
         to_directory, to_name = await self._resolver.find_parent(target)
@@ -216,29 +236,32 @@ class ObjectCalls:
         await self._procedures.rename(from_directory, from_name, to_directory, to_name)
 
     async def link(self, source: Path, target: Path) -> None:
-        """Makes a hard link.
+        """Makes a hard link; raises `NfsError` if the server refuses, and the errors of `Caller.call`.
 
         Args:
             source: the path of the object; a symbolic link at its end is not followed.
-            target: the path of the new name.
+            target: the path of the new name, which must not exist.
         """
         node = await self._resolver.find(source, follow=False)
         directory, name = await self._resolver.find_parent(target)
         await self._procedures.link(node, directory, name)
 
     async def symlink(self, target: Path, path: Path) -> None:
-        """Makes a symbolic link.
+        """Makes a symbolic link; raises `NfsError` if the server refuses, and the errors of `Caller.call`.
 
         Args:
-            target: the text of the link, which need not be a path.
-            path: the path of the link.
+            target: the text of the link, which need not be a path that exists.
+            path: the path of the link, which must not exist.
         """
         directory, name = await self._resolver.find_parent(path)
         self._resolver.forget(directory, name)
         await self._procedures.symlink(directory, name, text_of(target), set_attributes(mode=0o777))
 
     async def readlink(self, path: Path) -> str:
-        """Returns the target of a symbolic link; OSError with EINVAL for other objects."""
+        """Returns the target of the symbolic link at `path`, unresolved; OSError with EINVAL for other objects.
+
+        Raises `NfsError` also if the server refuses, and the errors of `Caller.call`.
+        """
         node = await self._resolver.find(path, follow=False)
         if not node.is_symlink:
             raise nfs_error(v3.nfsstat3.NFS3ERR_INVAL, node.path)
@@ -248,13 +271,14 @@ class ObjectCalls:
         """Makes a directory, like `pathlib.Path.mkdir`.
 
         Args:
-            path: its path.
+            path: the path of the directory.
             mode: its permission bits.
             exist_ok: whether an existing directory is accepted.
-            parents: whether missing directories above it are made, too.
+            parents: whether missing directories above it are made, too, with mode 0o755.
 
         Raises:
             FileExistsError: the path exists, unless it is a directory and `exist_ok` is set.
+            NfsError: the server refuses; FileNotFoundError: a directory above is missing, without `parents`.
         """
         try:
             directory, name = await self._resolver.find_parent(path)
@@ -272,7 +296,7 @@ class ObjectCalls:
                 raise
 
     async def rmdir(self, path: Path) -> None:
-        """Removes an empty directory."""
+        """Removes an empty directory; raises `NfsError` if the server refuses, and the errors of `Caller.call`."""
         directory, name = await self._resolver.find_parent(path)
         self._resolver.forget(directory, name)
         await self._procedures.rmdir(directory, name)
@@ -280,13 +304,14 @@ class ObjectCalls:
     async def rmtree(self, path: Path, *, exclude: Iterable[str] = ()) -> RemoveReport:
         """Removes a directory with all contents, many files at a time; symbolic links are removed, not followed.
 
-        Entries that match `exclude` stay, with the directories above them.
+        Entries that match a pattern of `exclude` stay, with the directories above them. A pattern without a slash is
+        for names at any depth, another for paths from the top.
 
         Returns:
             A report; failures are listed there, and raised by `RemoveReport.check`.
 
         Raises:
-            NotADirectoryError: `path` is no directory.
+            NotADirectoryError: `path` is no directory; another `NfsError`: it cannot be looked up.
         """
         directory, name = await self._resolver.find_parent(path)
         self._resolver.forget(directory, name)

@@ -13,14 +13,15 @@ from rpcrdma.nfs.v3 import NFS3_MAXNAMLEN, nfsstat3
 __all__ = ["Path", "base_name", "components", "join", "listed_name", "text_of", "told_target"]
 
 Path: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
-"""A path on the server, as `os` functions take it; the server gets its octets as they are."""
+"""A path on the server: `str`, `bytes` or an `os.PathLike` of either. The server gets the octets of names unchanged."""
 
 
 def text_of(path: Path) -> str:
-    """Returns the path as text; octets that are not UTF-8 become surrogates in every locale.
+    """Returns `path` as text, in which octets that are not UTF-8 are surrogate escapes (PEP 383), in every locale.
 
     Raises:
-        ValueError: the path holds a NUL, which no name can.
+        TypeError: `path` is no path.
+        ValueError: `path` holds a NUL, which no name can contain.
     """
     raw = os.fspath(path)
     text = raw.decode("utf-8", "surrogateescape") if isinstance(raw, bytes) else raw
@@ -30,11 +31,14 @@ def text_of(path: Path) -> str:
 
 
 def components(path: str) -> list[str]:
-    """Returns the names along `path`, without empty ones and "."; a path that must be a directory ends in ".".
+    """Splits `path` at slashes and returns its names in order, without empty names and ".".
+
+    If a path with a name ends in a slash or in ".", and so must lead to a directory, "." is the last item. The list is
+    empty for a root.
 
     Raises:
-        NfsError: NFS3ERR_NAMETOOLONG, as no server could take the name.
-        UnicodeEncodeError: a name has characters that stand for no octets.
+        NfsError: NFS3ERR_NAMETOOLONG: a name is longer than 255 octets.
+        UnicodeEncodeError: a name holds a surrogate that is no escaped octet.
     """
     pieces = path.split("/")
     names = [name for name in pieces if name and name != "."]
@@ -47,7 +51,10 @@ def components(path: str) -> list[str]:
 
 
 def join(directory: str, path: str) -> str:
-    """Returns `path` as an absolute path, seen from `directory`, which is absolute."""
+    """Returns `path` itself if it is absolute, else the absolute path `directory` with `path` appended.
+
+    The result is `directory` if `path` is empty or ".".
+    """
     if path.startswith("/"):
         return path
     if path in {"", "."}:
@@ -56,15 +63,15 @@ def join(directory: str, path: str) -> str:
 
 
 def base_name(path: str) -> str:
-    """Returns the last name of `path`, empty for a root; slashes at its end do not count."""
+    """Returns the last name of `path`; slashes at the end are ignored, and the result is empty for a root."""
     return path.rstrip("/").rpartition("/")[2]
 
 
 def listed_name(name: str) -> str | None:
-    """Returns a name out of a directory listing; None for "." and "..", which every directory has.
+    """Checks a name from a server's directory listing and returns it; returns None for "." and "..".
 
     Raises:
-        RemoteProtocolError: `name` cannot be one: it is empty, or holds a slash or a NUL.
+        RemoteProtocolError: `name` is empty, or holds a slash or a NUL.
     """
     if name in {".", ".."}:
         return None
@@ -74,10 +81,10 @@ def listed_name(name: str) -> str | None:
 
 
 def told_target(target: str, path: str) -> str:
-    """Returns the target of the symbolic link `path`, after a check of the server's text.
+    """Checks `target`, which READLINK has returned for the symbolic link at `path`, and returns it unchanged.
 
     Raises:
-        OSError: EINVAL, as no link can have this target: it is empty, or holds a NUL.
+        OSError: EINVAL: `target` is empty or holds a NUL.
     """
     if not target or "\0" in target:
         fault = "holds a NUL" if target else "is empty"

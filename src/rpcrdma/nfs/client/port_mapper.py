@@ -27,15 +27,21 @@ __all__ = [
 PORT_MAPPER_PORT = 111
 PROTOCOL_TCP = 6
 WITHOUT_IPV6 = 2
-"""The version of the port mapper that knows of TCP and UDP alone, and of no addresses."""
+"""The version of the port mapper protocol that has only port numbers for TCP and UDP, and no addresses."""
 _PROTOCOLS = {PROTOCOL_TCP: "tcp", 17: "udp"}
 _WITH_PORTS = frozenset({"tcp", "tcp6", "udp", "udp6", "rdma", "rdma6"})
 
 
 class Registration(NamedTuple):
-    """A program that is registered: `netid` names its transport, `address` is in that transport's own form.
+    """An RPC program at a port mapper.
 
-    `port` is None where the transport has none, or the address is malformed. `owner` is None in version 2.
+    Attributes:
+        program: the program number.
+        version: the version of the program.
+        netid: the name of the transport, such as "tcp6" (RFC 5665); the protocol number as text if it has no name.
+        address: the universal address in the transport's own form.
+        port: the port; None if the transport has none, or the address is malformed.
+        owner: the owner of the registration; None from version 2 of the port mapper.
     """
 
     program: int
@@ -47,10 +53,10 @@ class Registration(NamedTuple):
 
 
 def check_may_be_asked(options: ConnectOptions) -> None:
-    """Checks that the port mapper, which has no TLS, may be asked in the clear.
+    """Checks that `options` permit calls to the port mapper, which has no TLS.
 
     Raises:
-        HostAuthenticationFailed: the options ask for TLS.
+        HostAuthenticationFailed: the options ask for TLS (`xprtsec`), and `mount_in_clear` is not set.
     """
     if options.xprtsec != "none" and not options.mount_in_clear:
         raise HostAuthenticationFailed(
@@ -61,7 +67,10 @@ def check_may_be_asked(options: ConnectOptions) -> None:
 
 
 def reaches(host: str, netid: str) -> bool:
-    """Returns whether a transport has addresses of the kind of `host`: IPv6 if its name ends in 6."""
+    """Returns whether the transport `netid` has the address family of `host`: IPv6 if `netid` ends in 6, else IPv4.
+
+    The result is True for a `host` that is a name.
+    """
     try:
         version = ip_address(host.partition("%")[0]).version
     except ValueError:
@@ -72,12 +81,19 @@ def reaches(host: str, netid: str) -> bool:
 async def registrations(
     host: str, *, port: int | None = None, timeout_s: float = 10.0
 ) -> tuple[int, list[Registration]]:
-    """Returns the registered programs, and the version of the port mapper, which listens at `port` (111 by default).
+    """Asks the port mapper of a host for all registrations; returns (its protocol version, the registrations).
+
+    The version is 4, 3 or 2, the highest that the port mapper takes.
+
+    Args:
+        host: the name or address of the host.
+        port: the TCP port of the port mapper; None: 111.
+        timeout_s: the time limit of the connection and of each call, in seconds.
 
     Raises:
         ConnectFailed: no port mapper answers.
         DecodeError: the answer is malformed.
-        RpcRdmaError: see `Caller.call`.
+        RpcRdmaError: the other errors of `Caller.call`.
     """
     port = PORT_MAPPER_PORT if port is None else port
     try:
@@ -104,7 +120,14 @@ async def registrations(
 async def registered_port(
     host: str, program: int, version: int, *, port: int | None = None, timeout_s: float = 10.0
 ) -> int:
-    """Returns the TCP port of a program: where its version is registered, or else any other version.
+    """Returns the TCP port at which `host` has registered a program, of `version` or else of any other version.
+
+    Args:
+        host: the name or address of the host.
+        program: the program number.
+        version: the preferred version of the program.
+        port: the TCP port of the port mapper; None: 111.
+        timeout_s: the time limit of the connection and of each call, in seconds.
 
     Raises:
         ConnectFailed: no port mapper answers, or the program is not registered; the message names the remedy.

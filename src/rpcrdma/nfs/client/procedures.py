@@ -21,7 +21,7 @@ __all__ = ["Created", "NfsProcedures"]
 A = TypeVar("A")
 
 Created = tuple[v3.nfs_fh3 | None, v3.fattr3 | None]
-"""The new object in a reply of CREATE, MKDIR or SYMLINK: its handle and attributes, each if the server gives it."""
+"""(handle, attributes) of a new object from a reply of CREATE, MKDIR or SYMLINK, each None if the server omits it."""
 
 _NO_GUARD = v3.sattrguard3(False, None)
 _OK = v3.nfsstat3.NFS3_OK
@@ -29,15 +29,17 @@ _NOT_OF_IDENTITY = "every user may search the directory: the server refuses this
 _FIRST_DELAY_S = 0.1
 _LONGEST_DELAY_S = 5.0
 _WARN_AFTER_S = 3.0
-"""As `ConnectOptions.warn_after_s`: a person begins to wonder."""
+"""Seconds until the log names an operation that the server defers; the default of `ConnectOptions.warn_after_s`."""
 _LOGGER = logging.getLogger("rpcrdma.client")
 
 
 class NfsProcedures:
-    """Calls through `caller`; an operation that the server defers is tried again for `NFS_DEFERRED_S`.
+    """The NFSv3 procedures as methods, which call `caller` and return the successful result (RFC 1813 section 3.3).
 
-    Errors name the path of the node, or of the name in the directory. Beyond `NfsError` every method may raise the
-    errors of `Caller.call`; they have the URL of the same object where that of the export is known.
+    A method repeats an operation that the server defers (NFS3ERR_JUKEBOX) for up to `NFS_DEFERRED_S` (200) seconds, and
+    waits by `sleep`, which takes seconds, in between. It raises `NfsError` for another status than NFS3_OK, with the
+    path of the node, or of the name in the directory; and the errors of `Caller.call`, with the URL of the object if
+    that of the export is known.
     """
 
     def __init__(self, caller: Caller, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
@@ -45,7 +47,7 @@ class NfsProcedures:
         self._call = caller.call
         self._sleep = sleep
         self._warned = False
-        """Whether the log has said that the server defers operations: many calls may wait at a time."""
+        """Whether the log has said that the server defers operations, which many calls may wait for at a time."""
 
     async def _answer(
         self, procedure: Procedure[A, Any], args: A, place: LazyPath, buffer: Buffer | None = None
@@ -73,7 +75,19 @@ class NfsProcedures:
         path2: LazyPath | None = None,
         buffer: Buffer | None = None,
     ) -> Any:
-        """Returns the result after a first answer with this status, which is not NFS3_OK."""
+        """Repeats a call while the server defers it, up to `NFS_DEFERRED_S` seconds; returns its successful result.
+
+        Args:
+            status: the status of the first reply, which is not NFS3_OK.
+            procedure: the procedure.
+            args: its arguments.
+            path: the place of the object, for errors.
+            path2: the second object's place, for errors; None if there is none.
+            buffer: memory for the data of READ; None for other procedures.
+
+        Raises:
+            NfsError: the last status; and the errors of `Caller.call`.
+        """
         delay_s, waited_s = _FIRST_DELAY_S, 0.0
         while status is v3.nfsstat3.NFS3ERR_JUKEBOX and waited_s < NFS_DEFERRED_S:
             if waited_s >= _WARN_AFTER_S and not self._warned:
@@ -95,17 +109,20 @@ class NfsProcedures:
         raise nfs_error(status, path_of(path), None if path2 is None else path_of(path2))
 
     async def getattr(self, node: Node) -> v3.fattr3:
-        """Calls GETATTR."""
+        """Calls GETATTR and returns the attributes of `node`; raises `NfsError` if the server refuses."""
         value = await self._result(v3.GETATTR, v3.GETATTR3args(node.handle), node.place)
         return cast("v3.fattr3", value.obj_attributes)
 
     async def setattr(self, node: Node, attributes: v3.sattr3) -> v3.fattr3 | None:
-        """Calls SETATTR; returns the attributes afterwards if the server sends them."""
+        """Calls SETATTR; returns the new attributes, None if the server omits them. Raises `NfsError` for a refusal."""
         value = await self._result(v3.SETATTR, v3.SETATTR3args(node.handle, attributes, _NO_GUARD), node.place)
         return cast("v3.fattr3 | None", value.obj_wcc.after.value)
 
     async def lookup(self, directory: Node, name: str) -> Node:
-        """Calls LOOKUP, and GETATTR if the server omits the attributes."""
+        """Calls LOOKUP, and GETATTR if the server omits the attributes; returns the node of `name`, with attributes.
+
+        Raises `NfsError` if the server refuses; a PermissionError has a note if everyone may search `directory`.
+        """
         args = v3.LOOKUP3args(v3.diropargs3(directory.handle, name))
         reply: Any = await self._answer(v3.LOOKUP, args, (directory, name))
         value: v3.LOOKUP3resok = reply.value
@@ -123,19 +140,23 @@ class NfsProcedures:
         return node
 
     async def access(self, node: Node, wanted: int) -> tuple[int, v3.fattr3 | None]:
-        """Calls ACCESS; returns the granted ones of the `wanted` bits, and the attributes if the server sends them."""
+        """Calls ACCESS; returns (the granted bits of `wanted`, the attributes or None if the server omits them).
+
+        `wanted` is a combination of the ACCESS3 bits (RFC 1813 section 3.3.4). Raises `NfsError` if the server refuses.
+        """
         value = await self._result(v3.ACCESS, v3.ACCESS3args(node.handle, wanted), node.place)
         return value.access & wanted, value.obj_attributes.value
 
     async def readlink(self, node: Node) -> str:
-        """Calls READLINK."""
+        """Calls READLINK; returns the text of the symbolic link, unchecked. Raises `NfsError` if the server refuses."""
         value = await self._result(v3.READLINK, v3.READLINK3args(node.handle), node.place)
         return cast("str", value.data)
 
     async def read(self, node: Node, offset: int, buffer: memoryview) -> v3.READ3resok:
-        """Calls READ for at most `len(buffer)` octets, which are placed in `buffer`.
+        """Calls READ at `offset` for at most `len(buffer)` octets, which `buffer` receives; returns the reply's result.
 
         Raises:
+            NfsError: the server refuses.
             RemoteProtocolError: the count in the reply does not fit its data.
         """
         args = v3.READ3args(node.handle, offset, len(buffer))
@@ -149,11 +170,18 @@ class NfsProcedures:
         return value
 
     async def write(self, node: Node, offset: int, data: Buffer, stable: v3.stable_how) -> v3.WRITE3resok:
-        """Calls WRITE; the server may take a part of `data`, at least one octet, and store it more safely than asked.
+        """Calls WRITE and returns the reply's result, whose `count` may be less than `len(data)`, but is at least 1.
+
+        Args:
+            node: the file.
+            offset: the offset in the file, in octets.
+            data: the octets.
+            stable: the least stability; the server may commit the data further (RFC 1813 section 3.3.7).
 
         Raises:
-            RemoteProtocolError: the server says that it took nothing, or more than it was given, or that it keeps the
-                data less safely than asked.
+            NfsError: the server refuses.
+            RemoteProtocolError: the reply's count is 0 or more than `len(data)`, or its stability is less than
+                `stable`.
         """
         length = len(data)
         args = v3.WRITE3args(node.handle, offset, length, stable, data)
@@ -173,63 +201,71 @@ class NfsProcedures:
         return value
 
     async def commit(self, node: Node) -> bytes:
-        """Calls COMMIT for the whole file; returns the write verifier."""
+        """Calls COMMIT for the whole file; returns the write verifier (8 octets). Raises `NfsError` for a refusal."""
         value = await self._result(v3.COMMIT, v3.COMMIT3args(node.handle, 0, 0), node.place)
         return cast("bytes", value.verf)
 
     async def create(self, directory: Node, name: str, how: v3.createhow3) -> Created:
-        """Calls CREATE; returns the handle and the attributes of the new file, each None if the server omits it."""
+        """Calls CREATE; returns (handle, attributes), each None if the reply omits it; raises `NfsError` if refused."""
         args = v3.CREATE3args(v3.diropargs3(directory.handle, name), how)
         return _created(await self._result(v3.CREATE, args, (directory, name)))
 
     async def mkdir(self, directory: Node, name: str, attributes: v3.sattr3) -> Created:
-        """Calls MKDIR; returns the handle and the attributes of the new directory, each None if the server omits it."""
+        """Calls MKDIR; returns (handle, attributes), each None if the reply omits it; raises `NfsError` if refused."""
         args = v3.MKDIR3args(v3.diropargs3(directory.handle, name), attributes)
         return _created(await self._result(v3.MKDIR, args, (directory, name)))
 
     async def symlink(self, directory: Node, name: str, target: str, attributes: v3.sattr3) -> Created:
-        """Calls SYMLINK; returns the handle and the attributes of the new link, each None if the server omits it."""
+        """Calls SYMLINK; returns (handle, attributes), each None if the reply omits it; raises NfsError if refused."""
         args = v3.SYMLINK3args(v3.diropargs3(directory.handle, name), v3.symlinkdata3(attributes, target))
         return _created(await self._result(v3.SYMLINK, args, (directory, name)))
 
     async def remove(self, directory: Node, name: str) -> None:
-        """Calls REMOVE."""
+        """Calls REMOVE for `name` in `directory`; raises `NfsError` if the server refuses."""
         await self._result(v3.REMOVE, v3.REMOVE3args(v3.diropargs3(directory.handle, name)), (directory, name))
 
     async def rmdir(self, directory: Node, name: str) -> None:
-        """Calls RMDIR."""
+        """Calls RMDIR for `name` in `directory`; raises `NfsError` if the server refuses."""
         await self._result(v3.RMDIR, v3.RMDIR3args(v3.diropargs3(directory.handle, name)), (directory, name))
 
     async def rename(self, source: Node, source_name: str, target: Node, target_name: str) -> None:
-        """Calls RENAME."""
+        """Calls RENAME of `source_name` in `source` to `target_name` in `target`; raises `NfsError` for a refusal."""
         args = v3.RENAME3args(v3.diropargs3(source.handle, source_name), v3.diropargs3(target.handle, target_name))
         await self._result(v3.RENAME, args, (source, source_name), (target, target_name))
 
     async def link(self, node: Node, directory: Node, name: str) -> None:
-        """Calls LINK."""
+        """Calls LINK, which makes `name` in `directory` a hard link to `node`; raises `NfsError` for a refusal."""
         args = v3.LINK3args(node.handle, v3.diropargs3(directory.handle, name))
         await self._result(v3.LINK, args, node.place, (directory, name))
 
     async def readdir(self, directory: Node, cookie: int, verifier: bytes, octets: int) -> v3.READDIR3resok:
-        """Calls READDIR for one page."""
+        """Calls READDIR for one page of a directory and returns the reply's result; raises `NfsError` if refused.
+
+        `cookie` is that of the last entry of the page before, and `verifier` that of the page; for the first page they
+        are 0 and 8 zero octets. `octets` bounds the reply.
+        """
         args = v3.READDIR3args(directory.handle, cookie, verifier, octets)
         return cast("v3.READDIR3resok", await self._result(v3.READDIR, args, directory.place))
 
     async def readdirplus(self, directory: Node, cookie: int, verifier: bytes, octets: int) -> v3.READDIRPLUS3resok:
-        """Calls READDIRPLUS for one page."""
+        """Calls READDIRPLUS for one page of a directory and returns the reply's result; raises `NfsError` if refused.
+
+        `cookie` is that of the last entry of the page before, and `verifier` that of the page; for the first page they
+        are 0 and 8 zero octets. `octets` bounds the reply, and the names in it.
+        """
         args = v3.READDIRPLUS3args(directory.handle, cookie, verifier, octets, octets)
         return cast("v3.READDIRPLUS3resok", await self._result(v3.READDIRPLUS, args, directory.place))
 
     async def fsstat(self, node: Node) -> v3.FSSTAT3resok:
-        """Calls FSSTAT."""
+        """Calls FSSTAT and returns the space of the file system of `node`; raises `NfsError` if the server refuses."""
         return cast("v3.FSSTAT3resok", await self._result(v3.FSSTAT, v3.FSSTAT3args(node.handle), node.place))
 
     async def fsinfo(self, node: Node) -> v3.FSINFO3resok:
-        """Calls FSINFO."""
+        """Calls FSINFO; returns the properties of the file system of `node`. Raises `NfsError` for a refusal."""
         return cast("v3.FSINFO3resok", await self._result(v3.FSINFO, v3.FSINFO3args(node.handle), node.place))
 
     async def pathconf(self, node: Node) -> v3.PATHCONF3resok:
-        """Calls PATHCONF."""
+        """Calls PATHCONF; returns the limits of names and links for `node`. Raises `NfsError` if the server refuses."""
         return cast("v3.PATHCONF3resok", await self._result(v3.PATHCONF, v3.PATHCONF3args(node.handle), node.place))
 
 

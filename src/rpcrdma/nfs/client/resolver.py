@@ -21,10 +21,12 @@ __all__ = ["LEADS_NOWHERE", "OUTDATED", "LookupCache", "NoSuchName", "Resolver"]
 
 
 class LookupCache:
-    """Directories and symbolic links by (directory handle, name), the least recently used leave first.
+    """A cache of directories and symbolic links by (directory handle, name); drops the least recently used first.
 
-    An entry is used for up to `valid_s` seconds by `clock`, which counts seconds; 0 turns the cache off. At most
-    `entries_max` are kept.
+    Args:
+        clock: returns the time in seconds.
+        valid_s: seconds for which an entry is used; 0 turns the cache off.
+        entries_max: the most entries.
     """
 
     __slots__ = ("_clock", "_entries", "_entries_max", "_valid_s")
@@ -39,7 +41,7 @@ class LookupCache:
         return len(self._entries)
 
     def find(self, directory: Node, name: str) -> Node | None:
-        """Returns the node that `name` in `directory` led to a short while ago; None if that is not known."""
+        """Returns the cached node of `name` in `directory`; None if there is none, or it has expired."""
         key = (directory.handle.data, name)
         found = self._entries.get(key)
         if found is None:
@@ -52,7 +54,7 @@ class LookupCache:
         return node
 
     def keep(self, directory: Node, name: str, node: Node) -> None:
-        """Caches that `name` in `directory` is `node`."""
+        """Caches `node` as the object of `name` in `directory`; no effect if the cache is off."""
         if self._valid_s <= 0:
             return
         key = (directory.handle.data, name)
@@ -62,29 +64,33 @@ class LookupCache:
             self._entries.popitem(last=False)
 
     def forget(self, directory: Node, name: str) -> None:
-        """Drops the entry of `name` in `directory`, which is being changed."""
+        """Drops the entry of `name` in `directory`, if it exists; for a name that is being changed."""
         self._entries.pop((directory.handle.data, name), None)
 
     def clear(self) -> None:
-        """Drops everything."""
+        """Drops all entries."""
         self._entries.clear()
 
 
 _LINKS_MAX = 40
-"""Symbolic links along one path: Linux follows as many."""
+"""The most symbolic links that are followed along a path, as in Linux."""
 
 LEADS_NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
-"""Errors that prove that no object is at a path, rather than trouble of the caller or the server."""
+"""Numbers of errors that prove that no object is at a path; others are failures of the caller or the server."""
 
 OUTDATED = (v3.nfsstat3.NFS3ERR_STALE, v3.nfsstat3.NFS3ERR_BADHANDLE)
 """The statuses for a handle whose object is gone."""
 
 
 class Resolver:
-    """Finds the objects that paths name; relative ones start at `directory`, an absolute path below the root handle.
+    """Finds the objects that paths name, by LOOKUP of each name; follows symbolic links within the mount.
 
-    Directories on the way come from `cache` where it knows them; the last name of a path is always looked up. `top` is
-    the path of the root.
+    Args:
+        procedures: makes the calls.
+        root: the root handle of the mount.
+        cache: the cache of directories and links on the way; the last name of a path is always looked up.
+        directory: the absolute path at which relative paths start.
+        top: the path of the root, for errors.
     """
 
     def __init__(
@@ -97,18 +103,28 @@ class Resolver:
         self.directory = directory
 
     def absolute(self, path: Path) -> str:
-        """Returns the path from the root on."""
+        """Returns `path` as an absolute path from the root of the mount, with the export's URL if that is known.
+
+        Raises:
+            ValueError: `path` holds a NUL.
+        """
         absolute = join(self.directory, text_of(path))
         return self._top.with_text(absolute) if isinstance(self._top, ExportPath) else absolute
 
     async def find(self, path: Path, *, follow: bool = True, inner: bool = False) -> Node:
-        """Returns the object at `path`; with `follow` a symbolic link at its end is followed.
+        """Returns the node of the object at `path`.
 
-        `inner`: the path leads on, so that the cache may know its last name too.
+        Args:
+            path: the path, absolute in the mount or relative to `directory`.
+            follow: whether a symbolic link at its end is followed.
+            inner: whether the cache may supply the last name, too, as for a directory in which another name is looked
+                up.
 
         Raises:
-            NfsError: the object does not exist, or cannot be reached.
+            NoSuchName: the last name does not exist in its directory.
+            NfsError: the object cannot be reached for another reason.
             OSError: ELOOP, for more than 40 symbolic links.
+            ValueError: `path` holds a NUL, or characters that stand for no octets.
         """
         absolute = self.absolute(path)
         names = components(absolute)[::-1]
@@ -161,10 +177,7 @@ class Resolver:
         return _settled(stack[-1])
 
     async def find_entry(self, path: Path) -> tuple[Node, str, Node]:
-        """Returns (directory, last name, the object of that name, which may be a symbolic link).
-
-        Raises: see `find_parent`.
-        """
+        """Returns (directory, last name, object of that name, a symbolic link itself); raises `NfsError` if refused."""
         remembered = len(self._cache)
         directory, name = await self.find_parent(path, cached=True)
         try:
@@ -177,9 +190,9 @@ class Resolver:
         return directory, name, await self._procedures.lookup(directory, name)
 
     async def find_or_place(self, path: Path) -> tuple[Node, str | None]:
-        """Returns (the object at `path`, None), or the (directory, name) in which it would have to be made.
+        """Returns (the object at `path`, None); if only its last name is missing, (the directory for it, the name).
 
-        Raises: see `find`.
+        Raises `NfsError` for a refusal, OSError (ELOOP) for too many links, ValueError for an impossible path.
         """
         try:
             return await self.find(path), None
@@ -187,10 +200,13 @@ class Resolver:
             return missing.directory, missing.name
 
     async def find_parent(self, path: Path, *, cached: bool = False) -> tuple[Node, str]:
-        """Returns (directory, last name) of `path`; the name need not exist. `cached`: a cached directory is accepted.
+        """Returns (directory, last name) of `path`; the name need not exist.
+
+        With `cached`, the cache may supply the directory itself.
 
         Raises:
-            NfsError: NFS3ERR_EXIST for the root, NFS3ERR_INVAL where the last name is "..", and see `find`.
+            NfsError: NFS3ERR_EXIST: `path` is the root; NFS3ERR_INVAL: the last name is ".."; NFS3ERR_NOTDIR: the name
+                is not in a directory; and see `find`.
         """
         absolute = self.absolute(path)
         names = components(absolute)
@@ -206,19 +222,26 @@ class Resolver:
         return directory, names[-1]
 
     def forget(self, directory: Node, name: str) -> None:
-        """Forgets `name` in `directory`; to be called when it is changed."""
+        """Drops the cached entry of `name` in `directory`; to be called before the name is changed."""
         self._cache.forget(directory, name)
 
     def keep_made(self, directory: Node, name: str, handle: v3.nfs_fh3 | None, attributes: v3.fattr3 | None) -> None:
-        """Caches the result of MKDIR of `name` in `directory`: a path through it needs no LOOKUP."""
+        """Caches a new directory by its name, so that a path through it needs no LOOKUP.
+
+        Args:
+            directory: the directory above.
+            name: the name in it.
+            handle: the handle in the reply of MKDIR; None: nothing is cached.
+            attributes: the attributes in the reply; None, or those of no directory: nothing is cached.
+        """
         if handle is not None and attributes is not None and attributes.type == v3.ftype3.NF3DIR:
             self._cache.keep(directory, name, Node(handle, attributes, (directory, name)))
 
     async def target_of(self, link: Node) -> str:
-        """Returns the target of a symbolic link, read once.
+        """Returns the target of the symbolic link `link`, by one READLINK, and keeps it in the node.
 
         Raises:
-            NfsError: NFS3ERR_NOENT for an empty target, as elsewhere.
+            NfsError: the server refuses; NFS3ERR_NOENT: the target is empty or holds a NUL.
         """
         if link.target is None:
             link.target = await self._procedures.readlink(link)
@@ -228,7 +251,13 @@ class Resolver:
 
 
 class NoSuchName(NfsNotFound):
-    """No object has the last name of a path; `directory` is the directory in which it would have to be made."""
+    """The last name of a path does not exist: a FileNotFoundError (NFS3ERR_NOENT).
+
+    Args:
+        path: the path.
+        directory: the directory in which the name would have to be made.
+        name: the missing name.
+    """
 
     def __init__(self, path: str, directory: Node, name: str) -> None:
         super().__init__(v3.nfsstat3.NFS3ERR_NOENT, path)
@@ -237,6 +266,6 @@ class NoSuchName(NfsNotFound):
 
 
 def _settled(node: Node) -> Node:
-    """Returns `node` with its path as text, for the messages that name it; nodes on the way need no text."""
+    """Replaces the place of `node` by its path as text, for messages, and returns the node."""
     node.place = node.path
     return node

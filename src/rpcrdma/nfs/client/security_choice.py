@@ -21,18 +21,19 @@ _KNOWN = frozenset(SecurityFlavor)
 
 
 def flavor_names(flavors: Sequence[int]) -> list[str]:
-    """Returns the flavors of a server's list by name; unknown ones stay numbers."""
+    """Returns the names of the RPC security flavors in a server's list, in order; the number of an unknown flavor."""
     return [str(SecurityFlavor(flavor)) if flavor in _KNOWN else str(flavor) for flavor in flavors]
 
 
 async def secured(options: ConnectOptions, url: Url, mounted: Mount) -> ConnectOptions:
-    """Returns the options with the flavor for the export of `mounted`, which is of the server at `url`.
+    """Returns `options` with the security flavor for the export of `mounted`, which is of the server at `url`.
 
-    `options.security` decides if it is given. Otherwise it is the first of the export's flavors for which there is a
-    credential: a ticket, or for AUTH_SYS nothing. A client that has none goes on with none.
+    `options.security` decides if it is given. Otherwise the flavor is the first of the export's flavors for which the
+    client has a credential: a Kerberos ticket, or for AUTH_SYS nothing. Without a list of flavors it is AUTH_SYS.
 
     Raises:
-        UserAuthenticationFailed: the export does not take the flavor, or the client can prove none of its flavors.
+        UserAuthenticationFailed: the export does not take the given flavor, or the client has a credential for no
+            flavor of the export.
     """
     offered = mounted.flavors
     export = replace(url, path=mounted.export, mount_port=None)

@@ -27,35 +27,44 @@ __all__ = ["FileOptions", "TransferSizes", "Volume"]
 @known_options
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileOptions:
-    """Bounds of an `NfsFilesystem`."""
+    """Bounds of the calls in flight, the copies and the listings of an `NfsFilesystem`; the user makes it."""
 
     direct_calls: int = 8
     """Calls in flight for one `read_into`, `pread` or copied file; 8 of 1 MiB hide the latency of a local network."""
     files_at_once: int = 32
-    """Files that a copy of a tree has in progress."""
+    """The most files that a copy of a tree copies at a time."""
     listed_names_max: int = NFS_LISTED_NAMES_MAX
-    """Names in one directory at most: a listing may be endless."""
+    """The most names of one directory that a listing takes, as a listing may be endless."""
     listed_names_held_max: int = NFS_LISTED_NAMES_HELD_MAX
-    """Names in one directory at most for calls that hold all names in memory: `listdir` and `walk`."""
+    """The most names of one directory for calls that hold all names in memory: `listdir` and `walk`."""
 
     def __post_init__(self) -> None:
         check_numbers(self)
 
 
 _LEAST = 4096
-"""The least that is asked for, also of a server that states less or nothing: it may return fewer octets."""
+"""The least octets of a READ or WRITE, also for a server that states fewer or none: it may return fewer."""
 _MOST = 1 << 20
-"""More than 1 MiB a call gains nothing; it is the most that Linux asks for."""
+"""The most octets of a READ or WRITE: more than 1 MiB gains nothing; it is the most that Linux asks for."""
 _LISTING_LEAST = 1 << 13
 _LISTING_MOST = 1 << 16
-"""A reply of 64 KiB holds some 300 entries with attributes and handles."""
+"""The most octets of a READDIRPLUS reply, which hold some 300 entries with attributes and handles."""
 _NAMES = 1 << 18
-"""Of names alone some 6,000, whatever the server prefers: it may return fewer."""
+"""The most octets of a READDIR reply, which hold some 6,000 names, whatever the server prefers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferSizes:
-    """Octets of one call: reads and writes at most, and preferred in a sequence of them; pages of listings."""
+    """The octets that one call transfers, chosen for a server.
+
+    Attributes:
+        read_max: at most for a READ.
+        read: preferred for each READ of a sequence.
+        write_max: at most for a WRITE.
+        write: preferred for each WRITE of a sequence.
+        listing: for a READDIRPLUS reply.
+        names: for a READDIR reply.
+    """
 
     read_max: int
     read: int
@@ -66,7 +75,7 @@ class TransferSizes:
 
     @classmethod
     def of(cls, info: FSINFO3resok) -> TransferSizes:
-        """Returns sensible sizes for a server that states `info`, whatever it states."""
+        """Returns sizes within fixed bounds (data 4 KiB to 1 MiB, listings 8 to 256 KiB) for a server's FSINFO."""
         read_max = _within(info.rtmax, _LEAST, _MOST)
         write_max = _within(info.wtmax, _LEAST, _MOST)
         listing = _within(info.dtpref, _LISTING_LEAST, _LISTING_MOST)
@@ -88,17 +97,27 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 _LOOKUP_VALID_S = 3.0
-"""Validity of cached directories along a path; Linux starts with 3 s."""
+"""Seconds for which cached directories along a path are used; Linux starts with 3 s."""
 _LOOKUP_ENTRIES_MAX = 4096
-"""Cached directories and symbolic links: more than the paths in use have within the seconds that entries are valid."""
+"""The most cached directories and links: more than the paths in use have within the seconds that entries are valid."""
 _TRANSFER_OCTETS_MAX = 32 << 20
-"""Buffers of all downloads and uploads together."""
+"""The octets of the buffers of all downloads and uploads together."""
 _LOCAL_THREADS = 4
 """Threads that read and write local files: enough for system calls to overlap."""
 
 
 class Volume:
-    """A root handle at a server, with procedures, paths, transfer sizes, buffers and threads for local files."""
+    """The state that all operations on a mounted file system share: procedures, sizes, buffers, tasks and threads.
+
+    Args:
+        caller: the connection to the NFS server.
+        root: the root handle.
+        directory: the absolute path at which relative paths start.
+        top: the path of the root, "/"; an `ExportPath` makes errors show URLs.
+        options: bounds of calls, copies and listings.
+        clock: returns seconds, for the cache of directories; None: the event loop's clock.
+        sleep: waits for the given seconds between repeated calls to a busy server.
+    """
 
     def __init__(
         self,
@@ -121,13 +140,16 @@ class Volume:
         self._background: dict[asyncio.Task[Any], None] = {}
 
     async def sizes(self) -> TransferSizes:
-        """Returns the sizes of transfers that suit the server; asked for once."""
+        """Returns the sizes of transfers that suit the server; the first call raises `NfsError` if FSINFO fails."""
         if self._sizes is None:
             self._sizes = TransferSizes.of(await self.procedures.fsinfo(self.resolver.root))
         return self._sizes
 
     async def ring(self) -> BufferRing:
-        """Returns the buffers of all downloads and uploads, each of the size of the larger preferred READ or WRITE."""
+        """Returns the ring of buffers of all downloads and uploads, 32 MiB together, but at least two.
+
+        Each buffer has the size of the larger preferred READ or WRITE. The first call may raise the errors of `sizes`.
+        """
         sizes = await self.sizes()
         if self._ring is None:
             size = max(sizes.read, sizes.write)
@@ -135,16 +157,20 @@ class Volume:
         return self._ring
 
     async def attributes(self, node: Node) -> fattr3:
-        """Returns the node's attributes as of this operation."""
+        """Returns the attributes of `node` as of this operation, from GETATTR unless `node.fresh` is set.
+
+        Attributes from GETATTR are stored in `node`. Raises `NfsError` if the server refuses.
+        """
         if node.attributes is None or not node.fresh:
             node.attributes = await self.procedures.getattr(node)
         return node.attributes
 
     async def file_attributes(self, node: Node) -> fattr3:
-        """Returns the attributes of a regular file.
+        """Returns the attributes of a regular file as `attributes` does.
 
         Raises:
-            NfsError: IsADirectoryError for a directory, EINVAL for another object that is no regular file.
+            NfsError: IsADirectoryError for a directory, EINVAL for another object that is no regular file; or the
+                server refuses.
         """
         attributes = await self.attributes(node)
         if attributes.type != ftype3.NF3REG:
@@ -153,13 +179,20 @@ class Volume:
         return attributes
 
     async def in_thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Runs a function that blocks on local files; if cancelled, returns only after the function has."""
+        """Calls `function` with the arguments in a thread for local files; returns its result, or raises its exception.
+
+        A cancelled caller waits until the function has returned, and drops the result.
+        """
         return await self.from_thread(_nothing, function, *args, **kwargs)
 
     async def from_thread(
         self, undo: Callable[[T], object], function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Runs a function as `in_thread` does; if cancelled, calls `undo` with the result, which must be closed."""
+        """Calls `function` in a thread as `in_thread` does; a cancelled caller hands its result to `undo`.
+
+        `undo` releases the result, such as by closing a descriptor; CancelledError is raised afterwards. Returns the
+        result, or raises the exception, of `function`.
+        """
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_LOCAL_THREADS, thread_name_prefix="rpcrdma-files")
         running = asyncio.get_running_loop().run_in_executor(
@@ -177,14 +210,14 @@ class Volume:
             raise
 
     def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Runs `work` as a task that may outlive the operation that started it; `close` ends it."""
+        """Starts `work` as a task, which `close` cancels, and returns the task; it may outlive its caller."""
         task = asyncio.get_running_loop().create_task(work)
         self._background[task] = None
         task.add_done_callback(self._background.pop)
         return task
 
     async def close(self) -> None:
-        """Ends the tasks in the background, and the threads."""
+        """Cancels the tasks of `start`, waits for them, and ends the threads for local files, after their work."""
         tasks = list(self._background)
         for task in tasks:
             task.cancel()

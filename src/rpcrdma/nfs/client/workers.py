@@ -15,10 +15,10 @@ T = TypeVar("T")
 
 
 async def run_workers(count: int, worker: Callable[[], Awaitable[None]]) -> None:
-    """Runs `count` workers and waits for all of them.
+    """Runs `count` concurrent calls of `worker`, at least 1, and waits for all of them.
 
-    When one fails, or the waiting task is cancelled, the others are cancelled; none runs any more when this returns
-    or raises. It raises the first failure.
+    When a call fails, or the waiting task is cancelled, the other calls are cancelled; none runs any more when this
+    returns or raises. The failure that is raised is that of the first call in order.
     """
     if count <= 1:
         await worker()
@@ -27,9 +27,10 @@ async def run_workers(count: int, worker: Callable[[], Awaitable[None]]) -> None
 
 
 async def run_each(count: int, items: Iterator[T], work: Callable[[T], Awaitable[None]]) -> None:
-    """Calls `work` for each item, `count` at a time; after a failure takes no further item, and raises the first one.
+    """Calls `work` for each item of the shared iterator `items`, at most `count` calls at a time.
 
-    Work in progress is not cancelled then: a cancelled call with bulk data ends a connection over an RDMA device.
+    After a failure no further item is taken; the calls in progress run to their end, and the first failure is raised.
+    They are not cancelled, since a cancelled call with bulk data ends a connection over an RDMA device.
     """
     failures: list[Exception] = []
 
@@ -48,7 +49,14 @@ async def run_each(count: int, items: Iterator[T], work: Callable[[T], Awaitable
 
 
 async def run_together(*work: Awaitable[None]) -> None:
-    """Runs several different workers at once, with failures as in `run_workers`."""
+    """Runs the given awaitables concurrently and waits for all of them.
+
+    When an awaitable fails, or the waiting task is cancelled, the others are cancelled; none runs any more when this
+    returns or raises. The failure that is raised is that of the first awaitable in order.
+
+    Raises:
+        CancelledError: an awaitable was cancelled, and none has failed.
+    """
     tasks = [asyncio.ensure_future(one) for one in work]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
@@ -64,7 +72,7 @@ async def run_together(*work: Awaitable[None]) -> None:
 
 
 class BufferRing:
-    """At most `count` buffers of `size` octets, allocated when first needed."""
+    """At most `count` buffers of `size` octets for concurrent transfers, allocated when first needed and used again."""
 
     def __init__(self, size: int, count: int) -> None:
         self.size = size
@@ -73,7 +81,7 @@ class BufferRing:
         self._waiting: deque[asyncio.Future[memoryview]] = deque()
 
     async def acquire(self) -> memoryview:
-        """Returns a buffer with unspecified content; waits until one is free."""
+        """Returns a writable buffer of `size` octets with unspecified content; waits until a buffer is free."""
         if self._free:
             return self._free.pop()
         if self._left:
@@ -89,7 +97,7 @@ class BufferRing:
             raise
 
     def release(self, buffer: memoryview) -> None:
-        """Gives back a whole buffer of `acquire`, which no call in flight may use."""
+        """Takes back a whole buffer of `acquire`, which no call uses any more, and ends the longest `acquire` wait."""
         while self._waiting:
             future = self._waiting.popleft()
             if not future.done():

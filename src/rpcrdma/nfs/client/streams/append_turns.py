@@ -18,16 +18,17 @@ from concurrent.futures import Future
 __all__ = ["append_turn"]
 
 _turns: dict[bytes, deque[Future[None]]] = {}
-"""By file handle, whatever a server's name and transport: the turn that runs, and behind it those that wait."""
+"""By file handle, whatever the server and transport: the turn that runs, and behind it those that wait."""
 _guard = threading.Lock()
 
 
 @contextlib.asynccontextmanager
 async def append_turn(handle: bytes) -> AsyncIterator[None]:
-    """Waits until the turns at the end of this file that were asked for earlier have ended; the next waits for this.
+    """Waits for a turn at the end of a file, after the turns that were asked for earlier; the exit ends the turn.
 
     Args:
-        handle: the file's. Files of two servers that have the same one wait for each other, which harms neither.
+        handle: the file handle. Files of two servers that have the same handle wait for each other, which harms
+            neither.
     """
     mine: Future[None] = Future()
     with _guard:

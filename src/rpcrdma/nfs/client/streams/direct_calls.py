@@ -33,27 +33,28 @@ _NO_VERIFIER = b""
 
 
 class LentMemory(io.BytesIO):
-    """Memory that a call uses while the call lasts.
+    """An `io.BytesIO` whose memory a call uses while it lasts, and which may be closed before the last view of it ends.
 
     The frames of a failed call's exception may refer to the memory until garbage is collected. The collector closes an
     `io.BytesIO` first, which fails then, and Python 3.13 prints such failures.
     """
 
     def close(self) -> None:
-        """Gives the memory back, or leaves that to its last user."""
+        """Closes the object; has no effect, and raises nothing, while a view of its memory exists."""
         with contextlib.suppress(BufferError):
             super().close()
 
 
 async def placed_bytes(node: Node, size: int, fill: Callable[[memoryview], Awaitable[int]]) -> bytes:
-    """Returns as many octets of a file, at most `size`, as `fill` states that it has put into its buffer.
+    """Returns the first octets of a buffer of `size` octets that `fill` has filled; `fill` returns their number.
 
     `fill` must not use the buffer after it has returned. An `io.BytesIO` lends the memory of the object that it returns
     in the end, as long as nothing else refers to that object, so nothing is copied. The system's zeroed pages take no
-    memory until data arrives in them, even if the server overstates the size of a file.
+    memory until data arrives in them, even if the server overstates the size of a file. `node` is the file, for errors.
 
     Raises:
         OutOfMemory: the memory has no room for `size` octets.
+        Exception: an error of `fill`.
     """
     if not size:
         return b""
@@ -80,9 +81,10 @@ async def read_whole(
     buffer: memoryview,
     hear: Callable[[post_op_attr], None] | None = None,
 ) -> tuple[int, bool]:
-    """Fills `buffer` from `offset`, however little the server returns at a time; `hear` gets each reply's attributes.
+    """Fills `buffer` from `offset` in the file `node`, by one READ after the other, however short the replies are.
 
-    Returns the octets read, fewer than asked only at the end of the file, and whether that has been reached.
+    `hear`, unless None, gets the attributes of each reply. Returns (the octets read, whether the end of the file was
+    reached); fewer octets than `len(buffer)` only with the end.
 
     Raises:
         NfsError: the server refuses.
@@ -102,7 +104,7 @@ async def read_whole(
 
 
 def check_offset(offset: int) -> None:
-    """Checks that an offset is not before the first octet of a file.
+    """Checks that `offset` is not negative.
 
     Raises:
         ValueError: `offset` is negative.
@@ -121,10 +123,10 @@ async def read_direct(
     calls: int,
     hear: Callable[[post_op_attr], None] | None = None,
 ) -> int:
-    """Fills `buffer` from `offset`, with `calls` READs of at most `call_octets` in flight at a time.
+    """Fills `buffer` from `offset`, with at most `calls` READs of at most `call_octets` octets in flight at a time.
 
-    Returns the octets read: fewer than asked only where the file ends. When it returns or raises, no READ
-    can write to `buffer` any more. `hear` and the errors raised: see `read_whole`; ValueError for a negative `offset`.
+    Returns the octets read: fewer than `len(buffer)` only where the file ends. When it returns or raises, no READ can
+    write to `buffer` any more. `hear` and the errors raised: see `read_whole`; ValueError for a negative `offset`.
     """
     check_offset(offset)
     length = len(buffer)
@@ -151,8 +153,9 @@ async def read_direct(
 
 
 def stability(commits_in_vain: int) -> stable_how:
-    """Returns the stability to ask of the next WRITE after the given number of COMMITs that found data lost.
+    """Returns the stability for the next WRITE: UNSTABLE, or FILE_SYNC after more than 3 COMMITs in vain.
 
+    `commits_in_vain` is the number of COMMITs in a row that have found data lost, limited by `NFS_COMMITS_IN_VAIN_MAX`.
     FILE_SYNC needs no COMMIT, so the rounds end: a server that answers it with less breaks the protocol.
     """
     return stable_how.UNSTABLE if commits_in_vain <= NFS_COMMITS_IN_VAIN_MAX else stable_how.FILE_SYNC
@@ -161,9 +164,10 @@ def stability(commits_in_vain: int) -> stable_how:
 async def write_whole(
     procedures: NfsProcedures, node: Node, offset: int, data: memoryview, stable: stable_how
 ) -> bytes | None:
-    """Writes all of `data`, however little of it the server takes at a time.
+    """Writes all of `data` at `offset` in the file `node`, by one WRITE after the other, each with stability `stable`.
 
-    Returns the verifier that COMMIT has to answer with for the data to be safe; None if the data is safe already.
+    Returns the verifier that COMMIT has to answer with for the data to be safe, empty if no verifier can be; None if
+    the data is safe already.
 
     Raises:
         NfsError: the server refuses.
@@ -191,7 +195,7 @@ async def write_direct(
     call_octets: int,
     calls: int,
 ) -> None:
-    """Writes all of `data` at `offset`, with `calls` WRITEs of at most `call_octets` in flight, and commits it.
+    """Writes all of `data` at `offset` and commits it, with at most `calls` WRITEs of `call_octets` octets in flight.
 
     Data that the server loses in a restart before the COMMIT are written again. When it returns or raises, no WRITE
     reads `data` any more.
@@ -224,7 +228,10 @@ async def _write_parts(
     call_octets: int,
     calls: int,
 ) -> dict[int, bytes]:
-    """Writes the parts; returns the verifiers that COMMIT must repeat, by a part's start, for unstable parts alone."""
+    """Writes the parts of `data` that begin at `starts`, each `call_octets` long; other arguments: `write_direct`.
+
+    Returns the verifier that COMMIT must repeat by the start of each part; parts that need no COMMIT are left out.
+    """
     promised: dict[int, bytes] = {}
 
     async def write(start: int) -> None:

@@ -28,7 +28,7 @@ _WRITE_BEHIND_BLOCKS = 8
 _UNCOMMITTED_OCTETS_MAX = 32 << 20
 """Written, but not yet committed data that a stream keeps in memory, to write it again if the server restarts."""
 _LINES_OCTETS = 1 << 16
-"""Octets copied at a time to look for the ends of lines in: a memoryview has no `find`."""
+"""Octets copied at a time to search for the ends of lines: a memoryview has no `find`."""
 
 
 class NfsFile:
@@ -37,7 +37,7 @@ class NfsFile:
     Methods may be called concurrently. Those that share the position (`read`, `readinto`, `readline`, `write`, `seek`,
     `truncate`, iteration) take turns in the order of their calls; `pread`, `preadinto` and, unless the file is open for
     reading as well, `pwrite` do not wait. Written data is sent when a block is full; `flush`, `fsync` (the same) and
-    `close` put it on stable storage. A failure to write is raised by the next call and all later ones: the file takes
+    `close` put it on stable storage. A failure to write is raised by the next and all later calls: the file takes
     no more data, and `close` raises it and ends the use of the file. A file that is dropped without `close` loses
     unsent data, with a ResourceWarning.
 
@@ -114,12 +114,12 @@ class NfsFile:
 
     @property
     def name(self) -> str:
-        """The path that was opened."""
+        """The absolute path of the file in the mount, at which it was opened."""
         return self._node.path
 
     @property
     def closed(self) -> bool:
-        """Whether the file has been closed."""
+        """Whether `close` has been called."""
         return self._closed
 
     @property
@@ -136,15 +136,15 @@ class NfsFile:
         return self._mode.writes
 
     def seekable(self) -> bool:
-        """Returns True."""
+        """Returns True: the position of every file can be moved."""
         return True
 
     def tell(self) -> int:
-        """Returns the position of the next `read` or `write`."""
+        """Returns the position of the next `read` or `write`, in octets from the beginning of the file."""
         return self._position.at
 
     async def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Moves the position.
+        """Moves the position, after the operations that were called before.
 
         Args:
             offset: octets, counted from the place that `whence` names.
@@ -154,7 +154,7 @@ class NfsFile:
             The new position.
 
         Raises:
-            ValueError: the position would be negative, or `whence` is none of the three.
+            ValueError: the position would be negative, `whence` is none of the three, or the file is closed.
         """
         with self._position if self._position.free else await self._position.turn():
             self._check_open()
@@ -170,7 +170,10 @@ class NfsFile:
             return offset
 
     async def stat(self) -> Stat:
-        """Returns the file's current attributes, which include all data written before."""
+        """Sends the written data and returns the file's current attributes from GETATTR, which include that data.
+
+        Raises `NfsError` if the server refuses or a write has failed, ValueError if the file is closed.
+        """
         self._check_open()
         await self._behind.drain()
         self._follow()
@@ -179,7 +182,10 @@ class NfsFile:
         return stat_from(attributes)
 
     async def read(self, size: int = -1) -> bytes:
-        """Returns the next octets; fewer than `size` only at the end of the file."""
+        """Returns the next `size` octets, all up to the end if negative; fewer only at the end of the file, b"" there.
+
+        Raises `NfsError` if the server refuses, ValueError if the file is closed or was not opened for reading.
+        """
         with self._position if self._position.free else await self._position.turn():
             await self._settle_writes()
             wanted = self._rest() if size < 0 else size
@@ -195,9 +201,10 @@ class NfsFile:
             return b"".join(copies)
 
     async def readinto(self, buffer: Memory) -> int:
-        """Fills `buffer` with the next octets and returns their number; short only at the end of the file.
+        """Fills `buffer` with the next octets and returns their number, which is smaller only at the end of the file.
 
-        A read larger than the read-ahead goes straight into `buffer`.
+        A read larger than the read-ahead, 8 blocks, is placed in `buffer` without a copy. Raises `NfsError` if the
+        server refuses, ValueError if the file is closed or was not opened for reading.
         """
         with self._position if self._position.free else await self._position.turn():
             await self._settle_writes()
@@ -213,7 +220,10 @@ class NfsFile:
             return filled
 
     async def views(self) -> AsyncIterator[memoryview]:
-        """Yields the rest of the file by blocks without a copy; a view is valid until the file is used again."""
+        """Yields the rest of the file by blocks without a copy; a view is valid until the file is used again.
+
+        A block has at most the server's preferred size, usually 1 MiB. Errors are those of `read`.
+        """
         while True:
             with self._position if self._position.free else await self._position.turn():
                 await self._settle_writes()
@@ -223,7 +233,10 @@ class NfsFile:
             yield data
 
     async def readline(self, size: int = -1) -> bytes:
-        r"""Returns the rest of the present line with its b"\n", at most `size` octets; b"" at the end of the file."""
+        r"""Returns the rest of the present line with its b"\n", at most `size` octets unless negative.
+
+        Returns b"" at the end of the file. Errors are those of `read`.
+        """
         with self._position if self._position.free else await self._position.turn():
             await self._settle_writes()
             parts = []
@@ -236,7 +249,7 @@ class NfsFile:
             return parts[0] if len(parts) == 1 else b"".join(parts)
 
     async def readlines(self, hint: int = -1) -> list[bytes]:
-        """Returns the rest of the file as lines.
+        r"""Returns the rest of the file as lines with their b"\n"; errors are those of `read`.
 
         Args:
             hint: if positive, the octets after which no further line is read.
@@ -260,7 +273,11 @@ class NfsFile:
         return line
 
     async def pread(self, size: int, offset: int) -> bytes:
-        """Returns octets at `offset`, without moving the position; fewer than `size` only at the end of the file."""
+        """Returns `size` octets at `offset`, without moving the position; fewer only at the end of the file.
+
+        Raises `NfsError` if the server refuses, ValueError if the file is closed, was not opened for reading, or
+        `offset` is negative.
+        """
         await self._settle_writes()
         known = min(size, max(0, self._end - offset) + self._sizes.read)
         data = await self._placed(known, offset)
@@ -274,12 +291,12 @@ class NfsFile:
 
         Args:
             size: the most octets.
-            offset: the offset in the file.
+            offset: the offset in the file, in octets.
             ahead: the most octets to fetch beyond.
 
         Returns:
-            The octets, and those behind them that have arrived in the same block, as a view that is valid until the
-            next call or read.
+            (the octets; a view of those behind them that have arrived in the same block, valid until the next call or
+                read).
         """
 
         async def fill(buffer: memoryview) -> int:
@@ -295,7 +312,10 @@ class NfsFile:
             return found, self._ahead.rest(offset + len(found))
 
     async def preadinto(self, buffer: Memory, offset: int) -> int:
-        """Fills `buffer` from `offset` without a copy and without moving the position; returns the octets read."""
+        """Fills `buffer` from `offset` without a copy and without moving the position; returns the octets read.
+
+        They are fewer than `len(buffer)` only at the end of the file. Errors are those of `pread`.
+        """
         await self._settle_writes()
         return await self._direct(offset, as_view(buffer, "buffer", writable=True))
 
@@ -304,7 +324,8 @@ class NfsFile:
 
         The end is asked for when the data is sent, by `flush` at the latest. Files of one process that append to one
         file take turns. NFSv3 cannot promise this to several processes: two that send at the same moment overwrite each
-        other's data.
+        other's data. Raises `NfsError` if this or an earlier write has failed, ValueError if the file is closed or
+        read-only.
         """
         with self._position if self._position.free else await self._position.turn():
             if not self._mode.appends:
@@ -316,7 +337,10 @@ class NfsFile:
             return count
 
     async def pwrite(self, data: Memory, offset: int) -> int:
-        """Writes all of `data` at `offset` without moving the position; returns its length."""
+        """Writes all of `data` at `offset` without moving the position; returns its length.
+
+        Errors are those of `write`; a negative `offset` is a ValueError.
+        """
         if self._mode.appends:
             await self.flush()
         if not self._mode.reads:
@@ -326,13 +350,17 @@ class NfsFile:
             return await self._write_at(data, offset)
 
     async def truncate(self, size: int | None = None) -> int:
-        """Cuts the file, or extends it with zeros.
+        """Flushes the file, then cuts it, or extends it with zeros.
 
         Args:
             size: the new size in octets; None: the position.
 
         Returns:
             The new size.
+
+        Raises:
+            ValueError: `size` is negative, or the file is closed or not open for writing.
+            NfsError: the server refuses, or a write has failed.
         """
         with self._position if self._position.free else await self._position.turn():
             self._check(self._mode.writes, "writing")
@@ -347,17 +375,20 @@ class NfsFile:
             return length
 
     async def flush(self) -> None:
-        """Waits until all written data is on the server's stable storage."""
+        """Waits until written data is on stable storage; `NfsError` if a write has failed, ValueError if closed."""
         self._check_open()
         await self._behind.flush()
         self._follow()
 
     async def fsync(self) -> None:
-        """Waits, as `flush` does, until all written data is on the server's stable storage."""
+        """Waits until all written data is on the server's stable storage, with the errors of `flush`."""
         await self.flush()
 
     async def close(self) -> None:
-        """Flushes the file and ends its use; READs still in flight are left to arrive."""
+        """Flushes the file and ends its use; no effect on a closed file. READs still in flight are left to arrive.
+
+        Raises `NfsError` if a write has failed; the file is closed in any case.
+        """
         if self._closed:
             return
         self._closed = True
@@ -365,7 +396,7 @@ class NfsFile:
         await self._behind.flush()
 
     def _follow(self) -> None:
-        """Moves size and position behind appended data whose place was not the expected one."""
+        """Moves size and position behind appended data that was stored at another offset than expected."""
         end = self._behind.take_end()
         if end is not None:
             if self._position.at == self._end:
@@ -373,14 +404,17 @@ class NfsFile:
             self._end = self._ahead.size = end
 
     def _rest(self) -> int:
-        """Returns the octets that a reader of the rest of the file asks for: the file may have grown."""
+        """Returns the octets to ask for when the rest of the file is read: at least a block, as it may have grown."""
         return max(self._end - self._position.at, self._sizes.read)
 
     def _octets_ahead(self, wanted: int) -> int:
         return self._run.octets_ahead(self._position.at, self._position.at + wanted)
 
     async def _next_data(self, wanted: int, ahead: int) -> memoryview:
-        """Returns up to `wanted` of the next octets and moves the position behind them; none at the end of the file."""
+        """Returns a view of up to `wanted` next octets, empty at the end of the file; moves the position behind them.
+
+        Up to `ahead` octets beyond are fetched meanwhile. The view is valid until the next read.
+        """
         if not wanted:
             return memoryview(b"")
         data = await self._ahead.at(self._position.at, wanted, ahead)
@@ -389,7 +423,10 @@ class NfsFile:
         return data
 
     async def _part_of_line(self, size: int) -> bytes:
-        """Returns a part of the present line, up to its end or the end of the block that has been read."""
+        """Returns a part of the present line, up to its end or the end of the octets in memory, and moves the position.
+
+        The part has at most `size` octets unless `size` is negative; it is empty at the end of the file.
+        """
         start = self._position.at - self._lines_start
         if not 0 <= start < len(self._lines):
             ahead = self._octets_ahead(_LINES_OCTETS)
@@ -413,7 +450,7 @@ class NfsFile:
         return len(data)
 
     def _forget_read(self) -> None:
-        """Discards the data that was read ahead."""
+        """Discards the data that was read ahead or kept for lines, as the file changes or is closed."""
         self._ahead.discard()
         self._lines = b""
 

@@ -13,7 +13,16 @@ __all__ = ["OpenMode", "SharedPosition", "parse_open_mode"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenMode:
-    """The meaning of a mode string."""
+    """The meaning of a mode string of `open`, made by `parse_open_mode`.
+
+    Attributes:
+        reads: whether the file may be read.
+        writes: whether the file may be written.
+        creates: whether a missing file is made.
+        truncates: whether an existing file is emptied.
+        exclusive: whether an existing file is an error.
+        appends: whether all writes are at the end of the file.
+    """
 
     reads: bool
     writes: bool
@@ -24,10 +33,10 @@ class OpenMode:
 
 
 def parse_open_mode(mode: str) -> OpenMode:
-    """Parses "rb", "wb", "xb", "ab" and each with "+", letters in any order.
+    """Returns the meaning of `mode`: "rb", "wb", "xb" or "ab", each also with "+", the letters in any order.
 
     Raises:
-        ValueError: `mode` is none of these; text modes are refused, as a stream is of octets.
+        ValueError: `mode` is none of these, such as a text mode.
     """
     letters = sorted(mode)
     kinds = [letter for letter in letters if letter in "rwxa"]
@@ -46,10 +55,11 @@ def parse_open_mode(mode: str) -> OpenMode:
 
 
 class SharedPosition:
-    """A position; operations that move it take turns, and one that fails or is cancelled leaves it where it was.
+    """The position of an open file (`at`, in octets), and the lock of the operations that move it.
 
-    `with position if position.free else await position.turn():` - entering and leaving an `asyncio.Lock` takes as
-    long as reading 4 KiB that are already in memory.
+    Operations take turns: `with position if position.free else await position.turn():`. An operation that raises or is
+    cancelled leaves the position where it was. (Entering and leaving an `asyncio.Lock` takes as long as reading 4 KiB
+    that are already in memory.)
     """
 
     __slots__ = ("_before", "_waiting", "at", "free")
@@ -57,12 +67,12 @@ class SharedPosition:
     def __init__(self, at: int) -> None:
         self.at = at
         self.free = True
-        """Whether no operation has it or waits for it."""
+        """Whether no operation has the position or waits for it."""
         self._before = at
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def turn(self) -> Self:
-        """Waits until all earlier operations have ended."""
+        """Waits until all earlier operations have ended; returns this object, which the caller must enter at once."""
         future = asyncio.get_running_loop().create_future()
         self._waiting.append(future)
         try:

@@ -18,7 +18,12 @@ __all__ = ["create_file", "open_file", "open_listed"]
 
 
 async def open_file(volume: Volume, path: Path | DirEntry, mode: str, permissions: int) -> NfsFile:
-    """See `NfsFilesystem.open`."""
+    """Opens a regular file of `volume` as `NfsFilesystem.open` does; `permissions` is the mode of a new file.
+
+    Raises:
+        ValueError: `mode` is unknown.
+        NfsError: the server refuses, or the object is no regular file.
+    """
     wanted = parse_open_mode(mode)
     if wanted.exclusive:
         node = await _create_exclusively(volume, path, permissions)
@@ -39,17 +44,28 @@ async def open_file(volume: Volume, path: Path | DirEntry, mode: str, permission
 
 
 async def open_listed(volume: Volume, entry: DirEntry) -> NfsFile:
-    """Opens the regular file of an entry for reading, without a call: the first READ shows whether it still exists."""
+    """Opens the regular file of `entry` for reading, without a call: the first READ shows whether it still exists.
+
+    Raises `NfsError` if the entry has a `refusal`, or if FSINFO, called once for the volume, fails.
+    """
     return NfsFile(volume, entry.node, parse_open_mode("rb"), await volume.sizes(), entry.attributes.size)
 
 
 async def create_file(
     volume: Volume, directory: Node, name: str, permissions: int, how: v3.createmode3, *, size: int | None = 0
 ) -> Node:
-    """Makes a regular file, or with UNCHECKED takes one that has meanwhile appeared under the name.
+    """Calls CREATE for a regular file and returns its node; with UNCHECKED takes a file that already has the name.
+
+    Args:
+        volume: the file system.
+        directory: the directory.
+        name: the name of the file in it.
+        permissions: the permission bits.
+        how: UNCHECKED or GUARDED.
+        size: the size to set, in octets, which cuts an existing file; None: the size is not set.
 
     Raises:
-        NfsError: the server refuses; with GUARDED also because the name is taken.
+        NfsError: the server refuses; NfsExists with GUARDED if the name is taken.
     """
     attributes = set_attributes(mode=permissions, size=size)
     created = await volume.procedures.create(directory, name, v3.createhow3(how, attributes))
@@ -88,9 +104,10 @@ async def _found(volume: Volume, path: Path | DirEntry, wanted: OpenMode) -> Nod
 
 
 async def _as_listed(volume: Volume, entry: DirEntry, wanted: OpenMode) -> Node | None:
-    """Returns the object of the entry, by its handle, if that is a regular file which has not been changed since.
+    """Returns the node of `entry`, by its handle, if it is a regular file that is unchanged since; else None.
 
     RENAME and REMOVE give a name to another object, and either changes the ctime of the object that had the name.
+    Raises `NfsError` if the server refuses the rights of `wanted`, but not for a stale handle.
     """
     if not entry.is_file():
         return None
@@ -110,7 +127,11 @@ async def _check_access(volume: Volume, node: Node, wanted: OpenMode) -> None:
 
 
 async def _check_rights(volume: Volume, node: Node, wanted: OpenMode) -> None:
-    """Asks for the rights that the first READ or WRITE would need: NFSv3 itself has no open."""
+    """Asks ACCESS for the rights that reads and writes need, as NFSv3 has no open; updates the node's attributes.
+
+    Raises:
+        NfsError: EACCES: a right is not granted; or the server refuses.
+    """
     bits = v3.ACCESS3_READ * wanted.reads | (v3.ACCESS3_MODIFY | v3.ACCESS3_EXTEND) * wanted.writes
     granted, fresh = await volume.procedures.access(node, bits)
     if granted != bits:

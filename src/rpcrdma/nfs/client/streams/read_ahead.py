@@ -19,17 +19,18 @@ from rpcrdma.wire.bulk_memory import PooledMemory
 __all__ = ["Fetch", "ReadAhead", "SequentialRun"]
 
 Fetch: TypeAlias = Callable[[int, memoryview], Coroutine[Any, Any, tuple[int, bool]]]
-"""(offset, buffer to fill) to (octets, whether the end was reached)."""
+"""Takes (offset, buffer to fill); returns (octets read, whether the end of the file was reached)."""
 
 _LEAST_AHEAD_OCTETS = 4096
-"""Fetched beyond the second of two tiny reads in a row: one page takes no longer than one octet."""
+"""The least octets fetched beyond a read that continues another: a page takes no longer than one octet."""
 
 
 class SequentialRun:
-    """Reads that each begin where the one before ended.
+    """Decides how far to read ahead in a file, by the run of reads that each begin where the read before ended.
 
-    The first read of a run fetches only the octets that it asks for. Each later one fetches as many octets beyond as
-    the whole run has asked for. So the octets fetched are at most twice the octets asked for, and a page.
+    The first read of a run fetches only the octets that it asks for. Each later read fetches beyond its end the number
+    of octets that the whole run has asked for. So the octets fetched are at most twice the octets asked for, and a
+    page.
     """
 
     __slots__ = ("_start", "read_to")
@@ -37,10 +38,10 @@ class SequentialRun:
     def __init__(self) -> None:
         self._start = 0
         self.read_to = 0
-        """The end of the last read."""
+        """The offset behind the last read."""
 
     def octets_ahead(self, start: int, end: int) -> int:
-        """Returns the octets to fetch beyond a read from `start` to `end`."""
+        """Counts a read from `start` to before `end`; returns the octets to fetch beyond, 0 if a run begins there."""
         if start != self.read_to:
             self._start = start
         self.read_to = end
@@ -58,10 +59,14 @@ class _Block:
 
 
 class ReadAhead:
-    """Blocks of up to `block` octets out of a file, at most `blocks` in flight, in `blocks` + 1 buffers.
+    """Reads one file by blocks that are fetched before the reader asks for them.
 
-    `start` makes a task of a coroutine. `size` is the file's as of the last reply: octets beyond it are fetched only
-    when asked for.
+    Args:
+        fetch: reads from the file, see `Fetch`.
+        start: makes a task of a coroutine.
+        block: the most octets of a fetch.
+        blocks: the most fetches in flight; there is one buffer more.
+        size: the file's size as of the last reply: octets beyond are fetched only when they are asked for.
     """
 
     def __init__(
@@ -85,9 +90,9 @@ class ReadAhead:
         self._given_up: dict[asyncio.Task[Any], memoryview] = {}
 
     async def at(self, position: int, wanted: int, ahead: int) -> memoryview:
-        """Returns some of the octets from `position`, up to `wanted`, without a copy; none at the end of the file.
+        """Returns a view of some of the `wanted` octets from `position`, at least 1; empty at the end of the file.
 
-        They are valid until the next call. Up to `ahead` octets beyond `wanted` are fetched meanwhile. Not for
+        The view is valid until the next call. Up to `ahead` octets beyond `wanted` are fetched meanwhile. Not for
         concurrent use.
 
         Raises:
@@ -131,10 +136,7 @@ class ReadAhead:
         return data
 
     def rest(self, position: int) -> memoryview:
-        """Returns the octets of the same block behind `position`, where the last call of `at` ended.
-
-        They are valid until the next call of `at`.
-        """
+        """Returns a view of the block's octets behind `position`, where `at` has ended; valid until the next `at`."""
         if not self._row:
             return memoryview(b"")
         head = self._row[0]
@@ -142,15 +144,15 @@ class ReadAhead:
         return head.buffer[position - head.offset : got]
 
     def discard(self) -> None:
-        """Gives up all blocks, fetched or in flight: the file has changed, or is not read on."""
+        """Drops all blocks, as the file has changed or is not read on; fetches in flight run on, and are ignored."""
         while self._row:
             self._drop(self._row.popleft())
 
     def _extend(self, end: int, ahead: int) -> None:
-        """Begins READs behind the last of the row: up to `end`, and up to `ahead` octets beyond it.
+        """Starts fetches behind the last block: of the octets up to `end`, and of up to `ahead` octets beyond it.
 
-        A READ ends at a block boundary at the latest; beyond `end` one that falls short of it has at least `ahead // 2`
-        octets. Stops at the file's size, and when the row or the buffers are full.
+        A fetch ends at a block boundary at the latest; beyond `end` a fetch that falls short of it has at least half of
+        `ahead` octets. No fetch starts beyond the file's size, or when the row or the buffers are full.
         """
         row = self._row
         while row[-1].end < self.size and len(row) <= self._blocks and (self._free or self._allocated <= self._blocks):
@@ -162,7 +164,7 @@ class ReadAhead:
             self._add(start, length)
 
     def _to_boundary(self, offset: int) -> int:
-        """Returns the octets to the next multiple of the block size, where a server's own blocks end."""
+        """Returns the octets from `offset` to the next multiple of the block size, where a server's own blocks end."""
         return self._block - offset % self._block
 
     def _add(self, offset: int, length: int) -> None:

@@ -33,11 +33,11 @@ class _Extent:
     buffer: memoryview
     length: int = 0
     number: int = 0
-    """Extents are numbered in the order in which they were written."""
+    """The place in the order in which extents were sent, counted from 1; 0 for appended data and single WRITEs."""
     verifier: bytes | None = None
-    """The verifier that COMMIT has to answer with; None if the WRITEs of this extent did not end."""
+    """The verifier that COMMIT has to answer with; None if the WRITEs of this extent did not end, or it is stable."""
     stable: bool = False
-    """Whether it needs no COMMIT, and is kept because it overlaps older extents, which may be written again."""
+    """Whether the extent needs no COMMIT, and is kept as it overlaps older extents, which may be written again."""
 
     @property
     def end(self) -> int:
@@ -48,10 +48,18 @@ class _Extent:
 
 
 class WriteBehind:
-    """Writes to one file in blocks of `block` octets, `blocks` in flight, in at most `octets_max` octets of memory.
+    """Gathers the data written to one file in blocks and sends them, as UNSTABLE WRITEs that COMMIT follows.
 
-    `start` makes a task of a coroutine. A WRITE or COMMIT that fails ends the writing: the data that the server does
-    not have is dropped, and every later call raises the same error. Methods may be called concurrently.
+    A WRITE or COMMIT that fails ends the writing: the data that the server does not have is dropped, and every later
+    call raises the same error. Methods may be called concurrently.
+
+    Args:
+        procedures: makes the calls.
+        node: the file.
+        start: makes a task of a coroutine.
+        block: octets of a WRITE.
+        blocks: the most WRITEs in flight.
+        octets_max: the most octets of data in memory, at least two blocks.
     """
 
     def __init__(
@@ -75,9 +83,9 @@ class WriteBehind:
         self._free: list[memoryview] = []
         self._current: _Extent | None = None
         self._appending = False
-        """Whether the data that is here was appended."""
+        """Whether the data in memory was appended."""
         self._gathered: list[_Extent] = []
-        """Full blocks of appended data, which have no place yet."""
+        """Full blocks of appended data, which have no offset yet."""
         self._appended_to: int | None = None
         self._in_flight: dict[asyncio.Task[None], list[_Extent]] = {}
         self._uncommitted: list[_Extent] = []
@@ -87,39 +95,40 @@ class WriteBehind:
 
     @property
     def idle(self) -> bool:
-        """Whether everything has been sent and committed; False after a failure."""
+        """Whether all data has been sent and committed; False after a failure."""
         return not (self._current or self._gathered or self._in_flight or self._uncommitted or self._failure)
 
     @property
     def unsent(self) -> int:
-        """Octets that no WRITE carries yet."""
+        """The number of octets that are not in a WRITE yet."""
         return sum(extent.length for extent in self._gathered) + (self._current.length if self._current else 0)
 
     @property
     def uncommitted(self) -> int:
-        """Octets in flight, or at the server but not known to be on its stable storage."""
+        """The number of octets in flight, or at the server but not known to be on its stable storage."""
         # An extent that has just arrived is in both.
         return sum(extent.length for extent in {*self._sent_extents(), *self._uncommitted})
 
     @property
     def unraised_failure(self) -> Exception | None:
-        """The error that no call has raised yet: data of earlier calls is lost."""
+        """The error that has ended the writing, if no call has raised it yet; else None."""
         return None if self._failure_raised else self._failure
 
     def take_end(self) -> int | None:
-        """Returns the end of the file behind all appended data; None if no data got its place since the last call."""
+        """Returns the end of the file in octets behind all appended data; None if none was sent since the last call."""
         end, self._appended_to = self._appended_to, None
         return None if end is None else end + self.unsent
 
     async def write(self, offset: int, data: memoryview, *, append: bool = False) -> None:
         """Copies all of `data`, to be written at `offset`: the caller may change it afterwards.
 
-        With `append` they are written at the end that the file has when they are sent, and `offset` is where that is
-        expected to be. More than fits into the blocks in flight is not copied, unless it is appended: it is on stable
-        storage when this returns.
+        With `append` the data is written at the end that the file has when it is sent, and `offset` is the expected
+        end. Data larger than `blocks` blocks is not copied, unless it is appended: it is on stable storage when this
+        returns.
 
         Raises:
             NfsError: a WRITE or COMMIT of this file has failed, or the GETATTR before an append.
+            RpcRdmaError: such a call has failed with an error of `Caller.call`.
         """
         async with self._lock:
             self._check()
@@ -147,19 +156,13 @@ class WriteBehind:
                     await self._send_current()
 
     async def drain(self) -> None:
-        """Waits until the server has all data, though perhaps only in its memory: a READ returns it.
-
-        Raises: see `write`.
-        """
+        """Waits until the server has all data, so that a READ returns it; raises the `NfsError` of a failed write."""
         async with self._lock:
             await self._send_all()
             self._check()
 
     async def flush(self) -> None:
-        """Waits until the server has all data on stable storage.
-
-        Raises: see `write`.
-        """
+        """Waits until the server has all data on stable storage; raises the `NfsError` of a failed write or COMMIT."""
         async with self._lock:
             extent = self._current
             if extent is not None and not (self._appending or self._in_flight or self._uncommitted):
@@ -188,17 +191,17 @@ class WriteBehind:
         self._check()
 
     def _room(self, extent: _Extent) -> int:
-        """Returns the octets that fit into the extent, which ends at a multiple of the block size."""
+        """Returns the octets that still fit into `extent`, which ends at a multiple of the block size in the file."""
         return self._block - extent.offset % self._block - extent.length
 
     def _check(self) -> None:
-        """Raises the failure, each time a new exception: the frames of a traceback hold the data of their callers."""
+        """Raises the failure, if any, as a new exception: the frames of a traceback hold the data of their callers."""
         if self._failure is not None:
             self._failure_raised = True
             raise copy.copy(self._failure)
 
     def _fail(self, error: Exception) -> None:
-        """Keeps the first error, and gives up the data: WRITEs in flight are left to arrive."""
+        """Keeps `error` if it is the first, and drops all data; WRITEs in flight are left to arrive."""
         if self._failure is None:
             self._failure = error.with_traceback(None)
         self._current = None
@@ -244,7 +247,7 @@ class WriteBehind:
             self._send(extents, self._append(extents))
 
     async def _send_all(self) -> None:
-        """Sends all data at hand, and waits until it has arrived."""
+        """Sends all data in memory, and waits until the replies have arrived."""
         await self._send_current()
         await self._send_gathered()
         await self._arrivals(0)
@@ -277,7 +280,10 @@ class WriteBehind:
             await asyncio.wait(self._in_flight, return_when=asyncio.FIRST_COMPLETED)
 
     async def _carry(self, extent: _Extent, stable: stable_how) -> None:
-        """Writes the extent; keeps it until it is committed, if it must be, and else frees its buffer."""
+        """Writes `extent` with stability `stable`; keeps it until it is committed, if necessary, else frees its buffer.
+
+        An error is kept as the failure of the file, and not raised, except CancelledError.
+        """
         try:
             extent.verifier = await write_whole(
                 self._procedures, self._node, extent.offset, extent.buffer[: extent.length], stable

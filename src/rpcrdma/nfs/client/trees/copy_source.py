@@ -40,10 +40,15 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class TreeItem:
-    """An entry of a directory that is copied; its name is the server's.
+    """An entry of a directory in a tree that is copied.
 
-    `kind` is one of stat's S_IF constants, 0 where unknown; `lost` names the properties that the copy will lack;
-    `shared` is the file if it has further names; `entry` is the server's, None for a local one.
+    Attributes:
+        name: the name of the entry, as the server spells it.
+        kind: the type, a constant of `stat` such as S_IFREG; 0 where unknown.
+        size: the size in octets.
+        lost: the properties that the copy will lack.
+        shared: the identity of a regular file with further names; None for other entries.
+        entry: the server's entry for a download; None for an upload.
     """
 
     name: str
@@ -55,7 +60,7 @@ class TreeItem:
 
     @property
     def is_directory(self) -> bool:
-        """Whether it is a directory itself, and no link to one."""
+        """Whether the entry is a directory itself; False for a link to a directory."""
         return self.kind == stat.S_IFDIR
 
 
@@ -72,30 +77,38 @@ class FileChanged(OSError):
 
 
 class _RemoteFileChanged(FileChanged, ServerPathError):
-    """As `FileChanged`; the file is one of the server's."""
+    """`FileChanged` for a file of the server, at `path` in the export."""
 
 
 def require_unchanged(descriptor: int, before: os.stat_result, path: str) -> None:
-    """Raises `FileChanged` unless a local file is as it was `before`."""
+    """Raises `FileChanged` unless size, mtime and ctime of an open local file are those in `before`.
+
+    `path` is the file's path, for the error. OSError: the attributes cannot be read.
+    """
     after = os.fstat(descriptor)
     if _local_state(after) != _local_state(before):
         raise FileChanged(path)
 
 
 class RemoteFile:
-    """A file at a server: its attributes before it is read are compared with those in the replies to READ."""
+    """A file at a server that is read: compares the attributes in the replies to READ with those before the first.
+
+    Args:
+        attributes: the attributes before the first READ.
+        node: the file.
+    """
 
     def __init__(self, attributes: fattr3, node: Node) -> None:
         self.attributes = attributes
         """The attributes in the newest reply."""
         self.node = node
         self.heard = False
-        """Whether a reply to READ has brought attributes."""
+        """Whether a reply to READ has contained attributes."""
         self.changed = False
         """Whether such attributes differed from those before."""
 
     def hear(self, attributes: post_op_attr) -> None:
-        """Compares the attributes of a reply, if it has any, with those at the start."""
+        """Compares the attributes of a reply, if it has any, with those before, and sets `heard` and `changed`."""
         found = attributes.value
         if found is not None:
             self.heard = True
@@ -103,7 +116,7 @@ class RemoteFile:
             self.attributes = found
 
     def require_unchanged(self) -> None:
-        """Raises `FileChanged` if the file is known to have changed."""
+        """Raises `FileChanged` if the attributes in a reply have differed from those before."""
         if self.changed:
             raise _RemoteFileChanged(self.node.path)
 
@@ -120,25 +133,28 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 def partial_name(name: str, size: int, mtime_ns: int) -> str:
-    """Returns the name of the partial copy to `name` of a source with this size and mtime."""
+    """Returns the name of the partial copy that becomes `name`, of a source of `size` octets with this mtime in ns."""
     source = f"{size} {mtime_ns} {name}".encode("utf-8", "surrogateescape")
     return f".rpcrdma-{hashlib.blake2b(source, digest_size=8).hexdigest()}.part"
 
 
 def of_no_use(error: BaseException) -> bool:
-    """Returns whether the partial file is removed after this error: its source has changed, or the disk is full."""
+    """Returns whether a partial file is to be removed after `error`: its source has changed, or the disk is full."""
     return isinstance(error, OSError) and (isinstance(error, FileChanged) or error.errno in _NO_ROOM)
 
 
 def window_octets(calls: int, block: int) -> int:
-    """Returns the distance, in octets, from the first incomplete block within which others may be begun."""
+    """Returns the distance from the first incomplete block, in octets, within which other blocks may be begun.
+
+    `calls` is the number of calls in flight, `block` the octets of a block.
+    """
     return 2 * calls * block
 
 
 class InOrder:
-    """Blocks in progress: one that starts `window` octets or more after the first of them has to wait.
+    """The blocks in progress: a block that starts `window` octets or more after the first of them has to wait.
 
-    After a failure no block begins: the blocks that wait raise it.
+    After a failure no further block begins: waiting blocks raise the failure.
     """
 
     def __init__(self, window: int) -> None:
@@ -149,7 +165,10 @@ class InOrder:
 
     @contextlib.asynccontextmanager
     async def turn(self, start: int) -> AsyncIterator[None]:
-        """Waits until the block at `start` may be begun; the block is done when the context ends without an error."""
+        """Waits until the block at offset `start` may be begun; a normal exit counts the block as done.
+
+        An exception in the context is raised in the contexts that wait, too.
+        """
         while self._begun and start - min(self._begun) >= self._window:
             self._moved.clear()
             await self._moved.wait()

@@ -40,23 +40,23 @@ _REMOTE_HOLE = 1 << 16
 """Fewer zeros than this are written with the data around them: another WRITE would cost more."""
 
 Progress: TypeAlias = Callable[[int, int], None]
-"""The type of `progress` functions: called with the files and octets copied so far."""
+"""The type of `progress` functions: called with (files, octets) copied so far."""
 
 
 def times_of(attributes: fattr3) -> tuple[int, int]:
-    """Returns (last access, last modification) in nanoseconds."""
+    """Returns (last access, last modification) of `attributes` in nanoseconds since 1970."""
     shown = stat_from(attributes)
     return shown.st_atime_ns, shown.st_mtime_ns
 
 
 def expressible(time_ns: int) -> int:
-    """Returns the time nearest to `time_ns` that NFSv3 has."""
+    """Returns the time nearest to `time_ns` that NFSv3 can express; both are nanoseconds since 1970."""
     return max(0, min(time_ns, TIME_NS_MAX))
 
 
 @contextlib.contextmanager
 def _told_of(path: str) -> Iterator[None]:
-    """Replaces a temporary file's name in the server's errors by the path that the file is to have."""
+    """Replaces the path in each `NfsError` of the context, that of a temporary file, by `path`."""
     try:
         yield
     except NfsError as error:
@@ -64,11 +64,15 @@ def _told_of(path: str) -> Iterator[None]:
 
 
 class FileTransfer:
-    """Copies files of `volume`, counts the copied octets and reports them to `progress`.
+    """Copies files between `volume` and this machine, counts the copied octets and reports them to `progress`.
 
-    Downloads get the server's modes as the umask leaves them, or with `exact_modes` as they are. With `sparse`, zeros
-    are not written in either direction; with `resume`, a file that is there with the size and mtime of its source
-    is not copied, and a large one that was broken off is continued (see `copy_source`).
+    Args:
+        volume: the file system.
+        progress: called with (files, octets) copied so far.
+        exact_modes: whether downloads get the server's modes as they are, and not as the umask leaves them.
+        sparse: whether zeros are not written, in either direction.
+        resume: whether a file that is there with the size and mtime of its source is not copied, and a large copy that
+            was interrupted is continued (see `copy_source`).
     """
 
     def __init__(
@@ -83,7 +87,7 @@ class FileTransfer:
         self.sparse = sparse
         self.resume = resume
         self.kept = 0
-        """Files that were there already."""
+        """The number of files that were there already and were not copied (`resume`); `files` counts them, too."""
         self.files = 0
         self.octets = 0
         self._exact = exact_modes
@@ -91,9 +95,9 @@ class FileTransfer:
         self._progress = progress
 
     async def download(self, node: Node, own_name: str, local: str) -> int:
-        """Copies the file `node` to the local path, or as `own_name` into it if it is a directory.
+        """Copies the file `node` to the path `local`, or as `own_name` into that directory; returns its octets.
 
-        Returns its octets. Raises: see `fetch`.
+        Raises OSError, `NfsError` if the server refuses, FileChanged if the file changes meanwhile; RpcRdmaError.
         """
         await self._volume.file_attributes(node)
         in_thread = self._volume.in_thread
@@ -110,12 +114,12 @@ class FileTransfer:
             os.close(directory)
 
     async def fetch(self, node: Node, directory: int, name: str) -> int:
-        """Copies a file to `name` in the local directory of a descriptor; returns its octets.
+        """Copies the file `node`, which has attributes, to `name` in the local directory of a descriptor.
 
-        The node has the attributes of the file.
+        An existing file of this name is replaced when the copy is complete. Returns the octets of the file.
 
         Raises:
-            OSError: this system, or (NfsError) the server, refuses an operation.
+            OSError: this system, or (`NfsError`) the server, refuses an operation.
             FileChanged: the file changed while it was read; the copy is removed.
         """
         local_files.local_name(name)
@@ -150,11 +154,10 @@ class FileTransfer:
         return size
 
     async def store(self, local: str, local_directory: int | None, directory: Node, name: str) -> tuple[int, Node]:
-        """Copies a local file to `name` in `directory` at the server; returns its octets, and the copy.
+        """Copies a local file to `name` in `directory` at the server; returns (its octets, the node of the copy).
 
-        `local` is a name in the directory of the descriptor `local_directory`; a path if that is None.
-
-        Raises: see `fetch`.
+        `local` is a name in the directory of the descriptor `local_directory`, or a path if that is None. Raises
+        OSError, `NfsError` if the server refuses, FileChanged if the file changes meanwhile; RpcRdmaError.
         """
         ring = await self._volume.ring()
         with contextlib.ExitStack() as opened, contextlib.ExitStack() as held:
@@ -197,7 +200,7 @@ class FileTransfer:
         return octets
 
     async def _at_server(self, directory: Node, name: str, found: os.stat_result) -> Node | None:
-        """Returns the file of this name at the server, if it has the size and mtime of the local one."""
+        """Returns the regular file `name` at the server if it has the size and mtime of `found`; else None."""
         there = await looked_up(self._volume.procedures, directory, name)
         if there is None or there.attributes is None or there.attributes.type != ftype3.NF3REG:
             return None
@@ -208,7 +211,7 @@ class FileTransfer:
         return there if same else None
 
     def count(self, octets: int, files: int = 0) -> None:
-        """Adds to the counts and reports them."""
+        """Adds to the numbers of copied octets and files, and reports the sums to `progress`."""
         self.octets += octets
         self.files += files
         if self._progress is not None:
@@ -292,7 +295,10 @@ class FileTransfer:
 
 
 class _Upload:
-    """The upload of one large file: data lost in a restart of the server is read again from the local file."""
+    """The upload of a large local file: reads data that a restart of the server loses again from the local file.
+
+    `descriptor` is the local file of `size` octets, `node` the copy; `transfer` counts the octets.
+    """
 
     def __init__(
         self, transfer: FileTransfer, volume: Volume, ring: BufferRing, descriptor: int, size: int, node: Node
@@ -313,7 +319,7 @@ class _Upload:
         self._block = 0
 
     async def run(self) -> int:
-        """Writes and commits everything; returns the octets of the file, which may have shrunk."""
+        """Writes and commits the whole file; returns its octets, fewer than `size` if it shrank. Raises OSError."""
         self._block = min(self._ring.size, (await self._volume.sizes()).write)
         if self._transfer.resume:
             window = window_octets(self._volume.options.direct_calls, self._block)
@@ -334,7 +340,7 @@ class _Upload:
         return self._end
 
     def _next_range(self) -> tuple[int, int, bool] | None:
-        """Returns (start, length, whether the server has lost it); None if all ranges are in progress."""
+        """Returns (start, length, whether the server has lost it) in octets; None if all ranges are in progress."""
         if self._again:
             return *self._again.popleft(), True
         start = self._next

@@ -21,8 +21,10 @@ C = TypeVar("C")
 class SharedFile(NamedTuple):
     """A regular file that has more than one name.
 
-    `key` holds the time of the last change as well as the numbers of file and file system: the number of a file that is
-    removed while the tree is copied may be given to another one.
+    Attributes:
+        key: the numbers of file and file system, and the time of the last change: the number of a file that is removed
+            while the tree is copied may be given to another file.
+        names: the number of its names, at least 2.
     """
 
     key: tuple[int, ...]
@@ -30,7 +32,7 @@ class SharedFile(NamedTuple):
 
 
 def shared_by_server(attributes: fattr3) -> SharedFile | None:
-    """Returns the file with these attributes, if it has several names."""
+    """Returns the identity of the regular file with these attributes if it has several names; else None."""
     if attributes.nlink < 2 or attributes.type != ftype3.NF3REG:
         return None
     changed = attributes.ctime
@@ -38,32 +40,32 @@ def shared_by_server(attributes: fattr3) -> SharedFile | None:
 
 
 def shared_by_local(found: os.stat_result) -> SharedFile | None:
-    """Returns the identity of a local file with further names, as `shared_by_server` does; else None."""
+    """Returns the identity of the local regular file with these attributes if it has several names; else None."""
     if found.st_nlink < 2 or not stat.S_ISREG(found.st_mode):
         return None
     return SharedFile((found.st_dev, found.st_ino, found.st_ctime_ns), found.st_nlink)
 
 
 class HardLinks(Generic[C]):
-    """The copies of files with further names, so that those become links; C is the place of a copy.
+    """The copies of files with several names, so that further names become links; C is the place of a copy.
 
-    For each name, call `copy_of` first. If it returns None, call `begin` before the copying and `end` after it; `end`
-    alone follows a copy that was made because a link was refused.
+    For each name, call `copy_of` first. If it returns None, call `begin` before the copying and `end` after it. If the
+    link is made, call `linked`; if it is refused, the name is copied, and `end` is called alone.
     """
 
     def __init__(self) -> None:
         self._copies: dict[tuple[int, ...], tuple[C, int, int]] = {}
-        """The copy, the names of the file that are still expected, and the octets that it counts for."""
+        """By key: (the copy, the number of names that are still expected, the octets that it counts for)."""
         self._in_progress: dict[tuple[int, ...], asyncio.Event] = {}
         self._octets = 0
 
     @property
     def incomplete(self) -> int:
-        """Files of which names have been copied, but not all; the others may lie outside of the tree."""
+        """The number of files of which some names have been copied, but not all; others may lie outside of the tree."""
         return len(self._copies)
 
     async def copy_of(self, file: SharedFile) -> C | None:
-        """Returns the copy of an earlier name, when it is whole; None if there is none."""
+        """Returns the place of an earlier name's copy, None if there is none; waits while a name is being copied."""
         while (ended := self._in_progress.get(file.key)) is not None:
             await ended.wait()
         known = self._copies.get(file.key)
@@ -74,7 +76,7 @@ class HardLinks(Generic[C]):
         self._in_progress[file.key] = asyncio.Event()
 
     def linked(self, file: SharedFile) -> None:
-        """Counts one more name of `file` that is a link to its copy."""
+        """Counts a further name of `file` that is now a link to its copy, and forgets the copy after the last name."""
         if (known := self._copies.pop(file.key, None)) is not None:
             copy, left, octets = known
             if left > 1:
@@ -83,9 +85,10 @@ class HardLinks(Generic[C]):
                 self._octets -= octets
 
     def end(self, file: SharedFile, copy: C | None, octets: int) -> bool:
-        """Ends the copying of a name; `copy` is the place of the copy, None after a failure, `octets` count for it.
+        """Ends the copying of a name of `file`, and the waits of `copy_of` for it.
 
-        Returns whether later calls of `copy_of` find the copy: the bounds of `limits` may be used up.
+        `copy` is the place of the copy, None after a failure; `octets` are its memory. Returns whether later calls of
+        `copy_of` find the copy: False after a failure, and when the bounds (`NFS_COPY_LINKED_*`) are used up.
         """
         ended = self._in_progress.pop(file.key, None)
         if ended is not None:

@@ -51,7 +51,7 @@ __all__ = [
 ]
 
 _MODE_KEPT = 0o777
-"""Set-user-ID and its kin are not taken over from a server, which may know other users."""
+"""The mode bits that are taken from a server; not the set-user-ID bit and its kin, as it may know other users."""
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
@@ -64,9 +64,14 @@ _ZEROS = bytes(_HOLE_OCTETS)
 
 @dataclass(frozen=True, slots=True)
 class Temporary:
-    """A file that is being written under the name `temporary` and is to become `name` in the same directory.
+    """An open local file that is written under a temporary name, made by `create_temporary`.
 
-    `mode` is the mode that it gets when it is complete; None: it was made with its final mode.
+    Attributes:
+        descriptor: the descriptor of the file.
+        temporary: the present name.
+        name: the name that it is to have in the same directory.
+        directory: the descriptor of the directory.
+        mode: the mode that it gets when it is complete; None: it was made with its final mode.
     """
 
     descriptor: int
@@ -75,22 +80,22 @@ class Temporary:
     directory: int
     mode: int | None
     stays: bool = False
-    """Whether it is kept when the copy is broken off, to be continued."""
+    """Whether the file is kept when the copy is interrupted, to be continued by another copy."""
 
     @property
     def size(self) -> int:
-        """Its octets so far."""
+        """The present size of the file in octets."""
         return os.fstat(self.descriptor).st_size
 
 
 def temporary_name() -> str:
-    """Returns a name for a file that is not complete yet."""
+    """Returns a new random name for an incomplete file, `.rpcrdma-` and 16 hexadecimal digits and `.part`."""
     return f".rpcrdma-{random_bits(64):016x}.part"
 
 
 @contextlib.contextmanager
 def told_of(path: str) -> Iterator[None]:
-    """Replaces the path in errors of the local file system by `path` within the context."""
+    """Replaces the paths in each OSError of the context by `path`, but not in an `NfsError` or `FileChanged`."""
     try:
         yield
     except (NfsError, FileChanged):
@@ -102,10 +107,10 @@ def told_of(path: str) -> Iterator[None]:
 
 
 def local_name(name: str) -> bytes:
-    """Returns a server's name for use as a local one: the same octets in every locale.
+    """Returns the octets of a server's name, the same in every locale, for use as a local name.
 
     Raises:
-        OSError: EINVAL, as it would not name an entry of its directory.
+        OSError: EINVAL: the name is empty, "." or "..", or holds a slash or a NUL.
     """
     if name in {"", ".", ".."} or "/" in name or "\0" in name:
         raise OSError(errno.EINVAL, "the server's name for it cannot be used here", name)
@@ -113,19 +118,25 @@ def local_name(name: str) -> bytes:
 
 
 def server_name(name: str) -> str:
-    """Returns the counterpart of `local_name`: how a local name, as the locale makes it, is called at a server."""
+    """Returns the server's spelling of `name`, a local name in the encoding of file names; inverse of `local_name`."""
     return os.fsencode(name).decode("utf-8", "surrogateescape")
 
 
 def open_directory(path: str, directory: int | None = None) -> int:
-    """Returns a descriptor of a directory; below another one symbolic links are refused."""
+    """Opens the directory `path` and returns its descriptor, which the caller must close.
+
+    With `directory`, a descriptor, `path` is a name in that directory, and a symbolic link is refused. Raises OSError.
+    """
     if directory is None:
         return os.open(path, _DIRECTORY)
     return os.open(local_name(path), _DIRECTORY | os.O_NOFOLLOW, dir_fd=directory)
 
 
 def open_top(path: str, mode: int, *, exact: bool) -> tuple[int, bool]:
-    """Opens or makes a directory that the user has named, as `create_directory` does, with those above it."""
+    """Opens a directory that the user has named, or makes it and those above; returns (descriptor, whether made).
+
+    `mode` is the final mode of a new directory, and `exact` says that the umask does not apply. Raises OSError.
+    """
     made = True
     top, begin = Path(path), _mode_to_begin(mode, exact=exact)
     try:
@@ -139,9 +150,16 @@ def open_top(path: str, mode: int, *, exact: bool) -> tuple[int, bool]:
 
 
 def create_directory(name: str, directory: int, mode: int, *, exact: bool) -> tuple[int, bool]:
-    """Makes a directory for `mode`, or takes an existing one; returns its descriptor, and whether it was made.
+    """Makes `name` in the directory of a descriptor, or opens it if it exists; returns (its descriptor, whether made).
 
-    Until `finish_directory` its owner has all rights, and others at most those of `mode` and the umask.
+    Args:
+        name: the name.
+        directory: the descriptor of the directory above.
+        mode: the final mode; until `finish_directory` the owner has all rights, others at most those of `mode`.
+        exact: whether the umask is not to apply; then others have no rights until `finish_directory`.
+
+    Raises:
+        OSError: the system refuses, or an object of another type has the name.
     """
     made = True
     try:
@@ -152,7 +170,10 @@ def create_directory(name: str, directory: int, mode: int, *, exact: bool) -> tu
 
 
 def finish_directory(directory: int, mode: int, times_ns: tuple[int, int], *, exact: bool) -> None:
-    """Gives a directory whose entries are complete its mode and times, and closes it; see `create_directory`."""
+    """Gives a directory whose entries are complete its mode and times, and closes its descriptor.
+
+    `mode` and `exact` are those of `create_directory`, `times_ns` those of `os.utime`. Raises OSError.
+    """
     try:
         if exact:
             os.fchmod(directory, mode & _MODE_KEPT)
@@ -168,7 +189,10 @@ def _mode_to_begin(mode: int, *, exact: bool) -> int:
 
 
 def create_symlink(target: str, name: str, directory: int, times_ns: tuple[int, int]) -> None:
-    """Makes a symbolic link, replacing an existing entry unless that is a directory."""
+    """Makes `name` in a directory a symbolic link to `target`, replacing an existing entry unless it is a directory.
+
+    `times_ns` are (access, modification) in ns since 1970. Raises OSError if the system refuses.
+    """
     temporary = temporary_name()
     os.symlink(target.encode("utf-8", "surrogateescape"), temporary, dir_fd=directory)
     try:
@@ -180,19 +204,26 @@ def create_symlink(target: str, name: str, directory: int, times_ns: tuple[int, 
 
 
 def identity_of(name: str, directory: int) -> tuple[int, ...] | None:
-    """Returns the numbers of file system and file, size and mtime; None if there is no regular file of this name.
+    """Returns (file system, file number, size, mtime in ns) of a regular file; None if there is none of this name.
 
-    The numbers alone may be those of a file that was made after another one was removed.
+    The numbers alone may be those of a file that was made after another file was removed.
     """
     found = _regular_file(name, directory)
     return found and (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
 
 def link_to(top: int, path: str, identity: tuple[int, ...], name: str, directory: int) -> None:
-    """Makes `name` a link to the file `path` below `top`, replacing an existing entry unless that is a directory.
+    """Makes `name` a hard link to the file `path` below `top`, replacing an existing entry unless it is a directory.
+
+    Args:
+        top: the descriptor of the directory at the top.
+        path: the path of the file from there.
+        identity: the file's `identity_of` when it was copied.
+        name: the new name.
+        directory: the descriptor of the directory for it.
 
     Raises:
-        OSError: the system refuses it; ESTALE: the name now belongs to another file than that of this `identity`.
+        OSError: the system refuses it; ESTALE: `path` now names a file with another identity.
     """
     if identity_of(name, directory) == identity:
         return
@@ -218,9 +249,17 @@ def link_to(top: int, path: str, identity: tuple[int, ...], name: str, directory
 
 
 def create_temporary(name: str, directory: int, mode: int, *, exact: bool, partial: str | None = None) -> Temporary:
-    """Returns a new empty file that `finish_file` will rename to `name`; or the file `partial` of an earlier try.
+    """Opens a new empty file that `finish_file` will rename to `name`, or the file `partial` of an interrupted copy.
 
-    It gets `mode`; unless that is to be `exact`, the umask applies, and a file that it replaces hands its own mode on.
+    Args:
+        name: the final name.
+        directory: the descriptor of the directory.
+        mode: the mode of the file.
+        exact: whether it gets `mode` as it is; else the umask applies, and a file that it replaces hands its mode on.
+        partial: the name of the partial file; ignored if that is another user's, or in use. None: a random name.
+
+    Raises:
+        OSError: the system refuses.
     """
     temporary = temporary_name()
     final: int | None = mode & _MODE_KEPT
@@ -239,7 +278,7 @@ def create_temporary(name: str, directory: int, mode: int, *, exact: bool, parti
 
 
 def _is_ours(descriptor: int) -> bool:
-    """Returns whether a partial file is this user's, and no other copy is at it: it is locked until it is closed."""
+    """Locks a partial file until it is closed; returns False if it is another user's, or another copy has locked it."""
     found = os.fstat(descriptor)
     if found.st_uid != os.geteuid() or not stat.S_ISREG(found.st_mode):
         return False
@@ -251,7 +290,7 @@ def _is_ours(descriptor: int) -> bool:
 
 
 def is_copied(name: str, directory: int, size: int, mtime_ns: int) -> bool:
-    """Returns whether a regular file of this name, size and mtime is there."""
+    """Returns whether a directory has a regular file of this name, size in octets and mtime in ns since 1970."""
     try:
         found = _regular_file(name, directory)
     except OSError:
@@ -260,7 +299,7 @@ def is_copied(name: str, directory: int, size: int, mtime_ns: int) -> bool:
 
 
 def _regular_file(name: str, directory: int) -> os.stat_result | None:
-    """Returns the attributes of a regular file; None if there is none of this name."""
+    """Returns the attributes of a regular file; None if no regular file has the name."""
     try:
         found = os.stat(local_name(name), dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
@@ -269,7 +308,7 @@ def _regular_file(name: str, directory: int) -> os.stat_result | None:
 
 
 def write_at(descriptor: int, data: memoryview, offset: int) -> None:
-    """Writes all of `data`."""
+    """Writes all of `data` at `offset` of an open file; raises OSError."""
     while data:
         count = os.pwrite(descriptor, data, offset)
         offset += count
@@ -277,13 +316,13 @@ def write_at(descriptor: int, data: memoryview, offset: int) -> None:
 
 
 def write_sparse(descriptor: int, data: memoryview, offset: int) -> None:
-    """Writes the parts that are not zeros into a new file: the rest stays a hole."""
+    """Writes `data` at `offset` of a new file without its pages of zeros, which stay holes; raises OSError."""
     for start, end in filled_parts(data, _HOLE_OCTETS):
         write_at(descriptor, data[start:end], offset + start)
 
 
 def filled_parts(data: memoryview, hole: int) -> Iterator[tuple[int, int]]:
-    """Yields the parts (start, end) of `data` between runs of at least `hole` zeros, a page at a time."""
+    """Yields the parts (start, end) of `data` between runs of at least `hole` zeros, found by pages of 4096 octets."""
     begun: int | None = None
     filled = 0
     for start in range(0, len(data), _HOLE_OCTETS):
@@ -302,7 +341,10 @@ def filled_parts(data: memoryview, hole: int) -> Iterator[tuple[int, int]]:
 
 
 def next_data(descriptor: int, offset: int) -> int:
-    """Returns the offset of the next data from `offset`; the end of the file if only a hole follows."""
+    """Returns the offset of the next data from `offset` on in an open file; its size if only a hole follows.
+
+    The result is `offset` if the file system does not report holes.
+    """
     try:
         return os.lseek(descriptor, offset, os.SEEK_DATA)
     except OSError as error:
@@ -312,7 +354,10 @@ def next_data(descriptor: int, offset: int) -> int:
 
 
 def finish_file(file: Temporary, size: int, times_ns: tuple[int, int]) -> None:
-    """Gives a complete file its length, mode, times and name, replacing an entry of that name, and closes it."""
+    """Gives a complete file its length, mode, times and final name, replacing an entry of that name, and closes it.
+
+    `size` is in octets, `times_ns` as for `os.utime`. Raises OSError; the file then stays open.
+    """
     os.ftruncate(file.descriptor, size)
     if file.mode is not None:
         os.fchmod(file.descriptor, file.mode)
@@ -322,7 +367,7 @@ def finish_file(file: Temporary, size: int, times_ns: tuple[int, int]) -> None:
 
 
 def abandon_file(file: Temporary, *, stale: bool = False) -> None:
-    """Removes a file that will not be completed; one that stays only if it is `stale`."""
+    """Closes a file that will not be completed, and removes it; a file that `stays` only if `stale`. Raises nothing."""
     with contextlib.suppress(OSError):
         os.close(file.descriptor)
     if not file.stays or stale:
@@ -333,10 +378,10 @@ def abandon_file(file: Temporary, *, stale: bool = False) -> None:
 def store_file(
     data: memoryview, name: str, directory: int, mode: int, times_ns: tuple[int, int], *, exact: bool, sparse: bool
 ) -> None:
-    """Writes a file of exactly `data` under a temporary name, then renames it to `name`; nothing stays after an error.
+    """Writes a file with exactly `data` under a temporary name, then renames it to `name`, replacing an entry.
 
-    An entry of that name is replaced. `times_ns`: as for `os.utime`. `mode`, `exact`: see `create_temporary`; `sparse`:
-    zeros stay holes.
+    `times_ns`: as for `os.utime`. `mode`, `exact`: see `create_temporary`; `sparse`: pages of zeros stay holes. Raises
+    OSError; after an error no file stays.
     """
     file = create_temporary(name, directory, mode, exact=exact)
     try:
@@ -348,10 +393,12 @@ def store_file(
 
 
 def load_file(name: str, directory: int | None, buffer: memoryview) -> tuple[int, int, os.stat_result]:
-    """Opens a regular file and reads its beginning: (descriptor, octets read, attributes).
+    """Opens a regular file and fills `buffer` from its beginning: (descriptor, octets read, attributes).
+
+    The file is `name` in the directory of a descriptor, or a path if `directory` is None.
 
     Raises:
-        OSError: EINVAL, as `name` is no regular file; below a directory also for a symbolic link.
+        OSError: EISDIR or EINVAL, as `name` is no regular file; below a directory also for a symbolic link.
         FileChanged: the file changed meanwhile.
     """
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
@@ -371,7 +418,7 @@ def load_file(name: str, directory: int | None, buffer: memoryview) -> tuple[int
 
 
 def read_at(descriptor: int, buffer: memoryview, offset: int) -> int:
-    """Fills `buffer`; returns the octets read, fewer than it holds only at the end of the file."""
+    """Fills `buffer` from `offset` of an open file; returns the octets read, fewer only at the end of the file."""
     got = 0
     while got < len(buffer):
         count = os.preadv(descriptor, [buffer[got:]], offset + got)
@@ -382,20 +429,20 @@ def read_at(descriptor: int, buffer: memoryview, offset: int) -> int:
 
 
 def free_octets(directory: int) -> int:
-    """Returns the room that is left in the file system of a directory."""
+    """Returns the octets that are free for this user in the file system of an open directory."""
     found = os.fstatvfs(directory)
     return found.f_bavail * found.f_frsize
 
 
 def read_symlink(name: str, directory: int) -> tuple[str, os.stat_result]:
-    """Reads a symbolic link's target and attributes."""
+    """Returns (target, attributes) of the symbolic link `name` in the directory of a descriptor; raises OSError."""
     own = local_name(name)
     target = os.readlink(own, dir_fd=directory).decode("utf-8", "surrogateescape")
     return target, os.stat(own, dir_fd=directory, follow_symlinks=False)
 
 
 def list_directory(directory: int) -> Iterator[list[TreeItem]]:
-    """Yields the entries of a directory, page by page; every step blocks."""
+    """Yields the entries of an open directory, by lists of up to 500; every step blocks, and may raise OSError."""
     with os.scandir(directory) as entries:
         page: list[TreeItem] = []
         for entry in entries:

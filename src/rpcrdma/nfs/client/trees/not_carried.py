@@ -19,11 +19,11 @@ class NotCarried(enum.Enum):
     HARD_LINKS = "hard_links"
     """The file has more names than its copy: outside of the tree, or copied as files of their own."""
     TIMES = "times"
-    """Times outside NFSv3's range, 1970 to 2106; the copy has the nearest ones."""
+    """Times outside NFSv3's range, 1970 to 2106; the copy has the nearest times."""
     EXTENDED_ATTRIBUTES = "extended_attributes"
     """Extended attributes, with access control lists among them."""
     OWNERS = "owners"
-    """Owner or group; copies belong to this process's user in either direction."""
+    """Owner or group: copies belong to the user of this process, in either direction."""
     SPECIAL_BITS = "special_bits"
     """The set-user-ID, set-group-ID and sticky bits of a server's files: the server may have other users."""
 
@@ -40,13 +40,13 @@ _GIVEN_BY_POLICY = frozenset({"security.selinux"})
 
 
 def lost_from_server(found: Stat) -> Lost:
-    """Returns the properties that a download of an object with these attributes loses."""
+    """Returns the properties that a download of an object with the attributes `found` loses; empty if none."""
     special = not found.is_symlink() and found.st_mode & _SPECIAL
     return (*_lost_by_any(found), NotCarried.SPECIAL_BITS) if special else tuple(_lost_by_any(found))
 
 
 def lost_from_local(found: os.stat_result, path: str) -> Lost:
-    """Returns the properties that an upload of `path`, an object with attributes `found`, loses; blocks."""
+    """Returns the properties that an upload of the local object at `path` with attributes `found` loses; may block."""
     lost = _lost_by_any(found)
     if NotCarried.HOLES in lost and not _has_hole(path, found.st_size):
         # Files of /sys take no blocks, nor do compressed ones as many as they have data.

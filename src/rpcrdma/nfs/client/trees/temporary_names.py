@@ -27,12 +27,16 @@ T = TypeVar("T")
 
 _UNFINISHED_MODE = 0o600
 _REMOVING_S = 10.0
-"""How long a failed copy waits for the removal of its unfinished file: a server that is silent has made it fail."""
+"""Seconds that a failed copy waits for the removal of its unfinished file, as the server may be silent."""
 
 
 @contextlib.asynccontextmanager
 async def temporary_file(volume: Volume, directory: Node) -> AsyncIterator[Node]:
-    """Yields an empty file under a temporary name, which is removed if the block fails or is cancelled."""
+    """Yields the node of a new empty file with a temporary name in `directory`; an exception in the block removes it.
+
+    Raises:
+        NfsError: the server refuses to make it; and the errors of `Caller.call`.
+    """
     name = local_files.temporary_name()
     async with _removed_on_failure(volume, directory, name, _create(volume, directory, name)) as node:
         yield node
@@ -40,7 +44,11 @@ async def temporary_file(volume: Volume, directory: Node) -> AsyncIterator[Node]
 
 @contextlib.asynccontextmanager
 async def kept_file(volume: Volume, directory: Node, name: str) -> AsyncIterator[Node]:
-    """Yields the file `name` of an earlier try, or an empty one; if the block fails, it stays if it is useful."""
+    """Yields the node of the partial file `name`, left by an interrupted copy, or of a new empty file of this name.
+
+    If the block fails, the file stays, unless it is of no use (see `of_no_use`). A temporary file takes its place if
+    the name belongs to an object of another kind or mode. Errors: see `temporary_file`.
+    """
     node = await looked_up(volume.procedures, directory, name)
     if node is None:
         node = await _answered(volume, directory, name, _create(volume, directory, name))
@@ -61,7 +69,10 @@ async def kept_file(volume: Volume, directory: Node, name: str) -> AsyncIterator
 async def temporary_entry(
     volume: Volume, directory: Node, make: Callable[[str], Coroutine[Any, Any, object]]
 ) -> AsyncIterator[str]:
-    """Yields the temporary name that `make` gave to a new object or link; removes it if the block fails."""
+    """Yields the temporary name of a new object or link; an exception in the block removes it.
+
+    `make` takes the name and makes the object in `directory`; its errors are raised, except that the name is taken.
+    """
     name = local_files.temporary_name()
 
     async def made() -> None:
@@ -75,7 +86,13 @@ async def temporary_entry(
 async def give_name(
     procedures: NfsProcedures, directory: Node, temporary: str, name: str, ours: Callable[[Node], Awaitable[bool]]
 ) -> None:
-    """Renames `temporary` to `name`, replacing an object of that name; `ours`: whether a node is the renamed one."""
+    """Renames `temporary` to `name` in `directory`, replacing an object of that name.
+
+    If `temporary` is gone, an earlier sending of the call may have run: no error if `ours` accepts the node of `name`.
+
+    Raises:
+        NfsError: the server refuses; and the errors of `Caller.call`.
+    """
     try:
         await procedures.rename(directory, temporary, directory, name)
     except NfsNotFound:
@@ -85,7 +102,7 @@ async def give_name(
 
 
 async def same_file(procedures: NfsProcedures, one: Node, other: Node) -> bool:
-    """Returns whether both handles are of one file: equal ones are, and others may be (RFC 1813 section 2.3.3)."""
+    """Returns whether two handles are of one file, by GETATTR if they differ; raises `NfsError` for a refusal."""
     if one.handle == other.handle:
         return True
     first = await procedures.getattr(one)
@@ -109,7 +126,7 @@ async def _removed_on_failure(
 
 
 async def _answered(volume: Volume, directory: Node, name: str, making: Coroutine[Any, Any, T]) -> T:
-    """Returns the result of making `name`, which is removed if no answer shows whether it was made."""
+    """Returns the result of `making`, or raises its error; removes `name` if no answer shows whether it was made."""
     try:
         return await making
     except (CallTimeout, RemoteProtocolError):
@@ -118,7 +135,7 @@ async def _answered(volume: Volume, directory: Node, name: str, making: Coroutin
 
 
 async def _remove(volume: Volume, directory: Node, name: str) -> None:
-    """Removes a name that is of no use, if the server answers soon."""
+    """Removes `name` from `directory`; ignores errors, and waits up to 10 s."""
     with contextlib.suppress(OSError, RpcRdmaError):
         async with asyncio.timeout(_REMOVING_S):
             await volume.procedures.remove(directory, name)
@@ -138,7 +155,7 @@ async def _create(volume: Volume, directory: Node, name: str) -> Node:
 
 
 async def looked_up(procedures: NfsProcedures, directory: Node, name: str) -> Node | None:
-    """Returns the object of this name; None if it cannot be looked up."""
+    """Returns the node of `name` in `directory`; None if the server refuses LOOKUP. Raises errors of `Caller.call`."""
     try:
         return await procedures.lookup(directory, name)
     except NfsError:

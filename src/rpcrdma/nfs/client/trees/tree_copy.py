@@ -47,7 +47,12 @@ async def download_tree(
     exact_modes: bool,
     exclude: Iterable[str],
 ) -> CopyReport:
-    """See `NfsFilesystem.download_tree`."""
+    """Copies the directory `node` and its contents to `local` by `transfer`; see `NfsFilesystem.download_tree`.
+
+    Raises:
+        NfsError: NFS3ERR_NOTDIR: `node` is no directory.
+        OSError: the local directory cannot be opened or made; and the errors of `TreeWork.run`.
+    """
     attributes = await volume.attributes(node)
     if attributes.type != ftype3.NF3DIR:
         raise nfs_error(nfsstat3.NFS3ERR_NOTDIR, node.path)
@@ -70,7 +75,13 @@ async def upload_tree(
     exact_modes: bool,
     exclude: Iterable[str],
 ) -> CopyReport:
-    """See `NfsFilesystem.upload_tree`; `made`: `node` was made for this copy."""
+    """Copies the local directory and its contents into `node` by `transfer`; see `NfsFilesystem.upload_tree`.
+
+    `made` says that `node` was made for this copy.
+
+    Raises:
+        OSError: the local directory cannot be opened; and the errors of `TreeWork.run`.
+    """
     descriptor = await volume.from_thread(os.close, local_files.open_directory, local)
     work: TreeWork[Node] = TreeWork(
         _Upload(volume, transfer, exact_modes=exact_modes), volume.options.files_at_once, exclude
@@ -241,7 +252,11 @@ class _Upload:
         return folder.local if item is None else os.path.join(folder.local, item.name)  # noqa: PTH118
 
     async def _make_directory(self, parent: Node, name: str) -> tuple[Node, bool]:
-        """Makes a directory unless it exists; returns it, and whether this call has made it."""
+        """Makes a directory unless it exists; returns (its node, whether this call has made it).
+
+        Raises:
+            NfsError: the server refuses; NFS3ERR_NOTDIR: another object has the name.
+        """
         procedures = self._volume.procedures
         self._volume.resolver.forget(parent, name)
         made = False

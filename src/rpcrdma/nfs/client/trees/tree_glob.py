@@ -23,12 +23,12 @@ from rpcrdma.nfs.client.volume import Volume
 __all__ = ["glob_tree"]
 
 _MAGIC = re.compile("[*?[]")
-"""A character of patterns."""
+"""Matches a wildcard character of patterns."""
 
 _ANY_DEPTH = "**"
 
 _Shown: TypeAlias = "str | tuple[_Shown, str]"
-"""The beginning of the pattern, "/" or "", or a name behind it: a path that costs no more the deeper it is."""
+"""A path as it is yielded: "/" or "", or (path above, name), which costs constant memory at any depth."""
 
 
 def _text(shown: _Shown) -> str:
@@ -40,7 +40,7 @@ def _text(shown: _Shown) -> str:
 
 
 class _Pattern:
-    """The names of a pattern."""
+    """The names of a glob pattern, compiled; a place is the index of the name that the next entry has to match."""
 
     def __init__(self, names: list[str], *, include_hidden: bool) -> None:
         self.end = len(names)
@@ -49,7 +49,7 @@ class _Pattern:
         self._shows_hidden = [include_hidden or name.startswith(".") for name in names]
 
     def past_any_depth(self, places: set[int]) -> set[int]:
-        """Adds to `places` in the pattern those behind a `**`, which may match no directory; returns all."""
+        """Returns the indexes `places`, and those behind each `**` there, which may match no directory."""
         found = set(places)
         for place in places:
             while place < self.end and self._names[place] == _ANY_DEPTH:
@@ -58,14 +58,14 @@ class _Pattern:
         return found
 
     def literal(self, places: set[int]) -> str | None:
-        """Returns the only name that can match next, if it is no pattern, so that no listing is needed; else None."""
+        """Returns the only name that can match at the indexes `places`, so that no listing is needed; else None."""
         if len(places) != 1 or self.end in places:
             return None
         name = self._names[min(places)]
         return None if _MAGIC.search(name) else name
 
     def places_of(self, places: set[int], name: str) -> tuple[set[int], set[int]]:
-        """Matches `name` at `places` of the pattern; returns the places behind matches, and those at `**`."""
+        """Matches `name` at the indexes `places` of the pattern; returns (indexes behind matches, those of `**`)."""
         behind, kept = set(), set()
         for place in places - {self.end}:
             if name.startswith(".") and not self._shows_hidden[place]:
@@ -79,7 +79,14 @@ class _Pattern:
 
 @dataclass(slots=True)
 class _Pending:
-    """An object to be examined; `node` is None for a name that must be looked up, and may be missing."""
+    """An object to be examined.
+
+    Attributes:
+        shown: its path as it is yielded.
+        node: the object; None for a name that must be looked up, and may be missing.
+        places: the places in the pattern that its entries, or at the end the object itself, may match.
+        yielded: whether its path has been yielded.
+    """
 
     shown: _Shown
     node: Node | None
@@ -90,7 +97,12 @@ class _Pending:
 async def glob_tree(
     volume: Volume, pattern: str, *, include_hidden: bool, onerror: Callable[[OSError], None] | None
 ) -> AsyncIterator[str]:
-    """See `NfsFilesystem.glob`."""
+    """Yields the paths that match `pattern`; arguments and other errors as those of `NfsFilesystem.glob`.
+
+    Raises:
+        ValueError: the pattern is empty.
+        OSError: an error for `onerror`, if that is None.
+    """
     if not pattern:
         raise ValueError("the pattern is empty")
     tell = onerror or _raise

@@ -25,23 +25,23 @@ _ROUNDS_MAX = 1000
 
 @dataclass(slots=True)
 class RemoveReport:
-    """The result of `NfsFilesystem.rmtree`."""
+    """The result of `NfsFilesystem.rmtree`: the numbers of removed objects, and the failures."""
 
     files: int = 0
-    """Removed entries that are no directories."""
+    """The number of removed objects that are no directories."""
     directories: int = 0
-    """Removed directories."""
+    """The number of removed directories."""
     excluded: int = 0
-    """Entries that a pattern excluded; they stay, and so do the directories above them."""
+    """The number of entries that a pattern excluded; they stay, and so do the directories above them."""
     failures: list[Exception] = field(default_factory=list)
     """The first failures, at most 1,000, fewer if their paths are long; those of the file system name the path."""
     failures_total: int = 0
-    """All failures."""
+    """The number of all failures."""
     _kept: Kept = field(default_factory=Kept, repr=False)
     """The bound of `failures`."""
 
     def failed(self, error: Exception) -> None:
-        """Adds a failure.
+        """Adds a failure to `failures`, if there is room, and to `failures_total`.
 
         Args:
             error: the error.
@@ -51,7 +51,7 @@ class RemoveReport:
             self.failures.append(error)
 
     def check(self) -> None:
-        """Raises the failures, if there are any.
+        """Raises the failures, if there are any; else returns None.
 
         Raises:
             ExceptionGroup: the errors of `failures`.
@@ -72,7 +72,11 @@ class _Level:
 
 
 async def remove_tree(volume: Volume, parent: Node, name: str, exclude: Iterable[str] = ()) -> RemoveReport:
-    """See `NfsFilesystem.rmtree`."""
+    """Removes the directory `name` in `parent` with all contents; returns a report, see `NfsFilesystem.rmtree`.
+
+    Raises:
+        NfsError: NFS3ERR_NOTDIR: the object is no directory; or it cannot be looked up.
+    """
     exclusion = Exclusion(exclude)
     node = await volume.procedures.lookup(parent, name)
     if not node.is_dir:
@@ -108,7 +112,11 @@ async def remove_tree(volume: Volume, parent: Node, name: str, exclude: Iterable
 async def _empty(
     volume: Volume, level: _Level, report: RemoveReport, room: int, exclusion: Exclusion, top: str
 ) -> None:
-    """Lists a round of entries, at most `room` directories, and removes the other entries."""
+    """Lists entries of a directory, of which at most `room` are directories, and removes the others.
+
+    The directories are added to `level.pending`; `level.more` says whether there are further entries, `level.stuck`
+    that some stay. Failures are reported, and not raised.
+    """
     files: list[DirEntry] = []
     level.more = False
 

@@ -20,10 +20,11 @@ __all__ = ["Exclusion", "check_descent", "entries_below", "too_many_pending", "w
 
 
 def check_descent(directory: Node) -> None:
-    """Checks a directory before the walk enters it.
+    """Checks the place of a directory before a walk enters it.
 
     Raises:
-        OSError: ELOOP: `directory` is one of the directories above it; ENAMETOOLONG: it is too deep.
+        OSError: ELOOP: `directory` is the same object as a directory above it; ENAMETOOLONG: it is more than
+            `NFS_TREE_DEPTH_MAX` levels deep.
     """
     depth, place = 0, directory.place
     while not isinstance(place, str):
@@ -39,7 +40,7 @@ def check_descent(directory: Node) -> None:
 
 
 def too_many_pending(place: LazyPath) -> OSError:
-    """Returns the error for a directory that is not entered, since too many others wait already."""
+    """Returns an OSError (ENOBUFS) for the directory at `place`, which is left out since too many others wait."""
     text = f"more than {NFS_TREE_PENDING_MAX:,} directories wait to be entered; this one and others are left out"
     return ServerPathError(errno.ENOBUFS, text, path_of(place))
 
@@ -54,10 +55,11 @@ def _same(one: Node, other: Node) -> bool:
 
 
 class Exclusion:
-    """The entries that one of `patterns` matches, with all below them.
+    """The entries of a tree that a pattern matches, and all below them.
 
-    A pattern without a slash is for names at any depth, one with a slash for paths from the top of the tree, which `./`
-    may stand for; there `*` matches slashes as well.
+    Args:
+        patterns: shell patterns. A pattern without a slash is for names at any depth, another for paths from the top
+            of the tree, which `./` may stand for; there `*` matches slashes as well.
     """
 
     def __init__(self, patterns: Iterable[str]) -> None:
@@ -70,7 +72,7 @@ class Exclusion:
         )
 
     def covers(self, name: str, path: Callable[[], str]) -> bool:
-        """Returns whether the entry `name` is left out; `path` returns its path from the top, if it is needed."""
+        """Returns whether the entry `name` is left out; `path` is called for its path from the top if that matters."""
         if self._names is not None and self._names.match(name):
             return True
         return self._paths is not None and self._paths.match(path()) is not None
@@ -79,7 +81,13 @@ class Exclusion:
 async def entries_below(
     volume: Volume, directory: Node, *, names_max: int, refused: Refused | None
 ) -> AsyncIterator[DirEntry]:
-    """Yields the entries of a directory that may have been found on a walk; see `NfsFilesystem.scandir`."""
+    """Yields the entries of `directory` in a walk, with attributes, after `check_descent`.
+
+    `names_max` is the most names; `refused` gets the error of each invalid name; None raises RemoteProtocolError.
+
+    Raises:
+        OSError: ELOOP or ENAMETOOLONG from `check_descent`, EOVERFLOW for too many names, `NfsError` for a refusal.
+    """
     check_descent(directory)
     async for page in entry_pages(volume, directory, names_max=names_max, refused=refused):
         for entry in page:
@@ -88,7 +96,7 @@ async def entries_below(
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A directory that is yielded after those below it (bottom-up walks)."""
+    """A directory of a bottom-up walk that is yielded after those below it, with its names in two lists."""
 
     node: Node
     directories: list[str]
@@ -96,13 +104,13 @@ class _Read:
 
 
 _Pending: TypeAlias = "Node | tuple[Node, str] | _Read"
-"""A directory as (parent, name), to be looked up in its turn."""
+"""A directory to be listed, as a node or as (parent, name) to be looked up; or a listed directory to be yielded."""
 
 
 async def walk_tree(
     volume: Volume, top: str, *, topdown: bool, onerror: Callable[[OSError], None] | None
 ) -> AsyncIterator[tuple[str, list[str], list[str]]]:
-    """See `NfsFilesystem.walk`."""
+    """Yields (path, names of directories, other names) as `NfsFilesystem.walk`; `onerror` None ignores its errors."""
     tell = onerror or _pass_over
     pending: list[_Pending] = []
     held = 0

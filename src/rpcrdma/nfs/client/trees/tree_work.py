@@ -37,7 +37,7 @@ __all__ = ["C", "CopyDirection", "CopyFailure", "CopyReport", "Folder", "Kept", 
 C = TypeVar("C")
 
 _SCANNERS = 4
-"""Listing is one call at a time per directory; four hide its latency behind the copying."""
+"""The number of tasks that list directories, by one call at a time each; four hide the latency of listing."""
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _TOO_DEEP_REMEDY = "copy it by a command of its own, run in a directory above it if its local path is too long"
@@ -45,10 +45,14 @@ _TOO_DEEP_REMEDY = "copy it by a command of its own, run in a directory above it
 
 @dataclass(slots=True, eq=False)
 class Folder:
-    """The two sides of a directory: a local descriptor, a node at the server.
+    """Both sides of a directory that is being copied.
 
-    `made`: the target directory was made for this copy. `place` is the local path, or the name in another `Folder`:
-    whole paths would take memory by the square of the depth.
+    Attributes:
+        descriptor: the open local directory.
+        node: the directory at the server.
+        place: the local path of the top, or (the `Folder` above, the name in it): whole paths would take memory by the
+            square of the depth.
+        made: whether the target directory was made for this copy.
     """
 
     descriptor: int
@@ -58,13 +62,13 @@ class Folder:
 
     @property
     def local(self) -> str:
-        """The local path."""
+        """The local path of the directory."""
         top, names = self.below_top()
         assert isinstance(top.place, str), "the top has a path"
         return os.path.join(top.place, *names)  # noqa: PTH118 - a name is no path
 
     def below_top(self) -> tuple[Folder, list[str]]:
-        """Returns the folder at the top of the copy, and the names that lead from it to this one."""
+        """Returns (the folder at the top of the copy, the names that lead from it to this folder)."""
         names: list[str] = []
         top = self
         while not isinstance(top.place, str):
@@ -78,7 +82,7 @@ class CopyFailure:
     """An object that was not copied.
 
     Args:
-        path: its path.
+        path: the path of the object in the source.
         error: the reason.
     """
 
@@ -88,13 +92,13 @@ class CopyFailure:
 
 @dataclass(slots=True)
 class Kept:
-    """Bounds the content of a report on a tree: a hostile server may invent many and long paths."""
+    """Counts the paths in a report on a tree and their characters: a hostile server may invent many and long paths."""
 
     paths: int = 0
     octets: int = 0
 
     def takes(self, path: str) -> bool:
-        """Returns whether one more entry that names `path` fits, and counts it if so."""
+        """Returns whether a further entry that names `path` fits into the report, and counts it if so."""
         if self.paths >= NFS_TREE_FAILURES_MAX or (self.paths and self.octets >= NFS_TREE_FAILURES_OCTETS_MAX):
             return False
         self.paths += 1
@@ -104,37 +108,37 @@ class Kept:
 
 @dataclass(slots=True)
 class CopyReport:
-    """The result of `NfsFilesystem.download_tree` and `upload_tree`."""
+    """The result of `NfsFilesystem.download_tree` and `upload_tree`: numbers of copied objects, and the failures."""
 
     files: int = 0
-    """Copied files."""
+    """The number of copied files."""
     directories: int = 0
-    """Copied directories."""
+    """The number of copied directories."""
     symlinks: int = 0
-    """Copied symbolic links."""
+    """The number of copied symbolic links."""
     octets: int = 0
-    """Octets of copied files."""
+    """The octets of all copied files."""
     skipped: list[str] = field(default_factory=list)
     """Paths of devices, sockets and pipes, which are never copied; at most 1,000, fewer if they are long."""
     failures: list[CopyFailure] = field(default_factory=list)
     """The first failures, at most 1,000, fewer if their paths are long."""
     failures_total: int = 0
-    """All failures."""
+    """The number of all failures."""
     kept: int = 0
-    """Files that existed with size and mtime of their originals (`resume`); `files` counts them, too."""
+    """The number of files that existed with size and mtime of their originals (`resume`); `files` counts them, too."""
     hard_links: int = 0
-    """Further names of files, copied as links to the first name's copy; `files` counts them, too."""
+    """The number of further names of files, copied as links to the first name's copy; `files` counts them, too."""
     excluded: int = 0
-    """Entries that a pattern excluded, without their contents."""
+    """The number of entries that a pattern excluded, without their contents."""
     not_carried: Counter[NotCarried] = field(default_factory=Counter)
-    """Copies without a property of their originals, counted by property."""
+    """The number of copies without a property of their originals, by property."""
     _skipped_kept: Kept = field(default_factory=Kept, repr=False)
     """The bound of `skipped`."""
     _failures_kept: Kept = field(default_factory=Kept, repr=False)
     """The bound of `failures`."""
 
     def failed(self, path: str, error: Exception) -> None:
-        """Adds a failure.
+        """Adds a failure to `failures`, if there is room, and to `failures_total`.
 
         Args:
             path: the path of the object.
@@ -145,10 +149,10 @@ class CopyReport:
             self.failures.append(CopyFailure(path, error))
 
     def passed_over(self, path: str) -> None:
-        """Adds an object of a kind that is never copied.
+        """Adds a device, socket or pipe, which is never copied, to `skipped`, if there is room.
 
         Args:
-            path: its path.
+            path: the path of the object.
         """
         if self._skipped_kept.takes(path):
             self.skipped.append(path)
@@ -167,7 +171,9 @@ class CopyReport:
 
 
 class CopyDirection(Protocol[C]):
-    """The steps that differ between the directions; C is the place of the copy of a file with several names.
+    """The steps of a copy of a tree that differ between download and upload; `TreeWork` calls them.
+
+    C is the type of the place of a copy, for files with several names.
 
     Shared by the methods:
         folder, parent: both sides of a directory that is open.
@@ -176,36 +182,40 @@ class CopyDirection(Protocol[C]):
     """
 
     async def enter(self, parent: Folder, item: TreeItem) -> Folder:
-        """Makes the target directory if it is missing, and opens both sides of the directory."""
+        """Makes the target of the directory `item` if missing; returns both sides, open. Raises OSError, RpcError."""
 
     def pages(self, folder: Folder, refused: Callable[[OSError], None]) -> AsyncIterator[list[TreeItem]]:
-        """Lists the source directory; `refused` gets the error of each entry whose name is not valid."""
+        """Yields the entries of the source directory by lists.
+
+        `refused` must get the error of each entry whose name is not valid. Raises OSError, RpcError or
+        RemoteProtocolError.
+        """
 
     async def copy(self, folder: Folder, item: TreeItem, report: CopyReport) -> tuple[C, int] | None:
         """Copies an entry that is no directory, and counts it in `report`; only lists a device, socket or pipe there.
 
-        Returns:
-            The place of the copy and its octets in memory; None unless the file has several names.
+        Returns (the place of the copy, its octets in memory), None unless the file has several names. Raises OSError,
+        RpcError or RemoteProtocolError.
         """
 
     async def link(self, folder: Folder, item: TreeItem, copy: C) -> None:
-        """Makes the entry a link to a copy of the file, replacing an entry of the same name.
+        """Makes the entry `item` a hard link to `copy`, replacing an entry of the same name in `folder`.
 
         Raises:
             OSError: links are refused there, or the copy is no longer where it was.
         """
 
     async def fits(self, folder: Folder, item: TreeItem) -> bool:
-        """Returns whether the file system of the target has room for a file."""
+        """Returns whether the file system of the target has room for `item.size` octets; raises OSError or RpcError."""
 
     async def leave(self, folder: Folder, *, complete: bool) -> None:
-        """Closes both sides of a directory.
+        """Closes both sides of a directory, also if it raises (OSError, RpcError).
 
         If `complete`, a directory that this copy has made, and with exact modes any, first gets mode and times.
         """
 
     def path(self, folder: Folder, item: TreeItem | None) -> str:
-        """Returns the path of an item, or of the folder itself, for reports."""
+        """Returns the path of `item` in the source, or of the folder itself if that is None, for reports."""
 
 
 @dataclass(slots=True, eq=False)
@@ -213,13 +223,13 @@ class _Open:
     folder: Folder
     parent: _Open | None
     left: int = 1
-    """Pieces of work left: the listing of the directory, and each entry that is not done."""
+    """The number of pieces of work left: the listing of the directory, and each entry that is not done."""
 
 
 class TreeWork(Generic[C]):
-    """Copies a tree, and reports on it.
+    """Copies a tree and reports on it in `report`; made for a single `run`.
 
-    A failure of one entry is recorded and the copy continues; a lost connection ends everything.
+    A failure of an entry is recorded and the copy continues; a lost connection ends the copy.
 
     Args:
         direction: the steps of the direction.
@@ -244,7 +254,10 @@ class TreeWork(Generic[C]):
         self._changed = asyncio.Event()
 
     async def run(self, root: Folder) -> None:
-        """Copies everything in `root`, and closes it; raises the errors of `Caller.call` if the connection is lost."""
+        """Copies everything in `root`, and closes it; raises RpcRdmaError if the connection is lost.
+
+        All directories are closed when it returns or raises.
+        """
         top = _Open(root, None)
         self._top = self._direction.path(root, None)
         self._open.add(top)
@@ -341,7 +354,7 @@ class TreeWork(Generic[C]):
             await self._done(opened)
 
     async def _copy_or_link(self, folder: Folder, item: TreeItem, file: SharedFile) -> None:
-        """Makes a further name of a file a link to its copy; copies the first name, and names that cannot be links."""
+        """Copies the first name of `file`; makes a further name a link, or a copy if that fails. Raises as `_copy`."""
         links, report = self._hard_links, self.report
         earlier = await links.copy_of(file)
         if earlier is None:
@@ -362,9 +375,11 @@ class TreeWork(Generic[C]):
         report.not_carried.update(kind for kind in item.lost if split or kind is not NotCarried.HARD_LINKS)
 
     async def _copy(self, folder: Folder, item: TreeItem) -> tuple[C, int] | None:
-        """Copies a file; if it finds no room, copies it once more when no other copy uses the room that is left.
+        """Copies an entry; if there is no room for it, copies it once more when no other copy is in progress.
 
-        Otherwise many files copied at once would fill the last room together, all fail, and leave it empty.
+        Otherwise many files copied at once would fill the last room together, all fail, and leave it empty. Returns
+        (the place of the copy, its octets in memory), None unless the file has several names. Raises OSError or
+        RpcRdmaError.
         """
         async with self._alone:
             self._copying += 1

@@ -27,17 +27,17 @@ _How: TypeAlias = v3.set_atime | v3.set_mtime
 
 
 def name_of(text: str) -> bytes:
-    """Returns the octets of a name or path that a client has sent."""
+    """Returns the octets of a name or path that the XDR codec has decoded with surrogate escapes."""
     return text.encode("utf-8", "surrogateescape")
 
 
 def text_of(name: bytes) -> str:
-    """Returns a name or path in the form that the codec encodes."""
+    """Returns the octets of a name or path as text with surrogate escapes, as the XDR codec takes it."""
     return name.decode("utf-8", "surrogateescape")
 
 
 def nfs_time(nanoseconds: int) -> v3.nfstime3:
-    """Converts nanoseconds since 1970; times before 1970 and after 2106 become the nearest that the protocol has."""
+    """Converts nanoseconds since 1970 to nfstime3; times before 1970 become 0, those after 2106 the last second."""
     seconds = nanoseconds // _SECOND
     if 0 <= seconds <= _U32:
         return v3.nfstime3(seconds, nanoseconds - seconds * _SECOND)
@@ -45,7 +45,7 @@ def nfs_time(nanoseconds: int) -> v3.nfstime3:
 
 
 def fattr3_of(attributes: Attributes) -> v3.fattr3:
-    """Converts the attributes of an object to fattr3."""
+    """Converts the attributes of an object in an exported tree to fattr3 (RFC 1813 section 2.6)."""
     links, device = attributes.links, attributes.device
     return v3.fattr3(
         _KINDS[attributes.kind],
@@ -65,7 +65,7 @@ def fattr3_of(attributes: Attributes) -> v3.fattr3:
 
 
 def post_op_of(attributes: Attributes) -> v3.post_op_attr:
-    """Returns an object's attributes for a reply; those of the last reply, if it is in the same state."""
+    """Returns attributes as post_op_attr, and keeps the result in `attributes.shown` for later replies."""
     shown = attributes.shown
     if type(shown) is v3.post_op_attr:
         return shown
@@ -74,7 +74,7 @@ def post_op_of(attributes: Attributes) -> v3.post_op_attr:
 
 
 def post_op(node: Node | None) -> v3.post_op_attr:
-    """Returns an object's current attributes; none without an object, or where they cannot be read."""
+    """Returns the object's current attributes as post_op_attr; empty if `node` is None or they cannot be read."""
     if node is not None:
         try:
             return post_op_of(node.attributes())
@@ -84,7 +84,11 @@ def post_op(node: Node | None) -> v3.post_op_attr:
 
 
 def wcc(node: Node | None, change: Change) -> v3.wcc_data:
-    """Returns weak cache consistency data (RFC 1813 section 2.6); without a change the present attributes alone."""
+    """Returns weak cache consistency data (RFC 1813 section 2.6) for a reply.
+
+    `change` has the attributes before and after; if they are None, the result has the present attributes of `node`
+    alone.
+    """
     before, after = change.before, change.after
     if before is None or after is None:
         return v3.wcc_data(v3.pre_op_attr(False, None), post_op(node))
@@ -97,10 +101,10 @@ def wcc(node: Node | None, change: Change) -> v3.wcc_data:
 
 
 def wanted_of(attributes: v3.sattr3) -> Wanted:
-    """Converts the attributes that a client wants to be set.
+    """Converts the attributes that a client wants to set; an attribute that it does not set becomes None.
 
     Raises:
-        Refused: EINVAL: nanoseconds that make a second or more.
+        Refused: EINVAL: a time with a second or more of nanoseconds.
     """
     return Wanted(
         mode=attributes.mode.value,

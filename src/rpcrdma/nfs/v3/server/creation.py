@@ -30,7 +30,7 @@ _SPECIAL = {
 
 
 class CreationProcedures(Procedures):
-    """The procedures that make objects or set their attributes."""
+    """SETATTR, CREATE, MKDIR, SYMLINK and MKNOD (RFC 1813 section 3.3), for `NfsService`."""
 
     @in_worker
     def setattr(self, args: v3.SETATTR3args, context: CallContext) -> v3.SETATTR3res:
@@ -66,7 +66,10 @@ class CreationProcedures(Procedures):
             return v3.CREATE3res(status_of(error), v3.CREATE3resfail(wcc(directory, change)))
 
     def _check_cut(self, directory: Node, name: bytes, who: Grant) -> None:
-        """Raises Refused (EACCES) if an open of version 4 denies to write an existing file, which is to be cut."""
+        """Raises Refused (EACCES) if an open of version 4 denies to write the file `name`, which CREATE is to cut.
+
+        No effect if `directory` has no such name; `who` are the rights with which it is looked up.
+        """
         with contextlib.suppress(FileNotFoundError):
             found = directory.lookup(who, name, at_once=False)
             assert found is not None
@@ -108,7 +111,7 @@ class CreationProcedures(Procedures):
 
 
 def _shown(made: Made) -> tuple[v3.post_op_fh3, v3.post_op_attr]:
-    """Returns the handle and the attributes of a new object, for a reply."""
+    """Returns (handle, attributes) of a new object for a reply, both empty if the server has no handle of it."""
     if made.node is None:
         # The object exists, but without its handle: the client may look it up.
         return v3.post_op_fh3(False, None), v3.post_op_attr(False, None)
@@ -116,10 +119,11 @@ def _shown(made: Made) -> tuple[v3.post_op_fh3, v3.post_op_attr]:
 
 
 def _node_wanted(what: v3.mknoddata3) -> tuple[Make, Wanted]:
-    """Returns the special file to be made, and its attributes.
+    """Returns (the special file to be made by MKNOD, its attributes).
 
     Raises:
         StatusRefusal: NFS3ERR_BADTYPE: the type is no special file's.
+        Refused: EINVAL, see `wanted_of`.
     """
     kind = _SPECIAL.get(what.type)
     if kind is None:

@@ -21,7 +21,7 @@ _HOW = {Stable(how): how for how in v3.stable_how}
 
 
 class DataProcedures(Procedures):
-    """The procedures that move data."""
+    """READ, WRITE and COMMIT (RFC 1813 section 3.3), for `NfsService`."""
 
     @inline_or_worker
     def read(self, args: v3.READ3args, context: CallContext) -> Steps[v3.READ3res]:

@@ -16,7 +16,7 @@ _DIRECTORY_OCTETS_PREFERRED = 1 << 16
 
 
 class InformationProcedures(Procedures):
-    """The procedures that find objects and report on them."""
+    """LOOKUP, GETATTR, ACCESS, READLINK, FSSTAT, FSINFO and PATHCONF (RFC 1813 section 3.3), for `NfsService`."""
 
     @inline_or_worker
     def getattr(self, args: v3.GETATTR3args, context: CallContext) -> Steps[v3.GETATTR3res]:

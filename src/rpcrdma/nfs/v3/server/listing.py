@@ -21,21 +21,22 @@ _NO_VERIFIER = bytes(8)
 """The cookie verifier of every reply: cookies are valid for ever, so none needs to be verified."""
 
 _FIXED_OCTETS = 88 + 8 + 4 + 4
-"""dir_attributes, cookieverf, the end of the list, eof."""
+"""Octets of a reply without entries: dir_attributes, cookieverf, the end of the list, eof."""
 _ENTRY_OCTETS = 4 + 8 + 4 + 8
-"""An entry but for its name: value follows, fileid, length of the name, cookie."""
+"""Octets of an entry without its name: value follows, fileid, length of the name, cookie."""
 _NO_ATTRIBUTES = v3.post_op_attr(False, None)
 _NO_HANDLE = v3.post_op_fh3(False, None)
 
 E = TypeVar("E", v3.entry3, v3.entryplus3)
 _Describe: TypeAlias = Callable[[Entry], tuple[E, int, int]]
-"""The entry as the reply holds it, the octets that it takes there, and those without attributes and handle."""
+"""Returns (the entry for a reply, its octets there, those without attributes and handle)."""
 
 
 class _Page(Generic[E]):
-    """One reply's entries, within the octets that the client asks for.
+    """The entries of a READDIR or READDIRPLUS reply, within the octets that the client asks for.
 
-    The bound on the octets of names is advice: at least one entry is given.
+    `octets_max` bounds the whole result. `names_octets_max` for names, numbers and cookies is advice: a page
+    has at least one entry.
     """
 
     def __init__(self, octets_max: int, names_octets_max: int = _REPLY_OCTETS_MAX) -> None:
@@ -46,7 +47,17 @@ class _Page(Generic[E]):
         self._names_left = names_octets_max
 
     def add(self, entry: Entry, item: E, octets: int, plain_octets: int) -> bool:
-        """Adds an entry if it fits, of which name, number and cookie take `plain_octets`; returns whether it did."""
+        """Adds an entry if it fits, and returns whether it did.
+
+        If it does not, the entries at the end with the same cookie are removed, since a listing continues after a
+        cookie.
+
+        Args:
+            entry: the entry of the directory.
+            item: the entry for the reply.
+            octets: the octets of `item` in the reply.
+            plain_octets: the octets without attributes and handle.
+        """
         names_octets = plain_octets - 4
         if octets > self._left or (names_octets > self._names_left and self.entries):
             # A listing goes on after a cookie: entries that share one stay together.
@@ -62,7 +73,7 @@ class _Page(Generic[E]):
 
 
 class ListingProcedures(Procedures):
-    """The procedures that list directories."""
+    """READDIR and READDIRPLUS (RFC 1813 sections 3.3.16 and 3.3.17), for `NfsService`."""
 
     @in_worker
     def readdir(self, args: v3.READDIR3args, context: CallContext) -> v3.READDIR3res:
@@ -108,7 +119,7 @@ def _plain(entry: Entry) -> tuple[v3.entry3, int, int]:
 
 
 def _described(entry: Entry) -> tuple[v3.entryplus3, int, int]:
-    """Returns (an entry for a reply, octets of it, octets without attributes and handle), as `_Page.add` takes them."""
+    """Returns (a READDIRPLUS entry, its octets in the reply, those without attributes and handle) of `entry`."""
     name, fh, found = entry.name, entry.handle, entry.attributes
     attributes, handle = _NO_ATTRIBUTES, _NO_HANDLE
     plain_octets = _ENTRY_OCTETS + ((len(name) + 3) & ~3)

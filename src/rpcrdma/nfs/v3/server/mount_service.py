@@ -38,11 +38,11 @@ _BY_ERRNO = {
 
 
 class MountService(MOUNT_V3_Service):
-    """Hands out the roots of exports, and directories below them that the caller may reach.
+    """The MOUNT version 3 service: returns handles of exports, and of directories below them that a caller may reach.
 
-    It is offered wherever NFS is, so that a client needs one address. It asks for no security flavor itself, and tells
-    clients those of the export (RFC 2623 section 2.7). The list of mounts holds the reports of clients. It is bounded
-    and grants nothing.
+    It is offered wherever NFS is, so that a client needs one address. It asks for no security flavor itself, and its
+    replies name those of the export (RFC 2623 section 2.7). The list of mounts holds the reports of clients. It is
+    bounded by `NFS_MOUNTS_MAX`, and grants nothing.
     """
 
     ANY_SECURITY = True
@@ -56,11 +56,11 @@ class MountService(MOUNT_V3_Service):
         self.WAITS_FOR = self._file_system_of
 
     def serve(self, exports: Exports) -> None:
-        """Serves other exports from the next call on; never waits."""
+        """Replaces the exports by `exports` from the next call on; does not block."""
         self._exports = exports
 
     def forget_gone(self) -> None:
-        """Drops the mounts of exports that are served no more from the list."""
+        """Removes the mounts of exports that are no longer served from the list of mounts."""
         with self._lock:
             mounts = list(self._mounts)
         gone = [mount for mount in mounts if self._export_of(_names(mount[1])) is None]
@@ -96,12 +96,12 @@ class MountService(MOUNT_V3_Service):
         self.forget_host(context.peer)
 
     def mounts(self) -> list[tuple[str, str]]:
-        """Copies the list of mounts: addresses of clients, and paths."""
+        """Returns a copy of the list of mounts: (address of a client, mounted path), the oldest first."""
         with self._lock:
             return list(self._mounts)
 
     def forget_host(self, address: str) -> list[str]:
-        """Removes the mounts of an address from the list; returns their paths."""
+        """Removes the mounts of a client's address from the list of mounts; returns their paths."""
         with self._lock:
             found = [mount for mount in self._mounts if mount[0] == address[:MNTNAMLEN]]
             for mount in found:
@@ -133,13 +133,13 @@ class MountService(MOUNT_V3_Service):
         return None if tree is None else self._exports.waits_for(tree.root.handle)
 
     def _export_of(self, names: list[str]) -> Tree | None:
-        """Returns the export with the longest name that the path begins with; None if there is none."""
+        """Returns the tree with the longest name that the path `names` begins with; None if there is none."""
         fitting = [tree for tree in self._exports.trees if names[: len(_parts(tree))] == _parts(tree)]
         return max(fitting, key=lambda tree: len(_parts(tree)), default=None)
 
 
 def _groups(export: ExportTerms) -> list[groupnode] | None:
-    """Returns the networks that some rule admits; an empty list stands for all hosts, None for no host."""
+    """Returns the networks that some rule of an export admits, for EXPORT; empty for all hosts, None for no host."""
     networks: dict[str, None] = {}
     for rule in export.all_rules:
         if not rule.denied:

@@ -16,11 +16,11 @@ __all__ = ["Procedures"]
 
 
 class Procedures:
-    """Procedures over exports.
+    """The base of the procedures over exports; `NfsService` joins its subclasses.
 
     Args:
-        exports: the exports.
-        claims: the claims on their files that other services share; None: there are none.
+        exports: the trees that are served.
+        claims: the opens and delegations of their files that version 4 has granted; None: there are none.
     """
 
     def __init__(self, exports: Exports, claims: Claims[Any, Any] | None = None) -> None:
@@ -28,30 +28,36 @@ class Procedures:
         self.claims: Claims[Any, Any] = Claims() if claims is None else claims
 
     def check_no_grace(self) -> None:
-        """Raises Refused (EAGAIN) while clients reclaim what they had before a restart of the server."""
+        """Raises Refused (EAGAIN) in the grace period, when clients reclaim state after a restart of the server."""
         if self.claims.in_grace:
             raise Refused(errno.EAGAIN)
 
     def locate_in_worker(self, handle: bytes, context: CallContext) -> tuple[Node, Grant]:
-        """See `Exports.locate`, for a call that runs in a worker thread."""
+        """Returns (the object of `handle`, the caller's rights); may block. Raises Refused, see `Exports.locate`."""
         found = self.exports.locate(handle, context)
         assert found is not None
         return found
 
     def locate_to_change(self, handle: bytes, context: CallContext) -> tuple[Node, Grant]:
-        """As `locate_in_worker`, for a call that changes the object; Refused: EROFS, and EAGAIN as `check_no_grace`."""
+        """Returns as `locate_in_worker` does, for a call that changes the object, with the same errors.
+
+        Raises also Refused: EROFS for a read-only export, and EAGAIN as `check_no_grace`.
+        """
         self.check_no_grace()
         found = self.locate_in_worker(handle, context)
         check_changeable(found[1])
         return found
 
     def check_delegations(self, node: Node) -> None:
-        """Raises Refused (EAGAIN) while clients of version 4 have delegations of an object to be changed."""
+        """Raises Refused (EAGAIN) while clients of version 4 have delegations of `node`, which is to be changed."""
         if self.claims.delegations and self.claims.waits_for_delegates(self.exports.file_of(node.handle)):
             raise Refused(errno.EAGAIN)
 
     def check_delegations_of_name(self, directory: Node, name: bytes, who: Grant) -> None:
-        """As `check_delegations`, for the object that has this name in `directory`; no effect if there is none."""
+        """Raises Refused (EAGAIN) as `check_delegations` for the object `name` in `directory`, if it exists.
+
+        `who` are the rights with which the name is looked up; an OSError says that they do not suffice.
+        """
         if self.claims.delegations:
             with contextlib.suppress(FileNotFoundError):
                 found = directory.lookup(who, name, at_once=False)
@@ -59,6 +65,6 @@ class Procedures:
                 self.check_delegations(found)
 
     def check_claims(self, node: Node, access: int) -> None:
-        """Raises Refused (EACCES) if an open of version 4 denies `access`, READ or WRITE of claims."""
+        """Raises Refused (EACCES) if an open of version 4 denies `access` (`claims.READ` or WRITE) to `node`."""
         if self.claims.denies_io(self.exports.file_of(node.handle), access):
             raise Refused(errno.EACCES)

@@ -15,7 +15,7 @@ _OK = v3.nfsstat3.NFS3_OK
 
 
 class RenameRemoveLinkProcedures(Procedures):
-    """The procedures that rename and remove objects, and give them further names."""
+    """RENAME, REMOVE, RMDIR and LINK (RFC 1813 section 3.3), for `NfsService`."""
 
     @in_worker
     def remove(self, args: v3.REMOVE3args, context: CallContext) -> v3.REMOVE3res:

@@ -24,11 +24,12 @@ class NfsService(
     ListingProcedures,
     v3.NFS_V3_Service,
 ):
-    """All 22 procedures.
+    """The service of NFS version 3 over `exports`, with all 22 procedures of RFC 1813 section 3.3.
 
-    Of two WRITEs to one place the first must not run again after the second, and CREATE, REMOVE and the like fail when
-    they run again: these run at most once, and their replies, small ones, are kept. The others change nothing, or
-    (v3.COMMIT) may be repeated.
+    Of two WRITEs to the same place the first must not run again after the second, and CREATE, REMOVE and the like fail
+    when they run again: these run at most once, and their replies, which are small, are kept. The other procedures
+    (IDEMPOTENT) change nothing, or may be repeated, as COMMIT. `claims` are the opens and delegations of version 4;
+    None: there are none.
     """
 
     OWN_LIMITS = True
@@ -54,7 +55,7 @@ class NfsService(
         self.WAITS_FOR = self._file_system_of
 
     def _file_system_of(self, args: Any) -> bytes | None:
-        """Returns the file system that a call has to wait for, by the handle at the beginning of its arguments."""
+        """Returns the file system that a call may wait for, by the handle in `args`; None if all trees are on one."""
         while not isinstance(args, bytes):
             args = getattr(args, args.__slots__[0])
         return self.exports.waits_for(args)
@@ -62,7 +63,7 @@ class NfsService(
     def close_idle(self) -> None:
         """Closes objects and files that have not been used since the last call; may block.
 
-        To be called every few seconds: an open file that another process deletes keeps its space.
+        The server's owner calls it every few seconds: an open file that another process deletes keeps its space.
         """
         self.exports.close_idle()
 

@@ -12,7 +12,7 @@ __all__ = ["REFUSALS", "StatusRefusal", "status_of"]
 
 
 class StatusRefusal(Exception):
-    """A refusal by this version of the protocol alone: the call ends with this status."""
+    """Ends a call with `status`, which only version 3 has; a procedure raises it and answers with the status."""
 
     def __init__(self, status: nfsstat3) -> None:
         super().__init__(status.name)
@@ -20,7 +20,7 @@ class StatusRefusal(Exception):
 
 
 REFUSALS = (Refused, OSError, StatusRefusal)
-"""Exceptions that a procedure answers with a status; any other is a fault of the server."""
+"""Exceptions that a procedure answers with a status; any other exception is a fault of the server."""
 
 _S = nfsstat3
 _BY_ERRNO = STATUS_OF_ERRNO | {
@@ -42,7 +42,10 @@ _BY_ERRNO = STATUS_OF_ERRNO | {
 
 
 def status_of(error: Refused | OSError | StatusRefusal) -> nfsstat3:
-    """Returns the status for a refusal, or for an error of the operating system."""
+    """Returns the NFSv3 status for an exception of `REFUSALS`; NFS3ERR_IO for an errno without a status of its own.
+
+    The result is NFS3ERR_SERVERFAULT for an OSError without errno.
+    """
     if isinstance(error, StatusRefusal):
         return error.status
     if error.errno is None:
