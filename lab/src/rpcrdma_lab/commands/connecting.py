@@ -14,7 +14,7 @@ __all__ = ["connecting"]
 
 @contextlib.contextmanager
 def connecting(target: RawTarget) -> Iterator[None]:
-    """Adds cause and remedy to the error of a connection that could not be made.
+    """Replaces an OSError of its body, a failed connection to `target`, by an error with cause and remedy.
 
     Raises:
         ConnectFailed: the connection could not be made.

@@ -38,7 +38,7 @@ _NAME_COLUMNS = 24
 
 
 def add_arguments(parser: CommandParser) -> None:
-    """Adds the command's arguments."""
+    """Adds the arguments of `rpcrdma decode` to its parser."""
     parser.describe(run, "[FILE]", _EXAMPLES, connects=False)
     add_input_options(parser, "pcap, pcapng, or hex text: digits, or a dump of xxd, hexdump -C or od -t x1")
     parser.add_argument(
@@ -54,7 +54,10 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the command; returns its exit status."""
+    """Runs `rpcrdma decode` with parsed arguments.
+
+    Returns the exit status, PROTOCOL_VIOLATION if a message has faults.
+    """
     if args.lua:
         from rpcrdma_lab.dissect.headers import header_versions  # noqa: PLC0415
         from rpcrdma_lab.dissect.wireshark import lua_dissector  # noqa: PLC0415
@@ -139,7 +142,7 @@ def _counted(messages: Iterator[Message], count: _Count) -> Iterator[Message]:
 
 
 def _chosen(args: argparse.Namespace, messages: Iterator[Message]) -> Iterator[Message]:
-    """Yields the messages of the calls that the options choose, call by call."""
+    """Yields the messages of the calls that the options choose, call by call; warns if there are none."""
     from rpcrdma_lab.dissect.exchanges import Exchanges  # noqa: PLC0415
 
     choice = Choice(args)

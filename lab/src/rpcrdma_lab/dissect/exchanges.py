@@ -22,14 +22,9 @@ _FIELD_OCTETS = 300
 class Exchange:
     """The messages of one RPC call of a connection; or, if `xid` is None, messages of a connection outside of calls.
 
-    Attributes:
-        number: counts exchanges from 1 on, in the order in which they begin.
-        connection: the number of the connection in the capture, from 1 on.
-        requester: address and port of the caller; of messages outside of calls, those of the first message's sender.
-        responder: address and port of the other end.
-        xid: the XID of the call.
-        messages: the messages in order, at least one.
-        whole: whether the reply, or the end of a group outside of calls, was seen.
+    `number` counts exchanges, and `connection` connections, from 1 on. `requester` and `responder` are the addresses of
+    caller and other end; outside of calls, those of the first message's sender and receiver. `whole` says that the
+    reply, or the end of the group, was seen.
     """
 
     number: int

@@ -12,14 +12,9 @@ _OCTETS_SHOWN = 16
 
 
 class FieldFault(NamedTuple):
-    """A broken rule in a message.
+    """A broken rule in a message: the field, the octet of the header at which it begins, and the reason.
 
-    Attributes:
-        field: the name of the field.
-        offset: the octet of the header at which the field begins.
-        reason: the description of the fault.
-        section: the section that states the rule.
-        requirement: the identifier of the rule in the conformance ledger; empty if it has none.
+    `section` states the rule, and `requirement` is its identifier in the conformance ledger, empty if it has none.
     """
 
     field: str
@@ -40,18 +35,11 @@ class FieldFault(NamedTuple):
 
 @dataclass(slots=True)
 class Field:
-    """A decoded field, or a group of fields, with the annotations that a reader sees.
+    """A decoded field, or a group of `fields`, with the annotations that a reader sees.
 
-    Attributes:
-        name: the name in the specification.
-        offset: the octet at which it begins, counted from the start of its header.
-        size: its length in octets.
-        value: a number, text or octets; None for a group.
-        shown: the value as text.
-        meaning: a short explanation.
-        section: the section that defines it.
-        fields: the fields of a group.
-        faults: the reasons of the faults of this field.
+    `offset` and `size` are in octets, `offset` from the start of the header. `value` is a number, text or octets, None
+    for a group, and `shown` is the value as text. `meaning` explains the field, `section` defines it, and `faults` are
+    the reasons of its faults.
     """
 
     name: str
@@ -100,19 +88,11 @@ class Field:
 class Message:
     """A decoded message of a capture or of hex text.
 
-    Attributes:
-        protocol: the uppermost protocol found in it: "mpa", "rdmap", "roce", "cm", "rpcrdma" or "tcp".
-        summary: one line about it.
-        number: counts the messages of the input from 1 on.
-        time_s: seconds since the first packet; None without a time.
-        source: the sender's address, with the port or queue pair if known.
-        destination: the receiver's, likewise.
-        connection: counts the connections of the input from 1 on.
-        groups: its annotated headers.
-        faults: the rules that it breaks.
-        notes: lines of text about its relation to other messages.
-        facts: the same and more by name, for programs.
-        octets: those of a Send, or the first ones of a tagged message.
+    `protocol` is the uppermost protocol found: "mpa", "rdmap", "roce", "cm", "rpcrdma" or "tcp". `number` and
+    `connection` count messages and connections of the input from 1 on, `time_s` is in seconds from the first packet
+    (None: unknown), and `source` and `destination` are addresses. `groups` are the annotated headers, and `faults` the
+    broken rules. `notes` are lines of text about the relation to other messages, and `facts` the same and more for
+    programs. `octets` are those of a Send, or the first ones of a tagged message.
     """
 
     protocol: str

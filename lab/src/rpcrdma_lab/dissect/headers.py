@@ -94,15 +94,10 @@ def _versions() -> dict[str, HeaderVersion]:
 class Header:
     """A decoded transport header, as far as it could be decoded.
 
-    Attributes:
-        version: the protocol version by which it was decoded.
-        group: its annotated fields.
-        faults: the reason why it ends early, and the rules that it breaks.
-        size: its length in octets; the payload follows.
-        kind: the name of its type; "" if unknown.
-        reads: Position and segment of each entry of the Read list.
-        writes: the segments of each Write chunk.
-        reply: the segments of the Reply chunk; None without it.
+    `group` are its annotated fields, `size` its length in octets, and `kind` the name of its type, "" if unknown.
+    `faults` are the reason why it ends early, and the rules that it breaks. `reads` has Position and segment of each
+    entry of the Read list, `writes` the segments of each Write chunk, and `reply` those of the Reply chunk, None
+    without it.
     """
 
     version: HeaderVersion

@@ -28,17 +28,11 @@ _DELIBERATE_END = bytes.fromhex("fd08 52504d4b 0100")
 
 
 class TcpSegment(NamedTuple):
-    """A TCP segment in a captured packet.
+    """A TCP segment in a captured packet; its ends are given as address and port.
 
-    Attributes:
-        source: the sender's address and port.
-        destination: the receiver's address and port.
-        sequence: the sequence number.
-        acknowledged: the acknowledgement number; None without the flag ACK.
-        flags: the flags, FIN as bit 0.
-        data: the captured payload.
-        missing: octets at the payload's end that were not captured.
-        deliberate: whether the sender makes deliberate mistakes.
+    `acknowledged` is the acknowledgement number, None without the flag ACK. `flags` has FIN as bit 0. `missing` is the
+    number of octets of the payload's end that were not captured. `deliberate` says that the sender makes mistakes on
+    purpose.
     """
 
     source: tuple[bytes, int]

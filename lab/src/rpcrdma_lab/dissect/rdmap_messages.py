@@ -26,22 +26,14 @@ _SEQUENCE = 1 << 32
 
 @dataclass(slots=True)
 class RdmapMessage:
-    """An RDMA message of a capture, iWARP or RoCEv2, as joined from its segments or packets.
+    """An RDMA message of a capture, iWARP or RoCEv2, joined from `segments` segments or packets.
 
-    Attributes:
-        opcode: the RDMAP opcode; -1 if unknown.
-        groups: the fields of the first segment's headers, and of the payload if it is a header itself.
-        faults: the broken rules.
-        handle: the memory of a tagged message or of a Read Request, or the handle that a Send invalidates.
-        offset: the offset in that memory.
-        asked: the octets that a Read Request asks for.
-        read: identifies a Read Request and its response: the sink's steering tag or, in RoCEv2, the request's PSN.
-        number: the message sequence number (MSN) of an untagged iWARP message.
-        segments: the number of segments or packets.
-        octets: the length of the payload.
-        data: the payload up to a bound.
-        words: the cause in a Terminate, as text.
-        time_s: the time of the last packet of a RoCEv2 message; otherwise None.
+    `opcode` is the RDMAP opcode, -1 if unknown. `groups` are the fields of the first segment's headers, and of the
+    payload if it is a header. `handle` and `offset` are the memory of a tagged message or of a Read Request, which asks
+    for `asked` octets; or `handle` is that which a Send invalidates. `read` identifies a Read Request and its response:
+    the sink's steering tag or, in RoCEv2, the request's PSN. `number` is the MSN of an untagged iWARP message, `octets`
+    the length of the payload, `data` the payload up to a bound, and `words` the cause in a Terminate. `time_s` is the
+    time of a RoCEv2 message's last packet.
     """
 
     opcode: int

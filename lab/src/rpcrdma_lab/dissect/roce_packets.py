@@ -21,20 +21,12 @@ _LOW_24 = PSN_SPACE - 1
 
 
 class RocePacket(NamedTuple):
-    """A RoCEv2 packet from one address to a queue pair of another.
+    """A RoCEv2 packet from one IP address to a queue pair of another.
 
-    Attributes:
-        source: the sender's IP address.
-        destination: the receiver's IP address.
-        kind: the meaning of the operation code; None if that is not decoded.
-        code: the operation code.
-        queue_pair: the receiver's queue pair number.
-        psn: the packet sequence number.
-        header: the octets of the InfiniBand headers.
-        payload: the captured payload.
-        missing: octets of the payload that were not captured.
-        damaged: why the ICRC is wrong; empty if it is right or was not captured.
-        time_s: seconds since the first packet of the capture; None if unknown.
+    `kind` is the meaning of the operation code `code`, None if that is not decoded. `header` has the octets of all
+    InfiniBand headers, and `payload` the captured payload, of which `missing` octets were not captured. `damaged` says
+    why the ICRC is wrong, and is empty if it is right or was not captured. `time_s` is in seconds from the first packet
+    of the capture; None if unknown.
     """
 
     source: bytes

@@ -53,16 +53,10 @@ class ProgramNames:
 class RpcHeader:
     """A decoded RPC header, as far as it could be decoded.
 
-    Attributes:
-        group: its annotated fields.
-        faults: the reason why it ends early, and the rules that it breaks.
-        size: its length in octets; arguments or results follow.
-        xid: the XID; None if missing.
-        is_call: whether it is a call; None if unknown.
-        procedure: the name of a call's procedure; "" for replies.
-        outcome: the status of a reply, such as "SUCCESS"; "" for calls.
-        called: the numbers of a call's program, version and procedure; None if missing.
-        protection: the protection by a call's credential; None if it cannot be decoded, and for replies.
+    `group` are its annotated fields, `size` is its length in octets, and `faults` are the reason why it ends early and
+    the rules that it breaks. `xid`, and `is_call` (whether it is a call), are None if unknown. `procedure` is the name
+    of a call's procedure, `outcome` the status of a reply, such as "SUCCESS", and `called` a call's numbers of program,
+    version and procedure. `protection` is that by a call's credential; None if it cannot be decoded, and for replies.
     """
 
     group: Field

@@ -24,16 +24,10 @@ _STEP, _LINE = 52, 16
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """One message of a sequence diagram.
+    """One message of a sequence diagram: an arrow from the left line to the right one (`to_right`) or back.
 
-    Attributes:
-        to_right: whether it points from the left line to the right one.
-        label: the text above it.
-        details: lines of text below it.
-        bulk: whether it carries bulk data, which makes it thick.
-        margin: the text left of the diagram.
-        key: makes it an element with this attribute `data-message`; "" makes none.
-        wrong: whether that element is marked as wrong.
+    `label` is the text above it, `details` are lines of text below, and `margin` is text on the left. `bulk` makes it
+    thick. `key`, if not empty, makes it an element with that `data-message`, which `wrong` marks as wrong.
     """
 
     to_right: bool

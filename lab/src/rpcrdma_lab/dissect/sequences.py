@@ -22,16 +22,10 @@ _PREFIX_OCTETS = 20
 class Piece:
     """The part of a message in a sequence of continued messages; a message without continuation is a complete sequence.
 
-    Attributes:
-        complete: whether the sequence ends with this message.
-        begins_rpc: whether `start` begins with an RPC header.
-        start: the joined payload so far, up to a bound; empty unless `begins_rpc` or a part of a property set.
-        pieces: the number of messages so far.
-        octets: the length of the joined payload so far.
-        note: text about the sequence for readers; "" for a single message.
-        faults: the broken rules.
-        behind: annotated fields of the octets after the header, if they are not payload alone.
-        facts: facts for programs.
+    `complete` says that the sequence ends here. `pieces` and `octets` count the messages and the joined payload so far.
+    `start` is that payload up to a bound; it begins with an RPC header if `begins_rpc`. `note` is text about the
+    sequence for readers, and `facts` are for programs. `behind` describes the octets after the header, if they are not
+    payload alone.
     """
 
     complete: bool = True

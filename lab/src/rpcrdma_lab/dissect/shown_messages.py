@@ -16,15 +16,10 @@ _BULK_OCTETS = 4096
 
 
 class ShownMessage(NamedTuple):
-    """A message of an exchange as an arrow of a ladder.
+    """A message of an exchange as an arrow of a ladder; `to_right` says that the requester sent it.
 
-    Attributes:
-        message: the decoded message.
-        to_right: whether the requester sent it.
-        label: the text on the arrow.
-        details: further lines of text.
-        since: the time after the exchange's first message as text; "" if unknown.
-        bulk: whether it carries 4096 octets or more.
+    `label` is the text on the arrow, `details` are further lines, and `since` is the time after the exchange's first
+    message as text, "" if unknown. `bulk` says that it carries 4096 octets or more.
     """
 
     message: Message

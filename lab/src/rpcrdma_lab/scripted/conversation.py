@@ -81,17 +81,12 @@ class RawTarget:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The step at which a conversation failed, with what was expected and what was found as text.
+    """The step at which a conversation failed (from 0; -1 is the start-up), with what was expected and found as text.
 
-    Attributes:
-        step: the number of the step, from 0; -1 is the start-up.
-        silent: whether nothing arrived until the time was over.
-        ended: whether the connection ended.
-        unmet: the precondition that the other end does not fulfil, as text; empty if the other end made a mistake.
-        statement: the identifier of the protocol rule that is broken; empty if none is known.
-        recommended: whether the protocol only recommends that rule.
-        aside: text of the step that says that it only shows the result of another step; empty for other steps.
-        heard: the fields of the message that did not match; empty for other events.
+    `silent` says that nothing arrived in time, `ended` that the connection ended. `unmet` is the precondition that the
+    other end does not fulfil, empty if the other end made a mistake. `statement` identifies the broken protocol rule,
+    if one is known, and `recommended` says that it is a recommendation. `aside` is text of a step that only shows the
+    result of another step. `heard` are the fields of the message that did not match.
     """
 
     step: int

@@ -23,13 +23,9 @@ Fields = tuple[tuple[str, str], ...]
 class VersionHeaders:
     """The table of the transport headers of one protocol version.
 
-    Attributes:
-        prefix: the fields with which all headers begin.
-        bodies: the fields after the prefix, by number of the header type.
-        names: the protocol's names of the header types.
-        usual: the type whose fields are used for types that are not in `bodies`.
-        error: the type of an error.
-        defaults: the values of fields that a conversation leaves out; other such fields are zero.
+    `prefix` are the fields with which all headers begin, and `bodies` those after it, by number of the header type.
+    Types that are not in `bodies` have the fields of the type `usual`. `names` are the names of types, and `error` is
+    the type of errors. `defaults` are the values of fields that a conversation leaves out; other such fields are zero.
     """
 
     prefix: Fields

@@ -16,15 +16,10 @@ __all__ = ["Heard", "Log", "Passage", "PassageLog", "RawMemory", "ScriptedPeer",
 class RawMemory:
     """A region of memory that a scripted peer has registered for RDMA accesses of the other end.
 
-    Attributes:
-        handle: the steering tag.
-        offset: the address of the first octet of `data`.
-        data: the octets of the region.
-        may: "read" or "write": the access that the other end has.
-        segment_octets: octets of payload in each segment of an RDMA Read Response.
-        alone_s: seconds before an RDMA Read is answered, in which a second Read Request is a fault.
-        answered: whether RDMA Reads are answered; if not, each is an event "read_request".
-        written: the pieces that the other end has written, as start in `data` and length in octets.
+    `handle` is its steering tag, `offset` the address of the first octet of `data`, and `may` the access of the other
+    end, "read" or "write". An RDMA Read Response has `segment_octets` octets in each segment, and is sent after
+    `alone_s` seconds, in which a second Read Request is a fault. If not `answered`, an RDMA Read is an event
+    "read_request". `written` has start and length of each piece that the other end has written.
     """
 
     handle: int
@@ -88,12 +83,8 @@ class Heard:
 class Passage:
     """An entry in the log of a scripted conversation: something sent, received or noticed.
 
-    Attributes:
-        at_s: seconds since the log was begun.
-        ours: whether this end has sent it.
-        text: the description.
-        octets: the octets, of RDMA Writes and long frames only the first ones.
-        left: the number of further octets, which are not kept.
+    `at_s` is in seconds since the log was begun, and `ours` says that this end has sent it. `octets` are its first
+    octets, and `left` is the number of further ones, which are not kept.
     """
 
     at_s: float

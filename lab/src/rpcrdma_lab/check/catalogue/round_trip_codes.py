@@ -49,13 +49,13 @@ HEADER_TYPE, OTHER_TYPE, UNEXPECTED, SEQUENCE, OTHER_XID, OFFSET, SEGMENT_NUMBER
 """Codes of reports."""
 
 TRANSMISSIONS = 8
-"""The most transmissions of a request and of a response that the checks take."""
+"""The most transmissions of a request and of a response that the checks announce."""
 
 
 def extension_properties(
     receive_octets: int, segments: int, segment_octets: int, *, support: int, requests_max: int = TRANSMISSIONS
 ) -> Sequence[Any]:
-    """Returns the properties of an end that has the extension.
+    """Returns the properties of an end with the extension, each as its number and its value.
 
     Args:
         receive_octets: the octets of each receive buffer.
