@@ -1,4 +1,4 @@
-"""Bounds of the protocol engineers' commands on the claims of a capture or a peer, each with its reason."""
+"""Limits of the protocol engineers' commands on input from a capture or a peer, each with its reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Abilities of a server: its files, and by its answers its versions, credits, markers and round-trip extension."""
+"""Abilities of a server: its files and, from its answers, its versions, credits, markers and round-trip extension."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class FileState(NamedTuple):
 
 @dataclass(slots=True)
 class Abilities:
-    """What a server under test offers: values for conversations by name (`given`), and needs of checks (`met`).
+    """Abilities of a server under test: values for conversations by name (`given`), and needs of checks (`met`).
 
     `notes` say why other needs are not met.
     """

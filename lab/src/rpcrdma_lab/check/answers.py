@@ -1,4 +1,4 @@
-"""Parts that conversations of the catalogue share: calls, expected answers, and courses after a mistake."""
+"""Steps and patterns that conversations of the catalogue share: calls, expected answers, and tests after a mistake."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def afterwards(plus: int = 1, *others: dict[str, Any]) -> list[Step]:
 
 
 def discarded() -> list[Step]:
-    """Returns steps that check that the message before was discarded: only the NULL call after it is answered."""
+    """Returns steps that check that the preceding message was discarded: only the NULL call after it is answered."""
     return afterwards()
 
 
@@ -116,7 +116,7 @@ def either(first: dict[str, Any], *others: dict[str, Any]) -> list[Step]:
 
 
 def ended() -> list[Step]:
-    """Returns a step that expects the end of the connection before anything else."""
+    """Returns a list of one step, which expects the end of the connection before anything else."""
     return [hear({"end": {}})]
 
 
@@ -128,6 +128,8 @@ def terminates(
     *codes: int, listed: bool = True, long: bool = False, awaited: bool = False, other: Sequence[dict[str, Any]] = ()
 ) -> list[dict[str, Any]]:
     """Returns patterns of the answers to a mistake: a Terminate with one of `codes` (0xLTCC), or a deviation.
+
+    Deviations are noted, or break another rule. L is the layer, T the error type and CC the error code.
 
     Args:
         codes: the codes for the mistake.
@@ -151,7 +153,7 @@ def terminates(
 
 
 def terminated(*codes: int, **how: Any) -> list[Step]:
-    """Returns a step that expects a match of `terminates` with the same arguments."""
+    """Returns a list of one step, which expects a match of `terminates` with the same arguments."""
     return [hear(*terminates(*codes, **how))]
 
 

@@ -1,4 +1,4 @@
-"""A check: statements of the specifications, and the scripted conversation that shows whether a server keeps them."""
+"""A check: statements of the specifications, and the scripted conversation that tests whether a peer fulfils them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Check:
 
     @property
     def recommended(self) -> bool:
-        """Whether the first statement is a recommendation (SHOULD), so that a wrong answer breaks no rule."""
+        """Whether the first statement is a recommendation (SHOULD), so that a wrong answer violates no requirement."""
         words = set(STATEMENTS[self.statements[0]].level.replace(",", "").split())
         return bool(words & {"SHOULD", "should"}) and not words & {"MUST", "must", "REQUIRED"}
 

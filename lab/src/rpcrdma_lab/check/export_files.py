@@ -1,6 +1,6 @@
-"""Prepares an export for checks: a file to be read, and one to be written, by the NFS client of this library.
+"""Prepares an export for checks, by this library's NFS client: a file to be read, and a file to be written.
 
-Looking them up is no part of any verdict: the checks themselves use no code of the client.
+This preparation is no part of any verdict: the checks themselves use no code of the client.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Judges foreign clients: a scripted server over TCP or a provider, each connection of which is one check."""
+"""Checks foreign clients: a scripted server over TCP or a provider runs a check on each of their connections."""
 
 from __future__ import annotations
 
@@ -101,13 +101,13 @@ class ClientTrial:
 
     @property
     def left(self) -> int:
-        """The number of checks that no connection has been used for."""
+        """The number of checks that still need a connection."""
         return len(self._left)
 
     def serve(self, make_peer: PeerMaker) -> None:
-        """Starts a task that runs one check on a new connection.
+        """Starts a task that runs one check on a new connection, whose peer `make_peer` makes.
 
-        If its start-up fails, the check is left for a later one. `make_peer` makes the peer of the connection.
+        If the start-up fails, the check is left for a later connection.
         """
         held = asyncio.ensure_future(self._meet(make_peer))
         self._held.add(held)
@@ -172,10 +172,7 @@ class ClientTrial:
                 program.close()
 
     def _taken(self, kinds: set[str], *, first: str = "") -> Check | None:
-        """Removes and returns the next check of these kinds, by preference one of kind `first`.
-
-        None if there is none.
-        """
+        """Removes and returns the next check of these kinds, if possible of kind `first`; None if there is none."""
         fitting = [check for check in self._left if _kind(check) in kinds]
         fitting.sort(key=lambda check: _kind(check) != first)
         if not fitting:

@@ -1,6 +1,6 @@
-"""Answers that differ from the expected one by another reading of an unclear text, or as a known peer gives them.
+"""Answers that differ from the expected one by another interpretation of an unclear text, or as known peers give them.
 
-Patterns of the catalogue name them; a peer that gives such an answer differs from our reading.
+Patterns of the catalogue name them; a peer that gives such an answer differs from this library's interpretation.
 """
 
 from __future__ import annotations

@@ -141,10 +141,7 @@ def summary_lines(report: Mapping[str, Any], *, details: bool) -> Iterator[str]:
 
 
 def _tried(row: Mapping[str, Any]) -> Iterator[str]:
-    """Yields the broken statement with its text.
-
-    For other verdicts, sections and identifiers of the tested statements.
-    """
+    """Yields a line with the broken statement and its text after a failure, or else with all tested statements."""
     if row["verdict"] in _FAILED:
         yield from (_quoted(name) for name in row["statements"])
     elif row["sections"]:

@@ -1,4 +1,4 @@
-"""Runs checks against a server: each on a connection of its own, with another connection that must go on."""
+"""Runs checks against a server, each on its own connection, beside another connection that must survive."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ _OF_FILES: Mapping[int, str] = {
         *(nfsstat3.NFS3ERR_ROFS, nfsstat3.NFS3ERR_DQUOT, nfsstat3.NFS3ERR_STALE, nfsstat3.NFS3ERR_JUKEBOX),
     )
 }
-"""NFS statuses that tell about the file or its file system, and not how the call was received (RFC 1813, 2.6)."""
+"""NFS statuses that concern the file or its file system, and not how the call was received (RFC 1813, 2.6)."""
 _BUSY_S = 0.5
 """Seconds between calls on the other connection while a check runs, so that no server ends it as idle."""
 

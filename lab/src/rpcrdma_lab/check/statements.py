@@ -1,4 +1,4 @@
-"""Source, section, level and words of the statements that the catalogue refers to, from the conformance ledger."""
+"""Source, section, level and text of the statements that the catalogue refers to, from the conformance ledger."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def extension_maker(words: str) -> Callable[[], Extension]:
 
     Raises:
         AddedExtensionFailed: there is no such file or function, or one of them raises an exception, or the function
-        returns something else than a `rpcrdma.extension.Extension`. The returned function raises it as well.
+            returns something else than a `rpcrdma.extension.Extension`. The returned function raises it as well.
     """
     file, _, function = words.rpartition(":")
     name = f"rpcrdma_added_{Path(file).stem}"

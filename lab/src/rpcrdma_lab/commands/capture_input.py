@@ -80,10 +80,7 @@ def chooses(args: argparse.Namespace) -> bool:
 
 
 class Choice:
-    """The choice of calls by command-line options.
-
-    It remembers the procedures seen, to explain a choice without results.
-    """
+    """The choice of calls by command-line options; notes the procedures seen, to explain a choice without results."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self._args = args
@@ -111,10 +108,7 @@ class Choice:
         return all(fits.values())
 
     def tell_none(self) -> None:
-        """Prints a warning if no call had the XID, or the procedure, of the options.
-
-        The latter with the procedures seen.
-        """
+        """Prints a warning if no call had the XID of the options, or their procedure; the second names those seen."""
         args = self._args
         if args.xid is not None and not self._found["xid"]:
             console.talk(f"warning: no call with XID {args.xid:#010x}")

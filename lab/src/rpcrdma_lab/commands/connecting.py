@@ -1,4 +1,4 @@
-"""The cause and remedy of connections for scripted conversations that could not be made."""
+"""Cause and remedy of failed connections for scripted conversations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rpcrdma decode`: hex text or a packet capture to annotated messages."""
+"""`rpcrdma decode`: shows hex text or a packet capture as annotated messages."""
 
 from __future__ import annotations
 
@@ -54,9 +54,14 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs `rpcrdma decode` with parsed arguments.
+    """Runs `rpcrdma decode` with parsed arguments; returns PROTOCOL_VIOLATION if messages have faults, or DONE.
 
-    Returns the exit status, PROTOCOL_VIOLATION if a message has faults.
+    An input that is neither a capture nor hex text, and a wrong definition, give FAILED, after the error has been
+    printed.
+
+    Raises:
+        NotHex, CaptureDamaged, AddedExtensionFailed: the input or the extension is malformed.
+        OSError: the file cannot be read.
     """
     if args.lua:
         from rpcrdma_lab.dissect.headers import header_versions  # noqa: PLC0415

@@ -50,7 +50,14 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs `rpcrdma explain` with parsed arguments; returns the exit status, PROTOCOL_VIOLATION if a rule is broken."""
+    """Runs `rpcrdma explain` with parsed arguments; returns PROTOCOL_VIOLATION if a rule is broken, or DONE.
+
+    Wrong options, inputs and definitions give USAGE or FAILED, after the error has been printed.
+
+    Raises:
+        CaptureDamaged, AddedExtensionFailed: the capture or the extension is malformed.
+        OSError: a file cannot be read or written.
+    """
     if args.html is not None and args.json:
         return console.error("--html and --json exclude each other", "run it twice", status=ExitStatus.USAGE)
     settings = settings_for(args)

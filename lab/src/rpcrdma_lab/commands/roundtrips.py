@@ -81,7 +81,15 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs `rpcrdma roundtrips` with parsed arguments; returns the exit status."""
+    """Runs `rpcrdma roundtrips` with parsed arguments, and prints the table; returns the exit status.
+
+    The status is FAILED if no plot can be drawn, after the reason has been printed, and otherwise DONE.
+
+    Raises:
+        AddedExtensionFailed: --add-extension names no function that makes an extension.
+        RpcRdmaError: a simulated call failed.
+        OSError: the plot cannot be written.
+    """
     from rpcrdma.testing.virtual import PROFILES  # noqa: PLC0415
     from rpcrdma_lab.simulation.measured_calls import VARIANTS, with_extension  # noqa: PLC0415
     from rpcrdma_lab.simulation.round_trips import rows  # noqa: PLC0415

@@ -72,7 +72,10 @@ def _given(text: str) -> tuple[str, int | bytes]:
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs `rpcrdma send` with parsed arguments, prints both sides' messages, and returns the exit status.
+    """Runs `rpcrdma send` with parsed arguments, and prints the messages of both sides.
+
+    Returns the exit status: DONE if all answers are as expected; otherwise FAILED, or NOT_CONNECTED if the start-up
+    failed; USAGE for wrong arguments.
 
     Raises:
         RpcRdmaError: the conversation is malformed, or the server cannot be reached.

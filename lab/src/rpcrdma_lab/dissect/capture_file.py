@@ -30,10 +30,7 @@ _SKIP_OCTETS = 1 << 16
 
 
 class CaptureDamaged(RpcRdmaError):
-    """Raised when a capture file breaks the rules of its format.
-
-    The packets before `offset` (in octets) have been yielded.
-    """
+    """Raised when a capture file breaks the rules of its format at the octet `offset`; earlier packets are whole."""
 
     def __init__(self, reason: str, offset: int) -> None:
         super().__init__(f"the capture is damaged at octet {offset}: {reason}")

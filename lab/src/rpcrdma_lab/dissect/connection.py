@@ -56,10 +56,7 @@ class RdmaConnection:
 
 
 class IwarpConnection(RdmaConnection):
-    """The decoder of both directions of an iWARP connection.
-
-    It yields each message when its last segment has arrived.
-    """
+    """The decoder of both directions of an iWARP connection, each message of which ends with its last segment."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
@@ -105,10 +102,7 @@ class IwarpConnection(RdmaConnection):
         return Message("tcp", f"{reason} in the capture", notes=["what follows is read from the next whole FPDU on"])
 
     def unfinished(self, end: int) -> Iterator[Message]:
-        """Yields the unfinished frame and the unfinished messages at the end of the stream of `end`.
-
-        The caller numbers each.
-        """
+        """Yields the unfinished frame and messages at the end of the stream of `end`; the caller numbers each."""
         half = self.halves[end]
         if half.unread and not half.foreign:
             yield Message("mpa", f"{half.unread} octets of an unfinished frame")

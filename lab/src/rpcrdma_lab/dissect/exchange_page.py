@@ -33,7 +33,7 @@ class ExchangePage(NamedTuple):
 
 
 def exchange_page(source: str, exchanges: Iterable[Exchange]) -> ExchangePage:
-    """Returns an HTML page about exchanges, as many as fit; `source` is the name of the capture in its title."""
+    """Returns an HTML page about the exchanges that fit; `source` is the name of the capture in its title."""
     sections: list[str] = []
     panels: list[str] = []
     left_out = 0
@@ -136,10 +136,7 @@ def _body(title: str, body: Field | None) -> str:
 
 
 def _panels(exchange: Exchange, room: int) -> list[str] | None:
-    """Returns the messages of an exchange as members of a JSON object.
-
-    None if they take more than `room` characters.
-    """
+    """Returns the messages of an exchange as members of a JSON object; None if they exceed `room` characters."""
     found = []
     for message in exchange.messages:
         # Nothing in a script element ends it but its own end tag.
@@ -177,10 +174,7 @@ def _panel(message: Message) -> dict[str, Any]:
 
 
 def _base(group: Field, message: Message) -> int | None:
-    """Returns the offset in the message's octets to which the field offsets of a group are relative.
-
-    None if it has none.
-    """
+    """Returns the octet of the message to which a group's field offsets relate; None if the group is elsewhere."""
     if message.protocol != "rpcrdma":
         return None
     if group.name.startswith(("RPC-over-RDMA", "Behind the header")):

@@ -1,6 +1,6 @@
 """Groups the messages of captures by call: the call, the RDMA operations on its chunks, and the reply or the error.
 
-A message that belongs to no call, such as a start-up frame, a grant or a Terminate, comes in a group of its connection.
+A message outside of calls, such as a start-up frame, a grant or a Terminate, is in a group of its connection.
 """
 
 from __future__ import annotations
@@ -274,10 +274,7 @@ class Exchanges:
             yield found
 
     def _oldest(self) -> Exchange:
-        """Returns the open exchange that began first.
-
-        An unfinished sequence of pieces that began earlier becomes one.
-        """
+        """Returns the open exchange that began first, possibly a new exchange of an unfinished sequence of pieces."""
         found = next(iter(self._open.values()), None)
         pieces = next(iter(self._pieces.values()), None)
         if pieces is not None and (found is None or pieces[0].number < found.messages[0].number):

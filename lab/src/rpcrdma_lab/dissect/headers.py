@@ -45,7 +45,7 @@ class HeaderVersion:
 
     @property
     def title(self) -> str:
-        """The name of the version's headers for readers."""
+        """The name of the version's headers for readers, such as "RPC-over-RDMA version 1"."""
         return f"RPC-over-RDMA version {self.name}"
 
     def row(self, code: int | None) -> HeaderRow | None:
@@ -141,10 +141,9 @@ class Header:
         return found.value if found is not None and isinstance(found.value, int) else 0
 
     def fault(self, name: str, reason: str, section: str, requirement: str = "") -> None:
-        """Adds a fault, `reason`, to the first field of this name and to `faults`.
+        """Adds a fault to `faults`, and `reason` to the first field of this name, if there is one.
 
-        Without such a field, to `faults` alone. `section` states the broken rule, and `requirement` is its identifier
-        in the conformance ledger or "".
+        `section` states the broken rule, and `requirement` is its identifier in the conformance ledger or "".
         """
         found = self.find(name)
         if found is not None:

@@ -41,8 +41,7 @@ def read_hex(text: str) -> HexText:
 
     Raises:
         NotHex: there are no digits, half an octet, more than `TEXT_MAX` characters or too many octets; a line is
-            neither
-        digits nor a line of a dump; offsets do not fit the octets; or the dump has 16-bit words.
+            neither digits nor a line of a dump; offsets do not fit the octets; or the dump has 16-bit words.
     """
     if len(text) > TEXT_MAX:
         raise NotHex(f"more than {TEXT_MAX} characters of hex text; use a capture")
@@ -134,10 +133,7 @@ def _with_offsets(lines: list[str], form: _Form) -> bytes | None:
 
 
 def _row(rest: str, form: _Form) -> bytes | None:
-    """Returns the octets of a dump line after its offset, without the characters beside them.
-
-    None if there are none.
-    """
+    """Returns the octets of a dump line after its offset, without the characters beside; None if there are none."""
     octets = bytearray()
     # hexdump -C has a bar before the characters, the others two spaces or more.
     for column in re.split(r"\s{2,}", rest.partition("|")[0]):

@@ -28,10 +28,7 @@ _ENHANCED_OCTETS = 4
 
 @dataclass(slots=True)
 class MpaTerms:
-    """The start-up frames of a connection, which determine the use of CRCs and markers.
-
-    None for a frame not captured.
-    """
+    """The start-up frames of a connection (None: not captured), which determine the use of CRCs and markers."""
 
     request: Field | None = None
     reply: Field | None = None
@@ -80,10 +77,7 @@ class _State(enum.Enum):
 
 @dataclass(slots=True)
 class MpaHalf:
-    """The decoder of one direction of a connection.
-
-    `kind` is the start-up frame that its sender sent, None if not seen.
-    """
+    """The decoder of one direction of a connection; `kind` is the start-up frame sent in it, None if not seen."""
 
     terms: MpaTerms
     kind: StartupKind | None = None
@@ -188,10 +182,7 @@ class MpaHalf:
         return fpdu
 
     def _next_marked_fpdu(self) -> Fpdu | None:
-        """Returns the next FPDU without its markers, one at each 512th octet of the stream.
-
-        None if it is not complete.
-        """
+        """Returns the next FPDU without its markers (one at each 512th octet), or None if it is incomplete."""
         pending = self._pending
         plain = bytearray()
         faults: list[FieldFault] = []

@@ -12,10 +12,7 @@ __all__ = ["PacketGap", "PsnOrder"]
 
 
 class PacketGap(NamedTuple):
-    """A number of packets that the capture lacks.
-
-    `time_s` is the time of the packet after them, None if there is none.
-    """
+    """A number of packets that the capture lacks; `time_s` is the time of the packet after them, None if none."""
 
     packets: int
     time_s: float | None = None
@@ -52,8 +49,7 @@ class PsnOrder:
         Args:
             packet: the packet.
             numbers: the number of PSNs that it uses: an RDMA Read Request uses one for each packet of its response.
-                None:
-            unknown.
+                None: unknown.
         """
         ahead = 0 if self._next is None else ahead_of(packet.psn, self._next)
         if ahead < 0:  # a packet that is sent again

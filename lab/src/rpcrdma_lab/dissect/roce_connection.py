@@ -21,10 +21,7 @@ _ASK_AGAIN = 0
 
 
 class RoceConnection(RdmaConnection):
-    """The decoder of both directions of a RoCEv2 connection.
-
-    It yields each message when its last packet has arrived.
-    """
+    """The decoder of both directions of a RoCEv2 connection, each message of which ends with its last packet."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
@@ -37,10 +34,7 @@ class RoceConnection(RdmaConnection):
         return sum(half.held_octets for half in self.halves)
 
     def manage(self, end: int, said: CmMessage) -> Message:
-        """Applies a connection management message that `end` (0 or 1) has sent: first PSN and MTU.
-
-        Returns it annotated.
-        """
+        """Takes first PSN and MTU from a connection management message of `end` (0 or 1); returns it annotated."""
         if said.is_request or said.is_reply:
             # The number is that of the first packet to the sender.
             mtu_octets = said.mtu_octets if said.is_request else self.halves[end].mtu_octets
@@ -74,10 +68,7 @@ class RoceConnection(RdmaConnection):
                 yield from self._acknowledged(end, packet)
 
     def finish_packets(self) -> Iterator[tuple[int, Message]]:
-        """Gives up missing packets, as at the end of the capture.
-
-        Yields the messages after them with their senders, as `feed`.
-        """
+        """Gives up missing packets at the end of the capture; yields later messages with their senders, as `feed`."""
         for end, half in enumerate(self.halves):
             yield from self._told(end, half.finish())
 

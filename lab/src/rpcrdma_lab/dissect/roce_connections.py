@@ -1,6 +1,6 @@
 """Finds RoCEv2 connections in packets: by connection management, or by an Acknowledge that fits the other direction.
 
-A packet names the queue pair of its receiver alone, so the pair of two queue pairs has to be found.
+A packet names only the queue pair of its receiver, so the other queue pair of the connection has to be found.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class RoceConnections:
     def take(self, datagram: RoceDatagram, time_s: float | None) -> Iterator[RoceMessage]:
         """Yields the messages that a datagram completes.
 
-        `time_s` is its time since the first packet, None if unknown.
+        `time_s` is its time since the first packet (None: unknown).
         """
         packet = read_packet(datagram)
         if packet is None:
@@ -102,10 +102,7 @@ class RoceConnections:
         yield from self._feed(*known, packet, time_s)
 
     def finish(self, time_s: float | None) -> Iterator[RoceMessage]:
-        """Yields the remaining messages at the end of the capture, giving up missing packets.
-
-        `time_s` is the last time.
-        """
+        """Yields the remaining messages, without missing packets, at the end of the capture; `time_s` is its time."""
         for direction in list(self._waiting):
             yield from self._begin_alone(direction)
         for tracked in {id(tracked): tracked for tracked, _ in self._directions.values()}.values():
@@ -122,10 +119,7 @@ class RoceConnections:
 
     @staticmethod
     def _give_up(tracked: RoceTracked, time_s: float | None) -> Iterator[RoceMessage]:
-        """Yields the messages of a connection after giving up its missing packets.
-
-        `time_s` is used for those without a time.
-        """
+        """Yields a connection's messages after its missing packets; messages without a time get `time_s`."""
         for end, message in tracked.roce.finish_packets():
             yield RoceMessage(tracked, end, message, time_s if message.time_s is None else message.time_s)
 
@@ -158,10 +152,7 @@ class RoceConnections:
         yield RoceMessage(tracked, known[1], tracked.roce.manage(known[1], said), time_s)
 
     def _of_peer(self, packet: RocePacket, said: CmMessage) -> tuple[RoceTracked, int] | None:
-        """Returns the connection that a message names by its receiver's id, and the message's sender (0 or 1).
-
-        None if unknown.
-        """
+        """Returns the connection named by a message's remote id, and the sender (0 or 1); None if it is unknown."""
         found = self._managed.get((packet.destination, said.number("Remote Communication ID")))
         return None if found is None else (found[0], 1 - found[1])
 
@@ -172,10 +163,7 @@ class RoceConnections:
             del self._managed[next(iter(self._managed))]
 
     def _follow(self, direction: _Direction, known: tuple[RoceTracked, int]) -> None:
-        """Assigns a direction's packets to a connection and its sending end.
-
-        An ended connection of these queue pairs is dropped.
-        """
+        """Assigns a direction's packets to a connection and its sending end; forgets the direction's old connection."""
         before = self._directions.pop(direction, None)
         if before is not None:
             self._forget(before[0])

@@ -157,10 +157,7 @@ class RoceHalf:
         return message
 
     def _cut_short(self, packet: RocePacket) -> list[FieldFault]:
-        """Drops an unfinished message because `packet` begins another one.
-
-        Returns the fault of that, [] if there was none.
-        """
+        """Drops an unfinished message because `packet` begins another; returns that fault, [] if there was none."""
         message, self._unfinished = self._unfinished, None
         if message is None or packet.kind is None:
             return []

@@ -77,7 +77,7 @@ class Interfaces:
         Args:
             text: the definition.
             file: its name for error texts.
-            lenient: see `rpcrdma.xdr.language.check`.
+            lenient: whether deviations from the XDR language whose meaning is clear are permitted.
 
         Raises:
             LanguageError: the definition cannot be compiled.

@@ -38,10 +38,7 @@ class ProgramNames:
             self._known[program.number, program.version] = program.name, names
 
     def name(self, program: int, version: int, procedure: int) -> str:
-        """Returns the name of a procedure, such as "NFS_V3 READ".
-
-        Unknown programs and procedures are named by number.
-        """
+        """Returns the name of a procedure, such as "NFS_V3 READ"; unknown ones are named by number."""
         if defined := self.interfaces.name(program, version, procedure):
             return defined
         name, names = self._known.get((program, version), (f"program {program} version {version}", {}))
@@ -107,10 +104,7 @@ def _finish_call(header: RpcHeader, names: ProgramNames) -> None:
 
 
 def _add_credential(auth: Field) -> None:
-    """Adds the decoded fields of a credential or verifier to its body.
-
-    Faults are noted at the body, not in the message.
-    """
+    """Adds the decoded fields of a credential or verifier, and their faults, to its body, not to the message."""
     body = auth.member("body")
     structure = _CREDENTIALS.get((auth.name, auth.number("flavor")))
     if structure is None or body is None or not isinstance(body.value, bytes):

@@ -1,7 +1,7 @@
 """Rules of RPC-over-RDMA on several fields of a message, as a table for `rpcrdma decode` and the Lua dissector.
 
-A rule is broken by a message of one of its kinds for which all of its facts hold, of which some begin with "not".
-Either side finds the facts in its own way:
+A message breaks a rule if it has one of the rule's types and all of its facts hold, of which some begin with "not".
+Both decoders find the facts in their own ways:
 
 - `payload`: octets follow the header; `call`, `reply`: an RPC message of that kind begins there; `other XID`: one that
   has another XID than the header

@@ -40,10 +40,7 @@ def check_message(header: Header, payload_octets: int, rpc: RpcHeader | None) ->
 
 
 def _facts(header: Header, payload_octets: int, rpc: RpcHeader | None) -> set[str]:
-    """Returns the names of the facts of `rule_table` that hold for the message.
-
-    See `check_message` for the arguments.
-    """
+    """Returns the names of the facts of `rule_table` that hold; the arguments are those of `check_message`."""
     flags, handle = header.number("rdma_flags"), header.number("rdma_inv_handle")
     is_call = rpc.is_call if rpc is not None else None
     facts = {

@@ -37,10 +37,7 @@ class _Held(NamedTuple):
 
 
 class TcpHalf:
-    """Puts the captured segments of one direction of a TCP connection in order.
-
-    A `Gap` stands for octets not captured.
-    """
+    """Orders the captured segments of one direction of a TCP connection; a `Gap` stands for octets not captured."""
 
     __slots__ = ("_acknowledged", "_first", "_held", "_held_octets", "_next")
 
@@ -100,10 +97,7 @@ class TcpHalf:
         yield from self._held_in_order(time_s)
 
     def acknowledge(self, number: int) -> Iterator[Piece | Gap]:
-        """Notes that the receiver has all octets before `number`.
-
-        Yields gaps for those not captured, and the waiting pieces.
-        """
+        """Notes that the receiver has all octets before `number`; yields gaps for lost ones, and the waiting pieces."""
         if self._acknowledged is None or (number - self._acknowledged) % _SPACE < _HALF:
             self._acknowledged = number
         yield from self._settle()

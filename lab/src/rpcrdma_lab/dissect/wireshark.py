@@ -97,10 +97,7 @@ def _short(name: str) -> str:
 
 
 def _masked(definition: Definition, member: model.Member) -> Iterator[tuple[str, str, int]]:
-    """Yields name, meaning and mask of each part of a word that consists of flags or numbers.
-
-    Nothing for other members.
-    """
+    """Yields name, meaning and mask of each part of a word of flags or numbers; nothing for other members."""
     typedef = member.type.name if isinstance(member.type, model.AliasRef) else ""
     for part, meaning, mask in _MASKS.get(typedef, ()):
         yield f"{member.name}.{part}", meaning, mask

@@ -1,7 +1,7 @@
 """Decodes a header along its XDR definition: fields up to the first fault, and the reason of the fault.
 
-It decides by the definition alone and shares nothing with the codecs of `rpcrdma.transport`, so that each can be held
-against the other.
+It uses the definition alone and shares no code with the codecs of `rpcrdma.transport`, so that each can be compared
+with the other.
 """
 
 from __future__ import annotations
@@ -87,10 +87,7 @@ class Walk:
         return self.item(model.ClassRef(name), shown_as or name)
 
     def item(self, kind: model.Type, name: str) -> Field:
-        """Decodes an item of any XDR type as a field with this name.
-
-        It is incomplete if `faults` is not empty afterwards.
-        """
+        """Decodes an item of any XDR type as a field `name`, which is incomplete if `faults` is not empty then."""
         top: _Path = []
         with contextlib.suppress(_FaultFound):
             self._value(kind, name, Note("", ""), top)

@@ -1,6 +1,6 @@
-"""Holds a scripted conversation with a client that has connected: the other side of `run_conversation`.
+"""Runs a scripted conversation with a client that has connected: the other side of `run_conversation`.
 
-docs/send.md has the steps "serve" and "answer", and the fields of messages, that these conversations have besides.
+docs/send.md describes the steps "serve" and "answer", which only these conversations have.
 """
 
 from __future__ import annotations
@@ -309,13 +309,10 @@ class ServingConversation(LiveConversation):
         return heard.fields
 
     async def _read(self, segment: Segment) -> bytes:
-        """Returns the octets of a segment in the client's memory by RDMA Read.
-
-        Messages that arrive meanwhile are queued.
+        """Reads a segment of the client's memory by RDMA Read, and returns its octets; queues other messages.
 
         Raises:
-            LeftCourse: the segment is longer than `RAW_MESSAGE_OCTETS_MAX`, or the response is wrong, incomplete or
-                late.
+            LeftCourse: the segment exceeds `RAW_MESSAGE_OCTETS_MAX`, or the response is wrong, incomplete or late.
         """
         length = segment["length"]
         if length > RAW_MESSAGE_OCTETS_MAX:

@@ -1,4 +1,4 @@
-"""Holds a scripted conversation with a server: says each message, and compares each answer with the expected ones.
+"""Runs a scripted conversation with a server: sends each message, and compares each answer with the expected ones.
 
 docs/send.md describes conversations: their steps, messages, values and patterns. `form` has the fields of each part.
 """
@@ -131,7 +131,7 @@ class LeftCourse(Exception):
         self.failure = Failure(0, expected, found, **more)
 
     def at(self, number: int, step: Mapping[str, Any]) -> Failure:
-        """Returns `failure` with the step's `number` and "aside", and with the step's "breaks" if it names no rule."""
+        """Returns `failure` with the step's `number` and "aside", and its "breaks" if `failure` names no rule."""
         statement = self.failure.statement or step.get("breaks", "")
         return replace(self.failure, step=number, statement=statement, aside=step.get("aside", ""))
 
@@ -148,7 +148,7 @@ async def run_conversation(
     Args:
         conversation: the conversation as JSON-like data (see docs/send.md).
         target: the server and the settings of the connection.
-        given: values that {"given": NAME} refers to; "xid" is the XID of all messages that state none.
+        given: values that {"given": NAME} refers to, by name; "xid" is the XID of all messages that state none.
 
     Raises:
         LocalProtocolError: `conversation` is malformed; the error's text names the field.
@@ -207,8 +207,9 @@ async def _connected(target: RawTarget, version: str, outcome: Outcome, names: N
 class LiveConversation:
     """A scripted conversation on an open connection; `outcome` has its log and result so far.
 
-    `open_conversation` creates one for a client. With `initiates` False the other end is the client
-    (`ServingConversation`).
+    `open_conversation` creates it for a client. With `initiates` False the other end is the client
+    (`ServingConversation`). `peer` sends and receives, `names` resolves references in steps, and `timeout_s` is the
+    time in which an answer has to arrive.
     """
 
     def __init__(
@@ -226,9 +227,7 @@ class LiveConversation:
         self._begun: asyncio.Future[Heard] | None = None
 
     async def run(self, steps: Sequence[Mapping[str, Any]], **given: int | bytes) -> bool:
-        """Runs steps, unless an earlier step has failed.
-
-        Returns False if this or an earlier step failed (`outcome.failure`).
+        """Runs steps, unless an earlier step has failed; returns whether no step has failed (`outcome.failure`).
 
         Args:
             steps: the steps as in a conversation.

@@ -1,7 +1,7 @@
-"""The form of conversations: which fields each part has, and of which kind they are.
+"""The form of conversations: the fields of each part, and the kinds of their values.
 
-`check_conversation` refuses a malformed conversation before anything is said. The values of {"given": NAME} and
-{"heard": PATH} are unknown then: `rpcrdma_lab.scripted.values` judges them when a step uses them.
+`check_conversation` refuses a malformed conversation before anything is sent. The values of {"given": NAME} and
+{"heard": PATH} are unknown then: `rpcrdma_lab.scripted.values` checks them when a step uses them.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def _mapping_of(form: Form, names: Form = _text) -> Form:
 
 
 def _fields(forms: Mapping[str, Form], needed: Iterable[str] = ()) -> Form:
-    """Returns the form of a mapping that has only fields of `forms`, each of its form, and has all fields `needed`."""
+    """Returns the form of a mapping whose fields are of `forms` alone, by name, and include all those `needed`."""
 
     def check(value: Any, where: str) -> None:
         if not isinstance(value, Mapping):

@@ -77,7 +77,7 @@ def make_startup(given: Mapping[str, Any], names: Names, where: str) -> bytes:
 
     Args:
         given: "key" and "data" (octets), the numbers "flags", "revision", "length", "ird" and "ord", "enhanced" (false
-        leaves out ird and ord), and "cut" (the number of octets after which the frame ends).
+            leaves out ird and ord), and "cut" (the number of octets after which the frame ends).
         names: the names that values refer to.
         where: the path of `given` for error texts.
 
@@ -181,7 +181,7 @@ def make_fpdu(
     Args:
         ulpdu: the DDP segment.
         given: "length", "pad" (octets), "crc" and "marker" (numbers that are added to the right values), and "cut" (the
-        number of octets after which the frame ends).
+            number of octets after which the frame ends).
         names: the names that values refer to.
         crc: whether the frame has a CRC; otherwise the CRC field is zero.
         markers: inserts the markers of the stream; None: the stream has none.

@@ -1,7 +1,7 @@
-"""The kinds of fields of transport headers: each is made of a value of a conversation, and read into one.
+"""The kinds of fields of transport headers, with the encoder and the decoder of each kind.
 
-A maker takes the value, the word that ends a list, the names that values refer to, and the path for messages of errors.
-A reader takes the message, the octet at which the field begins, and its name, and gives the value with the field's end.
+An encoder gets the value, the word that ends a list, the names that values refer to, and the path for error texts. A
+decoder gets the message, the octet at which the field begins, and its name; it returns the value and the field's end.
 """
 
 from __future__ import annotations

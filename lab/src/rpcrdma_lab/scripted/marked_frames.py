@@ -1,4 +1,4 @@
-"""Markers (RFC 5044 section 4.3): takes them from frames of the other side, with their faults, and inserts own ones."""
+"""Markers (RFC 5044 section 4.3): removes them from received frames, checks them, and inserts them into sent frames."""
 
 from __future__ import annotations
 
@@ -75,10 +75,7 @@ class MarkedFrames:
 
 
 class Markers:
-    """Inserts markers into an outgoing stream, and counts the stream's octets to place them.
-
-    The stream begins with one.
-    """
+    """Inserts markers into an outgoing stream, which begins with a marker; counts its octets to place them."""
 
     def __init__(self) -> None:
         self._position = 0

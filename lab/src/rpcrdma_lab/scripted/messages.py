@@ -1,4 +1,4 @@
-"""Transport headers and RPC headers, made of named fields and taken apart into them.
+"""Encodes and decodes transport headers and RPC headers by named fields.
 
 docs/send.md has the fields, also those of deliberate mistakes.
 """

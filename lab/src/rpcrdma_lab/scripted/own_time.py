@@ -1,4 +1,4 @@
-"""Time-outs for a judge: what its own machine takes is not booked on the other side."""
+"""Time-outs for a checker: the delays of its own machine do not count against the other end."""
 
 from __future__ import annotations
 

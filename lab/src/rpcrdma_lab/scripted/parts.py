@@ -23,7 +23,7 @@ def parts_of(data: bytes, form: Sequence[Sequence[Any]]) -> dict[str, bytes]:
     Args:
         data: the XDR octets.
         form: [NAME, KIND] of each part. The kind is a number of octets, "opaque" (XDR opaque of variable length),
-        "words" (an array of words with a count) or "attributes" (`post_op_attr`, RFC 1813 section 2.6).
+            "words" (an array of words with a count) or "attributes" (`post_op_attr`, RFC 1813 section 2.6).
     """
     found: dict[str, bytes] = {}
     at = 0

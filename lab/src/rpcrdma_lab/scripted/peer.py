@@ -1,4 +1,4 @@
-"""An iWARP peer without protocol machines: it sends any octets, serves its memory and tells of arrivals."""
+"""An iWARP peer without protocol state machines: it sends any octets, serves its memory and reports events."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ class RawPeer:
         await self.send_message(data, ddp, {}, f"RDMA Write to {handle:#x}, {len(data)} octets")
 
     async def read(self, handle: int, offset: int, length: int) -> int:
-        """Sends an RDMA Read Request for `length` octets from the address `offset` of the other end's memory.
+        """Sends an RDMA Read Request for `length` octets from the address `offset` of the memory with this handle.
 
         Returns the handle of the sink, which the events "read_response" with the data have.
         """
@@ -242,10 +242,7 @@ class RawPeer:
         return Heard("startup", fields)
 
     async def _next_segment(self) -> Heard | None:
-        """Receives an FPDU, and returns the event that it causes.
-
-        None if it causes none, as an RDMA Write that is placed.
-        """
+        """Receives an FPDU, and returns its event; None if it causes none, as an RDMA Write that is placed."""
         ahead, self._ahead = self._ahead, None
         frame, covered, fault = await (ahead or self._next_frame())
         length = int.from_bytes(frame[:2])
@@ -316,9 +313,9 @@ class RawPeer:
         return None if fault is None else self._broken(fault, frame[:64])
 
     def _tagged_fault(self, segment: Mapping[str, Any]) -> FrameFault | None:
-        """Adds a tagged segment to its message, and returns the first protocol rule that it breaks.
+        """Adds a tagged segment to its message; returns the first rule that it breaks, None without a fault.
 
-        None if it breaks none. Memory regions are not looked at.
+        Memory regions are not looked at.
         """
         if self._parts:
             return FrameFault("a tagged segment comes within an untagged message", "DDP-10")
@@ -330,10 +327,7 @@ class RawPeer:
         return message.add(segment["offset"], len(segment["payload"]), last=bool(segment["last"]))
 
     def _untagged_fault(self, segment: Mapping[str, Any]) -> FrameFault | None:
-        """Adds an untagged segment to the message of its queue, and returns the rule that it breaks.
-
-        None if it breaks none.
-        """
+        """Adds an untagged segment to its queue's message; returns the rule that it breaks, None without a fault."""
         queue, opcode, number_ = segment["queue"], segment["opcode"], segment["number"]
         if _QUEUE_OF.get(opcode) != queue:
             return FrameFault(f"an untagged message with the opcode {opcode} in queue {queue}", "RD-2")
@@ -413,10 +407,7 @@ class RawPeer:
         return None
 
     async def _another_read(self, seconds: float) -> bool:
-        """Returns whether the next FPDU arrives within `seconds` and is an RDMA Read Request.
-
-        `next` takes that FPDU later.
-        """
+        """Returns whether the next FPDU arrives within `seconds` and is an RDMA Read Request; `next` takes it later."""
         self._ahead = asyncio.ensure_future(self._next_frame())
         done, _ = await asyncio.wait([self._ahead], timeout=seconds)
         if not done or self._ahead.exception() is not None:

@@ -45,10 +45,7 @@ class RawMemory:
 
     @property
     def written_octets(self) -> int | None:
-        """The number of octets of the region that have been written at least once.
-
-        None if the device does not report it.
-        """
+        """The number of octets of the region written at least once; None if the device does not report it."""
         return sum(length for _, length in joined(self.written))
 
 
@@ -160,9 +157,7 @@ class ScriptedPeer(Protocol):
         """
 
     async def start(self, fields: Mapping[str, Any], where: str) -> None:
-        """Sends the start-up request, with `fields` in place of the usual values.
-
-        `where` is their path for error texts.
+        """Sends the start-up request, with `fields` in place of usual values; `where` is their path for errors.
 
         Raises:
             LocalProtocolError: the peer cannot send a given field, or its value is not valid.
@@ -221,10 +216,7 @@ class ScriptedPeer(Protocol):
         """Ends the sending direction, or the whole connection where directions do not end separately."""
 
     async def next(self) -> Heard:
-        """Waits without a time limit for the next event, and returns it.
-
-        After the connection's end, always an event "end".
-        """
+        """Waits without a time limit for the next event, and returns it; after the end, always an event "end"."""
 
     async def close(self) -> None:
         """Aborts the connection, without sending anything more, and waits until it is closed."""

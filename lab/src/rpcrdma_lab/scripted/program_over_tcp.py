@@ -1,4 +1,4 @@
-"""The program behind a scripted server: an ordinary server over TCP, which answers the calls of the clients."""
+"""The program behind a scripted server: an ordinary server over TCP, which answers the clients' calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A peer over the queue pair of a provider: it says any octets in Sends, and the provider does all below them.
+"""A peer over the queue pair of a provider: it sends any octets in Sends, and the provider makes everything below.
 
 The messages and their headers are those of `RawPeer`. The frames are the provider's: those of an RDMA device cannot be
 made by hand.
@@ -131,9 +131,7 @@ class QueuePairPeer:
         driver.flush()
 
     async def accept(self, request: Mapping[str, Any], fields: Mapping[str, Any], where: str) -> None:  # noqa: ARG002
-        """Accepts a client's connection, with "data" of `fields` as the private data of the reply.
-
-        `request` is not used.
+        """Accepts a client's connection with "data" of `fields` as the private data; `request` is not used.
 
         Raises:
             LocalProtocolError: `fields` has another field; the error's text begins with `where`.
@@ -236,9 +234,9 @@ class QueuePairPeer:
         self._driver.flush()
 
     async def next(self) -> Heard:
-        """Waits without a time limit for the next event, "startup", "message", "read_response" or "end".
+        """Waits without a time limit for the next event, and returns it; after the end, always an event "end".
 
-        After an event "end", each call returns that event again.
+        Other kinds are "startup", "message" and "read_response".
         """
         while not self._heard:
             self._news.clear()

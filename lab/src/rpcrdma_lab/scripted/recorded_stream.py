@@ -1,4 +1,4 @@
-"""A TCP connection whose octets of both directions go to a packet capture, those of broken frames included."""
+"""TCP connections whose octets of both directions are recorded in a packet capture, including malformed frames."""
 
 from __future__ import annotations
 

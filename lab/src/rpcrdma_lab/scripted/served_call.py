@@ -73,8 +73,7 @@ def placed_items(transmissions: Sequence[Mapping[str, Any]], buffer: Mapping[str
 
     Raises:
         RemoteProtocolError: a segment does not exist or is too short, or octets between the payload and the first
-            segment
-        are not zero.
+            segment are not zero.
     """
     found = []
     for item in transmissions[0]["header"]["items"]:

@@ -1,8 +1,8 @@
-"""The account of calls: the events of a trace of which their latency consists, and the events beside them.
+"""The account of calls: the events of a trace that make up their latency, and the events beside them.
 
 The critical path is the chain of causes from a call's return back to the call. Each event of a trace names the one
 event that it waited for last, so the times between the events of the path add up to the latency of the call. Events
-that follow from the call, and are not on the path, happened beside it.
+that are caused by the call, and are not on the path, happened beside it.
 """
 
 from __future__ import annotations
@@ -39,10 +39,7 @@ A completion that is delivered by an interrupt in progress waits for that interr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndCounts:
-    """Event counts of one end in a call.
-
-    Names with `_beside` count events beside the critical path, others those on it.
-    """
+    """Event counts of one end in a call: names with `_beside` count events beside the critical path, others on it."""
 
     interrupts: int
     interrupts_beside: int

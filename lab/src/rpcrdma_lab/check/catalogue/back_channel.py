@@ -1,12 +1,12 @@
-"""The way to have a server of NFSv4.1 call its client: it recalls a delegation (RFC 8881 sections 10.4 and 20.2).
+"""Steps that make a server of NFSv4.1 call its client: it recalls a delegation (RFC 8881 sections 10.4 and 20.2).
 
-A client with a session opens an empty file for reading, and is given a delegation. A WRITE of NFSv3 conflicts with the
-delegation, so that the server recalls it over the back channel, which has the connection of the session. A server may
-give no delegation of the file for a while after that: Linux does so for half a minute. So each conversation takes
-another file, whose handle is given as "fresh". Handles of NFSv3 count in NFSv4.1 as well.
+A client with a session opens an empty file for reading, and gets a delegation. A WRITE of NFSv3 conflicts with the
+delegation, so that the server recalls it over the back channel, which is the session's connection. A server may grant
+no delegation of the file for some time after that: Linux does so for half a minute. So each conversation uses another
+file, whose handle is given as "fresh". NFSv4.1 accepts the handles of NFSv3.
 
-The clients of all conversations have the same owner and another verifier each: the server takes the next one for the
-same client after a restart, and drops the state of a conversation that has left its course (RFC 8881 section 2.4).
+The clients of all conversations have the same owner and different verifiers: the server takes each for a restart of the
+client before, and drops the state of a conversation that has failed (RFC 8881 section 2.4).
 """
 
 from __future__ import annotations

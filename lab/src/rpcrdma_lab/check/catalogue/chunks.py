@@ -40,7 +40,7 @@ def _filled(count: int, *segments: dict[str, Any]) -> list[list[dict[str, Any]]]
 def _placed(count: int, *segments: dict[str, Any]) -> list[Step]:
     """Returns steps that expect the reply to a READ of `count` octets into a chunk of these segments.
 
-    Padding breaks V1-28.
+    A reply that counts padding in the chunk breaks the statement V1-28.
     """
     padded = [
         {**read_answer(count=count, writes=_filled(count + padding, *segments)), "breaks": "V1-28"}
@@ -90,7 +90,10 @@ def _into_segments(count: int, *lengths: int) -> Check:
 
 
 def _inline(name: str, title: str, statements: str, **header: Any) -> Check:
-    """Returns a check with a READ whose data has to be inline, with the Write list of `header` as in the call."""
+    """Returns a check with a READ whose data has to be inline, with the Write list of `header` as in the call.
+
+    The other arguments are those of `entry.check`: `statements` are identifiers separated by spaces.
+    """
     writes = header.get("writes", [])
     # The padding is a matter of the check without a Write list alone.
     count = 100 if writes else 101
@@ -115,9 +118,7 @@ def _write(
     statements: str,
     framed: Mapping[str, Any] | None = None,
 ) -> Check:
-    """Returns a check with a WRITE from a Read chunk of segments with these lengths.
-
-    A READ compares the file afterwards.
+    """Returns a check with a WRITE from a Read chunk of segments with these lengths; a READ compares the file.
 
     Args:
         count: octets of the data.
@@ -125,7 +126,7 @@ def _write(
         pad: octets of padding at the end of the last segment.
         title: the title of the check.
         name: its identifier after "v1.write.".
-        statements: the identifiers of the tested statements.
+        statements: the identifiers of the tested statements, separated by spaces.
         framed: further fields of the memory region.
     """
     reads, start = [], 0
@@ -151,7 +152,8 @@ def _write(
 def _long_write(name: str, title: str, statements: str, *, reduced: bool) -> Check:
     """Returns a check with a WRITE in a Position-Zero chunk.
 
-    Its data are in that chunk or, if `reduced`, in another.
+    Its data are in that chunk or, if `reduced`, in another. The other arguments are those of `entry.check`:
+    `statements` are identifiers separated by spaces.
     """
     count = 64
     call = {"words": [{"given": "xid"}, 0, 2, {"given": "program"}, {"given": "program_version"}, 7]}

@@ -1,7 +1,7 @@
-"""Checks of clients of version 1: a scripted server makes a mistake, and hears how the client goes on.
+"""Checks of clients of version 1: a scripted server makes a mistake, and observes the client's reaction.
 
-Each takes one connection, on which the client makes two calls or more. Most go with any calls; checks that wait for
-calls with chunks need a program behind the server, which is NFSv3.
+Each check uses one connection, on which the client makes two calls or more. Most work with any calls; checks that wait
+for calls with chunks need a program behind the server, which is NFSv3.
 """
 
 from __future__ import annotations
@@ -88,7 +88,10 @@ def _reply(*, message: dict[str, Any] | None = None, **header: Any) -> Step:
 
 
 def _discarded(name: str, title: str, statements: str, wrong: Step) -> Check:
-    """Returns a check of a wrong reply (`wrong`), after which the client must send nothing until the right reply."""
+    """Returns a check of a wrong reply (`wrong`), after which the client must send nothing until the right reply.
+
+    The other arguments are those of `entry.check`: `statements` are identifiers separated by spaces.
+    """
     steps = (_ANY, wrong, _QUIET, _reply(), hear(*CALLS, _ENDED))
     return check(f"client.{name}", title, statements, *steps)
 
@@ -110,12 +113,18 @@ def terminates(*codes: int) -> list[dict[str, Any]]:
 
 
 def _ended(name: str, title: str, statements: str, wrong: Step, *codes: int, needs: str = "") -> Check:
-    """Returns a check that a client answers the access `wrong` to its memory with a Terminate with one of `codes`."""
+    """Returns a check that a client answers the access `wrong` to its memory with a Terminate with one of `codes`.
+
+    The other arguments are those of `entry.check`: `statements` and `needs` are identifiers separated by spaces.
+    """
     return check(f"client.{name}", title, statements, _ANY, wrong, hear(*terminates(*codes)), needs=needs)
 
 
 def _failed(name: str, title: str, statements: str, error: int, *numbers: int) -> Check:
-    """Returns a check that RDMA_ERROR with this code and these numbers ends its call only."""
+    """Returns a check that RDMA_ERROR with this code and these numbers ends its call only.
+
+    The other arguments are those of `entry.check`: `statements` are identifiers separated by spaces.
+    """
     wrong = say(header={"xid": _XID, "type": 4, "error": error, "numbers": list(numbers)})
     return check(f"client.error.{name}", title, statements, _ANY, wrong, hear(*_OTHER_CALL, {"end": {}}))
 
@@ -141,7 +150,10 @@ def _of_old(field: str) -> dict[str, Any]:
 
 
 def _start(name: str, title: str, statements: str, needs: str = "", **frame: Any) -> Check:
-    """Returns a check of an MPA Reply with the wrong fields `frame`, after which the client must end the connection."""
+    """Returns a check of an MPA Reply with the wrong fields `frame`, after which the client must end the connection.
+
+    The other arguments are those of `entry.check`: `statements` and `needs` are identifiers separated by spaces.
+    """
     startup = {"flags": 0x10, **frame}
     return check(
         f"client.{name}", title, statements, hear({"end": {}}, {"terminate": {}}), needs=needs, startup=startup
@@ -149,7 +161,10 @@ def _start(name: str, title: str, statements: str, needs: str = "", **frame: Any
 
 
 def _chunked(name: str, title: str, statements: str, until: Step, *steps: Step) -> Check:
-    """Returns a check with a call with chunks, which a server program behind the check answers."""
+    """Returns a check with a call with chunks, which a server program behind the check answers.
+
+    `until` is the step that waits for the call, and `steps` follow. The other arguments are those of `entry.check`.
+    """
     return check(f"client.{name}", title, statements, until, *steps, needs="program")
 
 

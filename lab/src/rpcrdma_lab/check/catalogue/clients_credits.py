@@ -1,6 +1,6 @@
-"""Checks of the credits of version 2 before clients: one credit for each message (section 4.3.1).
+"""Checks of how clients use the credits of version 2: one credit for each message (section 4.3.1).
 
-Headers grant further credits. A message that only grants is no reply.
+Headers grant further credits. A message that only grants credits is no reply.
 """
 
 from __future__ import annotations

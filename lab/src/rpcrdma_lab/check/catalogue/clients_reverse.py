@@ -1,7 +1,7 @@
-"""Checks of clients by calls of the server (RFC 8167, and section 4.5 of version 2's draft -01).
+"""Checks of clients by reverse calls of the server (RFC 8167, and section 4.5 of version 2's draft -01).
 
-A client of version 1 does not tell whether it takes such calls: it answers each of them, or discards it. Clients of
-version 2 tell it by property 5. Either way the client's own calls go on.
+A client of version 1 does not announce whether it accepts such calls: it answers each of them, or discards it. Clients
+of version 2 announce it by property 5. Either way the client's own calls continue.
 """
 
 from __future__ import annotations
@@ -54,17 +54,17 @@ class _Client(ABC):
         return {"serve": {"each": [{**each, "as": "call"} for each in self.calls]}}
 
     def called(self, xid: Any = _REVERSE_XID, **message: Any) -> Step:
-        """Returns a step that sends a reverse call; "header" and "rpc" of `message` replace usual fields."""
+        """Returns a step that sends a reverse call with this XID.
+
+        "header" and "rpc" of `message` replace usual fields; "body" replaces the whole RPC message.
+        """
         header = {"xid": xid, **message.pop("header", {})}
         if "body" not in message:
             message["rpc"] = {**_CALL, "xid": xid, **message.get("rpc", {})}
         return say(header=header, **message)
 
     def reply(self, *xids: Any) -> dict[str, Any]:
-        """Returns the pattern of the client's reply to a reverse call with one of `xids`.
-
-        Without `xids`, the usual XID.
-        """
+        """Returns the pattern of a reply to a reverse call with one of `xids` (none: the usual XID)."""
         header = {"xid": {"any": list(xids or (_REVERSE_XID,))}, **self._replying}
         return {"message": {"header": header, "rpc": {"direction": 1, "same_xid": 1}, "invalidates": None}}
 
@@ -91,7 +91,8 @@ class _Client(ABC):
     def with_chunks(self, name: str, what: str, statements: str, memory: Mapping[str, Any], **header: Any) -> Check:
         """Returns a check of a reverse call with a chunk for which there is no item.
 
-        `what` describes the chunk in the title. `memory` are the regions, and `header` are the fields with the chunk.
+        `what` describes the chunk in the title, `memory` are the regions, and `header` are the fields with the chunk.
+        `name` and `statements` (identifiers separated by spaces) are those of `entry.check`.
         """
         title = f"A reverse call with {what} is refused or answered"
         answers = self.answered(self.refused(*self.refusals), self.reply())
@@ -139,7 +140,10 @@ class _Second(_Client):
     def check(
         self, name: str, title: str, statements: str, *steps: Step, support: bool = True, **conversation: Any
     ) -> Check:
-        """Returns a check of clients that announce support of reverse calls or, if `support` is False, no support."""
+        """Returns a check of clients that announce support of reverse calls or, if `support` is False, no support.
+
+        See `rpcrdma_lab.check.entry.check` for the other arguments.
+        """
         client = self.client
         told = client.properties["message"]
         without = {"words": [0]}  # Without the property the level is 1.

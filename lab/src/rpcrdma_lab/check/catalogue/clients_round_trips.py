@@ -1,8 +1,9 @@
 """Checks of clients with the round-trip extension of version 2 (draft-dnoveck-nfsv4-rpcrdma-rtrext-01).
 
-The scripted server tells the extension by the code points of this library. A directed READ, whose result may come in
+The scripted server announces the extension by the code points of this library. A directed READ, whose result may be in
 segments of the client's receive buffers, is answered by hand: {"given": "client.segment_at"} and the names beside it
-are those of the client's Receive Buffer Structure. Other requests with directions are refused, and may come plainly.
+are those of the client's Receive Buffer Structure. Other requests with directions are refused, and may be repeated as
+plain messages.
 """
 
 from __future__ import annotations

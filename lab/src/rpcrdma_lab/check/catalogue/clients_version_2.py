@@ -54,10 +54,7 @@ class Version2Client:
         self.next = hear(*self.calls)
 
     def up_to_segments(self, most: int, *, again: bool = False) -> list[dict[str, Any]]:
-        """Returns patterns of calls with at most `most` segments.
-
-        With `again`, of those with the XID of the last call.
-        """
+        """Returns patterns of calls with at most `most` segments; `again` demands the XID of the last call, too."""
         header = {"xid": _XID} if again else {}
         return [{"message": {**each["message"], "header": {**each["message"]["header"], **header},
                              "segments": {"max": most}}} for each in self.calls]  # fmt: skip
@@ -131,29 +128,38 @@ class Version2Client:
         return self.whole(name, title, statements, hear(self.properties), *steps, needs=needs)
 
     def whole(self, name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
-        """Returns a check of exactly these steps; `conversation` are its further keys, and "needs"."""
+        """Returns a check of exactly these steps; the arguments are those of `entry.check`."""
         return check(
             f"client.{V2.family}.{name}", f"{title} (version 2)", statements, *steps, version="2", **conversation
         )
 
     def check(self, name: str, title: str, statements: str, *steps: Step, needs: str = "") -> Check:
-        """Returns a check whose steps follow the properties of both sides."""
+        """Returns a check whose steps follow the properties of both sides; the arguments are those of `entry.check`."""
         return self.first(name, title, statements, self.told(), *steps, needs=needs)
 
     def taken(self, name: str, title: str, statements: str, *told: Any) -> Check:
-        """Returns a check that the client continues to make calls after the server has sent the properties `told`."""
+        """Returns a check that the client continues to make calls after the server has sent the properties `told`.
+
+        The other arguments are those of `entry.check`.
+        """
         return self.first(f"properties.{name}", title, statements, self.told(*told), self.any, self.reply(), self.next)
 
     def alone(self, name: str, title: str, statements: str, *steps: Step) -> Check:
-        """Returns a check in which the client may make no second call before the reply to the first."""
+        """Returns a check, with the arguments of `entry.check`, in which no second call may precede the first reply."""
         return self.first(name, title, statements, self.told(**self.one_call), self.any, *steps)
 
     def discarded(self, name: str, title: str, statements: str, wrong: Step) -> Check:
-        """Returns a check of a wrong answer, after which the client must send nothing until the right one."""
+        """Returns a check of the answer `wrong`, after which the client must send nothing until the right answer.
+
+        The other arguments are those of `entry.check`.
+        """
         return self.alone(name, title, statements, wrong, _QUIET, self.reply(), self.next)
 
     def no_reply(self, name: str, title: str, statements: str, wrong: Step) -> Check:
-        """Returns a check of a malformed reply: the client discards it, ends the call or disconnects."""
+        """Returns a check of the malformed reply `wrong`: the client discards it, ends the call or disconnects.
+
+        The other arguments are those of `entry.check`.
+        """
         after = hear(*self.calls, {"end": {}})
         return self.alone(name, title, statements, wrong, _QUIET, self.reply(), after)
 

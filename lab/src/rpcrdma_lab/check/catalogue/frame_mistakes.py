@@ -1,7 +1,7 @@
-"""The taxonomy of mistakes in frames: each field of FPDUs, DDP segments and RDMA Read Requests, with its outcomes.
+"""Mistakes in frames: each field of FPDUs, DDP segments and RDMA Read Requests, with the expected reactions.
 
-The first call of each conversation is right: a responder may send nothing before it has received one right FPDU (RFC
-5044 section 7.1.2 rule 4), a Terminate neither.
+The first call of each conversation is correct: a responder may send nothing, not even a Terminate, before it has
+received a correct FPDU (RFC 5044 section 7.1.2 rule 4).
 """
 
 from __future__ import annotations

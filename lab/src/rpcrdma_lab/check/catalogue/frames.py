@@ -1,4 +1,4 @@
-"""Checks of FPDUs, DDP segments and RDMAP messages: the mistakes of `frame_mistakes`, and courses of several steps."""
+"""Checks of FPDUs, DDP segments and RDMAP messages: the mistakes of `frame_mistakes`, and longer conversations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ __all__ = ["CHECKS"]
 
 
 def _unseen(name: str, title: str, statements: str, **message: Any) -> Check:
-    """Returns a check with a NULL call in an unusual but valid frame or segment, which has to be answered as usual."""
+    """Returns a check with a NULL call in an unusual but valid frame or segment, which has to be answered as usual.
+
+    `message` are fields of the call; the other arguments are those of `entry.check`.
+    """
     call: dict[str, Any] = {"rpc": {}, "header": {"xid": {"given": "xid", "plus": 1}}, **message}
     steps: list[Step] = [say(**call), afterwards()[1]]
     return check(name, title, statements, NULL, ANSWERED, *steps)
@@ -24,7 +27,10 @@ _ANSWER = hear({"message": {"header": {"type": 0, **_NUMBERED}, "rpc": {"accepte
 
 
 def _marked(name: str, title: str, statements: str, **said: Any) -> Check:
-    """Returns a check with twelve NULL calls in frames with markers, some between frames and some within."""
+    """Returns a check with twelve NULL calls in frames with markers, some between frames and some within.
+
+    `said` are fields of the calls; the other arguments are those of `entry.check`.
+    """
     steps = [say(header=_NUMBERED, rpc={}, **said), _ANSWER]
     calls: Step = {"repeat": {"times": 12, "steps": steps}}
     return check(f"mpa.markers.{name}", title, statements, calls, needs="markers")

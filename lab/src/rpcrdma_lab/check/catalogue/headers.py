@@ -1,7 +1,7 @@
-"""Checks of transport headers of version 1: the taxonomy of mistakes, each with the outcome that RFC 8166 requires.
+"""Checks of transport headers of version 1: mistakes, each with the outcome that RFC 8166 requires.
 
-A row of `MISTAKES` names a field, a kind of mistake, the message that has it, its outcome and the statements; version
-2 and the round-trip extension have rows of the same form. `CUTS` ends a header at each of its words.
+A row of `MISTAKES` has a field, a kind of mistake, the wrong message, its outcome and the tested statements; version 2
+and the round-trip extension have rows of the same form. `CUTS` ends a header at each of its words.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Checks of the reverse direction (RFC 8167, and section 4.5 of version 2's draft -01).
 
-Replies to no call and messages without a direction can be said to any server. A server that calls is needed for the
-rest: those of NFSv4.1 recall a delegation, as `back_channel` describes.
+Replies to no call and messages without a direction can be sent to any server. The other checks need a server that calls
+its client: servers of NFSv4.1 recall a delegation, as `back_channel` describes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _RECALLS_COME: Step = {"quiet": {"milliseconds": 300}}
 
 
 class _First:
-    """The patterns, messages and checks of version 1."""
+    """Makes the messages, patterns and checks of the reverse direction in protocol version 1."""
 
     version = "1"
 
@@ -50,7 +50,7 @@ class _First:
 
 
 class _Second:
-    """The patterns, messages and checks of version 2."""
+    """Makes the messages, patterns and checks of the reverse direction in protocol version 2."""
 
     version = "2"
 

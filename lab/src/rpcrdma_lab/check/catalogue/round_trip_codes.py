@@ -1,6 +1,6 @@
-"""The code points of the round-trip extension, by number, and the properties that the checks of either end tell.
+"""The code points of the round-trip extension, and the properties that the checks of either end announce.
 
-They are those of this library, from 0x101 on, since the draft's own contradict each other
+The numbers are those of this library, from 0x101 on, since the draft's own numbers contradict each other
 (draft-dnoveck-nfsv4-rpcrdma-rtrext-01).
 """
 

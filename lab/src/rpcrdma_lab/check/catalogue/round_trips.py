@@ -1,9 +1,9 @@
 """Checks of the round-trip extension of version 2 (draft-dnoveck-nfsv4-rpcrdma-rtrext-01).
 
-Its code points are those of `round_trip_codes`; a server that tells other ones is not seen. The names of given values
-begin with the version: "2.segment_at" is the offset of the first segment for bulk data in a receive buffer of the
-server, "2.segment_octets" its length, "2.segments" the number of such segments in a buffer, and "2.requests_max" the
-transmissions of the longest request.
+Its code points are those of `round_trip_codes`; a server with other code points is not recognised. The names of given
+values begin with the version: "2.segment_at" is the offset of the first segment for bulk data in a receive buffer of
+the server, "2.segment_octets" its length, "2.segments" the number of such segments in a buffer, and "2.requests_max"
+the number of transmissions of the longest request.
 """
 
 from __future__ import annotations

@@ -30,14 +30,20 @@ def _row(
 
 
 def _ended(field: str, name: str, title: str, statements: str, **frame: Any) -> FrameMistake:
-    """Returns a mistake in the first frame whose outcome is the end of the connection."""
+    """Returns a mistake in the first frame (`frame` has its fields) whose outcome is the end of the connection.
+
+    The other arguments are those of `FrameMistake`, with `name` as the end of its `kind`.
+    """
     return _row(field, name, title, statements, *ended(), **frame)
 
 
 def _answered(
     field: str, name: str, title: str, statements: str, *replies: Any, then: Sequence[Step] = _CALL, **frame: Any
 ) -> FrameMistake:
-    """Returns a first frame whose outcome is a usual Reply, or a match of `replies`, and the steps `then`."""
+    """Returns a first frame with these fields, whose outcome is a usual Reply or a match of `replies`, and `then`.
+
+    The other arguments are those of `FrameMistake`, with `name` as the end of its `kind`.
+    """
     return _row(field, name, title, statements, hear(*(replies or ({"startup": _REPLY},))), *then, **frame)
 
 

@@ -1,7 +1,7 @@
-"""Checks of calls, credits, pieces and chunks of version 2.
+"""Checks of calls, credits, continued messages and chunks of version 2.
 
 Sections are those of draft-ietf-nfsv4-rpcrdma-version-two-00. Each conversation begins with the properties of both
-sides, unless it tries the first message itself.
+sides, unless it tests the first message itself.
 """
 
 from __future__ import annotations
@@ -69,7 +69,10 @@ class Family:
         return {"message": {"header": self.reply(plus, **fields), "rpc": rpc}}
 
     def answered(self, plus: int = 0, *, status: int = 0) -> dict[str, Any]:
-        """Returns the pattern of an accepted reply with this accept_stat and no results, in a plain Send."""
+        """Returns the pattern of an accepted reply with this accept_stat and no results, in a plain Send.
+
+        `plus` is added to the first XID of the check.
+        """
         message = self.accepted(plus)["message"]
         return {
             "message": {**message, "rpc": {**message["rpc"], "accepted": status, "results": ""}, "invalidates": None}
@@ -119,16 +122,19 @@ class Family:
         return [self.told(_RECEIVE_SIZE), hear({"message": {"header": {"version": 2, "type": CONNPROP}}})]
 
     def check(self, name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
-        """Returns a check whose steps follow the `introduction`; `conversation` are its further keys, and "needs"."""
+        """Returns a check whose steps follow the `introduction`; the arguments are those of `entry.check`."""
         return self.first(name, title, statements, *self.introduction, *steps, **conversation)
 
     def first(self, name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
-        """Returns a check of exactly these steps, without an introduction; see `check`."""
+        """Returns a check of exactly these steps, without an introduction; the arguments are those of `entry.check`."""
         title = f"{title} (version 2)"
         return check(f"{self.family}.{name}", title, statements, *steps, version="2", **conversation)
 
     def refused(self, name: str, title: str, statements: str, code: str, **message: Any) -> Check:
-        """Returns a check that `message` is answered with the error `code`, and that the connection continues."""
+        """Returns a check that `message` is answered with the error `code`, and that the connection continues.
+
+        The other arguments are those of `entry.check`.
+        """
         return self.check(name, title, statements, say(**message), hear(self.error(code)), *self.afterwards())
 
 

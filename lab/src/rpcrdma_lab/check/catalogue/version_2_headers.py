@@ -1,7 +1,7 @@
-"""Checks of transport headers of version 2: the taxonomy of mistakes, with the outcome of each.
+"""Checks of transport headers of version 2: mistakes, with the outcome of each.
 
-Rows are those of `rpcrdma_lab.check.catalogue.headers`. An outcome is the name of an error or a list of patterns. A
-list stands where the draft states no reaction, or leaves more than one open.
+Rows are those of `rpcrdma_lab.check.catalogue.headers`. An outcome is the name of an error, or a list of patterns if
+the draft states no reaction or allows more than one.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class _Rows:
         self._errors = [*self._refused, V2.error("INVAL_FLAG"), V2.error("INVAL_HTYPE")]
 
     def _passed_over(self, *others: dict[str, Any]) -> dict[str, Any]:
-        """Returns `Mistake` fields for a message that may be discarded or get an answer of `others`.
+        """Returns `Mistake` fields for a message that may be discarded or get one of the answers `others`.
 
-        The connection continues.
+        In either case the connection continues.
         """
         discarded = {**self._answered, "last": True}
         return {"outcome": [discarded, *others], "behind": (self._next,), "then": (hear(self._answered),)}

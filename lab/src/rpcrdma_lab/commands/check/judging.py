@@ -190,9 +190,9 @@ def _wrong_usage_for_clients(args: argparse.Namespace) -> tuple[str, str] | None
 
 
 async def _judge_client(args: argparse.Namespace, checks: Sequence[Check], files: Mapping[str, TextIO]) -> ExitStatus:
-    """Runs the checks of clients until all are run or the command is interrupted.
+    """Runs the checks of clients until all are run or the command is interrupted, and reports the verdicts.
 
-    Reports, and returns the exit status.
+    Returns the exit status, FAILED after a violation or harm.
     """
     url: Url = args.listen
     timeout_s = args.timeout or TrialOptions().timeout_s

@@ -37,7 +37,13 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs `rpcrdma proxy` with parsed arguments until a signal ends it; returns the exit status."""
+    """Runs `rpcrdma proxy` with parsed arguments until a signal ends it; returns the exit status, then DONE.
+
+    Wrong arguments, and an address that cannot be used, give USAGE or FAILED, after the error has been printed.
+
+    Raises:
+        ScenarioError, AddedExtensionFailed: the rules or the extension are malformed.
+    """
     from rpcrdma.commands import cannot_listen, describe  # noqa: PLC0415
     from rpcrdma_lab.commands.proxy.relay import Relay  # noqa: PLC0415
     from rpcrdma_lab.commands.proxy.rules import read_rules  # noqa: PLC0415

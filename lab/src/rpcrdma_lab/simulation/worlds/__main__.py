@@ -45,6 +45,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs worlds as command-line arguments say (None: those of the process), and prints the results.
 
     Returns the exit status: 0 if all worlds are good, 1 if one violates a rule, 2 for a wrong scenario.
+
+    Raises:
+        SystemExit: the arguments are wrong (status 2), or ask for help.
     """
     args = _parser().parse_args(arguments)
     try:

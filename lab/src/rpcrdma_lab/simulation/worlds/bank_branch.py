@@ -1,4 +1,4 @@
-"""The bank of simulated worlds and its customers: services whose handlers tell the history of each of their runs."""
+"""The bank of simulated worlds and its customers: services whose handlers record each of their runs."""
 
 from __future__ import annotations
 
@@ -21,10 +21,7 @@ _PRINTING_S = 0.0005
 
 
 def statement_text(entry: int, octets: int) -> bytes:
-    """Returns the `octets` octets of a statement or extract, which depend on the journal entry.
-
-    So the reply to another call is recognised.
-    """
+    """Returns the `octets` octets of a statement or extract; they depend on the journal entry, to show mix-ups."""
     line = b"%012d " % entry
     return (line * (octets // len(line) + 1))[:octets]
 

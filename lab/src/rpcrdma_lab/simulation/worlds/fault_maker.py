@@ -1,4 +1,4 @@
-"""Makes the faults of a plan happen in a simulated fabric, and tells the history which calls they excuse."""
+"""Makes the faults of a plan happen in a simulated fabric, and records which failures of calls they explain."""
 
 from __future__ import annotations
 
@@ -35,10 +35,7 @@ _RECONNECTED_S = 5.0
 
 
 class _Cut:
-    """A fault that breaks a connection, and waits for the place at which it is due.
-
-    `sender` is the node that it counts.
-    """
+    """A fault that breaks a connection at a place; it counts the messages of the node `sender` to `receiver`."""
 
     def __init__(self, fault: Fault, sender: str, receiver: str) -> None:
         self.fault = fault
@@ -47,9 +44,9 @@ class _Cut:
         """By connection, the messages and the octets that `sender` has sent."""
 
     def place(self, message: Message, now_s: float) -> int | None:
-        """Counts a message, and returns the octets of it after which the connection breaks.
+        """Counts a message; returns the octets of it after which the connection breaks, None if it stays.
 
-        None if the connection stays. `now_s` is the time in seconds.
+        `now_s` is the time in seconds.
         """
         fault = self.fault
         if fault.after_octets is None and fault.after_operations is None:

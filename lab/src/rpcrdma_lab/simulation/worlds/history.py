@@ -1,6 +1,6 @@
 """The history of a world for its checkers: calls as their callers saw them, and runs of their handlers.
 
-Clients and services of the world write it; nothing in it comes from counters of the code under test.
+Clients and services of the world write it; nothing in it is from counters of the code under test.
 """
 
 from __future__ import annotations
@@ -56,10 +56,7 @@ class HandlerRun(NamedTuple):
 
 
 class Disturbance(NamedTuple):
-    """A time (virtual seconds) in which a fault explains failures of calls of a client or server.
-
-    None stands for all.
-    """
+    """A time (virtual seconds) in which a fault explains failures of calls; None stands for all clients or servers."""
 
     client: int | None
     server: int | None
@@ -96,10 +93,7 @@ class History:
     """Violations that watchers found while the world ran."""
 
     def explains(self, call: CallMade, error: Exception) -> bool:
-        """Returns whether faults explain that a call failed with `error`.
-
-        For a timeout, whether they cost its whole time.
-        """
+        """Returns whether faults explain that a call failed with `error`; a timeout, by the time that they cost."""
         concerned = [each for each in self.disturbances if each.concerns(call)]
         if isinstance(error, CallTimeout):
             return sum(each.cost_s for each in concerned) >= call.timeout_s

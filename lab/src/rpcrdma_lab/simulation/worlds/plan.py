@@ -18,10 +18,7 @@ __all__ = ["ClientPlan", "Kept", "Plan", "PlannedCall", "ServerPlan", "draw_plan
 
 
 class PlannedCall(NamedTuple):
-    """A call to the bank, or an operation on a file.
-
-    `number` distinguishes the calls of a client, and `work` is the kind.
-    """
+    """A call to the bank or an operation on a file: `number` distinguishes a client's calls, `work` is the kind."""
 
     number: int
     work: str
@@ -60,7 +57,7 @@ class ServerPlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The plan of one world, with `profile` as the name of the fabric's delays."""
+    """The plan of one world, as drawn from a scenario by a seed; `profile` names the fabric's delays."""
 
     seed: int
     profile: str

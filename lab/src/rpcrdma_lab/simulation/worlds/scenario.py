@@ -43,7 +43,7 @@ class ScenarioError(LocalProtocolError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """Ranges and weights from which a seed determines a world; docs/simulation.md describes the keys."""
+    """Ranges (least, greatest) and weights from which a seed determines a world; docs/simulation.md has the keys."""
 
     name: str
     clients: Range

@@ -1,7 +1,7 @@
-"""A provider around another one: it reports to watchers all work that is posted, and withholds credits on demand.
+"""A provider around another one: it reports all posted work to watchers, and withholds credits on demand.
 
-Transport and provider are the real ones. Between them each posted receive and each Send is reported before it goes on,
-so that a checker need not trust the counters of either.
+Transport and provider are the real ones. Each posted receive and each Send between them is reported before it is passed
+on, so that a checker need not trust the counters of either.
 """
 
 from __future__ import annotations
@@ -56,26 +56,26 @@ class WatchedEnd:
 
 
 class Watcher(Protocol):
-    """An observer of the work that transports pass to providers; `WatchedProvider` calls the methods."""
+    """An observer of the work that transports pass to providers; `WatchedProvider` calls all its methods."""
 
     def opened(self, end: WatchedEnd) -> None:
-        """Handles the beginning of an end of a connection."""
+        """Observes that an end of a connection begins."""
 
     def receives(self, end: WatchedEnd, count: int) -> None:
-        """Handles `count` receives before the end posts them."""
+        """Observes that the end posts `count` receives, just before."""
 
     def sends(self, end: WatchedEnd, message: bytes) -> None:
-        """Handles a Send with the octets `message` before the end posts it."""
+        """Observes that the end posts a Send with the octets `message`, just before."""
 
     def received(self, end: WatchedEnd) -> None:
-        """Handles that the end takes the completion of the next received message."""
+        """Observes that the end takes the completion of its next received message."""
 
     def closed(self, end: WatchedEnd) -> None:
-        """Handles that the end's driver has released all its resources."""
+        """Observes that the end's driver has released all its resources."""
 
 
 class WatchedProvider:
-    """A provider that wraps `inner` at one node, reports to watchers, and can withhold credits.
+    """A provider that wraps `inner` at one node, reports all work to `watchers`, and can withhold credits.
 
     `ends` finds the ends of connections by their addresses, and is shared by all nodes of a world.
     """
@@ -173,10 +173,7 @@ class _WatchedDriver:
 
 
 class _WatchedCompletions(deque[Completion]):
-    """A view of the queue `inner` of completions.
-
-    `on_received` is called when a successful receive is taken from it.
-    """
+    """A view of the completion queue `inner`; calls `on_received` for each successful receive that is taken."""
 
     def __init__(self, inner: deque[Completion], on_received: Callable[[], None]) -> None:
         super().__init__()

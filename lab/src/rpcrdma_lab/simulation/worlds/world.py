@@ -1,7 +1,7 @@
 """One world: servers and clients with the real transport, RPC and NFS code on a simulated fabric, faults and checkers.
 
-First the clients make their calls while faults happen. Then faults are over, and every client must be able to make its
-last calls; then all memory must have come back.
+First the clients make their calls while faults happen. When the faults are over, every client must be able to make its
+last calls; then all memory must have been released.
 """
 
 from __future__ import annotations
@@ -119,9 +119,9 @@ class _WorldServer:
 
 
 class _World:
-    """A running world: its fabric, servers, clients, faults and watchers.
+    """A running world: its fabric, servers, clients, faults and watchers, which `run_world` creates.
 
-    `run_world` creates it within a virtual loop.
+    `rules` adds the checker of protocol rules, and `traced` records events. It needs a running virtual event loop.
     """
 
     def __init__(self, plan: Plan, *, rules: bool, traced: bool) -> None:
@@ -180,7 +180,7 @@ class _World:
         self._check()
 
     async def _all(self, programs: Any) -> None:
-        """Runs one coroutine of each client on the client's node, and waits for all.
+        """Runs `programs`, one coroutine for each client in order, on the clients' nodes, and waits for all.
 
         Raises:
             TimeoutError: they take more than 1800 virtual seconds.
@@ -239,7 +239,7 @@ def run_world(plan: Plan, *, rules: bool = True, traced: bool = True) -> Result:
 
     Args:
         plan: the plan of the world.
-        rules: whether each message is checked against the rules of its version, a fifth of the time.
+        rules: whether each message is checked against its version's rules, which takes a fifth of the time.
         traced: whether events are recorded; otherwise the trace of the result is empty.
     """
     result = Result(plan, [], Trace(enabled=False))

@@ -152,10 +152,7 @@ class WorldClient:
         self._exposure.goes_on(self.node, f"{work} {number}", buffers)
 
     async def _join_always(self, connection: Connection) -> None:
-        """Calls the bank on each new connection, so that the bank makes its reverse calls there.
-
-        Runs until cancelled.
-        """
+        """Calls the bank on each new connection, so that the bank makes its reverse calls there, until cancelled."""
         while True:
             count = connection.reconnects
             await self._make("join", -1 - count, self._join, [])

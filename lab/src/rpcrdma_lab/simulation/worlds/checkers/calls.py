@@ -47,10 +47,7 @@ def _failure(history: History, call: CallMade, where: str) -> Iterator[Violation
 
 
 def check_notices(history: History) -> Iterator[Violation]:
-    """Yields violations of the calls from servers to clients, as `check_calls` does.
-
-    No such call may run twice at all.
-    """
+    """Yields violations of the servers' calls to clients, as `check_calls`; none of them may ever run twice."""
     for call in history.notices:
         where = f"server {call.server}, notice {call.number} to client {call.client}"
         runs = history.notice_runs.get((call.client, call.server, call.number), [])

@@ -1,4 +1,4 @@
-"""Checks that memory is fenced before its caller goes on, that none beside it is touched, and all is given back."""
+"""Checks that memory is invalidated before its caller continues, that none beside it is touched, and none is left."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class ExposureWatcher:
         return made
 
     def registered(self, domain: JudgedDomain, region: MemoryRegion) -> None:
-        """Checks limits and guard octets after `domain` has registered `region`."""
+        """Checks limits and guard octets after `domain` has registered `region`; reports violations."""
         self.owners.add(region.view.obj)
         octets = sum(each.octets for each in domain.exposed.values())
         if len(domain.exposed) > self._regions_max or octets > self._octets_max:

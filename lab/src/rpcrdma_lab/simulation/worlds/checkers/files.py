@@ -1,4 +1,4 @@
-"""Checks that the files of a server are those of a model, which its clients keep of their own writing."""
+"""Checks that the files of a server equal a model, which its clients keep of their own writes."""
 
 from __future__ import annotations
 
