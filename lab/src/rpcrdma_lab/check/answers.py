@@ -69,9 +69,10 @@ def accepted(status: int = 0, plus: int = 0, rpc: dict[str, Any] | None = None, 
 
 
 def answered(plus: int = 0, *, status: int = 0, invalidates: Any = None, **fields: Any) -> dict[str, Any]:
-    """Returns the pattern of an accepted reply in version 1 without results, with the arguments of `accepted`.
+    """Returns the pattern of an accepted reply in version 1 without results.
 
-    `invalidates` is the pattern of the handle that its Send invalidates; None: it is a plain Send.
+    `plus` is added to the XID of the check's first call, `status` is the accept_stat, and `fields` are fields of the
+    header. `invalidates` is the pattern of the handle that its Send invalidates; None: it is a plain Send.
     """
     return {"message": {**accepted(status, plus, {"results": ""}, **fields)["message"], "invalidates": invalidates}}
 
@@ -153,7 +154,7 @@ def terminates(
 
 
 def terminated(*codes: int, **how: Any) -> list[Step]:
-    """Returns a list of one step, which expects a match of `terminates` with the same arguments."""
+    """Returns a list of one step, which expects a match of `terminates(*codes, **how)`."""
     return [hear(*terminates(*codes, **how))]
 
 

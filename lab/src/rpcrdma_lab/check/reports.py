@@ -33,11 +33,7 @@ _SHAPE = LadderShape(ends=2, margin=11, first=2, step=92)
 def as_json(url: str, versions: Sequence[str], notes: Sequence[str], results: Sequence[Result]) -> dict[str, Any]:
     """Returns the report as a JSON object; checks that do not conform have their messages.
 
-    Args:
-        url: the tested server or client.
-        versions: the protocol versions that it speaks.
-        notes: remarks on the run.
-        results: the results.
+    `url` is the tested server or client, `versions` are its protocol versions, and `notes` are remarks on the run.
     """
     return {
         "url": url,

@@ -119,7 +119,8 @@ async def _tried(
 ) -> Outcome:
     """Runs a conversation, a second time after silence or a missing Terminate, and returns the last outcome.
 
-    A server may overlook a message, as siw does, and TCP may lose a Terminate. Each try takes one of `fresh_files`.
+    A server may overlook a message, as siw does, and TCP may lose a Terminate. `given` has values for the conversation,
+    and each try takes one of `fresh_files` as "fresh".
 
     Raises:
         OSError: the server cannot be reached at the first try.
@@ -141,15 +142,9 @@ async def _tried(
 async def recalled_delegations(
     target: RawTarget, given: Mapping[str, int | bytes], fresh_file: bytes, version: str
 ) -> set[str]:
-    """Tests whether a server recalls a delegation on its holder's connection.
+    """Returns {"recall"} if a server recalls a delegation on its holder's connection, and set() if it does not.
 
-    Returns {"recall"} if so, otherwise set().
-
-    Args:
-        target: the server.
-        given: values for the conversation.
-        fresh_file: the handle of an empty file.
-        version: the protocol version, "1" or "2".
+    `given` has values for the conversation, `fresh_file` is the handle of an empty file, and `version` is "1" or "2".
 
     Raises:
         OSError: the server cannot be reached.
@@ -162,7 +157,10 @@ async def recalled_delegations(
 
 
 async def _release(target: RawTarget, given: Mapping[str, int | bytes], xid: int, version: str) -> None:
-    """Makes the server drop delegations of earlier conversations, so that files can be removed; ignores OSError."""
+    """Makes the server drop delegations of earlier conversations, so that files can be removed; ignores OSError.
+
+    `given` has values for the conversation, `xid` is its first XID, and `version` the protocol version.
+    """
     with contextlib.suppress(OSError):
         await run_conversation(release(version), target, {**given, "xid": xid & 0xFFFFFFFF})
 
@@ -305,7 +303,10 @@ async def run_checks(
 
 
 def _unseen(check: Check, target: RawTarget, met: Collection[str], refused: int) -> Result | None:
-    """Returns the result of a check that is not run, because of its needs or a stopped server; None if it is run."""
+    """Returns the result of a check that is not run, because of its needs or a stopped server; None if it is run.
+
+    `met` are the needs that are met, and `refused` is the number of connections refused in a row.
+    """
     needs = {check.conversation.get("version", "1"), *check.needs}
     if check.of_frames and target.provider is not None:
         needs = {"frames"}
@@ -326,7 +327,8 @@ async def _result(
     """Runs a check, a second time if another connection is harmed, and returns the result.
 
     Harm counts if it happens twice, or if the server answers nobody any more, since a connection may end for other
-    causes.
+    causes. `given` has values for the conversation, with its first "xid", and `fresh_files` are handles of empty files
+    or None.
     """
     result, fate = await _run_beside(check, target, given, witness, fresh_files)
     if fate and not witness.gone:
@@ -354,7 +356,8 @@ async def _run_beside(
 ) -> tuple[Result, str | None]:
     """Runs a check beside the witness's connection, and returns its result and the fate of that connection.
 
-    The fate is "" if calls are still answered, a description otherwise; None if it is unknown.
+    The fate is "" if calls are still answered, a description otherwise; None if it is unknown. The other arguments are
+    values for the conversation (`given`), and handles of empty files or None (`fresh_files`).
     """
     others_answered = await witness.begin()
     running = asyncio.ensure_future(_tried(target, check.conversation, given, fresh_files))

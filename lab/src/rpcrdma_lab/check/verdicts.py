@@ -79,7 +79,7 @@ class Result:
 
     @property
     def sections(self) -> tuple[str, ...]:
-        """The sections of these statements, such as "RFC 8166 4.5.2"."""
+        """The sections of `statements`, such as "RFC 8166 4.5.2"."""
         return sections_of(self.statements)
 
 

@@ -75,7 +75,7 @@ def _xid(text: str) -> int:
 
 
 def chooses(args: argparse.Namespace) -> bool:
-    """Returns whether the arguments choose calls by --xid, --procedure or --errors."""
+    """Returns whether the arguments choose calls by --xid, --procedure or --errors; otherwise all are shown."""
     return args.xid is not None or args.procedure is not None or bool(args.errors)
 
 

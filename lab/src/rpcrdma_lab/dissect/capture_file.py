@@ -38,13 +38,9 @@ class CaptureDamaged(RpcRdmaError):
 
 
 class CapturedPacket(NamedTuple):
-    """A packet of a capture file.
+    """A packet of a capture file: time in seconds since 1970 (None: unknown), link type (LINKTYPE_...), and octets.
 
-    Attributes:
-        time_s: seconds since 1970; None if the file has no time for it.
-        link_type: the number LINKTYPE_... of its link layer.
-        data: the captured octets.
-        missing: octets at its end that were not captured.
+    `missing` is the number of octets at its end that were not captured.
     """
 
     time_s: float | None

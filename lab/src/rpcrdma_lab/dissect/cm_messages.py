@@ -122,13 +122,10 @@ ROLES = {
 
 
 class CmMessage(NamedTuple):
-    """A connection management message in a capture, as `read_cm_message` decodes it.
+    """A connection management message, as `read_cm_message` decodes it, with its annotated fields in `group`.
 
-    Attributes:
-        role: its kind.
-        attribute: the attribute id of its kind.
-        group: its annotated fields.
-        identity: attribute id, transaction id and local communication id, which are the same in a repetition.
+    `attribute` is the attribute id of its kind, `role`. `identity` has its attribute, transaction and local
+    communication ids, which are the same in a repetition.
     """
 
     role: CmRole

@@ -21,7 +21,10 @@ _BULK_HEAD_OCTETS = 1024
 
 
 class Settings:
-    """Settings of the decoder: program names, and extensions of version 2 beside the built-in definitions."""
+    """Settings of the decoder: program names, and extensions of version 2 beside the built-in definitions.
+
+    None for `names` stands for no programs but those that every decoder knows.
+    """
 
     def __init__(self, names: ProgramNames | None = None, extensions: Sequence[Extension] = ()) -> None:
         self.versions: dict[str, HeaderVersion] = header_versions(extensions)

@@ -181,7 +181,8 @@ class Conversation:
     ) -> str:
         """Relates a complete RPC message to its call, adds facts to `message`, and returns words for the summary.
 
-        `is_call` is None if that is not known; then nothing is related, and the result is "".
+        `end` is the sender, `header` its header, `rpc` its RPC header (None: none was decoded), and `payload` its RPC
+        message. `is_call` is None if that is not known; then nothing is related, and the result is "".
         """
         if header.kind.endswith("_ERROR"):
             code = header.find("rdma_err")
@@ -237,7 +238,10 @@ class Conversation:
     def _add_body(
         self, call: _Call, part: Part, payload: Payload, start: int, items: list[WholeItem], message: Message
     ) -> None:
-        """Adds the fields of arguments or results to `message`, if the program is known and they are not encrypted."""
+        """Adds the fields of arguments or results to `message`, if the program is known and they are not encrypted.
+
+        `part` says which of the two begins at octet `start` of `payload`; `items` are its items in chunks.
+        """
         if call.called is not None and call.protection in _WITHOUT_FIELDS:
             message.notes.append(_WITHOUT_FIELDS[call.protection].format(part.value))
             return

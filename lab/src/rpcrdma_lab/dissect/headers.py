@@ -152,7 +152,10 @@ class Header:
             self.faults.append(FieldFault(name, 0, reason, section, requirement))
 
     def fault_at(self, where: Field, reason: str, section: str, requirement: str = "") -> None:
-        """Adds a fault, `reason`, to the field `where` and to `faults`; see `fault` for the other arguments."""
+        """Adds a fault to `faults`, and `reason` to the field `where`.
+
+        `section` states the broken rule, and `requirement` is its identifier in the conformance ledger or "".
+        """
         where.faults.append(reason)
         self.faults.append(FieldFault(where.name, where.offset, reason, section, requirement))
 

@@ -69,5 +69,5 @@ class LongMessage:
         return Payload(bytes(data), sum(segment.length for segment in segments))
 
     def leave(self) -> None:
-        """Returns the octets of the message to `room`, because its call is answered or forgotten."""
+        """Releases the octets of the message in `room`, because its call is answered or forgotten."""
         self.room.left += sum(map(len, self._segments.values()))

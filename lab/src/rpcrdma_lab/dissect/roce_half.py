@@ -63,7 +63,7 @@ class RoceHalf:
         return self.order.held_octets + sum(read.order.held_octets for read in self._reads.values())
 
     def begin(self, psn: int, mtu_octets: int | None) -> None:
-        """Sets the PSN of the first request and the MTU, None if unknown, as connection management has stated them."""
+        """Sets the PSN of the first request and the MTU in octets (None: unknown), as connection management states."""
         self.late, self.mtu_octets, self.order = False, mtu_octets, PsnOrder(psn)
 
     def request(self, packet: RocePacket) -> Iterator[RdmapMessage | RocePacket | PacketGap]:

@@ -21,7 +21,7 @@ Called: TypeAlias = tuple[int, int, int]
 
 
 class Part(enum.Enum):
-    """The arguments of a call, or the results of a reply."""
+    """The part of an RPC message after its header: the arguments of a call, or the results of a reply."""
 
     ARGUMENTS = "arguments"
     RESULTS = "results"

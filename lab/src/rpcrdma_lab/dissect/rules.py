@@ -40,7 +40,10 @@ def check_message(header: Header, payload_octets: int, rpc: RpcHeader | None) ->
 
 
 def _facts(header: Header, payload_octets: int, rpc: RpcHeader | None) -> set[str]:
-    """Returns the names of the facts of `rule_table` that hold; the arguments are those of `check_message`."""
+    """Returns the names of the facts of `rule_table` that hold for a message with this header.
+
+    `payload_octets` follow the header, and `rpc` is the RPC header that begins there; None: none begins there.
+    """
     flags, handle = header.number("rdma_flags"), header.number("rdma_inv_handle")
     is_call = rpc.is_call if rpc is not None else None
     facts = {
@@ -92,9 +95,9 @@ def add_property_values(header: Header) -> None:
 
 
 def _add_value_of(row: PropertyRow, header: Header, data: Field, section: str) -> None:
-    """Adds the value of an extension's property, as the extension decodes and formats it, below the field `data`.
+    """Adds the value of an extension's property, as its `row` decodes and formats it, below the field `data`.
 
-    A DecodeError becomes a fault of `header`; another exception of the extension becomes the shown text.
+    A DecodeError becomes a fault of `header` by `section`; another exception of the extension becomes the shown text.
     """
     assert isinstance(data.value, bytes)
     try:

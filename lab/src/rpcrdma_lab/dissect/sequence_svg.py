@@ -50,14 +50,9 @@ def svg_text(x: int, y: int, words: str, kind: str = "", anchor: str = "middle")
 def sequence_parts(
     ends: tuple[str, str], arrows: Sequence[Arrow], *, left: int, right: int, top: int
 ) -> tuple[int, list[str]]:
-    """Returns the lowest y of a sequence diagram and its SVG elements.
+    """Returns the lowest y of a sequence diagram and its SVG elements, with the `arrows` from the top down.
 
-    Args:
-        ends: the names of the left and the right end.
-        arrows: the messages from the top down.
-        left: x of the left line.
-        right: x of the right line.
-        top: y of the baseline of the names.
+    The lines of the two `ends` are at the x `left` and `right`, and the baseline of their names is at the y `top`.
     """
     heights = [_STEP + _LINE * max(len(arrow.details) - 1, 0) for arrow in arrows]
     bottom = top + 36 + sum(heights)

@@ -112,7 +112,7 @@ class _Leaf(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The field's name; for the only field "data" of a structure, such as a file handle, the structure's name."""
+        """The name for readers: the field's name, or the structure's name for its only field, if that is "data"."""
         alone = len(self.group.fields) == 1 and self.field.name == "data"
         return self.group.name if alone else self.field.name
 

@@ -126,7 +126,9 @@ class Walk:
         return data
 
     def _value(self, kind: model.Type, name: str, note: Note, into: _Path) -> Field:
-        """Decodes an item to a field, which is appended to `into` before, so that a faulty field is shown, too.
+        """Decodes an item of the type `kind` to a field with this name and the texts of `note`.
+
+        The field is appended to `into` before, so that a faulty field is shown, too.
 
         Raises:
             _FaultFound: the item does not follow the definition, or exceeds the limits.

@@ -165,7 +165,8 @@ async def open_conversation(
 ) -> LiveConversation:
     """Connects to the server and exchanges the start-up; `run` of the returned object then takes the steps.
 
-    The arguments are those of `run_conversation`. A start-up that fails is in `outcome.failure` with the step -1.
+    `conversation` is JSON-like data (docs/send.md), `target` has the server and settings, and `given` has values for
+    {"given": NAME}. A start-up that fails is in `outcome.failure` with the step -1.
 
     Raises:
         LocalProtocolError: `conversation` is malformed; the error's text names the field.

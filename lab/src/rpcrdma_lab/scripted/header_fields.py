@@ -98,9 +98,10 @@ def make_segments(fields: Mapping[str, Any], names: Names, where: str) -> bytes:
 
 
 def _make_segment(given: Mapping[str, Any], names: Names, where: str) -> bytes:
-    """Encodes a segment: handle and length as 32 bits, offset as 64 bits, each 0 if it is not given.
+    """Encodes a segment: handle and length as 32 bits, offset as 64 bits, each 0 if `given` does not have it.
 
-    {"memory": NAME} takes the three values of that memory region, except those that are given beside it.
+    {"memory": NAME} stands for the three values of that memory region, which values beside it replace. `names` resolves
+    references, and `where` is the path for error texts.
     """
     values: dict[str, Any] = {"handle": 0, "length": 0, "offset": 0}
     if "memory" in given:

@@ -38,11 +38,11 @@ _READERS = {**READERS, **PLACEMENT_READERS}
 
 
 def make_message(version: str, message: Mapping[str, Any], names: Names, where: str = "message") -> bytes:
-    """Encodes a message from its named fields, which may be deliberately wrong (see docs/send.md).
+    """Encodes a message from its named fields, which may be deliberately wrong.
 
     Args:
         version: the protocol version, "1" or "2".
-        message: "header" (None: no header), "rpc", "body", "bulk", "append", "put" and "cut".
+        message: "header" (None: no header), "rpc", "body", "bulk", "append", "put" and "cut"; docs/send.md has them.
         names: the names that values refer to.
         where: the path of `message` for error texts.
 

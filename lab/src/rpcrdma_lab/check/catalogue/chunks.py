@@ -92,7 +92,7 @@ def _into_segments(count: int, *lengths: int) -> Check:
 def _inline(name: str, title: str, statements: str, **header: Any) -> Check:
     """Returns a check with a READ whose data has to be inline, with the Write list of `header` as in the call.
 
-    The other arguments are those of `entry.check`: `statements` are identifiers separated by spaces.
+    `name` and `title` identify the check; `statements` are identifiers of the tested statements, separated by spaces.
     """
     writes = header.get("writes", [])
     # The padding is a matter of the check without a Write list alone.
@@ -150,10 +150,9 @@ def _write(
 
 
 def _long_write(name: str, title: str, statements: str, *, reduced: bool) -> Check:
-    """Returns a check with a WRITE in a Position-Zero chunk.
+    """Returns a check with a WRITE in a Position-Zero chunk; its data is there or, if `reduced`, in another chunk.
 
-    Its data are in that chunk or, if `reduced`, in another. The other arguments are those of `entry.check`:
-    `statements` are identifiers separated by spaces.
+    `name` and `title` identify the check; `statements` are identifiers of the tested statements, separated by spaces.
     """
     count = 64
     call = {"words": [{"given": "xid"}, 0, 2, {"given": "program"}, {"given": "program_version"}, 7]}

@@ -90,7 +90,7 @@ def _reply(*, message: dict[str, Any] | None = None, **header: Any) -> Step:
 def _discarded(name: str, title: str, statements: str, wrong: Step) -> Check:
     """Returns a check of a wrong reply (`wrong`), after which the client must send nothing until the right reply.
 
-    The other arguments are those of `entry.check`: `statements` are identifiers separated by spaces.
+    `name` and `title` identify the check; `statements` are identifiers of the tested statements, separated by spaces.
     """
     steps = (_ANY, wrong, _QUIET, _reply(), hear(*CALLS, _ENDED))
     return check(f"client.{name}", title, statements, *steps)
@@ -115,15 +115,16 @@ def terminates(*codes: int) -> list[dict[str, Any]]:
 def _ended(name: str, title: str, statements: str, wrong: Step, *codes: int, needs: str = "") -> Check:
     """Returns a check that a client answers the access `wrong` to its memory with a Terminate with one of `codes`.
 
-    The other arguments are those of `entry.check`: `statements` and `needs` are identifiers separated by spaces.
+    `name` and `title` identify the check; `statements` and `needs` are identifiers of the tested statements and of the
+    check's conditions, separated by spaces.
     """
     return check(f"client.{name}", title, statements, _ANY, wrong, hear(*terminates(*codes)), needs=needs)
 
 
 def _failed(name: str, title: str, statements: str, error: int, *numbers: int) -> Check:
-    """Returns a check that RDMA_ERROR with this code and these numbers ends its call only.
+    """Returns a check that RDMA_ERROR with the code `error` and these numbers ends its call only.
 
-    The other arguments are those of `entry.check`: `statements` are identifiers separated by spaces.
+    `name` and `title` identify the check; `statements` are identifiers of the tested statements, separated by spaces.
     """
     wrong = say(header={"xid": _XID, "type": 4, "error": error, "numbers": list(numbers)})
     return check(f"client.error.{name}", title, statements, _ANY, wrong, hear(*_OTHER_CALL, {"end": {}}))
@@ -132,7 +133,8 @@ def _failed(name: str, title: str, statements: str, error: int, *numbers: int) -
 def _after(name: str, title: str, until: Step, access: Step, *codes: int) -> Check:
     """Returns a check of an `access` to the memory of a finished call, which is named "old".
 
-    `until` answers calls up to that call. The client must answer with a Terminate with one of `codes`.
+    `until` answers calls up to that call. The client must answer with a Terminate with one of `codes`. `name` and
+    `title` identify the check.
     """
     named = {"serve": {**until["serve"], "each": [{**each, "as": "old"} for each in CALLS]}}
     error = say(header={"xid": _XID, "type": 4, "error": 2})
@@ -152,7 +154,8 @@ def _of_old(field: str) -> dict[str, Any]:
 def _start(name: str, title: str, statements: str, needs: str = "", **frame: Any) -> Check:
     """Returns a check of an MPA Reply with the wrong fields `frame`, after which the client must end the connection.
 
-    The other arguments are those of `entry.check`: `statements` and `needs` are identifiers separated by spaces.
+    `name` and `title` identify the check; `statements` and `needs` are identifiers of the tested statements and of the
+    check's conditions, separated by spaces.
     """
     startup = {"flags": 0x10, **frame}
     return check(
@@ -163,7 +166,8 @@ def _start(name: str, title: str, statements: str, needs: str = "", **frame: Any
 def _chunked(name: str, title: str, statements: str, until: Step, *steps: Step) -> Check:
     """Returns a check with a call with chunks, which a server program behind the check answers.
 
-    `until` is the step that waits for the call, and `steps` follow. The other arguments are those of `entry.check`.
+    `until` is the step that waits for the call, and `steps` follow. `name` and `title` identify the check; `statements`
+    are identifiers of the tested statements, separated by spaces.
     """
     return check(f"client.{name}", title, statements, until, *steps, needs="program")
 

@@ -83,16 +83,17 @@ class _Client(ABC):
 
     @abstractmethod
     def check(self, name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
-        """Returns a check that begins with a call of the client.
+        """Returns a check whose `steps` follow a call of the client.
 
-        See `rpcrdma_lab.check.entry.check` for the arguments.
+        `name` and `title` identify the check; `statements` are identifiers of the tested statements, separated by
+        spaces. `conversation` has further keys of the conversation, and "needs".
         """
 
     def with_chunks(self, name: str, what: str, statements: str, memory: Mapping[str, Any], **header: Any) -> Check:
         """Returns a check of a reverse call with a chunk for which there is no item.
 
-        `what` describes the chunk in the title, `memory` are the regions, and `header` are the fields with the chunk.
-        `name` and `statements` (identifiers separated by spaces) are those of `entry.check`.
+        `what` describes the chunk in the title, `memory` has the regions, and `header` the fields with the chunk.
+        `name` identifies the check, and `statements` are identifiers of the tested statements, separated by spaces.
         """
         title = f"A reverse call with {what} is refused or answered"
         answers = self.answered(self.refused(*self.refusals), self.reply())
@@ -100,7 +101,10 @@ class _Client(ABC):
 
 
 class _First(_Client):
-    """Version 1: the client makes one call before its first reply, so a second call shows that the first one ended."""
+    """Makes the checks of reverse calls to clients of version 1.
+
+    Such a client makes one call before its first reply, so that a second call shows that the first one ended.
+    """
 
     def __init__(self) -> None:
         super().__init__(CALLS, [2], version=1, credit={"min": 1})
@@ -122,7 +126,7 @@ class _First(_Client):
 
 
 class _Second(_Client):
-    """Version 2: the client makes further calls in the meantime."""
+    """Makes the checks of reverse calls to clients of version 2, which may make further calls in the meantime."""
 
     def __init__(self) -> None:
         self.client = Version2Client()
@@ -142,7 +146,8 @@ class _Second(_Client):
     ) -> Check:
         """Returns a check of clients that announce support of reverse calls or, if `support` is False, no support.
 
-        See `rpcrdma_lab.check.entry.check` for the other arguments.
+        The `steps` follow a call of the client. `name` and `title` identify the check; `statements` are identifiers of
+        the tested statements, separated by spaces. `conversation` has further keys of the conversation, and "needs".
         """
         client = self.client
         told = client.properties["message"]
@@ -156,9 +161,10 @@ class _Second(_Client):
 
 
 def _of_all_versions(client: _Client, call: str, xid: str, undirected: str, chunks: str) -> list[Check]:
-    """Returns the checks that both versions have.
+    """Returns the checks that both versions have, for the version of `client`.
 
-    The texts are the identifiers of statements: on calls, on equal XIDs, on messages without direction, and on chunks.
+    `call`, `xid`, `undirected` and `chunks` are identifiers of the tested statements on calls, on equal XIDs, on
+    messages without a direction, and on chunks.
     """
     called, reply = client.called, client.reply
     three = [{**_XID, "plus": 1000 + index} for index in range(3)]

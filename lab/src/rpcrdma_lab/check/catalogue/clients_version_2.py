@@ -112,7 +112,10 @@ class Version2Client:
         return {"answer": {**(message or {}), "header": header}}
 
     def wrong(self, *, message: dict[str, Any] | None = None, **header: Any) -> Step:
-        """Returns a step that sends a reply that the client has to discard; it grants no credits. See `reply`."""
+        """Returns a step that sends a reply that the client has to discard; it grants no credits.
+
+        `message` and `header` have fields in place of the usual ones.
+        """
         return self.reply(message=message, **{**self.no_more, **header})
 
     def until(self, *, each: list[dict[str, Any]] | None = None, **header: Any) -> Step:
@@ -124,41 +127,60 @@ class Version2Client:
         return {"serve": {"each": each or self.calls, "until": {"header": header, **rpc}}}
 
     def first(self, name: str, title: str, statements: str, *steps: Step, needs: str = "") -> Check:
-        """Returns a check that begins with the client's properties; the arguments are those of `entry.check`."""
+        """Returns a check whose `steps` follow the client's properties.
+
+        `name` and `title` identify the check; `statements` and `needs` are identifiers of the tested statements and of
+        the check's conditions, separated by spaces.
+        """
         return self.whole(name, title, statements, hear(self.properties), *steps, needs=needs)
 
     def whole(self, name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
-        """Returns a check of exactly these steps; the arguments are those of `entry.check`."""
+        """Returns a check of exactly these `steps`.
+
+        `name` and `title` identify the check; `statements` are identifiers of the tested statements, separated by
+        spaces. `conversation` has further keys of the conversation, and "needs".
+        """
         return check(
             f"client.{V2.family}.{name}", f"{title} (version 2)", statements, *steps, version="2", **conversation
         )
 
     def check(self, name: str, title: str, statements: str, *steps: Step, needs: str = "") -> Check:
-        """Returns a check whose steps follow the properties of both sides; the arguments are those of `entry.check`."""
+        """Returns a check whose `steps` follow the properties of both sides.
+
+        `name` and `title` identify the check; `statements` and `needs` are identifiers of the tested statements and of
+        the check's conditions, separated by spaces.
+        """
         return self.first(name, title, statements, self.told(), *steps, needs=needs)
 
     def taken(self, name: str, title: str, statements: str, *told: Any) -> Check:
         """Returns a check that the client continues to make calls after the server has sent the properties `told`.
 
-        The other arguments are those of `entry.check`.
+        `name` and `title` identify the check; `statements` are identifiers of the tested statements, separated by
+        spaces.
         """
         return self.first(f"properties.{name}", title, statements, self.told(*told), self.any, self.reply(), self.next)
 
     def alone(self, name: str, title: str, statements: str, *steps: Step) -> Check:
-        """Returns a check, with the arguments of `entry.check`, in which no second call may precede the first reply."""
+        """Returns a check of `steps` in which the client may make no second call before the first reply.
+
+        `name` and `title` identify the check; `statements` are identifiers of the tested statements, separated by
+        spaces.
+        """
         return self.first(name, title, statements, self.told(**self.one_call), self.any, *steps)
 
     def discarded(self, name: str, title: str, statements: str, wrong: Step) -> Check:
         """Returns a check of the answer `wrong`, after which the client must send nothing until the right answer.
 
-        The other arguments are those of `entry.check`.
+        `name` and `title` identify the check; `statements` are identifiers of the tested statements, separated by
+        spaces.
         """
         return self.alone(name, title, statements, wrong, _QUIET, self.reply(), self.next)
 
     def no_reply(self, name: str, title: str, statements: str, wrong: Step) -> Check:
         """Returns a check of the malformed reply `wrong`: the client discards it, ends the call or disconnects.
 
-        The other arguments are those of `entry.check`.
+        `name` and `title` identify the check; `statements` are identifiers of the tested statements, separated by
+        spaces.
         """
         after = hear(*self.calls, {"end": {}})
         return self.alone(name, title, statements, wrong, _QUIET, self.reply(), after)

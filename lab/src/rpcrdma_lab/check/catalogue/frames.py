@@ -15,7 +15,8 @@ __all__ = ["CHECKS"]
 def _unseen(name: str, title: str, statements: str, **message: Any) -> Check:
     """Returns a check with a NULL call in an unusual but valid frame or segment, which has to be answered as usual.
 
-    `message` are fields of the call; the other arguments are those of `entry.check`.
+    `message` has fields of the call. `name` and `title` identify the check; `statements` are identifiers of the tested
+    statements, separated by spaces.
     """
     call: dict[str, Any] = {"rpc": {}, "header": {"xid": {"given": "xid", "plus": 1}}, **message}
     steps: list[Step] = [say(**call), afterwards()[1]]
@@ -29,7 +30,8 @@ _ANSWER = hear({"message": {"header": {"type": 0, **_NUMBERED}, "rpc": {"accepte
 def _marked(name: str, title: str, statements: str, **said: Any) -> Check:
     """Returns a check with twelve NULL calls in frames with markers, some between frames and some within.
 
-    `said` are fields of the calls; the other arguments are those of `entry.check`.
+    `said` has fields of the calls. `name` and `title` identify the check; `statements` are identifiers of the tested
+    statements, separated by spaces.
     """
     steps = [say(header=_NUMBERED, rpc={}, **said), _ANSWER]
     calls: Step = {"repeat": {"times": 12, "steps": steps}}

@@ -74,26 +74,38 @@ _Speaker = _First | _Second
 
 
 def _called(speaker: _Speaker, trigger: CallTrigger, **fields: Any) -> dict[str, Any]:
-    """Returns the pattern of a reverse call, which is named "call"; `fields` are further fields of the pattern."""
+    """Returns the pattern of a reverse call in the version of `speaker`, which is named "call".
+
+    `trigger` has the named parts of its arguments, and `fields` are further fields of the pattern.
+    """
     rpc = {"direction": 0, "rpc_version": 2, "same_xid": 1}
     message = {"header": speaker.call(), "rpc": rpc, "invalidates": None, **fields}
     return {"message": message, "as": "call", "parts": list(trigger.parts)}
 
 
 def _made_to_call(speaker: _Speaker, trigger: CallTrigger, **fields: Any) -> list[Step]:
-    """Returns the steps of a trigger, and steps that expect its answer and the reverse call in either order."""
+    """Returns the steps of `trigger`, and steps that expect its answer and the reverse call in either order.
+
+    `speaker` makes the patterns of its version, and `fields` are further fields of the reverse call's pattern.
+    """
     either = hear(_called(speaker, trigger, **fields), trigger.answer)
     return [*trigger.steps, either, either]
 
 
 def _reply(speaker: _Speaker, trigger: CallTrigger, *, rpc: Mapping[str, Any] | None = None, **message: Any) -> Step:
-    """Returns a step that sends a reply to the reverse call; `rpc` and "header" of `message` replace usual fields."""
+    """Returns a step that replies to the reverse call, with the results of `trigger`, in the version of `speaker`.
+
+    `rpc` and "header" of `message` replace usual fields.
+    """
     header = speaker.reply(**{"xid": _CALLED, **message.pop("header", {})})
     return say(header=header, rpc={"xid": _CALLED, "accepted": 0, "results": trigger.results, **(rpc or {})}, **message)
 
 
 def _going_on_or(speaker: _Speaker, plus: int, *others: dict[str, Any]) -> list[Step]:
-    """Returns steps that expect the reply to a NULL call or a match of `others`; `plus` is added to the first XID."""
+    """Returns steps, in the version of `speaker`, that expect the reply to a NULL call or a match of `others`.
+
+    `plus` is added to the first XID of the check.
+    """
     call, answer = speaker.afterwards(plus)
     return [call, hear(*answer["hear"], *others)]
 
@@ -107,7 +119,7 @@ def _of_back_channel(
 
 
 def _to_a_caller(speaker: _Speaker, trigger: CallTrigger) -> list[Check]:
-    """Returns the checks of a server that calls its client, as `trigger` makes it."""
+    """Returns the checks of a server that calls its client, as `trigger` makes it, in the version of `speaker`."""
     going_on = speaker.afterwards(16)
     begin = _made_to_call(speaker, trigger)
 
@@ -204,7 +216,7 @@ def _with_back_channel(version: str, steps: Sequence[Step]) -> Conversation:
 
 
 def _to_anyone(speaker: _Speaker) -> list[Check]:
-    """Returns the checks with messages of the reverse direction that no server expects."""
+    """Returns the checks with reverse-direction messages that no server expects, in the version of `speaker`."""
     reply = {"header": speaker.reply(), "rpc": {"accepted": 0}}
     statements = "BD-7 BD-11" if speaker.version == "1" else "V2-A6"
     none = {"credit": 0} if speaker.version == "1" else {"give": 0}

@@ -88,7 +88,11 @@ class _Checks:
     def check(
         self, name: str, title: str, statements: str, *steps: Step, needs: str = "", **conversation: Any
     ) -> Check:
-        """Returns a check whose steps follow the properties of both sides; see `entry.check` for the arguments."""
+        """Returns a check whose `steps` follow the properties of both sides.
+
+        `name` and `title` identify the check; `statements` and `needs` are identifiers of the tested statements and of
+        the check's conditions, separated by spaces. `conversation` has further keys of the conversation.
+        """
         own = {need: f"2.{need}" for need in ("requests", "continuation", "segments")}
         words = [own.get(need, need) for need in ("requests", *needs.split())]
         begin = [_FAMILY.told(*PROPERTIES), _FAMILY.introduction[1]]

@@ -85,7 +85,7 @@ def answered() -> list[dict[str, Any]]:
 
 
 class _Rows:
-    """Makes the mistakes in headers of the round-trip extension."""
+    """Makes `Mistake` rows: wrong headers of the round-trip extension, with the answers that are expected."""
 
     def __init__(self) -> None:
         self._given = {name: {"given": f"2.{name}"} for name in ("segment_octets", "segments", "requests_max")}
@@ -272,7 +272,7 @@ class _Rows:
                           name="report.undecodable" if field == "bad" else f"report.{name}")  # fmt: skip
 
     def all(self) -> Iterator[Mistake]:
-        """Yields all mistakes."""
+        """Yields the mistakes of all other methods."""
         yield from self._numbers()
         yield from self._groups()
         yield from self._undecodable()

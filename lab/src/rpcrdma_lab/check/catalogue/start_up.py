@@ -32,7 +32,8 @@ def _row(
 def _ended(field: str, name: str, title: str, statements: str, **frame: Any) -> FrameMistake:
     """Returns a mistake in the first frame (`frame` has its fields) whose outcome is the end of the connection.
 
-    The other arguments are those of `FrameMistake`, with `name` as the end of its `kind`.
+    `field` is the wrong field. `name` and `title` identify the check; `statements` are identifiers of the tested
+    statements, separated by spaces.
     """
     return _row(field, name, title, statements, *ended(), **frame)
 
@@ -42,7 +43,8 @@ def _answered(
 ) -> FrameMistake:
     """Returns a first frame with these fields, whose outcome is a usual Reply or a match of `replies`, and `then`.
 
-    The other arguments are those of `FrameMistake`, with `name` as the end of its `kind`.
+    `field` is the tested field, and `then` has the further steps. `name` and `title` identify the check; `statements`
+    are identifiers of the tested statements, separated by spaces.
     """
     return _row(field, name, title, statements, hear(*(replies or ({"startup": _REPLY},))), *then, **frame)
 

@@ -122,18 +122,27 @@ class Family:
         return [self.told(_RECEIVE_SIZE), hear({"message": {"header": {"version": 2, "type": CONNPROP}}})]
 
     def check(self, name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
-        """Returns a check whose steps follow the `introduction`; the arguments are those of `entry.check`."""
+        """Returns a check whose `steps` follow the `introduction`.
+
+        `name` and `title` identify the check; `statements` are identifiers of the tested statements, separated by
+        spaces. `conversation` has further keys of the conversation, and "needs".
+        """
         return self.first(name, title, statements, *self.introduction, *steps, **conversation)
 
     def first(self, name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
-        """Returns a check of exactly these steps, without an introduction; the arguments are those of `entry.check`."""
+        """Returns a check of exactly these `steps`, without an introduction.
+
+        `name` and `title` identify the check; `statements` are identifiers of the tested statements, separated by
+        spaces. `conversation` has further keys of the conversation, and "needs".
+        """
         title = f"{title} (version 2)"
         return check(f"{self.family}.{name}", title, statements, *steps, version="2", **conversation)
 
     def refused(self, name: str, title: str, statements: str, code: str, **message: Any) -> Check:
         """Returns a check that `message` is answered with the error `code`, and that the connection continues.
 
-        The other arguments are those of `entry.check`.
+        `name` and `title` identify the check; `statements` are identifiers of the tested statements, separated by
+        spaces.
         """
         return self.check(name, title, statements, say(**message), hear(self.error(code)), *self.afterwards())
 
@@ -150,9 +159,9 @@ def _read(count: int, **header: Any) -> Step:
 
 
 def _write(count: int, position_plus: int = 0, **message: Any) -> Step:
-    """Returns a step that sends a WRITE of the memory "source" by a Read chunk.
+    """Returns a step that sends a WRITE of `count` octets of the memory "source" by a Read chunk.
 
-    `position_plus` is added to the right Position of its data.
+    `position_plus` is added to the right Position of its data, and `message` has further fields.
     """
     read = {"position": {"given": "write_position", "plus": position_plus}, "memory": "source"}
     return say(header={"reads": [read]}, rpc=write_call(count), **message)

@@ -31,7 +31,7 @@ def _call(**header: Any) -> dict[str, Any]:
 
 
 class _Rows:
-    """Makes the mistakes in headers of version 2."""
+    """Makes `Mistake` rows: wrong headers of RPC-over-RDMA version 2, with the answers that are expected."""
 
     def __init__(self) -> None:
         self._refused = [V2.error("BAD_XDR"), V2.error("SYSTEM")]
@@ -180,7 +180,7 @@ class _Rows:
             yield Mistake("properties", kind, title, message, outcome, "V2-33 V2-32")
 
     def all(self) -> Iterator[Mistake]:
-        """Yields all mistakes."""
+        """Yields the mistakes of all other methods."""
         yield from self._prefix()
         yield from self._undecodable()
         yield from self._chunks()

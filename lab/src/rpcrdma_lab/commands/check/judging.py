@@ -145,7 +145,10 @@ async def _run(
     versions: Mapping[str, Outcome],
     results: list[Result],
 ) -> None:
-    """Runs the checks, and adds each result to `results` as soon as it is known."""
+    """Runs the checks, and adds each result to `results` as soon as it is known.
+
+    `abilities` gets the needs that the server fulfils, as `versions` and a trial of recalls show.
+    """
     abilities.add_spoken(versions)
     given, met, fresh_files = abilities.given, abilities.met, abilities.fresh_files
     if fresh_files:

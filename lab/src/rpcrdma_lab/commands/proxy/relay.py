@@ -89,7 +89,8 @@ class Relay:
     ) -> None:
         """Sends the messages of one direction (`end`, 0 is the client's) to its delay line, until its end or a cut.
 
-        After a silent cut it reads and drops the rest of the direction.
+        `number` is that of the connection, `halves` decides about messages, and `source` has the octets. After a silent
+        cut the rest of the direction is read and dropped.
         """
         while data := await source.read(_READ_OCTETS):
             for message, decision in halves.taken(end, data):

@@ -64,7 +64,7 @@ class BankBranch(bank.BANK_V1_Service):
         self._telling: set[asyncio.Task[None]] = set()
 
     def _run(self, order: bank.bank_order) -> int:
-        """Adds a journal entry and a record of a handler's run, and returns the entry's number."""
+        """Adds an entry to the journal, and records the run of the handler of `order`; returns the entry's number."""
         self._books.entries += 1
         run = HandlerRun(self._boot, self._books.entries, self._loop.time())
         self._history.runs[self._server, order.customer, order.number].append(run)
@@ -132,7 +132,7 @@ class BankBranch(bank.BANK_V1_Service):
 
 
 class Customer(bank.CUSTOMER_V1_Service):
-    """The service of one simulated client, which its bank calls in the reverse direction; it records each run."""
+    """The service of a simulated client, which its bank calls in the reverse direction; `history` records each run."""
 
     def __init__(self, client: int, server: int, history: History) -> None:
         self._client = client

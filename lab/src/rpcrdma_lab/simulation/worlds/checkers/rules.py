@@ -23,7 +23,7 @@ _OWN, _PEERS = 0, 1
 
 
 class _View:
-    """A connection as one end sees it; `arriving` are the Sends of the other end that are not received yet."""
+    """A connection as one of its ends sees it, with the Sends of the other end that it has not received yet."""
 
     __slots__ = ("arriving", "conversation")
 
