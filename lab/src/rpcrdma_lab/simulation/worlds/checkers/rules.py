@@ -19,7 +19,7 @@ __all__ = ["RuleWatcher"]
 
 _SETTINGS = Settings()
 _OWN, _PEERS = 0, 1
-"""Numbers of the ends in the conversation that one of them sees."""
+"""The numbers of an end and of its peer in the conversation that the end sees."""
 
 
 class _View:
