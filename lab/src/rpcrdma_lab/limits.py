@@ -1,21 +1,26 @@
-"""Bounds of the protocol engineers' commands on the claims of a capture or a peer, each with its reason."""
+"""Limits of the protocol engineers' commands on input from a capture or a peer, each with its reason."""
 
 from __future__ import annotations
 
 # Decoding of captures and hex text
 
 DISSECTED_FIELDS_MAX = 20_000
-"""Annotated fields of one message, some 300 octets each: the largest header that this side reads has 6,000."""
+"""Annotated fields of one message, some 300 octets of memory each.
+
+The largest header that this library reads has 6,000.
+"""
 
 DISSECTED_DEPTH_MAX = 64
-"""Levels of fields within fields: types that contain themselves may be nested as deep as the message is long."""
+"""Levels of fields within fields. XDR types that contain themselves may be nested as deep as the message is long."""
 
 DISSECTED_MESSAGE_OCTETS_MAX = 1 << 20
-"""Octets of one message that are looked at, and of all long messages of a connection whose calls have no reply yet:
-inline thresholds end at 256 KiB (RFC 8797), and long messages without bulk data are rarely longer."""
+"""Octets of one message that are decoded, and of all long messages of a connection whose calls have no reply yet.
+
+Inline thresholds end at 256 KiB (RFC 8797), and long messages without bulk data are rarely longer.
+"""
 
 DISSECTED_FAULTS_MAX = 100
-"""Faults reported of one message: more help no reader."""
+"""Faults that are reported for one message; further ones are of no use to a reader."""
 
 CAPTURE_PACKET_OCTETS_MAX = 1 << 18
 """Octets of one captured packet: the largest that capture programs write."""
@@ -34,21 +39,26 @@ CAPTURE_OUT_OF_ORDER_OCTETS_MAX = 4 << 20
 is missing for longer is missing in the capture."""
 
 CAPTURE_OUT_OF_ORDER_SEGMENTS_MAX = 4096
-"""Segments among them: that many octets in packets of 1 KiB."""
+"""TCP segments of one direction that wait for a missing one: `CAPTURE_OUT_OF_ORDER_OCTETS_MAX` in packets of 1 KiB."""
 
 CAPTURE_CALLS_MAX = 4096
 """Unanswered calls of one connection that are remembered: far more than credits allow."""
 
 CAPTURE_CALL_SEGMENTS_MAX = 1 << 16
-"""Segments in the chunks of those calls, some 300 octets each: 16 for each call."""
+"""Segments in the chunks of all unanswered calls of one connection, some 300 octets of memory each: 16 for a call."""
 
 CAPTURE_CONNECTIONS_MAX = 1024
-"""TCP connections of a capture that the decoder follows at a time: the number that a listener accepts. For another it
-stops following the connection that was silent longest."""
+"""TCP connections of a capture that the decoder follows at the same time: the number that a listener accepts.
+
+For a further connection, the decoder stops following the connection that was silent longest.
+"""
 
 CAPTURE_WAITING_PACKETS_MAX = 64
-"""Packets of one direction of RoCEv2 that wait for a missing one, which a sender repeats at once, or for an Acknowledge
-that shows the queue pair of the other direction. Requesters ask for one after a few packets."""
+"""Packets of one direction of RoCEv2 that wait for a missing packet or for an Acknowledge of the other direction.
+
+A sender repeats a missing packet at once. The Acknowledge shows the queue pair number of the other direction, and
+requesters ask for an Acknowledge after a few packets.
+"""
 
 CAPTURE_ROCE_PAYLOAD_OCTETS_MAX = 4096
 """Octets of payload of one RoCEv2 packet: the largest path MTU of InfiniBand."""
@@ -57,17 +67,20 @@ CAPTURE_READS_MAX = 256
 """RDMA Reads of one direction of RoCEv2 whose responses have not ended: connections are set up with at most 255."""
 
 CAPTURE_HELD_OCTETS_MAX = 64 << 20
-"""Octets of all connections that wait for missing segments: 16 connections that miss as much as one may."""
+"""Octets of all connections of a capture that wait for missing TCP segments: 16 times the limit of one direction."""
 
 EXPLAINED_MESSAGES_MAX = 4096
 """Messages that are held until earlier calls have ended: more than the calls and RDMA operations that credits allow.
 Beyond it, calls are shown in the order in which they end."""
 
 EXPLAINED_HELD_OCTETS_MAX = 64 << 20
-"""Octets of those messages with their fields: a usual message takes some 10 KiB, one of READDIRPLUS some megabytes."""
+"""Octets of memory of the messages held for earlier calls, with their decoded fields.
+
+A usual message takes some 10 KiB, a reply to READDIRPLUS some megabytes.
+"""
 
 EXPLAINED_PAGE_MESSAGES_MAX = 10_000
-"""Messages of one HTML page, some 4 KiB each: no reader looks at more."""
+"""Messages on one HTML page, some 4 KiB of the page each: no reader looks at more."""
 
 EXPLAINED_PAGE_FILE_OCTETS_MAX = 40 << 20
 """Octets of one HTML page without its style and script: browsers show a page of that size."""
@@ -77,33 +90,41 @@ EXPLAINED_PAGE_FIELDS_MAX = 300
 thousands."""
 
 EXPLAINED_PAGE_OCTETS_MAX = 2048
-"""Octets of one message that an HTML page shows as hex: two header sizes of the largest inline thresholds in use."""
+"""Octets of one message that an HTML page shows as hex: twice the largest header of the inline thresholds in use."""
 
 # Proxies
 
 PROXY_HELD_OCTETS_MAX = 16 << 20
 """Octets of one direction that a proxy holds until their message is whole: 16 RDMA Writes of the size that NFS uses.
-More are forwarded without a look at them."""
+
+The proxy forwards the octets of longer messages without decoding them.
+"""
 
 PROXY_DELAYED_OCTETS_MAX = 64 << 20
-"""Octets of one direction that a proxy holds until their delay has passed: 0.1 s at 5 Gbit/s. The proxy reads no
-further ones meanwhile."""
+"""Octets of one direction that a proxy holds until their delay has passed: 0.1 s at 5 Gbit/s.
+
+The proxy stops reading from that direction while it holds this number.
+"""
 
 # Scripted peers
 
 RAW_MESSAGE_OCTETS_MAX = 1 << 20
-"""Octets of an untagged message that a scripted peer joins from its segments: four times the largest inline threshold
-that private data can tell. A longer one is a mistake of the other side, whatever buffers it was promised."""
+"""Octets of an untagged message that a scripted peer joins from DDP segments: four times the largest inline threshold.
+
+A longer message is an error of its sender, since no receive buffer is larger.
+"""
 
 RAW_PASSAGES_MAX = 1024
-"""Passages of a scripted conversation that are kept, the first quarter and the last ones: a check sends and hears some
-600 at most. A peer may write 24 octets in each of a million RDMA Writes."""
+"""Passages (log entries) of a scripted conversation that are kept: the first quarter of this number and the last ones.
+
+A check sends and receives 600 messages at most, but a peer may write 24 octets in each of a million RDMA Writes.
+"""
 
 RAW_PASSAGE_OCTETS_MAX = 1 << 15
-"""Octets of a passage that are kept: eight times the usual size of a message."""
+"""Octets of one passage (log entry) that are kept: eight times the usual size of a message."""
 
 RAW_WAITING_MAX = 1024
-"""Messages that a scripted peer holds for later steps, and messages of one call: four times what a check asks for."""
+"""Messages that a scripted peer holds for later steps, and messages of one call: four times the need of any check."""
 
 RAW_CALL_OCTETS_MAX = (1 << 20) + (1 << 16)
 """Octets of one call, or of one reply over TCP, that a scripted peer joins: READ or WRITE of 1 MiB, and headers."""
@@ -117,7 +138,10 @@ CHECK_SHOWN_OCTETS_MAX = 512
 """Octets of a message that reports of checks show: 16 lines of hex."""
 
 CHECK_PASSAGES_MAX = 1 << 14
-"""Passages in one report, some 15 MB: twenty for each check of a server. Then a check has its first and last ones."""
+"""Passages (log entries) in one report, some 15 MB: twenty for each check of a server.
+
+Above this number, the report has the first and the last passages of each check only.
+"""
 
 CHECK_CONNECTIONS_MAX = 64
 """Connections that `check --listen` serves at once: a client under trial makes one or a few."""

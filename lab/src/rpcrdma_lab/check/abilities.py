@@ -1,4 +1,4 @@
-"""Abilities of a server: its files, and by its answers its versions, credits, markers and round-trip extension."""
+"""Abilities of a server: its files and, from its answers, its versions, credits, markers and round-trip extension."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from rpcrdma_lab.scripted import Outcome
 __all__ = ["Abilities", "FileState"]
 
 _MESSAGES_MAX = 256
-"""Messages of version 2 that a check sends at once, however many are granted."""
+"""The most messages of version 2 that a check sends without waiting, even if more are granted."""
 _SEND_SIZE, _RECEIVE_SIZE = 1, 2
 
 
 class FileState(NamedTuple):
-    """The file that the checks read: its path in the export, its size, and the time of its last change."""
+    """The file that the checks read: its path in the export, its size, and its last change in nanoseconds."""
 
     path: str
     size_octets: int
@@ -31,20 +31,23 @@ class FileState(NamedTuple):
 
 @dataclass(slots=True)
 class Abilities:
-    """Values for conversations, the needs of checks that are met, and why others are not."""
+    """Abilities of a server under test: values for conversations by name (`given`), and needs of checks (`met`).
+
+    `notes` say why other needs are not met.
+    """
 
     given: dict[str, int | bytes] = field(default_factory=dict)
     met: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
     fresh_files: list[bytes] = field(default_factory=list)
-    """Handles of empty files that no program has opened."""
+    """Handles of new empty files that no program has opened since."""
     seen: FileState | None = None
-    """The file that the checks read, before them."""
+    """The state before the checks of the file that they read; None without a file."""
     file_changed: bool = False
-    """Whether it was another one, or unknown, after them: then its data judge nothing."""
+    """Whether that file was changed during the checks, so that verdicts on its data are void."""
 
     def add_spoken(self, versions: Mapping[str, Outcome]) -> None:
-        """Adds the findings of `spoken_versions`; names of the extension begin with those of the version."""
+        """Adds the results of `spoken_versions` to `given` and `met`; names of the extension begin with the version."""
         self.met |= set(versions)
         if any(outcome.markers for outcome in versions.values()):
             self.met.add("markers")

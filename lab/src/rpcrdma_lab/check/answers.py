@@ -1,4 +1,4 @@
-"""Parts that conversations of the catalogue share: calls, expected answers, and courses after a mistake."""
+"""Steps and patterns that conversations of the catalogue share: calls, expected answers, and tests after a mistake."""
 
 from __future__ import annotations
 
@@ -31,95 +31,113 @@ _XID = {"given": "xid"}
 _ENDED = {"end": {}, "reading": "ended-after-error"}
 _UNTOLD = {"end": {}, "reading": "ended-without-terminate"}
 _AWAITED_MS = 2000
-"""Time for a Terminate, after which a message counts as awaited."""
+"""Milliseconds without a Terminate, after which the server counts as waiting for the rest of a message."""
 
 
 def say(**message: Any) -> Step:
-    """Returns a step that says a message."""
+    """Returns a step that sends a message with these fields (see `make_message`)."""
     return {"say": message}
 
 
 def hear(*patterns: Any) -> Step:
-    """Returns a step that expects a message or event which matches one of `patterns`."""
+    """Returns a step that expects a message or event that matches one of `patterns`."""
     return {"hear": list(patterns)}
 
 
 NULL: Step = say(rpc={})
-"""An empty call."""
+"""The step that sends a call of the NULL procedure."""
 NULL_OCTETS = {"words": [{"given": "xid"}, 0, 2, {"given": "program"}, {"given": "program_version"}, 0, 0, 0, 0, 0]}
-"""The 40 octets of an empty call, for Long Calls."""
+"""The 40 octets of a NULL call, for Long Calls."""
 
 
 def reply_header(plus: int = 0, **fields: Any) -> dict[str, Any]:
-    """The header of an inline reply in version 1, without chunks unless `fields` has some (RFC 8166 section 4)."""
+    """Returns the pattern of an inline reply's header in version 1, by default without chunks (RFC 8166 section 4).
+
+    `plus` is added to the XID of the check's first call; `fields` replace fields of the pattern.
+    """
     header = {"xid": {**_XID, "plus": plus}, "version": 1, "credit": {"min": 1}, "type": 0}
     return {**header, "reads": [], "writes": [], "reply": None, **fields}
 
 
 def accepted(status: int = 0, plus: int = 0, rpc: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
-    """Returns the pattern of an RPC reply in version 1 with the accept_stat `status`; 0: successful.
+    """Returns the pattern of an accepted RPC reply in version 1; `status` is its accept_stat, 0 for success.
 
-    `plus` is added to the XID of the check's first call; `fields` are of the header, `rpc` of the RPC reply.
+    `plus` is added to the XID of the check's first call; `fields` are fields of the header, `rpc` of the RPC reply.
     """
     told = {"xid": {**_XID, "plus": plus}, "direction": 1, "accepted": status, **(rpc or {})}
     return {"message": {"header": reply_header(plus, **fields), "rpc": told}}
 
 
 def answered(plus: int = 0, *, status: int = 0, invalidates: Any = None, **fields: Any) -> dict[str, Any]:
-    """Returns the pattern of a reply without results; it invalidates nothing unless `invalidates` names a handle."""
+    """Returns the pattern of an accepted reply in version 1 without results.
+
+    `plus` is added to the XID of the check's first call, `status` is the accept_stat, and `fields` are fields of the
+    header. `invalidates` is the pattern of the handle that its Send invalidates; None: it is a plain Send.
+    """
     return {"message": {**accepted(status, plus, {"results": ""}, **fields)["message"], "invalidates": invalidates}}
 
 
 ANSWERED: Step = hear(answered())
-"""The answer to an empty call."""
+"""The step that expects the reply to a NULL call."""
 LONG_ANSWERED = answered(invalidates={"any": [None, {"given": "source.handle"}]})
-"""The pattern of the reply to an empty Long Call in the memory "source"."""
+"""The pattern of the reply to a NULL call in a Long Call, whose memory is "source"."""
 
 
 def afterwards(plus: int = 1, *others: dict[str, Any]) -> list[Step]:
-    """Shows that the connection goes on: says an empty call, and expects its answer or one of `others`."""
+    """Returns steps that check that the connection continues: a NULL call, and its reply or a match of `others`.
+
+    `plus` is added to the XID of the check's first call.
+    """
     return [say(header={"xid": {**_XID, "plus": plus}}, rpc={}), hear(answered(plus), *others)]
 
 
 def discarded() -> list[Step]:
-    """Shows that the message before was discarded: only the next one is answered."""
+    """Returns steps that check that the preceding message was discarded: only the NULL call after it is answered."""
     return afterwards()
 
 
 def error(code: int, *numbers: Any, version: Any = 1) -> dict[str, Any]:
-    """Returns the pattern of RDMA_ERROR with `code` and the `numbers` behind it (RFC 8166 section 4.5)."""
+    """Returns the pattern of RDMA_ERROR of version 1 with this `code` and the `numbers` after it (RFC 8166, 4.5).
+
+    `version` is the version field of its header.
+    """
     start = {"xid": _XID, "version": version, "credit": {"min": 1}, "type": 4}
     header = {**start, "error": code, "numbers": list(numbers)}
     return {"message": {"header": header, "invalidates": None}}
 
 
 def refused() -> list[Step]:
-    """Expects ERR_CHUNK, after which the connection goes on or ends."""
+    """Returns steps that expect ERR_CHUNK, after which the connection continues or ends."""
     return [hear(error(2)), *afterwards(1, _ENDED)]
 
 
 def either(first: dict[str, Any], *others: dict[str, Any]) -> list[Step]:
-    """Expects one of several answers, after which the connection goes on or ends."""
+    """Returns steps that expect a match of one of the patterns, after which the connection continues or ends."""
     return [hear(first, *others), *afterwards(1, _ENDED)]
 
 
 def ended() -> list[Step]:
-    """Expects the end of the connection, with nothing before it."""
+    """Returns a list of one step, which expects the end of the connection before anything else."""
     return [hear({"end": {}})]
 
 
 _GENERAL = (0x0000, 0x01FF, 0x0207, 0x0208, 0x02FF, 0x1000, 0x2005)
-"""The codes of catastrophic and unspecified errors, which apply to any mistake (RFC 5040 section 4.8)."""
+"""Codes of catastrophic and unspecified errors, which apply to any mistake (RFC 5040 section 4.8)."""
 
 
 def terminates(
     *codes: int, listed: bool = True, long: bool = False, awaited: bool = False, other: Sequence[dict[str, Any]] = ()
 ) -> list[dict[str, Any]]:
-    """Patterns of a Terminate with one of these codes, 0xLTCC; `other` answers are right, too.
+    """Returns patterns of the answers to a mistake: a Terminate with one of `codes` (0xLTCC), or a deviation.
 
-    `listed`: RFC 5040 section 7.1 demands a Terminate, as it does for mistakes in messages whose kind is known. `long`:
-    the message has more octets than a server reads that ends the connection, and TCP may lose its Terminate. `awaited`:
-    the segment may be placed, and its message waits for others.
+    Deviations are noted, or break another rule. L is the layer, T the error type and CC the error code.
+
+    Args:
+        codes: the codes for the mistake.
+        listed: whether RFC 5040 section 7.1 demands a Terminate for it, so that an end without one breaks the rule.
+        long: whether the message is longer than what the server reads, so that TCP may lose its Terminate.
+        awaited: whether the server may wait for the rest of the message instead.
+        other: further patterns of right answers.
     """
     named = {*codes, *_GENERAL}
     swapped = sorted({_swapped(each) for each in named} - named)
@@ -136,7 +154,7 @@ def terminates(
 
 
 def terminated(*codes: int, **how: Any) -> list[Step]:
-    """Expects one of the patterns of `terminates`, which has the same arguments."""
+    """Returns a list of one step, which expects a match of `terminates(*codes, **how)`."""
     return [hear(*terminates(*codes, **how))]
 
 

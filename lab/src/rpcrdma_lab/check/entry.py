@@ -1,4 +1,4 @@
-"""A check: statements of the specifications, and the scripted conversation that shows whether a server keeps them."""
+"""A check: statements of the specifications, and the scripted conversation that tests whether a peer fulfils them."""
 
 from __future__ import annotations
 
@@ -21,12 +21,11 @@ Conversation = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One check. `statements` are ids of the conformance ledger, the one that is tried first.
+    """A check: a scripted conversation, and the identifiers of the statements in the ledger that it tests.
 
-    The first is the one that a wrong answer breaks, unless the pattern or the step names another one.
-
-    `needs` are the conditions without which the check is not run: "file", "write", "nfs", and "risky" for a check that
-    is known to stop a server, and abilities of `rpcrdma_lab.check.abilities`. Each needs its version as well.
+    A wrong answer breaks the first statement, unless the pattern or the step names another. `needs` are conditions
+    without which the check is not run: "file", "write", "nfs", "risky" for a check that is known to stop a server, and
+    the abilities of `rpcrdma_lab.check.abilities`. Its protocol version is another need.
     """
 
     id: str
@@ -37,29 +36,26 @@ class Check:
 
     @property
     def recommended(self) -> bool:
-        """Whether a server that does otherwise ignores a recommendation, and breaks no rule."""
+        """Whether the first statement is a recommendation (SHOULD), so that a wrong answer violates no requirement."""
         words = set(STATEMENTS[self.statements[0]].level.replace(",", "").split())
         return bool(words & {"SHOULD", "should"}) and not words & {"MUST", "must", "REQUIRED"}
 
     @property
     def of_frames(self) -> bool:
-        """Whether the conversation makes frames by hand, or expects some, as no RDMA device does."""
+        """Whether the conversation sends or expects handmade frames, which is impossible over an RDMA device."""
         start = self.conversation.get("startup", {})
         return start is None or start.keys() > _PRIVATE_DATA or any(map(_is_of_frames, self.conversation["steps"]))
 
     @property
     def sections(self) -> tuple[str, ...]:
-        """The sections of the statements, such as "RFC 8166 4.5.2"."""
+        """The sections of the tested statements, such as "RFC 8166 4.5.2"."""
         return sections_of(self.statements)
 
 
 def chosen(checks: Iterable[Check], only: Sequence[str], skip: Sequence[str]) -> list[Check]:
-    """Returns the checks whose ids match a pattern of `only`, or all if that is empty, and none of `skip`.
+    """Returns, in order, the checks whose identifiers match a pattern of `only` (empty: all) and none of `skip`.
 
-    Args:
-        checks: The checks, in the order in which they are to run.
-        only: Patterns of the module `fnmatch`, such as "v1.*".
-        skip: Patterns likewise.
+    Patterns are those of the module `fnmatch`, such as "v1.*".
     """
 
     def matches(check: Check, patterns: Sequence[str]) -> bool:
@@ -69,7 +65,11 @@ def chosen(checks: Iterable[Check], only: Sequence[str], skip: Sequence[str]) ->
 
 
 def sections_of(statements: Iterable[str]) -> tuple[str, ...]:
-    """Returns the sections of statements of the ledger, each once."""
+    """Returns the sections of statements with these identifiers, each once.
+
+    Raises:
+        KeyError: an identifier is not in the ledger's extract.
+    """
     told: list[Statement] = [STATEMENTS[each] for each in statements]
     return tuple(dict.fromkeys(f"{each.source} {each.section}" for each in told))
 
@@ -91,7 +91,16 @@ def check(
     needs: str = "",
     **conversation: Any,
 ) -> Check:
-    """Makes a check; `statements` and `needs` are words in one text, `conversation` has its keys besides "steps"."""
+    """Returns a check.
+
+    Args:
+        name: its identifier.
+        title: the expected behaviour as text.
+        statements: the identifiers of the tested statements, separated by spaces.
+        steps: the steps of the conversation.
+        needs: its needs, separated by spaces.
+        conversation: further keys of the conversation.
+    """
     return Check(
         id=name,
         title=title,
@@ -102,7 +111,7 @@ def check(
 
 
 def _with_aside(steps: Sequence[Step]) -> list[Step]:
-    """The steps; an empty call at the end, behind the answer that is judged, only shows that the connection goes on."""
+    """Returns the steps; a NULL call after the judged answer is marked as a mere test that the connection continues."""
     made = list(steps)
     if len(made) > 3 and made[-3].keys() & {"hear", "memory"} and "hear" in made[-1]:
         said = made[-2].get("say", {})

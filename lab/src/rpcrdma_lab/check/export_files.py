@@ -1,6 +1,6 @@
-"""Prepares an export for checks: a file to be read, and one to be written, by the NFS client of this library.
+"""Prepares an export for checks, by this library's NFS client: a file to be read, and a file to be written.
 
-Looking them up is no part of any verdict: the checks themselves use no code of the client.
+This preparation is no part of any verdict: the checks themselves use no code of the client.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["own_credential", "prepared_export"]
 
 _CONTENT_OCTETS = 8192
 _FILE_OCTETS = 5001
-"""The checks read up to so many octets, an odd number in the middle of a block."""
+"""The least size in octets of the file for READ: checks read up to this odd number, which ends within a block."""
 _LOOKED_AT_MAX = 1000
 _Opening: TypeAlias = Callable[[], AbstractAsyncContextManager[NfsFilesystem]]
 
@@ -37,15 +37,21 @@ async def prepared_export(
     write: str | None = None,
     fresh_files: int = 0,
 ) -> AsyncIterator[Abilities]:
-    """Finds the file at the URL's path, or a large enough one in that directory; makes files in the directory `write`.
+    """Finds a file for READ in an NFS export, or creates files for the checks, and yields the abilities of the server.
 
-    `fresh_files` is the number of empty ones among them. The new files are removed at the end, over another connection,
-    since a check may end all those that are there. The notes tell where MOUNT does not answer, no file is found, or a
-    new file could not be removed.
+    The created files are removed at exit over a new connection, since a check may end the existing ones. Notes in the
+    abilities say why no file was found, or which file could not be removed.
+
+    Args:
+        url: the export, with the path of a file or of the directory in which a large enough file is looked for.
+        options: the options of the connections.
+        mount_port: the port of MOUNT; None asks rpcbind.
+        write: the directory in which files are created; None creates none.
+        fresh_files: the number of additional empty files in `write`.
 
     Raises:
-        OSError: the files in `write` cannot be made.
-        FileNotFoundError: nothing is at the URL's path.
+        OSError: the files in `write` cannot be created, or nothing is at the URL's path (`FileNotFoundError`).
+        RpcRdmaError: with `write`, a call or the connection failed.
     """
     abilities = Abilities(given={"credential": own_credential()}, met={"nfs"})
     opening = functools.partial(nfs_open, str(url), mount_port=mount_port, options=replace(options, reconnect=False))
@@ -78,7 +84,7 @@ async def prepared_export(
 
 
 async def _is_changed(opening: _Opening, before: FileState) -> bool:
-    """Whether the file is another one than before; False if the server does not tell, as one that has stopped."""
+    """Returns whether the file differs from its state `before`, or is gone; False if the server does not answer."""
     try:
         async with opening() as filesystem:
             return await _state(filesystem, before.path) != before
@@ -117,9 +123,9 @@ async def _remove(opening: _Opening, names: Sequence[str], abilities: Abilities)
 
 
 async def _fresh_file(filesystem: NfsFilesystem, path: str) -> bytes:
-    """The handle of a new empty file.
+    """Creates an empty file, and returns its handle.
 
-    Nothing is written to it: Linux keeps a written file open for seconds, and gives no delegation of it.
+    Nothing is written, since Linux keeps a written file open for seconds, and gives no delegation of it.
     """
     async with await filesystem.open(path, "xb"):
         pass
@@ -164,7 +170,7 @@ async def _take(filesystem: NfsFilesystem, path: str, abilities: Abilities) -> N
 
 
 def own_credential() -> bytes:
-    """Encodes AUTH_SYS for the user of this process (RFC 5531 appendix A): Linux gives files to no other caller."""
+    """Returns an encoded AUTH_SYS credential of this process's user and group (RFC 5531 appendix A)."""
     name = b"rpcrdma"
     body = struct.pack(">II", 0, len(name)) + name + bytes(-len(name) % 4)
     body += struct.pack(">III", os.geteuid(), os.getegid(), 0)
@@ -172,5 +178,5 @@ def own_credential() -> bytes:
 
 
 def _write_position(handle: bytes, credential: bytes) -> int:
-    """The Position of the data of a WRITE at this handle."""
+    """Returns the Position of the data in a WRITE to this handle with this credential."""
     return 24 + len(credential) + 8 + 4 + (len(handle) + 3 & ~3) + 20

@@ -1,4 +1,4 @@
-"""Judges foreign clients: a scripted server over TCP or a provider, each connection of which is one check."""
+"""Checks foreign clients: a scripted server over TCP or a provider runs a check on each of their connections."""
 
 from __future__ import annotations
 
@@ -35,32 +35,37 @@ _NO_PROGRAM = "the calls are answered without a program; --behind names one"
 _RISKY = "it is known to stop a client; --risky runs it"
 _NO_CRC = "the CRC is off"
 _TRIES = 3
-"""Connections on which a check waits for a call of its kind, and connections for which no check is left."""
+"""Connections on which a check waits for a call of its kind, and connections without a check before the trial ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialOptions:
-    """How to answer clients."""
+    """Settings of a trial of clients."""
 
     timeout_s: float = 30.0
-    """How long a client may leave its connection without a call."""
+    """Seconds that a client may leave its connection without a call."""
     pause_s: float = 0.5
-    """How long nothing may come for a message that is to be discarded."""
+    """Seconds in which a client must not answer a message that it has to discard."""
     crc: bool = True
     behind: tuple[str, int] | None = None
-    """Host and port of a server over TCP, which answers the calls."""
+    """Host and port of a server over TCP that answers the calls; None answers them without results."""
     risky: bool = False
     capture: PacketCapture | None = None
-    """Records the connections over TCP."""
+    """Records the connections over TCP; None records nothing."""
     provider: Provider | None = None
-    """Carries the connections, in the place of the peer's own octets over TCP; then no frame can be said."""
+    """The RDMA provider of the connections; then frames cannot be sent by hand. None: iWARP made by hand over TCP."""
 
 
 class ClientTrial:
-    """The checks that connections of a client meet, one after another; `done` when no more can be met.
+    """Runs checks on the connections that a client makes, one check on each; sets `done` when no more can be run.
 
-    Each check is for the version of its connection's first message; checks of version 1 are for all clients. Wrong
-    start-ups come last, as they may keep a client from the next connections.
+    A check runs on a connection that began with its protocol version; checks of version 1 run on all. Checks with a
+    wrong start-up run last, since they may keep a client from connecting again.
+
+    Args:
+        checks: the checks, in order.
+        options: the settings.
+        on_result: is called with each result.
     """
 
     def __init__(
@@ -87,7 +92,7 @@ class ClientTrial:
         if not self._left:
             self.done.set()
         self.versions: set[str] = set()
-        """The versions with which the client has begun connections."""
+        """The protocol versions with which the client has begun connections."""
         self._tried: Counter[str] = Counter()
         self._without_check = 0
         self._failure: LocalProtocolError | None = None
@@ -96,17 +101,20 @@ class ClientTrial:
 
     @property
     def left(self) -> int:
-        """The number of checks that no connection has met."""
+        """The number of checks that still need a connection."""
         return len(self._left)
 
     def serve(self, make_peer: PeerMaker) -> None:
-        """Begins one connection, which meets one check; one whose start-up fails leaves the check to a later one."""
+        """Starts a task that runs one check on a new connection, whose peer `make_peer` makes.
+
+        If the start-up fails, the check is left for a later connection.
+        """
         held = asyncio.ensure_future(self._meet(make_peer))
         self._held.add(held)
         held.add_done_callback(self._held.discard)
 
     async def end(self) -> None:
-        """Ends all connections."""
+        """Cancels the checks of all connections, which closes these, and waits for them."""
         for held in self._held:
             held.cancel()
         if self._held:
@@ -164,7 +172,7 @@ class ClientTrial:
                 program.close()
 
     def _taken(self, kinds: set[str], *, first: str = "") -> Check | None:
-        """Takes out the first of the checks of these kinds that are left, one of kind `first` before all others."""
+        """Removes and returns the next check of these kinds, if possible of kind `first`; None if there is none."""
         fitting = [check for check in self._left if _kind(check) in kinds]
         fitting.sort(key=lambda check: _kind(check) != first)
         if not fitting:
@@ -191,10 +199,10 @@ class ClientTrial:
             self.done.set()
 
     def results(self) -> list[Result]:
-        """Returns the results of all checks, in their order; a check that no connection has met is not seen.
+        """Returns the results of all checks, in their order; checks without a connection have the verdict NOT_SEEN.
 
         Raises:
-            LocalProtocolError: the conversation of a check is not one; the message names check and field.
+            LocalProtocolError: the conversation of a check is malformed; the error's text names check and field.
         """
         if self._failure is not None:
             raise self._failure
@@ -207,7 +215,7 @@ class ClientTrial:
 
 
 def _kind(check: Check) -> str:
-    """The version of a check's messages; "startup" if it is about a wrong start-up."""
+    """Returns the protocol version of a check, or "startup" if it is about a wrong start-up."""
     return "startup" if "startup" in check.conversation else str(check.conversation.get("version", "1"))
 
 
@@ -222,7 +230,7 @@ def _judged(check: Check, outcome: Outcome) -> Result:
 
 @asynccontextmanager
 async def listening(trial: ClientTrial, host: str, port: int) -> AsyncIterator[tuple[str, int]]:
-    """Makes the trial with clients that connect while the context lasts; yields the address.
+    """Accepts clients for a trial, and yields the address (host, port); at exit, ends listening and all connections.
 
     Raises:
         OSError: the address cannot be used.

@@ -1,6 +1,6 @@
-"""Answers that differ from the expected one by another reading of an unclear text, or as a known peer gives them.
+"""Answers that differ from the expected one by another interpretation of an unclear text, or as known peers give them.
 
-Patterns of the catalogue name them; a peer that gives such an answer differs from our reading.
+Patterns of the catalogue name them; a peer that gives such an answer differs from this library's interpretation.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["READINGS", "Reading"]
 
 
 class Reading(NamedTuple):
-    """The expected behaviour and the other one, with the places that leave both open or describe the other."""
+    """Another interpretation of an unclear text: its behaviour and that of this library, and the supporting texts."""
 
     text: str
     citation: str
@@ -130,4 +130,4 @@ READINGS: Mapping[str, Reading] = MappingProxyType(
         ),
     }
 )
-"""Readings by name."""
+"""Readings by the names that patterns of checks have."""

@@ -25,13 +25,16 @@ _ORDER = (
     Verdict.NOT_SEEN,
     Verdict.CONFORMS,
 )
-"""The order of verdicts in reports, the worst first."""
+"""The order of verdicts in reports, worst first."""
 _FAILED = {verdict.value for verdict in FAILURES}
 _SHAPE = LadderShape(ends=2, margin=11, first=2, step=92)
 
 
 def as_json(url: str, versions: Sequence[str], notes: Sequence[str], results: Sequence[Result]) -> dict[str, Any]:
-    """Returns the whole report as a JSON object; checks that do not conform have their messages."""
+    """Returns the report as a JSON object; checks that do not conform have their messages.
+
+    `url` is the tested server or client, `versions` are its protocol versions, and `notes` are remarks on the run.
+    """
     return {
         "url": url,
         "versions": list(versions),
@@ -43,7 +46,7 @@ def as_json(url: str, versions: Sequence[str], notes: Sequence[str], results: Se
 
 
 def _reached(results: Sequence[Result]) -> dict[str, str]:
-    """The worst verdict on each statement that was tried."""
+    """Returns the worst verdict on each tested statement, by the statement's identifier."""
     found: dict[str, Verdict] = {}
     for result in results:
         if result.verdict is Verdict.NOT_SEEN:
@@ -54,7 +57,7 @@ def _reached(results: Sequence[Result]) -> dict[str, str]:
 
 
 def _coverage(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
-    """Each statement that was tried: id, section, the worst verdict, and the checks with their verdicts."""
+    """Yields identifier, section, worst verdict, and the checks with their verdicts, for each tested statement."""
     for name, worst in report["statements"].items():
         statement = STATEMENTS[name]
         tried: dict[str, list[str]] = {}
@@ -97,9 +100,9 @@ def _checks(count: int) -> str:
 
 
 def summary_lines(report: Mapping[str, Any], *, details: bool) -> Iterator[str]:
-    """Yields the report for people: counts, then each check that does not conform.
+    """Yields a report of `as_json` as lines of text: counts, then each check that does not conform.
 
-    `details`: with its messages, and at the end each statement that was tried with its checks.
+    With `details`, messages of these checks follow, and at the end all tested statements with their checks.
     """
     total = len(report["checks"])
     versions = report["versions"]
@@ -134,7 +137,7 @@ def summary_lines(report: Mapping[str, Any], *, details: bool) -> Iterator[str]:
 
 
 def _tried(row: Mapping[str, Any]) -> Iterator[str]:
-    """The broken statement with its words; of other verdicts the sections and ids of all statements that were tried."""
+    """Yields a line with the broken statement and its text after a failure, or else with all tested statements."""
     if row["verdict"] in _FAILED:
         yield from (_quoted(name) for name in row["statements"])
     elif row["sections"]:
@@ -147,7 +150,7 @@ def _quoted(name: str) -> str:
 
 
 def ladder_lines(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yields the lines of a ladder of messages, each with its octets in hex below."""
+    """Yields the lines of an ASCII ladder of a check's messages, each with its octets in hex below."""
     client = any(message["sender"] == "client" for message in messages)
     ends = ["check", "client" if client else "server"]
     yield ladder_head(_SHAPE, ends)
@@ -164,7 +167,10 @@ def ladder_lines(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def as_junit(url: str, results: Sequence[Result]) -> str:
-    """Returns JUnit XML, in which a violation is a failure, and a check without a verdict is skipped."""
+    """Returns JUnit XML: a violation, or harm to other connections, is a failure; a check without a verdict is skipped.
+
+    `url` is the name of the tested server or client.
+    """
     counts = judged(results)
     failures = counts[Verdict.VIOLATES] + counts[Verdict.HARMS]
     skipped = counts[Verdict.NOT_SEEN] + counts[Verdict.INCONCLUSIVE]
@@ -188,7 +194,7 @@ def as_junit(url: str, results: Sequence[Result]) -> str:
 
 
 def _lines(lines: Iterable[str]) -> str:
-    """Lines of a page or of JUnit XML."""
+    """Returns lines joined as text for HTML or XML, with entities for markup."""
     return "\n".join(map(page_text, lines))
 
 
@@ -197,7 +203,7 @@ _RANKS = {verdict.value: rank for rank, verdict in enumerate(_ORDER)}
 
 
 def as_html(report: Mapping[str, Any]) -> str:
-    """Returns the report as one HTML file that needs no other: filters, and messages that unfold."""
+    """Returns a report of `as_json` as one self-contained HTML page with filters and expandable messages."""
     counts = ", ".join(f"{count} {verdict}" for verdict, count in report["verdicts"].items() if count)
     about = [f"Versions {', '.join(report['versions'])}. {counts}.", *report["notes"]]
     parts = {

@@ -1,4 +1,4 @@
-"""Runs checks against a server: each on a connection of its own, with another connection that must go on."""
+"""Runs checks against a server, each on its own connection, beside another connection that must survive."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 FRESH_FILES = 4
-"""A check is tried a second time after silence, and again if another connection has ended, with another file each."""
+"""Files that a check of recalls needs: for two tries, and two more if another connection ended meanwhile."""
 
 _WHY_NOT_SEEN = {
     "1": "the server does not speak version 1",
@@ -42,7 +42,7 @@ _WHY_NOT_SEEN = {
     "continuation": "the server does not take requests in several transmissions in this version",
     "segments": "the server has no segments for bulk data in its receive buffers",
 }
-"""By need; those of one version are written as "2.segments". The first that is missing is told."""
+"""By need, the cause why a check without it is not run; "2.segments" stands for "segments" of version 2."""
 _TRIAL_XID = 0x0BAD_F11E
 _CALL = {"say": {"header": {"xid": {"given": "xid"}}, "rpc": {}}}
 _REPLY = {"hear": {"message": {"header": {"xid": {"given": "xid"}}, "rpc": {"accepted": 0}}}}
@@ -64,17 +64,17 @@ _PROBES: Mapping[str, Mapping[str, Any]] = {
     },
 }
 ANSWER_S = 3.0
-"""How long a server may take for an answer, unless the user says otherwise."""
+"""Seconds that a server may take for an answer, by default."""
 _REFUSED_MAX = 5
-"""Connections in a row that the server refuses, or does not answer, before it is taken to have stopped."""
+"""Consecutive connections that a server refuses or does not answer before it counts as stopped."""
 _AGAIN_PLUS = 32
-"""The distance of the XIDs of a second try."""
+"""The distance of the XIDs of a second try from those of the first."""
 _XIDS = 128
-"""XIDs of a check."""
+"""The number of XIDs of a check."""
 _REPEATED_PLUS = 64
-"""The distance of the XIDs of a check that is run again."""
+"""The distance of the XIDs of a repeated check from those of the first run."""
 _RESTART_S = 10.0
-"""How long a server that answers nobody may take until it has been started again."""
+"""Seconds in which a server that answers nobody may be restarted."""
 _OF_FILES: Mapping[int, str] = {
     each.value: each.name.removeprefix("NFS3ERR_")
     for each in (
@@ -83,17 +83,19 @@ _OF_FILES: Mapping[int, str] = {
         *(nfsstat3.NFS3ERR_ROFS, nfsstat3.NFS3ERR_DQUOT, nfsstat3.NFS3ERR_STALE, nfsstat3.NFS3ERR_JUKEBOX),
     )
 }
-"""Statuses that tell the state of a file or of its file system, and not how the call was taken (RFC 1813 2.6)."""
+"""NFS statuses that concern the file or its file system, and not how the call was received (RFC 1813, 2.6)."""
 _BUSY_S = 0.5
-"""How often another connection makes a call while a check runs: more often than any server ends an idle one."""
+"""Seconds between calls on the other connection while a check runs, so that no server ends it as idle."""
 
 
 async def spoken_versions(target: RawTarget, given: Mapping[str, int | bytes]) -> dict[str, Outcome]:
-    """Returns the versions that the server speaks, each with the conversation that has shown it.
+    """Returns the protocol versions that a server speaks, each with the outcome of the conversation that has shown it.
+
+    `given` has values for the conversations, as "program" and "program_version".
 
     Raises:
         OSError: the server cannot be reached.
-        RpcError: it speaks a version, but does not offer the program.
+        RpcError: the server speaks a version, but does not offer the program.
     """
     spoken, refusals = {}, []
     for name, probe in _PROBES.items():
@@ -115,10 +117,13 @@ async def _tried(
     given: Mapping[str, int | bytes],
     fresh_files: Iterator[bytes] | None = None,
 ) -> Outcome:
-    """The outcome of the conversation, or of a second try after silence or a missing Terminate, with a fresh file each.
+    """Runs a conversation, a second time after silence or a missing Terminate, and returns the last outcome.
 
-    A server may have overlooked a message, as siw does when it comes at a bad time: another call is meant. TCP may lose
-    a Terminate behind which a server closes.
+    A server may overlook a message, as siw does, and TCP may lose a Terminate. `given` has values for the conversation,
+    and each try takes one of `fresh_files` as "fresh".
+
+    Raises:
+        OSError: the server cannot be reached at the first try.
     """
 
     def fresh() -> dict[str, bytes]:
@@ -137,7 +142,9 @@ async def _tried(
 async def recalled_delegations(
     target: RawTarget, given: Mapping[str, int | bytes], fresh_file: bytes, version: str
 ) -> set[str]:
-    """Returns {"recall"}, a need of checks, if the server recalls a delegation of this file on its holder's connection.
+    """Returns {"recall"} if a server recalls a delegation on its holder's connection, and set() if it does not.
+
+    `given` has values for the conversation, `fresh_file` is the handle of an empty file, and `version` is "1" or "2".
 
     Raises:
         OSError: the server cannot be reached.
@@ -150,13 +157,23 @@ async def recalled_delegations(
 
 
 async def _release(target: RawTarget, given: Mapping[str, int | bytes], xid: int, version: str) -> None:
-    """Ends the delegations of conversations before, which would be in the way when the files are removed."""
+    """Makes the server drop delegations of earlier conversations, so that files can be removed; ignores OSError.
+
+    `given` has values for the conversation, `xid` is its first XID, and `version` the protocol version.
+    """
     with contextlib.suppress(OSError):
         await run_conversation(release(version), target, {**given, "xid": xid & 0xFFFFFFFF})
 
 
 class Witness:
-    """Another client, whose connection must survive each mistake of a check, with a call in flight meanwhile."""
+    """Another client beside the checks, whose connection with an outstanding call must survive each check's mistakes.
+
+    Args:
+        target: the server.
+        version: the protocol version.
+        given: values for conversations.
+        first_xid: the XID of its first call; later calls have the following ones.
+    """
 
     def __init__(self, target: RawTarget, version: str, given: Mapping[str, int | bytes], first_xid: int) -> None:
         self._target = target
@@ -165,16 +182,19 @@ class Witness:
         self._xid = first_xid
         self._live: LiveConversation | None = None
         self.gone = False
-        """Whether the server has answered no connection after a check."""
+        """Whether the server has answered no connection any more after a check."""
         self._failure: Failure | None = None
-        """The wrong answer that has ended the last connection; None if the connection has ended, or nothing came."""
+        """The wrong answer that ended the last connection; None if it ended otherwise or was silent."""
 
     async def begin(self) -> bool:
-        """Returns whether the server answers before a check; on a new connection if it has ended the idle one."""
+        """Returns whether the server answers before a check, on a new connection if it has ended the idle one."""
         return await self.turn() or await self.turn()
 
     async def turn(self) -> bool:
-        """Awaits the reply to the call in flight, and makes the next one; returns False if the connection was lost."""
+        """Waits for the reply to the outstanding call, and makes the next call; connects before if necessary.
+
+        Returns False, with the connection closed, if there is no right reply.
+        """
         try:
             if self._live is None:
                 start = {**_PROBES[self._version], "steps": []}
@@ -193,12 +213,12 @@ class Witness:
         return False
 
     async def keep_busy(self) -> None:
-        """Makes a call, lest the connection ends as an idle one."""
+        """Makes a call if there is a connection, so that the server does not end it as idle."""
         if self._live is not None:
             await self.turn()
 
     async def fate(self) -> str:
-        """Returns in words what became of the connection after a check; "" if its calls are answered."""
+        """Returns a description of what happened to the connection after a check; "" if calls are still answered."""
         # The first reply may be older than the mistake.
         if self._live is not None and await self.turn() and await self.turn():
             return ""
@@ -217,7 +237,7 @@ class Witness:
         return "the server answers no connection any more after this"
 
     async def _returns(self) -> bool:
-        """Whether the server is started again: further checks would take its absence for their own doing."""
+        """Waits up to 10 s for a restart of the server, and returns whether it answers again."""
         with contextlib.suppress(TimeoutError):
             async with within(_RESTART_S):
                 while True:
@@ -228,7 +248,7 @@ class Witness:
         return False
 
     async def close(self) -> None:
-        """Closes the connection."""
+        """Closes the connection, if there is one."""
         live, self._live = self._live, None
         if live is not None:
             await live.close()
@@ -244,13 +264,19 @@ async def run_checks(
     first_xid: int = 0x10_0000,
     fresh_files: Iterable[bytes] = (),
 ) -> list[Result]:
-    """Returns the results of all checks, in their order; `on_result` is called with each as soon as it is known.
+    """Runs the checks one after another, and returns their results in order.
 
-    `met` are the needs of checks that are met, the versions that the server speaks among them. Each check has 128 XIDs
-    from `first_xid` on. `fresh_files` are handles of empty files, `FRESH_FILES` for each check that needs "recall".
+    Args:
+        checks: the checks.
+        target: the server.
+        given: values for the conversations.
+        met: the needs of checks that are met, including the protocol versions of the server.
+        on_result: is called with each result as soon as it is known.
+        first_xid: the XID of the first call; each check has 128 XIDs.
+        fresh_files: handles of empty files, `FRESH_FILES` for each check that needs "recall".
 
     Raises:
-        LocalProtocolError: a conversation is not one.
+        LocalProtocolError: the conversation of a check is malformed.
     """
     results = []
     files = iter(fresh_files)
@@ -277,7 +303,10 @@ async def run_checks(
 
 
 def _unseen(check: Check, target: RawTarget, met: Collection[str], refused: int) -> Result | None:
-    """The result of a check that is not run."""
+    """Returns the result of a check that is not run, because of its needs or a stopped server; None if it is run.
+
+    `met` are the needs that are met, and `refused` is the number of connections refused in a row.
+    """
     needs = {check.conversation.get("version", "1"), *check.needs}
     if check.of_frames and target.provider is not None:
         needs = {"frames"}
@@ -295,9 +324,11 @@ async def _result(
     witness: Witness,
     fresh_files: Iterator[bytes] | None,
 ) -> Result:
-    """The result of a check; harm to another connection counts if the check does it again.
+    """Runs a check, a second time if another connection is harmed, and returns the result.
 
-    A connection may end, and a server be restarted, for other causes than the check.
+    Harm counts if it happens twice, or if the server answers nobody any more, since a connection may end for other
+    causes. `given` has values for the conversation, with its first "xid", and `fresh_files` are handles of empty files
+    or None.
     """
     result, fate = await _run_beside(check, target, given, witness, fresh_files)
     if fate and not witness.gone:
@@ -323,7 +354,11 @@ async def _run_beside(
     witness: Witness,
     fresh_files: Iterator[bytes] | None,
 ) -> tuple[Result, str | None]:
-    """The result of a check, and the fate of another connection, in words if it has not gone on; None: unknown."""
+    """Runs a check beside the witness's connection, and returns its result and the fate of that connection.
+
+    The fate is "" if calls are still answered, a description otherwise; None if it is unknown. The other arguments are
+    values for the conversation (`given`), and handles of empty files or None (`fresh_files`).
+    """
     others_answered = await witness.begin()
     running = asyncio.ensure_future(_tried(target, check.conversation, given, fresh_files))
     try:
@@ -363,5 +398,5 @@ def _judged(check: Check, outcome: Outcome) -> Result:
 
 
 def _file_status(rpc: Mapping[str, Any]) -> str | None:
-    """The status of an accepted reply that is about a file; None for any other message."""
+    """Returns the name of the NFS status in an accepted reply if it concerns a file; None for any other message."""
     return _OF_FILES.get(rpc["result_status"]) if rpc.get("accepted") == 0 and "result_status" in rpc else None

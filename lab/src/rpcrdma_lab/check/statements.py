@@ -1,4 +1,4 @@
-"""Source, section, level and words of the statements that the catalogue refers to, from the conformance ledger."""
+"""Source, section, level and text of the statements that the catalogue refers to, from the conformance ledger."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["STATEMENTS", "Statement"]
 
 
 class Statement(NamedTuple):
-    """A row of the conformance ledger: `text` is the statement in one sentence, in the ledger's own words."""
+    """A statement of the conformance ledger: source, section, requirement level (as "MUST"), and text in a sentence."""
 
     source: str
     section: str
@@ -26,4 +26,4 @@ def _read() -> dict[str, Statement]:
 
 
 STATEMENTS: Mapping[str, Statement] = MappingProxyType(_read())
-"""Statements by id. A test compares them with specs/requirements."""
+"""Statements by identifier; a test compares them with specs/requirements."""

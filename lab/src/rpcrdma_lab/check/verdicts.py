@@ -24,15 +24,15 @@ __all__ = [
 
 
 FRAMES_NOT_SEEN = "it judges the frames of iWARP, and the device makes them; leave out --provider verbs"
-"""The cause why a check of frames has no verdict over an RDMA device."""
+"""The cause why a check of frames is not run over an RDMA device."""
 
 
 _ENDS = 8
-"""First and last passages of a check in a report that has too many."""
+"""The number of first, and of last, log entries of a check in a report that has too many."""
 
 
 class Verdict(enum.Enum):
-    """The outcome of a check; `HARMS` blames no statement, as none of them speaks of other connections."""
+    """The verdict on a check; `HARMS` breaks no statement, as none speaks of other connections."""
 
     CONFORMS = "conforms"
     VIOLATES = "violates a MUST"
@@ -44,16 +44,18 @@ class Verdict(enum.Enum):
 
 
 FAILURES = frozenset({Verdict.VIOLATES, Verdict.HARMS, Verdict.IGNORES})
-"""Verdicts on answers that no reading permits."""
+"""Verdicts on answers that no reading of the specifications permits."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Result:
-    """The verdict on one check; `cause` has the expected and the found answer, or why there is no verdict.
+    """The result of one check.
 
-    `readings` are names of `READINGS`; `others_ended`: another connection did not go on after the check, or was
-    answered wrong. `refused`: there was no connection for the check. `silent`: an answer did not come. `broken` is the
-    statement that the octets show broken, if it is another one than the first of the check.
+    `cause` is the expected and the found answer, or why there is no verdict; "" if the check conforms. `readings` are
+    names of `READINGS` that answers followed, and `passages` the log of the conversation. `others_ended` says that
+    another connection ended or got wrong answers after the check, `refused` that there was no connection for the check,
+    and `silent` that an answer did not arrive. `broken` is the identifier of the broken statement, if not the check's
+    first.
     """
 
     check: Check
@@ -68,7 +70,7 @@ class Result:
 
     @property
     def statements(self) -> tuple[str, ...]:
-        """The statements that the verdict is about: one of a check's statements is broken, and not all of them."""
+        """Identifiers of the statements that the verdict is about: the broken one after a failure, or else all."""
         if self.verdict is Verdict.HARMS:
             return ()
         if self.verdict in FAILURES:
@@ -77,15 +79,15 @@ class Result:
 
     @property
     def sections(self) -> tuple[str, ...]:
-        """The sections of these statements."""
+        """The sections of `statements`, such as "RFC 8166 4.5.2"."""
         return sections_of(self.statements)
 
 
 def result_of(check: Check, outcome: Outcome) -> Result:
     """Returns the result of a check from the outcome of its conversation.
 
-    The verdict is VIOLATES or IGNORES after a failure, DIFFERS if the peer follows another reading of the standard
-    (`READINGS`), else CONFORMS.
+    The verdict is VIOLATES or IGNORES (of a recommendation) after a failure, DIFFERS if answers followed another
+    reading of the specifications (`READINGS`), and CONFORMS otherwise.
     """
     result = Result(check=check, verdict=Verdict.CONFORMS, readings=outcome.readings, passages=outcome.passages)
     failure = outcome.failure
@@ -101,13 +103,16 @@ def result_of(check: Check, outcome: Outcome) -> Result:
 
 
 class PassageBudget:
-    """The passages that a report may still have."""
+    """Bounds the number of log entries (passages) in all results of a report."""
 
     def __init__(self) -> None:
         self._left = CHECK_PASSAGES_MAX
 
     def shorten(self, result: Result) -> None:
-        """Keeps the passages that a report shows: none of a check that conforms, and few where too many are kept."""
+        """Removes log entries from a result that reports do not show: all of one that conforms or was not seen.
+
+        Of other results, the first and last entries stay where the budget is used up, and octets are cut.
+        """
         passages = result.passages
         if result.verdict in {Verdict.CONFORMS, Verdict.NOT_SEEN}:
             passages = ()
@@ -118,7 +123,7 @@ class PassageBudget:
 
 
 def void_verdicts(results: Sequence[Result]) -> None:
-    """Voids the verdicts that rest on the data of a file which has changed during the run."""
+    """Changes failures of checks that read the file to INCONCLUSIVE, because the file changed during the run."""
     for result in results:
         if "file" in result.check.needs and result.verdict in {Verdict.VIOLATES, Verdict.IGNORES}:
             result.verdict = Verdict.INCONCLUSIVE
@@ -126,5 +131,5 @@ def void_verdicts(results: Sequence[Result]) -> None:
 
 
 def judged(results: Sequence[Result]) -> dict[Verdict, int]:
-    """Returns the number of checks with each verdict, 0 included."""
+    """Returns the number of results with each verdict, 0 included."""
     return {verdict: sum(result.verdict is verdict for result in results) for verdict in Verdict}

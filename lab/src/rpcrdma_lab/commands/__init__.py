@@ -29,4 +29,4 @@ COMMANDS: Final = {
         "forward connections to a server, and delay, drop, change or cut what rules select",
     ),
 }
-"""Words, each with the module of its command and a summary."""
+"""The commands by name, each with its module and a summary."""

@@ -20,11 +20,13 @@ METAVAR = "FILE.py:FUNCTION"
 
 
 class AddedExtensionFailed(RpcRdmaError):
-    """The file or its function does not make an extension; the message names both and the line that failed."""
+    """Raised if a user's file or function makes no extension; the error's text names both, and the line that failed."""
 
 
 def extension_maker(words: str) -> Callable[[], Extension]:
-    """Returns the function that `FILE.py:FUNCTION` names, which has made one extension for a trial.
+    """Loads a user's Python file, and returns the function that `words`, FILE.py:FUNCTION, names.
+
+    The function has been called once for a trial; each call returns a new extension.
 
     Raises:
         AddedExtensionFailed: there is no such file or function, or one of them raises an exception, or the function
@@ -61,7 +63,7 @@ def _make(words: str, file: str, function: Callable[[], object]) -> Extension:
 
 
 def _told(error: Exception, file: str) -> str:
-    """Returns the exception, and the last line of the user's file in its traceback."""
+    """Returns the text of an exception, with the last line of the user's file in its traceback, if any."""
     lines, trace = [], error.__traceback__
     while trace is not None:
         if Path(trace.tb_frame.f_code.co_filename).resolve() == Path(file).resolve():

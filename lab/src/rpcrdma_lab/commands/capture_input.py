@@ -36,13 +36,13 @@ _NFS4 = 100003, 4
 
 
 def add_input_options(parser: CommandParser, forms: str) -> None:
-    """Adds the file argument, whose help names its `forms`, and the options by which it is read."""
+    """Adds the argument FILE, whose help names the accepted `forms`, and the options for decoding it."""
     parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help=f"{forms} (default: standard input)")
     add_decoding_options(parser)
 
 
 def add_decoding_options(parser: CommandParser) -> None:
-    """Adds the options for further programs and extensions of the decoder."""
+    """Adds the options --program and --add-extension of the decoder."""
     parser.add_argument(
         "--program",
         metavar="FILE.x",
@@ -60,7 +60,7 @@ def add_decoding_options(parser: CommandParser) -> None:
 
 
 def add_choice_options(parser: CommandParser) -> None:
-    """Adds the options that choose calls."""
+    """Adds the options --xid, --procedure and --errors, which choose calls."""
     parser.add_argument("--xid", type=_xid, metavar="XID", help="only calls with this XID, such as 0x5d2f6c01")
     parser.add_argument("--procedure", metavar="NAME", help="only calls of this procedure, such as READ or NFS_V3 READ")
     parser.add_argument(
@@ -75,12 +75,12 @@ def _xid(text: str) -> int:
 
 
 def chooses(args: argparse.Namespace) -> bool:
-    """Returns whether the arguments choose calls by --xid, --procedure or --errors."""
+    """Returns whether the arguments choose calls by --xid, --procedure or --errors; otherwise all are shown."""
     return args.xid is not None or args.procedure is not None or bool(args.errors)
 
 
 class Choice:
-    """The choice of calls by the options, and the names of procedures for a person whose choice fits none."""
+    """The choice of calls by command-line options; notes the procedures seen, to explain a choice without results."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self._args = args
@@ -88,7 +88,7 @@ class Choice:
         self._procedures: dict[str, None] = {}
 
     def through(self, exchanges: Iterable[Exchange]) -> Iterator[Exchange]:
-        """Yields the exchanges that the options choose."""
+        """Yields the exchanges that the options choose, in order."""
         for exchange in exchanges:
             if self._fits(exchange) and (not self._args.errors or exchange.failed):
                 yield exchange
@@ -108,7 +108,7 @@ class Choice:
         return all(fits.values())
 
     def tell_none(self) -> None:
-        """Prints that no call has the XID or the procedure of the options."""
+        """Prints a warning if no call had the XID of the options, or their procedure; the second names those seen."""
         args = self._args
         if args.xid is not None and not self._found["xid"]:
             console.talk(f"warning: no call with XID {args.xid:#010x}")
@@ -120,7 +120,11 @@ class Choice:
 
 
 def settings_for(args: argparse.Namespace) -> Settings | None:
-    """Returns the decoder's settings; None after it has printed an error in a definition."""
+    """Returns the decoder's settings from the options; None if a definition is wrong, which has been printed then.
+
+    Raises:
+        AddedExtensionFailed: --add-extension names no function that makes an extension.
+    """
     from rpcrdma.xdr.language import LanguageError  # noqa: PLC0415
     from rpcrdma_lab.dissect.connection import Settings  # noqa: PLC0415
     from rpcrdma_lab.dissect.rpc_header import ProgramNames  # noqa: PLC0415
@@ -147,14 +151,18 @@ def settings_for(args: argparse.Namespace) -> Settings | None:
 
 
 def open_input(args: argparse.Namespace, stack: ExitStack) -> BinaryIO:
-    """Returns the file, or standard input."""
+    """Returns the input file, opened for `stack` to close it, or standard input if none or "-" is named.
+
+    Raises:
+        OSError: the file cannot be opened.
+    """
     if args.file is None or str(args.file) == "-":
         return sys.stdin.buffer
     return stack.enter_context(args.file.open("rb"))  # type: ignore[no-any-return]
 
 
 def tell_what_was_left_out(dissector: CaptureDissector, messages: int) -> None:
-    """Prints which parts of the capture were skipped, for a person who misses a message."""
+    """Prints warnings about packets that the dissector skipped or found truncated, and if `messages`, a count, is 0."""
     if dissector.link_types_unknown:
         kinds = ", ".join(map(str, sorted(dissector.link_types_unknown)))
         console.talk(

@@ -1,4 +1,4 @@
-"""The cause and remedy of connections for scripted conversations that could not be made."""
+"""Cause and remedy of failed connections for scripted conversations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["connecting"]
 
 @contextlib.contextmanager
 def connecting(target: RawTarget) -> Iterator[None]:
-    """Adds cause and remedy to the error of a connection that could not be made.
+    """Replaces an OSError of its body, a failed connection to `target`, by an error with cause and remedy.
 
     Raises:
         ConnectFailed: the connection could not be made.

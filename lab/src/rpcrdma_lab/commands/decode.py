@@ -1,4 +1,4 @@
-"""`rpcrdma decode`: hex text or a packet capture to annotated messages."""
+"""`rpcrdma decode`: shows hex text or a packet capture as annotated messages."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _NAME_COLUMNS = 24
 
 
 def add_arguments(parser: CommandParser) -> None:
-    """Adds the command's arguments."""
+    """Adds the arguments of `rpcrdma decode` to its parser."""
     parser.describe(run, "[FILE]", _EXAMPLES, connects=False)
     add_input_options(parser, "pcap, pcapng, or hex text: digits, or a dump of xxd, hexdump -C or od -t x1")
     parser.add_argument(
@@ -54,7 +54,15 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the command; returns its exit status."""
+    """Runs `rpcrdma decode` with parsed arguments; returns PROTOCOL_VIOLATION if messages have faults, or DONE.
+
+    An input that is neither a capture nor hex text, and a wrong definition, give FAILED, after the error has been
+    printed.
+
+    Raises:
+        NotHex, CaptureDamaged, AddedExtensionFailed: the input or the extension is malformed.
+        OSError: the file cannot be read.
+    """
     if args.lua:
         from rpcrdma_lab.dissect.headers import header_versions  # noqa: PLC0415
         from rpcrdma_lab.dissect.wireshark import lua_dissector  # noqa: PLC0415
@@ -139,7 +147,7 @@ def _counted(messages: Iterator[Message], count: _Count) -> Iterator[Message]:
 
 
 def _chosen(args: argparse.Namespace, messages: Iterator[Message]) -> Iterator[Message]:
-    """Yields the messages of the calls that the options choose, call by call."""
+    """Yields the messages of the calls that the options choose, call by call; warns if there are none."""
     from rpcrdma_lab.dissect.exchanges import Exchanges  # noqa: PLC0415
 
     choice = Choice(args)

@@ -35,7 +35,7 @@ _EXAMPLES = """\
 
 
 def add_arguments(parser: CommandParser) -> None:
-    """Adds the command's arguments."""
+    """Adds the arguments of `rpcrdma explain` to its parser."""
     parser.describe(run, "[FILE]", _EXAMPLES, connects=False)
     add_input_options(parser, "pcap or pcapng")
     add_choice_options(parser)
@@ -50,7 +50,14 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the command; returns its exit status."""
+    """Runs `rpcrdma explain` with parsed arguments; returns PROTOCOL_VIOLATION if a rule is broken, or DONE.
+
+    Wrong options, inputs and definitions give USAGE or FAILED, after the error has been printed.
+
+    Raises:
+        CaptureDamaged, AddedExtensionFailed: the capture or the extension is malformed.
+        OSError: a file cannot be read or written.
+    """
     if args.html is not None and args.json:
         return console.error("--html and --json exclude each other", "run it twice", status=ExitStatus.USAGE)
     settings = settings_for(args)
@@ -65,7 +72,7 @@ class _Count:
         self.calls = self.failed = self.faults = self.deliberate = 0
 
     def through(self, exchanges: Iterator[Exchange]) -> Iterator[Exchange]:
-        """Yields exchanges and counts them."""
+        """Yields the exchanges unchanged, and counts calls, failures and broken rules."""
         for exchange in exchanges:
             self.calls += exchange.xid is not None
             self.failed += exchange.failed

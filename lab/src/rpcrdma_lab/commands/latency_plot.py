@@ -15,10 +15,13 @@ _LABELS = {"miles": "miles", "octets": "octets of data"}
 
 
 def draw(plots: Sequence[Curves], file: Path) -> None:
-    """Draws a row of panels for each operation, with latencies in multiples of that of a short call. Needs matplotlib.
+    """Draws latency curves, in multiples of the short call's latency, to an SVG file; each operation has a row.
+
+    `plots` has the curves of the short call, too. The package matplotlib is needed.
 
     Raises:
         OSError: the file cannot be written.
+        ImportError: matplotlib is not installed.
     """
     import matplotlib as mpl  # noqa: PLC0415 - the extra `plots`
 
@@ -66,7 +69,7 @@ def draw(plots: Sequence[Curves], file: Path) -> None:
 
 
 def _between(at: Sequence[float], values: Sequence[float], place: float) -> float:
-    """Returns the value at a place, on straight lines between the points."""
+    """Returns the value at `place` on straight lines between the points (`at`, `values`); `at` ascends."""
     right = min(max(bisect.bisect_left(at, place), 1), len(at) - 1)
     share = (place - at[right - 1]) / (at[right] - at[right - 1])
     return values[right - 1] + share * (values[right] - values[right - 1])

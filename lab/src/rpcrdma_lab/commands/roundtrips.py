@@ -45,16 +45,16 @@ _SIZE = 8192
 _SIZE_MAX = 1 << 19
 """A server takes 1.25 MiB of arguments in one call by default, and the largest operation has two WRITEs."""
 _MILES_MAX = 12_500
-"""Half the way around the earth. Over much more, long replies would exceed the time limits of a connection."""
+"""Half the circumference of the earth; over much more, long replies would exceed the time limits of a connection."""
 _PROFILES = ("machine-room", "campus", "metropolitan")
-"""The names in `rpcrdma.testing.virtual.PROFILES`, which --help would take long to import; a test compares them."""
+"""The names in `rpcrdma.testing.virtual.PROFILES`, whose import would delay --help; a test compares them."""
 _MILES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 _SIZES = tuple(1 << power for power in range(10, 20))
-"""The points of the plots: miles, and octets."""
+"""The points of the plots in octets; `_MILES` are those in miles."""
 
 
 def add_arguments(parser: CommandParser) -> None:
-    """Adds the command's arguments."""
+    """Adds the arguments of `rpcrdma roundtrips` to its parser."""
     parser.describe(run, "", _EXAMPLES, connects=False)
     add = parser.add_argument
     add("--miles", type=_miles, metavar="MILES", help="the distance, 16 µs of round trip for each mile")
@@ -81,7 +81,15 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the command; returns its exit status."""
+    """Runs `rpcrdma roundtrips` with parsed arguments, and prints the table; returns the exit status.
+
+    The status is FAILED if no plot can be drawn, after the reason has been printed, and otherwise DONE.
+
+    Raises:
+        AddedExtensionFailed: --add-extension names no function that makes an extension.
+        RpcRdmaError: a simulated call failed.
+        OSError: the plot cannot be written.
+    """
     from rpcrdma.testing.virtual import PROFILES  # noqa: PLC0415
     from rpcrdma_lab.simulation.measured_calls import VARIANTS, with_extension  # noqa: PLC0415
     from rpcrdma_lab.simulation.round_trips import rows  # noqa: PLC0415
@@ -117,7 +125,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _miles(text: str) -> float:
-    """Returns a distance: miles from 0 to `_MILES_MAX`."""
+    """Parses a distance in miles, from 0 to 12,500, for argparse.
+
+    Raises:
+        argparse.ArgumentTypeError: the text is no such number.
+    """
     try:
         value = float(text)
     except ValueError:
@@ -128,7 +140,11 @@ def _miles(text: str) -> float:
 
 
 def _size(text: str) -> int:
-    """Returns a size up to `_SIZE_MAX`."""
+    """Parses a size in octets, up to 512 KiB, for argparse.
+
+    Raises:
+        argparse.ArgumentTypeError: the text is no size, or the size is too large.
+    """
     value = octets(text)
     if value > _SIZE_MAX:
         raise argparse.ArgumentTypeError(f"{text!r} is too large: a call has up to {_SIZE_MAX >> 10}Ki of data here")
@@ -136,7 +152,7 @@ def _size(text: str) -> int:
 
 
 def _cannot_plot(file: Path) -> tuple[str, str] | None:
-    """Returns the reason for which no plot can be drawn, and its remedy."""
+    """Returns the reason why no plot can be drawn, and its remedy; None if it can."""
     if file.suffix != ".svg":
         return f"{file}: plots are SVG files", "choose a name that ends in .svg"
     if importlib.util.find_spec("matplotlib") is None:
@@ -175,7 +191,7 @@ def _print(args: argparse.Namespace, model: FabricModel, table: Iterable[Row]) -
 
 
 def _described(row: Row) -> dict[str, Any]:
-    """Returns the JSON object of a row: its counts, and times in microseconds."""
+    """Returns a row as a JSON object: its counts, and times in microseconds."""
     from rpcrdma_lab.simulation.critical_path import part_of  # noqa: PLC0415
 
     found = row.account

@@ -32,12 +32,12 @@ _EXAMPLES = """\
 _ANSWER_S = 5.0
 _NFS = {"program": 100003, "program_version": 3}
 _OF_EXPORT = frozenset(("directory", "file", "content", "written", "write_position", "fresh", "owner"))
-"""Names of values that are found in the export of the URL, as `rpcrdma check` does; the last four need --write."""
+"""Names of values that are found in the export of the URL, as by `rpcrdma check`; the last four need --write."""
 _FORM = 'a conversation is {"steps": [...]}; examples/conversations has some'
 
 
 def add_arguments(parser: CommandParser) -> None:
-    """Adds the command's arguments."""
+    """Adds the arguments of `rpcrdma send` to its parser."""
     parser.describe(run, "URL FILE", _EXAMPLES)
     parser.add_argument(
         "url",
@@ -72,7 +72,14 @@ def _given(text: str) -> tuple[str, int | bytes]:
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs the command; returns its exit status."""
+    """Runs `rpcrdma send` with parsed arguments, and prints the messages of both sides.
+
+    Returns the exit status: DONE if all answers are as expected; otherwise FAILED, or NOT_CONNECTED if the start-up
+    failed; USAGE for wrong arguments.
+
+    Raises:
+        RpcRdmaError: the conversation is malformed, or the server cannot be reached.
+    """
     from rpcrdma_lab.commands.connecting import connecting  # noqa: PLC0415
     from rpcrdma_lab.scripted import RawTarget, run_conversation  # noqa: PLC0415
     from rpcrdma_lab.scripted.form import check_conversation, names_wanted  # noqa: PLC0415
@@ -128,7 +135,7 @@ def _wrong_usage(args: argparse.Namespace) -> tuple[str, str] | None:
 async def _known(
     args: argparse.Namespace, wanted: set[str], options: ConnectOptions, target: RawTarget
 ) -> AsyncIterator[tuple[dict[str, int | bytes], set[str]]]:
-    """Yields values for the wanted names, and the names without a value.
+    """Yields values for the wanted names, and the set of names that have no value; at exit, removes files it created.
 
     Files are those of the URL's path, and versions those that the server speaks, as `rpcrdma check` finds them.
     """
@@ -159,7 +166,7 @@ async def _known(
 
 
 def _read_conversation(file: str) -> dict[str, Any] | None:
-    """Reads the conversation; None after an error, which is printed."""
+    """Returns the conversation in a JSON file ("-" is standard input); None after an error, which has been printed."""
     text = read_text(file)
     if text is None:
         return None

@@ -18,9 +18,10 @@ _End = tuple[bytes, int]
 
 
 class _Tracked:
-    """A TCP connection; `ends` are its two ends, 0 the one whose packet came first.
+    """The decoding state of a TCP connection in a capture.
 
-    `number` counts those with iWARP, from the first message on.
+    `ends` are its two ends as (address, port); end 0 sent the first captured packet. `number` numbers the connections
+    with decoded messages from 1 on, and is 0 before the first message.
     """
 
     def __init__(self, first: _End, second: _End, settings: Settings) -> None:
@@ -29,22 +30,28 @@ class _Tracked:
         self.tcp = (TcpHalf(), TcpHalf())
         self.iwarp = IwarpConnection(settings)
         self.last_s: list[float | None] = [None, None]
-        """The time of the last octets of each end."""
+        """For each end, the time in seconds of its last octets, from the first packet of the capture.
+
+        None if unknown.
+        """
         self.deliberate: int | None = None
-        """The end whose mistakes are made on purpose, if one is."""
+        """The end (0 or 1) whose mistakes are deliberate, as its SYN says; None if neither is."""
 
     @property
     def held_octets(self) -> int:
-        """Octets of both directions that wait for missing ones."""
+        """The number of captured octets of both directions that wait for missing octets before them."""
         return sum(tcp.held_octets for tcp in self.tcp)
 
     def end_text(self, end: int) -> str:
-        """Returns the address and the port of an end, 0 or 1."""
+        """Returns the address and the port of `end` (0 or 1) as text, as `address_text` does."""
         return address_text(self.ends[end])
 
 
 class CaptureDissector:
-    """Finds connections in packets, and counts the packets that it skips, to explain an empty result."""
+    """Decodes the messages of all iWARP and RoCEv2 connections in the packets of a capture.
+
+    Its counters (`packets`, `segments`, `roce_packets`, `cut_packets`, `link_types_unknown`) explain an empty result.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -58,18 +65,24 @@ class CaptureDissector:
         self.segments = 0
         self.roce_packets = 0
         self.cut_packets = 0
-        """Packets that were not captured whole."""
+        """The number of packets that are not captured whole."""
         self.link_types_unknown: set[int] = set()
         self.damage: CaptureDamaged | None = None
-        """The place at which the capture could not be read on; the messages before it are told."""
+        """The error at which reading the capture ended; None if it was read to its end.
+
+        Messages before it are decoded.
+        """
 
     @property
     def found(self) -> int:
-        """The number of messages found so far."""
+        """The number of messages yielded so far."""
         return self._messages
 
     def messages(self, packets: Iterable[CapturedPacket]) -> Iterator[Message]:
-        """Yields the messages of all packets, each when its last octet has come."""
+        """Yields the messages in the packets, numbered from 1 on, each when the packet that completes it has been read.
+
+        At the end of the packets, or at damage of the capture file (see `damage`), the unfinished messages follow.
+        """
         time_s = None
         for packet in self._before_damage(packets):
             self.packets += 1
@@ -127,7 +140,7 @@ class CaptureDissector:
             yield from self._octets(tracked, end, tcp.finish())
 
     def _rest(self, tracked: _Tracked) -> Iterator[Message]:
-        """The messages that are left at the end of a connection."""
+        """Yields the messages that still wait, and those that are unfinished, at the end of a connection."""
         self._held_octets -= tracked.held_octets
         for end in (0, 1):
             yield from self._octets(tracked, end, tracked.tcp[end].finish())
@@ -135,7 +148,11 @@ class CaptureDissector:
                 yield self._placed(message, tracked, end, tracked.last_s[end])
 
     def _tracked(self, segment: TcpSegment) -> tuple[_Tracked, list[_Tracked]]:
-        """The connection of a segment, and the connections that have ended or are given up."""
+        """Returns the connection of a segment, and the connections that ended or are given up because of the segment.
+
+        A connection ends when a SYN opens a new one between its ports. Above `CAPTURE_CONNECTIONS_MAX`, the connection
+        whose last packet is the oldest is given up.
+        """
         key = (segment.source, segment.destination)
         back = (segment.destination, segment.source)
         tracked = self._connections.pop(back, None)
@@ -158,7 +175,7 @@ class CaptureDissector:
 
     @staticmethod
     def _is_new(tracked: _Tracked, segment: TcpSegment) -> bool:
-        """Whether a SYN opens another connection between the same ports."""
+        """Returns whether a SYN opens a new connection between the ports of `tracked`, and repeats no earlier SYN."""
         return tracked.tcp[tracked.ends.index(segment.source)].other_connection(segment.sequence)
 
     def _octets(self, tracked: _Tracked, end: int, pieces: Iterable[Piece | Gap]) -> Iterator[Message]:

@@ -30,7 +30,7 @@ _SKIP_OCTETS = 1 << 16
 
 
 class CaptureDamaged(RpcRdmaError):
-    """The file breaks the rules of its format at `offset`; the packets before that are whole."""
+    """Raised when a capture file breaks the rules of its format at the octet `offset`; earlier packets are whole."""
 
     def __init__(self, reason: str, offset: int) -> None:
         super().__init__(f"the capture is damaged at octet {offset}: {reason}")
@@ -38,9 +38,9 @@ class CaptureDamaged(RpcRdmaError):
 
 
 class CapturedPacket(NamedTuple):
-    """A packet: the time in seconds since 1970 (None where the file has none), and its link type (LINKTYPE_...).
+    """A packet of a capture file: time in seconds since 1970 (None: unknown), link type (LINKTYPE_...), and octets.
 
-    `missing`: octets at its end that were not captured.
+    `missing` is the number of octets at its end that were not captured.
     """
 
     time_s: float | None
@@ -57,17 +57,25 @@ class _Interface(NamedTuple):
 
 
 def capture_form(start: bytes) -> str:
-    """Returns the format of a file that begins with `start` (`MAGIC_OCTETS`): "pcap", "pcapng", or "" for none."""
+    """Returns the format of a file that begins with `start`: "pcap", "pcapng", or "" if it is neither.
+
+    `start` are the file's first `MAGIC_OCTETS` octets.
+    """
     if start in _PCAP:
         return "pcap"
     return "pcapng" if start == _SECTION else ""
 
 
 def read_packets(file: BinaryIO, start: bytes) -> Iterator[CapturedPacket]:
-    """Yields the packets of a file, whose first `MAGIC_OCTETS` were read already: `start`.
+    """Yields the packets of a pcap or pcapng file.
+
+    Args:
+        file: the file, from which the first `MAGIC_OCTETS` octets have been read.
+        start: these octets, for which `capture_form` returned a format.
 
     Raises:
-        CaptureDamaged: the file ends within a packet, or lies about its lengths.
+        CaptureDamaged: on iteration, if the file ends within a packet, or its lengths are wrong.
+        KeyError: `start` belongs to neither format.
     """
     source = _Source(file, len(start))
     if start == _SECTION:
@@ -76,21 +84,29 @@ def read_packets(file: BinaryIO, start: bytes) -> Iterator[CapturedPacket]:
 
 
 class _Source:
-    """The file, and how far it was read."""
+    """A capture file with the offset in octets up to which it has been read."""
 
     def __init__(self, file: BinaryIO, offset: int) -> None:
         self._file = file
         self.offset = offset
 
     def take(self, octets: int, what: str) -> bytes:
-        """Returns exactly `octets` octets, which are `what`; CaptureDamaged: the file ends before, or within them."""
+        """Reads exactly `octets` octets; `what` names them for error texts.
+
+        Raises:
+            CaptureDamaged: the file ends before or within them.
+        """
         data = self.take_if_any(octets, what)
         if data is None:
             raise CaptureDamaged(f"it ends before {what}", self.offset)
         return data
 
     def take_if_any(self, octets: int, what: str) -> bytes | None:
-        """Returns exactly `octets` octets, or None at the end of the file; CaptureDamaged: it ends within them."""
+        """Reads exactly `octets` octets, or returns None at the end of the file; `what` names them for error texts.
+
+        Raises:
+            CaptureDamaged: the file ends within them.
+        """
         data = self._file.read(octets)
         while data and len(data) < octets:  # a pipe may give fewer octets
             more = self._file.read(octets - len(data))

@@ -24,7 +24,10 @@ _REASONS = {28: "the consumer refuses it", 8: "no such service", 4: "the time is
 
 
 class CmRole(NamedTuple):
-    """A kind of message: its name, its fields, and the offset of its private data. Fields "Local" are the sender's."""
+    """A kind of connection management message: its name, the table of its fields, and the octet of its private data.
+
+    Fields named "Local" are those of the message's sender.
+    """
 
     name: str
     table: Table
@@ -115,11 +118,15 @@ ROLES = {
     ),
     0x16: CmRole("CM Disconnect Reply", Table("CM Disconnect Reply", [_LOCAL, _REMOTE]), 8),
 }
-"""The messages by their attribute ids; those of other kinds (alternate paths, service ids) are not decoded."""
+"""The decoded kinds of messages by their attribute ids; others (alternate paths, service ids) are not decoded."""
 
 
 class CmMessage(NamedTuple):
-    """A message. `identity` is the same in each repetition of it."""
+    """A connection management message, as `read_cm_message` decodes it, with its annotated fields in `group`.
+
+    `attribute` is the attribute id of its kind, `role`. `identity` has its attribute, transaction and local
+    communication ids, which are the same in a repetition.
+    """
 
     role: CmRole
     attribute: int
@@ -128,16 +135,16 @@ class CmMessage(NamedTuple):
 
     @property
     def is_request(self) -> bool:
-        """Whether it asks for a connection."""
+        """Whether the message is a CM Request, which asks for a connection."""
         return self.attribute == _REQUEST
 
     @property
     def is_reply(self) -> bool:
-        """Whether it accepts a connection."""
+        """Whether the message is a CM Reply, which accepts a connection."""
         return self.attribute == _REPLY
 
     def number(self, name: str) -> int:
-        """Returns the value of a field; 0 if the message has no field of this name."""
+        """Returns the value of the message's field `name`; 0 if there is none."""
         return self.group.number(name) or 0
 
     @property
@@ -147,22 +154,22 @@ class CmMessage(NamedTuple):
 
     @property
     def error(self) -> str:
-        """The refusal of the connection with its reason; "" unless the message is one."""
+        """The description of a CM Reject with its reason; "" for other messages."""
         reason = self.group.member("Reason") if self.attribute == _REJECT else None
         return f"the connection is refused, reason {reason.shown}" if reason is not None else ""
 
     @property
     def words(self) -> str:
-        """The name of the message, with the TCP port that it asks for, or with `error`."""
+        """The name of the message, with the TCP port of a Request or with the `error` of a Reject."""
         service = self.number("ServiceID")
         port = f", port {service & 0xFFFF}" if service & ~0xFFFF == _TCP_SERVICES else ""
         return f"{self.role.name}{port}{f': {self.error}' if self.error else ''}"
 
 
 def read_cm_message(packet: RocePacket) -> CmMessage | None:
-    """Reads the message in a datagram to queue pair 1.
+    """Decodes the connection management message in a datagram to queue pair 1.
 
-    Returns None for other management datagrams, for messages that are not decoded, and for a truncated one.
+    Returns None for other management datagrams, kinds of messages that are not decoded, and truncated datagrams.
     """
     data = packet.payload
     if len(data) < _MAD_OCTETS or data[1] != _CM_CLASS:

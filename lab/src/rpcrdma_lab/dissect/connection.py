@@ -21,25 +21,31 @@ _BULK_HEAD_OCTETS = 1024
 
 
 class Settings:
-    """Settings of the decoder: the names of programs, and extensions that are not its own."""
+    """Settings of the decoder: program names, and extensions of version 2 beside the built-in definitions.
+
+    None for `names` stands for no programs but those that every decoder knows.
+    """
 
     def __init__(self, names: ProgramNames | None = None, extensions: Sequence[Extension] = ()) -> None:
         self.versions: dict[str, HeaderVersion] = header_versions(extensions)
         self.names = names or ProgramNames()
 
     def conversation(self) -> Conversation:
-        """Makes a new conversation with these settings."""
+        """Returns a new `Conversation` for one connection with these settings."""
         return Conversation(self.versions, self.names)
 
 
 class RdmaConnection:
-    """A connection over any transport; an end is 0 or 1."""
+    """The decoder of one connection over any RDMA transport; `end` is 0 or 1 in its methods."""
 
     def __init__(self, settings: Settings) -> None:
         self.conversation = settings.conversation()
 
     def finish(self, end: int, message: Message) -> None:
-        """Adds its part in the conversation to a message that has got its number and time."""
+        """Decodes the RPC-over-RDMA content of a message of `end`, and completes the message with it.
+
+        The caller has set the message's number and time before. Messages without RDMA content stay as they are.
+        """
         rdmap = message.facts.pop("rdmap", None)
         if not isinstance(rdmap, RdmapMessage):
             return
@@ -53,7 +59,7 @@ class RdmaConnection:
 
 
 class IwarpConnection(RdmaConnection):
-    """Both directions of a connection. Messages are told when their last segment has come."""
+    """The decoder of both directions of an iWARP connection, each message of which ends with its last segment."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
@@ -63,7 +69,10 @@ class IwarpConnection(RdmaConnection):
         self._spoke = [False, False]
 
     def feed(self, end: int, data: bytes) -> Iterator[Message]:
-        """Yields the messages that `data`, sent by `end`, completes; the caller numbers each, then calls `finish`."""
+        """Yields the messages that `data`, octets sent by `end`, complete.
+
+        The caller numbers each, then calls `finish` with it.
+        """
         for unit in self.halves[end].feed(data):
             self._spoke[end] = True
             if isinstance(unit, StartupSeen):
@@ -81,9 +90,9 @@ class IwarpConnection(RdmaConnection):
         yield rdma_message(whole)
 
     def lose(self, end: int, octets: int) -> Message | None:
-        """Notes that `octets` octets of `end` are not in the capture; 0: an unknown number.
+        """Notes that `octets` octets sent by `end` are not in the capture; 0 stands for an unknown number.
 
-        Returns the message that tells of it; None for a stream that is not iWARP, or is not known to be.
+        Returns a message about the gap; None if the stream is not iWARP, or not known to be.
         """
         half = self.halves[end]
         known = any(self._spoke) or any(one.unread for one in self.halves)
@@ -96,7 +105,7 @@ class IwarpConnection(RdmaConnection):
         return Message("tcp", f"{reason} in the capture", notes=["what follows is read from the next whole FPDU on"])
 
     def unfinished(self, end: int) -> Iterator[Message]:
-        """Yields the frame and the messages of `end` that its stream ends within; the caller numbers each."""
+        """Yields the unfinished frame and messages at the end of the stream of `end`; the caller numbers each."""
         half = self.halves[end]
         if half.unread and not half.foreign:
             yield Message("mpa", f"{half.unread} octets of an unfinished frame")
@@ -117,7 +126,15 @@ def _startup(seen: StartupSeen) -> Message:
 
 
 def rdma_message(whole: RdmapMessage, protocol: str = "rdmap", unit: str = "segments") -> Message:
-    """Makes the message with the facts of RDMA alone; `finish` adds its part in the conversation."""
+    """Returns an annotated message with the RDMA facts of `whole`.
+
+    `RdmaConnection.finish` adds its RPC-over-RDMA content.
+
+    Args:
+        whole: the RDMA message.
+        protocol: the name of its protocol in the result.
+        unit: the noun for its segments in the summary.
+    """
     parts = f" in {whole.segments} {unit}" if whole.segments > 1 else ""
     said = f"{whole.name}, {whole.octets} octets{parts}"
     facts: dict[str, object] = {"opcode": whole.opcode, "octets": whole.octets, "segments": whole.segments}
@@ -134,12 +151,15 @@ def rdma_message(whole: RdmapMessage, protocol: str = "rdmap", unit: str = "segm
 
 
 def _misplaced(rdmap: RdmapMessage) -> bool:
-    """Whether it is no Send, although its opcode says so: its header is of the other kind, or cut off."""
+    """Returns whether the header of a message with a Send's opcode is truncated or of the wrong kind for a Send."""
     return any(fault.field in {"T", "QN", "ULPDU_Length"} for fault in rdmap.faults)
 
 
 def cut_off(half: MpaHalf) -> Message | None:
-    """Returns the message about the rest of a stream that ends within a unit; None if it ends with a unit."""
+    """Returns a message about the rest of a stream that ends within a frame.
+
+    Returns None if the stream ends with a whole frame, is not MPA, or octets of it were lost.
+    """
     if not half.unread or half.foreign or half.lost:
         return None
     reason = f"the stream ends after {half.unread} octets of a frame"

@@ -29,11 +29,11 @@ _WITHOUT_FIELDS = {
     Protection.CONTEXT: "the {} belong to a context of RPCSEC_GSS",
 }
 _INLINE_LOCATIONS = {5, 6}
-"""Locations of items that are in the payload or do not exist: TOOSHORT and NOITEM (rtrext section 6.2)."""
+"""Location types of items that are in the payload or do not exist: TOOSHORT and NOITEM (rtrext section 6.2)."""
 
 
 class _Chunk(NamedTuple):
-    """A chunk of a header; `position` is that of a Read chunk."""
+    """A chunk of a transport header; `position` is that of a Read chunk, None for other chunks."""
 
     name: str
     segments: list[MemorySegment]
@@ -41,13 +41,13 @@ class _Chunk(NamedTuple):
 
     @property
     def octets(self) -> int:
-        """The length of its memory, or of the part that was written."""
+        """The total length of the chunk's segments in octets; in a reply, the length that was written."""
         return sum(segment.length for segment in self.segments)
 
 
 @dataclass(slots=True)
 class _Call:
-    """A call that was seen and not answered yet."""
+    """An RPC call in the capture that has no reply yet."""
 
     number: int
     time_s: float | None
@@ -55,7 +55,7 @@ class _Call:
     xid: int
     chunks: list[_Chunk]
     called: Called | None = None
-    """None where arguments and results cannot be read."""
+    """The numbers of program, version and procedure; None if arguments and results cannot be decoded."""
     protection: Protection = Protection.NONE
     long_call: LongMessage | None = None
     long_reply: LongMessage | None = None
@@ -63,7 +63,7 @@ class _Call:
 
 @dataclass(slots=True)
 class _Exposed:
-    """A segment of a call's chunk, and its number in the chunk, from 1 on."""
+    """A segment of a call's chunk, which RDMA operations may access; `number` is its number in the chunk, from 1 on."""
 
     call: _Call
     chunk: str
@@ -73,13 +73,16 @@ class _Exposed:
 
 @dataclass(slots=True)
 class Conversation:
-    """The calls and replies of a connection so far; an end is 0 or 1. `late`: the beginning was not seen."""
+    """The RPC-over-RDMA state of one connection in a capture, which relates its messages to each other.
+
+    An end is 0 or 1. `late` says that the beginning of the connection is not in the capture.
+    """
 
     versions: dict[str, HeaderVersion]
     names: ProgramNames
     late: bool = False
     _lost: bool = False
-    """Octets are missing: credits are counted as far as captured."""
+    """Whether octets are missing, so that credits are counted for the captured messages only."""
     _calls: dict[tuple[int, int], _Call] = field(default_factory=dict)
     _segments: int = 0
     _exposed: dict[tuple[int, int], list[_Exposed]] = field(default_factory=dict)
@@ -90,15 +93,19 @@ class Conversation:
     _account: CreditAccount = field(default_factory=lambda: account_for(None))
 
     def lose(self) -> None:
-        """Notes that octets are missing: counts may be wrong from here on, and unfinished messages will not end."""
+        """Notes that octets are missing in the capture: drops unfinished messages; counts may be wrong afterwards."""
         self.late = self._lost = True
         self._sequences = Sequences()
         self._transmissions.lose()
 
     def send(self, end: int, data: bytes, message: Message, invalidated: int | None = None) -> None:
-        """Adds to `message`, a Send of `end` with these octets, the header, its faults and the call that it is of.
+        """Decodes the Send with the octets `data`, and adds header, RPC fields, faults, facts and summary to `message`.
 
-        `invalidated`: the handle that a Send with Invalidate names; None: a Send without.
+        Args:
+            end: the sender, 0 or 1.
+            data: the octets of the Send.
+            message: the message to complete, which has its number and time.
+            invalidated: the handle that a Send with Invalidate names; None for a Send without it.
         """
         header = walk_message_header(data, self.versions)
         message.protocol = "rpcrdma"
@@ -172,7 +179,11 @@ class Conversation:
         *,
         is_call: bool | None,
     ) -> str:
-        """The message's part in the conversation, in a few words."""
+        """Relates a complete RPC message to its call, adds facts to `message`, and returns words for the summary.
+
+        `end` is the sender, `header` its header, `rpc` its RPC header (None: none was decoded), and `payload` its RPC
+        message. `is_call` is None if that is not known; then nothing is related, and the result is "".
+        """
         if header.kind.endswith("_ERROR"):
             code = header.find("rdma_err")
             said = code.shown if code is not None else "an error"
@@ -227,7 +238,10 @@ class Conversation:
     def _add_body(
         self, call: _Call, part: Part, payload: Payload, start: int, items: list[WholeItem], message: Message
     ) -> None:
-        """Adds the fields of arguments or results, where the program's definition is known."""
+        """Adds the fields of arguments or results to `message`, if the program is known and they are not encrypted.
+
+        `part` says which of the two begins at octet `start` of `payload`; `items` are its items in chunks.
+        """
         if call.called is not None and call.protection in _WITHOUT_FIELDS:
             message.notes.append(_WITHOUT_FIELDS[call.protection].format(part.value))
             return
@@ -287,7 +301,7 @@ class Conversation:
         return call
 
     def _hide(self, end: int, call: _Call) -> None:
-        """The chunks of a call are no more."""
+        """Forgets the chunks of a call of `end` when it is answered or given up."""
         self._segments -= sum(len(chunk.segments) for chunk in call.chunks)
         for long in (call.long_call, call.long_reply):
             if long is not None:
@@ -300,7 +314,13 @@ class Conversation:
     # RDMA Reads and Writes
 
     def data(self, end: int, rdmap: RdmapMessage, message: Message) -> None:
-        """Tells which chunk an RDMA Write, Read Request or Read Response of `end` serves."""
+        """Adds to `message` which chunk of which call an RDMA Write, Read Request or Read Response serves, if known.
+
+        Args:
+            end: the sender, 0 or 1.
+            rdmap: the decoded RDMA message.
+            message: the message to complete.
+        """
         if rdmap.opcode == _WRITE:
             found = self._find(1 - end, rdmap.handle, rdmap.offset, rdmap.octets)
             if found is None:
@@ -387,7 +407,7 @@ def _reply_shown(call: _Call | None, rpc: RpcHeader | None) -> str:
 
 
 def _items(header: Header) -> list[WholeItem]:
-    """The data items that the header says are elsewhere."""
+    """Returns the data items that are outside of the payload, in chunks or in receive buffer segments."""
     placed = header.find("optxrq_ddp", "optxrs_ddp")
     if placed is None:
         return _in_chunks(_chunks_of(header))
@@ -403,7 +423,7 @@ def _in_chunks(chunks: list[_Chunk]) -> list[WholeItem]:
 
 
 def _has_an_item(chunk: _Chunk) -> bool:
-    """Whether it holds one item of a message, and not a whole message."""
+    """Returns whether a chunk holds a data item of a message; a Position-Zero or Reply chunk holds a whole message."""
     return chunk.position != 0 and chunk.name != _REPLY_CHUNK
 
 

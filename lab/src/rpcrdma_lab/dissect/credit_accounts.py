@@ -13,29 +13,35 @@ __all__ = ["CreditAccount", "CreditsSaid", "account_for"]
 
 @dataclass(frozen=True, slots=True)
 class CreditsSaid:
-    """The effect of a message on the credits; `beyond` names the grant that it exceeds."""
+    """The credits of a message: a note for readers and facts for programs.
+
+    `beyond` describes by how much the message exceeds its grant; "" if it does not.
+    """
 
     note: str
     facts: dict[str, Any]
     beyond: str = ""
     requirement: str = ""
-    """The id in the conformance ledger of the rule that `beyond` breaks, if it has one."""
+    """The identifier of the rule that `beyond` breaks in the conformance ledger; "" if it has none."""
 
 
 class CreditAccount(Protocol):
-    """Both directions of one connection."""
+    """Counts the credits of both directions of one connection by the rules of one protocol version."""
 
     version: str
 
     def add(self, end: int, header: Header, *, is_call: bool | None) -> CreditsSaid | None:
-        """Counts a message of `end`; returns what it says of credits, None if it says nothing.
+        """Counts a message of `end` (0 or 1), and returns its effect on the credits; None if it has none.
 
-        `is_call`: whether its RPC message is a call; None: it has none, or that cannot be read.
+        `is_call` says whether its RPC message is a call; None: it carries none, or it cannot be decoded.
         """
 
 
 class _Calls:
-    """Version 1: each reply says how many calls may be unanswered, 1 before the first (RFC 8166 section 3.3.1)."""
+    """The account of version 1: each reply grants a number of unanswered calls; 1 is granted before the first reply.
+
+    See RFC 8166 section 3.3.1.
+    """
 
     version = "1"
 
@@ -65,7 +71,7 @@ class _Calls:
 
 
 class _Increments:
-    """Version 2: every message gives some more, and uses one unless it is an asynchronous grant."""
+    """The account of version 2: each message but an asynchronous grant uses a credit, and each message grants more."""
 
     version = "2"
 
@@ -89,5 +95,5 @@ class _Increments:
 
 
 def account_for(version: str | None) -> CreditAccount:
-    """Returns a new account by the rules of a version, "1" or "2"; None: those of version 1."""
+    """Returns a new account by the rules of `version`, "1" or "2"; None stands for "1"."""
     return _Increments() if version == _Increments.version else _Calls()

@@ -23,10 +23,10 @@ _DOCUMENTS = {
     "rpcrdma2": "version-two-00",
     "rpcrdma_rtr": "rtrext",
 }
-"""What the sections of a definition are of; drafts by the end of their names."""
+"""The document of each definition, to which its section numbers refer; drafts are named by the ends of their names."""
 
 _MORE = "more_"
-"""What the names of enumerations and unions of an extension begin with that belong to others."""
+"""The prefix of enumerations and unions in an extension that add members to those of the extended definition."""
 
 _OPENING = re.compile(r"(?:struct|enum|union) (\w+)")
 _NOTED = re.compile(r"(\*?\w+)(?:<\d*>)?(?: = \w+)?[;,]?(?:\) \{)?\s*/\* \[([^]]+)\] (.+) \*/$")
@@ -34,7 +34,7 @@ _MESSAGE_IS_THE_BOUND = 0xFFFFFFFF
 
 
 class Note(NamedTuple):
-    """The comment on a member or a code: its meaning, and the section of the document that defines it."""
+    """The comment on a member or a code in a definition: its meaning, and the section that defines it."""
 
     meaning: str
     section: str
@@ -45,24 +45,27 @@ _NO_NOTE = Note("", "")
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """One document's headers."""
+    """The compiled XDR definition of one document's headers, with the notes from its comments."""
 
     name: str
     document: str
     classes: Mapping[str, model.Class]
     codes: Mapping[str, Mapping[int, str]]
-    """Names of the values of each enumeration."""
+    """Names of values, by enumeration and value."""
     notes: Mapping[tuple[str, str], Note]
-    """By (structure, union or enumeration; member or code)."""
+    """Notes by owner (structure, union or enumeration) and member or code."""
 
     def note(self, owner: str, member: str) -> Note:
-        """Returns the note on a member; empty if the definition has no comment."""
+        """Returns the note on a member or code of `owner`; an empty note if the definition has no comment on it."""
         return self.notes.get((owner, member), _NO_NOTE)
 
 
 @functools.cache
 def definition(name: str, extension: str = "") -> Definition:
-    """Returns the definition in NAME.x beside this module, with the types of an extension that refer to it."""
+    """Returns the compiled definition in NAME.x beside this module, with the types of the extension unless that is "".
+
+    The result is cached.
+    """
     file, text = f"{extension or name}.x", compiled_text(name, extension)
     module, _ = check(parse(text, file), text, file, default_limit=_MESSAGE_IS_THE_BOUND)
     parts = _parts(name, extension)
@@ -85,7 +88,7 @@ def definition(name: str, extension: str = "") -> Definition:
 
 
 def compiled_text(name: str, extension: str = "") -> str:
-    """Returns the text of NAME.x beside this module, with that of the extension, if it is not "", behind it."""
+    """Returns the text of NAME.x beside this module, followed by the text of the extension's file unless that is ""."""
     return "".join(map(_source, _parts(name, extension)))
 
 

@@ -25,7 +25,7 @@ _DETAIL_CHARACTERS, _BODY_WORDS_MAX = 110, 80
 
 
 class ExchangePage(NamedTuple):
-    """The page, how many exchanges it shows, and how many are left out because it would be too large."""
+    """An HTML page about exchanges: its text, and how many exchanges it shows and leaves out to bound its size."""
 
     text: str
     shown: int
@@ -33,7 +33,7 @@ class ExchangePage(NamedTuple):
 
 
 def exchange_page(source: str, exchanges: Iterable[Exchange]) -> ExchangePage:
-    """Makes a page about `exchanges` of the capture that is named `source`."""
+    """Returns an HTML page about the exchanges that fit; `source` is the name of the capture in its title."""
     sections: list[str] = []
     panels: list[str] = []
     left_out = 0
@@ -59,7 +59,11 @@ def exchange_page(source: str, exchanges: Iterable[Exchange]) -> ExchangePage:
 
 
 def filled_page(template: Path, parts: Mapping[str, str]) -> str:
-    """Returns the text of a template with each of `parts`, which is HTML, at the place that its @NAME@ marks."""
+    """Returns the text of a template file in which each mark @NAME@ is replaced by `parts[NAME]`, which is HTML.
+
+    Raises:
+        KeyError: the template has a mark that is not in `parts`.
+    """
     return _PLACE.sub(lambda place: parts[place[1]], template.read_text(encoding="utf-8"))
 
 
@@ -97,7 +101,7 @@ def _section(exchange: Exchange, *, is_open: bool) -> Iterator[str]:
 
 
 def _rule(fault: FieldFault) -> str:
-    """A broken rule as the filter names it."""
+    """Returns the name of a broken rule for the page's filter: requirement and section, or else the reason."""
     return ", ".join(filter(None, (fault.requirement, fault.section))) or fault.reason
 
 
@@ -132,7 +136,7 @@ def _body(title: str, body: Field | None) -> str:
 
 
 def _panels(exchange: Exchange, room: int) -> list[str] | None:
-    """The messages of an exchange as members of a JSON object; None where they have more than `room` octets."""
+    """Returns the messages of an exchange as members of a JSON object; None if they exceed `room` characters."""
     found = []
     for message in exchange.messages:
         # Nothing in a script element ends it but its own end tag.
@@ -144,7 +148,7 @@ def _panels(exchange: Exchange, room: int) -> list[str] | None:
 
 
 def _panel(message: Message) -> dict[str, Any]:
-    """The fields and octets of a message, for the panel."""
+    """Returns the fields and octets of a message as the JSON object from which the page's script makes a panel."""
     room = limits.EXPLAINED_PAGE_FIELDS_MAX
     groups = []
     for group in message.groups:
@@ -170,7 +174,7 @@ def _panel(message: Message) -> dict[str, Any]:
 
 
 def _base(group: Field, message: Message) -> int | None:
-    """The place in the message's octets at which the offsets of a group count; None where it is not in them."""
+    """Returns the octet of the message to which a group's field offsets relate; None if the group is elsewhere."""
     if message.protocol != "rpcrdma":
         return None
     if group.name.startswith(("RPC-over-RDMA", "Behind the header")):

@@ -16,13 +16,13 @@ __all__ = ["TEXT_COLUMNS", "exchange_lines"]
 TEXT_COLUMNS = 72
 _SHAPE = LadderShape(ends=2, margin=16, first=0, step=54)
 _KEPT = "\0"
-"""Stands for a space at which no line ends."""
+"""Stands for a space at which no line may be broken."""
 _UNPRINTABLE = re.compile(r"[^ -~]")
 _BODY_LINES_MAX, _BODY_WORDS_MAX = 4, 24
 
 
 def exchange_lines(exchange: Exchange) -> Iterator[str]:
-    """Yields the lines of text about an exchange; the last one is empty."""
+    """Yields the lines of a text about an exchange, at most `TEXT_COLUMNS` wide, with an empty line at the end."""
     is_call = exchange.xid is not None
     yield from _wrapped(_ascii(_title(exchange)), "")
     about = [f"version {exchange.version}"] if exchange.version else []
@@ -70,7 +70,7 @@ def _body(part: str, body: Field | None) -> list[str]:
 
 
 def _listed(pieces: list[str]) -> list[str]:
-    """The pieces in lines that end between two of them, unless one is longer than a line."""
+    """Returns the pieces, joined by commas, in lines that are broken between pieces; only a longer piece is divided."""
     text = ", ".join(_ascii(piece).replace(" ", _KEPT) for piece in pieces)
     return [line.replace(_KEPT, " ") for line in _wrapped(text, "  ")]
 
@@ -81,5 +81,5 @@ def _wrapped(text: str, indent: str) -> list[str]:
 
 
 def _ascii(text: str) -> str:
-    """`text` with escapes for all other characters: names come from peers, and terminals obey control characters."""
+    """Returns `text` with escapes for control characters and non-ASCII characters, since names may be hostile."""
     return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)

@@ -1,6 +1,6 @@
 """Groups the messages of captures by call: the call, the RDMA operations on its chunks, and the reply or the error.
 
-A message that belongs to no call, such as a start-up frame, a grant or a Terminate, comes in a group of its connection.
+A message outside of calls, such as a start-up frame, a grant or a Terminate, is in a group of its connection.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ _FIELD_OCTETS = 300
 
 @dataclass(slots=True)
 class Exchange:
-    """The messages of one call from `requester` to `responder`; or messages of a connection, and then `xid` is None.
+    """The messages of one RPC call of a connection; or, if `xid` is None, messages of a connection outside of calls.
 
-    `number` counts exchanges from 1 on, in the order in which they begin. `whole`: the end has been seen.
+    `number` counts exchanges, and `connection` connections, from 1 on. `requester` and `responder` are the addresses of
+    caller and other end; outside of calls, those of the first message's sender and receiver. `whole` says that the
+    reply, or the end of the group, was seen.
     """
 
     number: int
@@ -35,30 +37,33 @@ class Exchange:
 
     @property
     def start_s(self) -> float | None:
-        """The time of the first message in seconds from the first packet on; None without a time."""
+        """The time of the first message in seconds since the first packet of the capture; None if it has no time."""
         return self.messages[0].time_s
 
     @property
     def elapsed_s(self) -> float | None:
-        """The seconds from the call to its reply; None where either is missing."""
+        """The seconds from the call to its reply; None if either is missing."""
         found: float | None = self._fact("elapsed_s")
         return found
 
     @property
     def version(self) -> str | None:
-        """The version of RPC-over-RDMA, such as "1"; None where it is not known."""
+        """The version of RPC-over-RDMA, such as "1"; None if unknown."""
         found: str | None = self._fact("version")
         return found
 
     @property
     def procedure(self) -> str | None:
-        """For example "NFS_V3 READ"; None where the call was not seen."""
+        """The name of the called procedure, such as "NFS_V3 READ"; None if the call was not seen or not decoded."""
         found: str | None = self._fact("procedure")
         return found
 
     @property
     def outcome(self) -> str | None:
-        """The status of the result, or the answer in other words; None for messages without calls and errors."""
+        """The last error, result status or reply status, such as "SUCCESS"; otherwise "answered" or "no answer".
+
+        None for messages outside of calls that report no error.
+        """
         for message in reversed(self.messages):
             if error := message.facts.get("error"):
                 return str(error).partition(":")[0]
@@ -68,12 +73,12 @@ class Exchange:
 
     @property
     def faults(self) -> list[tuple[Message, FieldFault]]:
-        """The broken rules, each with the message that breaks it; not those that a checker breaks on purpose."""
+        """The broken rules, each with the message that breaks it, without those that a checker breaks deliberately."""
         return [each for each in self._all_faults if not each[0].facts.get("deliberate")]
 
     @property
     def deliberate_faults(self) -> list[tuple[Message, FieldFault]]:
-        """The rules that a checker such as `rpcrdma check` breaks on purpose, each with its message."""
+        """The rules that a checker such as `rpcrdma check` breaks deliberately, each with its message."""
         return [each for each in self._all_faults if each[0].facts.get("deliberate")]
 
     @property
@@ -82,7 +87,7 @@ class Exchange:
 
     @property
     def failed(self) -> bool:
-        """Whether a rule is broken, an error is reported, the call has no answer, or its status is not zero."""
+        """Whether a rule is broken, an error is reported, the call has no answer, or the result status is not 0."""
         facts = [message.facts for message in self.messages]
         reported = any(
             "error" in one or one.get("outcome", _DONE) not in {_DONE, None} or one.get("status_code") for one in facts
@@ -90,12 +95,15 @@ class Exchange:
         return bool(self.faults) or reported or (self.xid is not None and not self.whole)
 
     def body(self, part: str) -> Field | None:
-        """Returns `part`, "arguments" or "results", as annotated fields; None without a definition of the program."""
+        """Returns the annotated "arguments" or "results" (`part`); None if they are absent or cannot be decoded."""
         groups = [group for message in self.messages for group in message.groups]
         return next((group for group in groups if group.name.endswith(f" {part}")), None)
 
     def is_of(self, procedure: str) -> bool:
-        """Returns whether it calls `procedure`, "NFS_V3 READ" or "READ" in any case, or has it as an operation."""
+        """Returns whether the call is of `procedure`, as "NFS_V3 READ" or "READ", or has that COMPOUND operation.
+
+        Upper and lower case are the same.
+        """
         own = (self.procedure or "").lower()
         last = own.rpartition(" ")[2]
         return procedure.lower() in {own, last, *last.split("+")}
@@ -104,7 +112,7 @@ class Exchange:
         return next((message.facts[name] for message in self.messages if message.facts.get(name) is not None), None)
 
     def as_json(self) -> dict[str, Any]:
-        """Returns one object for `--json`, whose keys are always the same."""
+        """Returns the exchange as a JSON object, whose keys are always the same; unknown values are None."""
         arguments, results = self.body("arguments"), self.body("results")
         return {
             "exchange": self.number,
@@ -131,7 +139,7 @@ class Exchange:
 
 
 def _plain(item: Field) -> Any:
-    """A field as JSON without its offsets; octets are in hex."""
+    """Returns a decoded field as a JSON value without its offsets: octets as hex, enumerations by name."""
     if item.fields:
         names = [one.name for one in item.fields]
         if names[0] == "[0]":
@@ -148,54 +156,54 @@ def _plain(item: Field) -> Any:
 
 
 def _is_part(message: Message) -> bool:
-    """Whether it is a part of a call or a reply that goes on."""
+    """Returns whether a message is a piece of a call or reply that continues in further messages."""
     facts = message.facts
     is_rpc = "CONNPROP" not in (facts.get("type") or "") and "error" not in facts and bool(facts.get("xid"))
     return is_rpc and ("transmission" in facts or facts.get("sequence", {}).get("complete") is False)
 
 
 def _held_octets(message: Message) -> int:
-    """The memory that a message takes with its fields."""
+    """Returns an estimate of the memory in octets that a message and its fields take."""
     fields = (one.value for group in message.groups for one in group.walk())
     values = sum(_FIELD_OCTETS + (len(value) if isinstance(value, bytes | str) else 0) for value in fields)
     return len(message.octets) + values
 
 
 class Exchanges:
-    """Groups messages as they come. Exchanges come out in the order in which they begin, each when it has ended.
+    """Groups messages into exchanges, and yields these in the order in which they begin, each when it has ended.
 
-    Messages that belong to no call hold back no call: their group ends when a later call has ended.
+    Messages outside of calls do not delay calls: their group ends when a later call has ended.
     """
 
     def __init__(self) -> None:
         self._count = 0
         self._held: dict[int, int] = {}
-        """The memory of each message that waits, by its number."""
+        """The memory in octets of each message that is held, by the message's number."""
         self._held_octets = 0
         self._open: dict[int, Exchange] = {}
         self._whole: dict[int, Exchange] = {}
-        """Of the open ones those that have ended, in the order of their ends."""
+        """The exchanges in `_open` that have ended, by number, in the order of their ends."""
         self._calls: dict[int, Exchange] = {}
-        """By the number of the call's message."""
+        """The open exchanges of calls, by the number of the call's message."""
         self._of_connections: dict[int, Exchange] = {}
         self._pieces: dict[tuple[int, str, int | None], list[Message]] = {}
-        """The messages of sequences that have not ended, by connection, sender and XID."""
+        """The messages of unfinished RPC messages in several pieces, by connection, sender and XID."""
 
     def each(self, messages: Iterable[Message]) -> Iterator[Exchange]:
-        """Yields the exchanges of all messages."""
+        """Yields all exchanges of `messages`, the unfinished ones at the end."""
         for message in messages:
             yield from self.add(message)
         yield from self.finish()
 
     def add(self, message: Message) -> Iterator[Exchange]:
-        """Takes the next message; yields the exchanges that are complete now, or given up."""
+        """Adds the next message, and yields the exchanges that are complete now, or are given up to bound memory."""
         octets = self._held[message.number] = _held_octets(message)
         self._held_octets += octets
         self._take(message)
         yield from self._ended()
 
     def finish(self) -> Iterator[Exchange]:
-        """Yields the exchanges that are left at the end of the input."""
+        """Yields the exchanges that are unfinished at the end of the input, in the order of their first messages."""
         for pieces in self._pieces.values():
             self._begin_with(pieces)
         yield from sorted(self._open.values(), key=lambda exchange: exchange.messages[0].number)
@@ -266,7 +274,7 @@ class Exchanges:
             yield found
 
     def _oldest(self) -> Exchange:
-        """The exchange whose end is waited for longest; a sequence that has not ended is one, too."""
+        """Returns the open exchange that began first, possibly a new exchange of an unfinished sequence of pieces."""
         found = next(iter(self._open.values()), None)
         pieces = next(iter(self._pieces.values()), None)
         if pieces is not None and (found is None or pieces[0].number < found.messages[0].number):

@@ -12,9 +12,9 @@ _OCTETS_SHOWN = 16
 
 
 class FieldFault(NamedTuple):
-    """A violation of a rule: the field, the offset of its first octet, the reason, and the section with the rule.
+    """A broken rule in a message: the field, the octet of the header at which it begins, and the reason.
 
-    `requirement` is the id of the rule in the conformance ledger, empty where the ledger has no statement of it.
+    `section` states the rule, and `requirement` is its identifier in the conformance ledger, empty if it has none.
     """
 
     field: str
@@ -28,16 +28,18 @@ class FieldFault(NamedTuple):
         return f"{self.field} at offset {self.offset}: {self.reason}{where}"
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the fault as a JSON object, for `--json`."""
+        """Returns the fault as a JSON object with its five attributes; empty texts become None."""
         found = {"field": self.field, "offset": self.offset, "reason": self.reason, "section": self.section or None}
         return found | {"requirement": self.requirement or None}
 
 
 @dataclass(slots=True)
 class Field:
-    """A field, or a group of `fields`. Offsets count from the start of the header that it belongs to.
+    """A decoded field, or a group of `fields`, with the annotations that a reader sees.
 
-    `value` is a number, text or octets, None for a group; `shown` is how people read it.
+    `offset` and `size` are in octets, `offset` from the start of the header. `value` is a number, text or octets, None
+    for a group, and `shown` is the value as text. `meaning` explains the field, `section` defines it, and `faults` are
+    the reasons of its faults.
     """
 
     name: str
@@ -51,19 +53,19 @@ class Field:
     faults: list[str] = field(default_factory=list)
 
     def member(self, *path: str) -> Field | None:
-        """Returns the field below this one that `path` leads to, one name a level; None if there is none."""
+        """Returns the field at `path` below this one, given as one name for each level; None if there is none."""
         found: Field | None = self
         for name in path:
             found = next((one for one in found.fields if one.name == name), None) if found else None
         return found
 
     def number(self, *path: str) -> int | None:
-        """Returns the value of the field that `path` leads to (see `member`); None if it is missing or no number."""
+        """Returns the value of the field at `path` (see `member`); None if there is none, or its value is no number."""
         found = self.member(*path)
         return found.value if found is not None and isinstance(found.value, int) else None
 
     def walk(self) -> Iterator[Field]:
-        """Yields this field and all below it, in the order of the octets."""
+        """Yields this field and all fields below it, in the order of their octets."""
         waiting = [self]
         while waiting:
             one = waiting.pop()
@@ -71,7 +73,7 @@ class Field:
             waiting += reversed(one.fields)
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the field and those below it as a JSON object, for `--json`; octets are in hex."""
+        """Returns the field and those below it as a JSON object; octets are in hex."""
         value = self.value.hex() if isinstance(self.value, bytes) else self.value
         found: dict[str, Any] = {"name": self.name, "offset": self.offset, "size": self.size, "value": value}
         found |= {"shown": self.shown, "meaning": self.meaning, "section": self.section or None}
@@ -84,12 +86,13 @@ class Field:
 
 @dataclass(slots=True)
 class Message:
-    """One message of an input, numbered from 1 on.
+    """A decoded message of a capture or of hex text.
 
-    `protocol` is the uppermost one that was found in it: "mpa", "rdmap", "roce", "cm", "rpcrdma" or "tcp". `time_s`
-    counts from the first packet. `connection` counts the connections of the input from 1 on. `notes` say how it belongs
-    to other messages; `facts` say the same and more for programs. `octets` are those of a Send, or the first ones of a
-    message to named memory.
+    `protocol` is the uppermost protocol found: "mpa", "rdmap", "roce", "cm", "rpcrdma" or "tcp". `number` and
+    `connection` count messages and connections of the input from 1 on, `time_s` is in seconds from the first packet
+    (None: unknown), and `source` and `destination` are addresses. `groups` are the annotated headers, and `faults` the
+    broken rules. `notes` are lines of text about the relation to other messages, and `facts` the same and more for
+    programs. `octets` are those of a Send, or the first ones of a tagged message.
     """
 
     protocol: str
@@ -106,7 +109,7 @@ class Message:
     octets: bytes = b""
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the message as a JSON object, whose keys are always the same."""
+        """Returns the message as a JSON object, whose keys are always the same; unknown values are None."""
         return {
             "number": self.number,
             "time_s": None if self.time_s is None else round(self.time_s, 9),
@@ -123,6 +126,6 @@ class Message:
 
 
 def octets_shown(data: bytes) -> str:
-    """Returns the first octets of `data` in hex."""
+    """Returns the first 16 octets of `data` in hex, with the length if there are more; "empty" if there are none."""
     more = f"... ({len(data)} octets)" if len(data) > _OCTETS_SHOWN else ""
     return (data[:_OCTETS_SHOWN].hex(" ", 4) or "empty") + more

@@ -16,7 +16,7 @@ def decimal(value: int) -> str:
 
 
 def hex8(value: int) -> str:
-    """Formats a number of 32 bits in hex digits."""
+    """Formats a number of 32 bits as "0x" and 8 hexadecimal digits."""
     return f"{value:#010x}"
 
 
@@ -26,7 +26,10 @@ def hex16(value: int) -> str:
 
 
 class Row(NamedTuple):
-    """A field: `size` octets at `offset`; with a mask those bits of them, shifted down."""
+    """A field at a fixed place of a header: `size` octets at octet `offset`, or the bits of these that `mask` selects.
+
+    `shown` formats its number, and `meaning` and `section` explain it.
+    """
 
     name: str
     offset: int
@@ -37,7 +40,10 @@ class Row(NamedTuple):
     shown: Callable[[int], str] = decimal
 
     def read(self, data: bytes, at: int) -> Field:
-        """Reads the field from the header that starts at `at`; octets longer than a number stay octets."""
+        """Decodes the field of the header that starts at octet `at`.
+
+        A field of more than 8 octets keeps octets as its value. The value of a masked field is shifted down to bit 0.
+        """
         octets = data[at + self.offset : at + self.offset + self.size]
         field = Field(self.name, self.offset, self.size, meaning=self.meaning, section=self.section)
         if self.size > 8:
@@ -51,7 +57,7 @@ class Row(NamedTuple):
 
 
 class Table:
-    """The rows of one header, which has `size` octets."""
+    """A header as the rows of its fields; `title` is its name and `size` its length in octets."""
 
     def __init__(self, title: str, rows: Sequence[Row]) -> None:
         self.title = title
@@ -59,7 +65,10 @@ class Table:
         self.size = max(row.offset + row.size for row in rows)
 
     def read(self, data: bytes, at: int = 0) -> tuple[Field, list[FieldFault]]:
-        """Reads the header that starts at `at`, with the rows that there are octets for; returns it and its faults."""
+        """Decodes the header that starts at octet `at`, and returns it and its faults.
+
+        If `data` ends within a row, that row is the last field, without a value, and the only fault.
+        """
         group = Field(self.title, 0, min(self.size, max(len(data) - at, 0)))
         for row in self.rows:
             if at + row.offset + row.size > len(data):
@@ -72,7 +81,7 @@ class Table:
         return group, []
 
     def read_moved(self, data: bytes, at: int, offset: int) -> tuple[Field, list[FieldFault]]:
-        """Reads the header that starts at `at` as `read` does; `offset` is added to the offsets of its fields."""
+        """Decodes the header that starts at octet `at`, as `read` does, with `offset` added to all offsets."""
         group, faults = self.read(data, at)
         for one in group.walk():
             one.offset += offset

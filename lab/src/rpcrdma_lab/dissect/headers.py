@@ -24,7 +24,7 @@ _RESPONSE = 1
 
 
 class MemorySegment(NamedTuple):
-    """A segment of a chunk: memory of the requester."""
+    """A segment of a chunk: handle, length in octets, and offset of memory of the requester."""
 
     handle: int
     length: int
@@ -33,7 +33,7 @@ class MemorySegment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HeaderVersion:
-    """One version: its number on the wire, its definition, and which types carry a payload."""
+    """A protocol version: its name, its number on the wire, its definition, and the header types with a payload."""
 
     name: str
     number: int
@@ -41,27 +41,27 @@ class HeaderVersion:
     type_field: str
     with_payload: frozenset[str]
     extensions: tuple[Extension, ...] = ()
-    """Those whose rows are known beside the definition."""
+    """The extensions whose header types, properties and errors are known beside the definition."""
 
     @property
     def title(self) -> str:
-        """The name of its headers."""
+        """The name of the version's headers for readers, such as "RPC-over-RDMA version 1"."""
         return f"RPC-over-RDMA version {self.name}"
 
     def row(self, code: int | None) -> HeaderRow | None:
-        """Returns the row of a header type of `extensions`; None for every other type."""
+        """Returns the extensions' row of the header type `code`; None if no extension defines this type."""
         return next((row for one in self.extensions for row in one.headers if row.code == code), None)
 
     def property_row(self, number: int) -> PropertyRow | None:
-        """Returns the row of a property of `extensions`; None for every other property."""
+        """Returns the extensions' row of the property `number`; None if no extension defines this property."""
         return next((row for one in self.extensions for row in one.properties if row.number == number), None)
 
 
 def header_versions(extensions: Sequence[Extension] = ()) -> dict[str, HeaderVersion]:
-    """Returns the versions by their names.
+    """Returns the protocol versions by name, "1" and "2".
 
     Args:
-        extensions: Extensions of version 2, whose rows name further header types, properties and errors.
+        extensions: extensions of version 2, whose header types, properties and errors are known in addition.
     """
     added = {
         "header_type": {row.code: row.name for one in extensions for row in one.headers},
@@ -92,9 +92,12 @@ def _versions() -> dict[str, HeaderVersion]:
 
 @dataclass(slots=True)
 class Header:
-    """A header as far as it could be read; `faults` says why it ends early or which rule it breaks.
+    """A decoded transport header, as far as it could be decoded.
 
-    `size`: its octets; the payload follows. `reads`: the segments of Read chunks with their Positions.
+    `group` are its annotated fields, `size` its length in octets, and `kind` the name of its type, "" if unknown.
+    `faults` are the reason why it ends early, and the rules that it breaks. `reads` has Position and segment of each
+    entry of the Read list, `writes` the segments of each Write chunk, and `reply` those of the Reply chunk, None
+    without it.
     """
 
     version: HeaderVersion
@@ -106,16 +109,16 @@ class Header:
     writes: list[list[MemorySegment]] = field(default_factory=list)
     reply: list[MemorySegment] | None = None
     row: HeaderRow | None = None
-    """The row of a type that an extension of `version.extensions` has."""
+    """The row of the header type, if an extension of `version.extensions` defines it; otherwise None."""
 
     @property
     def xid(self) -> int | None:
-        """The XID; None in a message that is cut off before it."""
+        """The XID; None if the message ends before it."""
         return self.group.number("rdma_xid")
 
     @property
     def segments(self) -> list[MemorySegment]:
-        """The segments of all chunks."""
+        """The segments of all chunks: Read list, Write list and Reply chunk."""
         return [
             *(segment for _, segment in self.reads),
             *(segment for chunk in self.writes for segment in chunk),
@@ -124,12 +127,12 @@ class Header:
 
     @property
     def response(self) -> bool | None:
-        """Whether the flag RESPONSE is set; None where there are no flags."""
+        """Whether the flag RESPONSE is set; None if the header has no flags."""
         flags = self.find("rdma_flags")
         return None if flags is None else bool(self.number("rdma_flags") & _RESPONSE)
 
     def find(self, *names: str) -> Field | None:
-        """Returns the first field at any level with one of `names`; None if there is none."""
+        """Returns the first field at any level that has one of `names`; None if there is none."""
         return next((one for one in self.group.walk() if one.name in names), None)
 
     def number(self, name: str) -> int:
@@ -138,7 +141,10 @@ class Header:
         return found.value if found is not None and isinstance(found.value, int) else 0
 
     def fault(self, name: str, reason: str, section: str, requirement: str = "") -> None:
-        """Notes that a rule is broken, at the first field of this name."""
+        """Adds a fault to `faults`, and `reason` to the first field of this name, if there is one.
+
+        `section` states the broken rule, and `requirement` is its identifier in the conformance ledger or "".
+        """
         found = self.find(name)
         if found is not None:
             self.fault_at(found, reason, section, requirement)
@@ -146,15 +152,18 @@ class Header:
             self.faults.append(FieldFault(name, 0, reason, section, requirement))
 
     def fault_at(self, where: Field, reason: str, section: str, requirement: str = "") -> None:
-        """Notes that a rule is broken, at this field."""
+        """Adds a fault to `faults`, and `reason` to the field `where`.
+
+        `section` states the broken rule, and `requirement` is its identifier in the conformance ledger or "".
+        """
         where.faults.append(reason)
         self.faults.append(FieldFault(where.name, where.offset, reason, section, requirement))
 
 
 def walk_header(version: HeaderVersion, data: bytes) -> Header:
-    """Reads the header of `version` at the start of `data`, with the faults that a decoder of the header finds.
+    """Decodes the transport header at the start of `data` by `version`, and finds the faults of its form.
 
-    An error is read in any version, because it carries the version of the refused message.
+    RDMA_ERROR of version 1 is decoded whatever its version field says, since it may carry that of the refused message.
     """
     walk = Walk(version.definition, data)
     group = walk.structure("prefix", version.title)
@@ -198,7 +207,10 @@ def _with_body(header: Header, walk: Walk) -> Header:
 
 
 def walk_message_header(data: bytes, versions: dict[str, HeaderVersion]) -> Header:
-    """Reads a header of the version whose number it carries, one of `versions`."""
+    """Decodes the transport header at the start of `data` by the version that it states; see `walk_header`.
+
+    An unknown version is decoded as version 1, as far as its fixed fields. `versions` are those of `header_versions`.
+    """
     if len(data) == _VERSION_RANGE.size:
         _, number, _, kind, code, low, high = _VERSION_RANGE.unpack(data)
         # Refusals of a version look the same in all versions. In version 2 these octets could also say something else,
@@ -216,7 +228,7 @@ def walk_message_header(data: bytes, versions: dict[str, HeaderVersion]) -> Head
 
 
 def _check_values(header: Header) -> None:
-    """Checks single values by rules that an XDR definition cannot express."""
+    """Adds the faults of single values by rules that an XDR definition cannot express."""
     for one in header.group.walk():
         codes = header.version.definition.codes
         if one.name in {"position", "rdma_position"} and isinstance(one.value, int) and one.value & 3:
@@ -250,7 +262,7 @@ def _collect_chunks(header: Header) -> None:
 
 
 def _collect_explicit(header: Header) -> None:
-    """Memory that a transmission names: of a request's items it is read, of directions and results written."""
+    """Adds the requester's memory in a round-trip transmission to `reads` (items) and `writes` (results)."""
     for entry in _entries(header, "optxrq_ddp"):
         position = entry.number("xmdmi_disp") or 0
         header.reads += [(position, segment) for segment in _segments(entry)]

@@ -14,7 +14,7 @@ from rpcrdma_lab.dissect.fields import Message
 __all__ = ["TEXT_MAX", "HexText", "NotHex", "hex_messages", "read_hex"]
 
 TEXT_MAX = 5 * limits.DISSECTED_MESSAGE_OCTETS_MAX
-"""Characters that are read: a dump has five for each octet."""
+"""The most characters of hex text that are accepted: a dump has about five for each octet."""
 
 _COMMENT = re.compile(r"#.*")
 _PREFIX = re.compile(r"(?:0x|\\x)(?=[0-9a-fA-F]{2})")
@@ -24,24 +24,24 @@ _PLAIN = re.compile(r"[\s,|:]+")
 
 
 class NotHex(RpcRdmaError):
-    """The text is no hex dump that is known."""
+    """Raised when text is neither hex digits nor a known form of hex dump."""
 
 
 class HexText(NamedTuple):
-    """The octets, and which form of text they were in."""
+    """The octets of a hex text, and the name of its form for readers."""
 
     octets: bytes
     form: str
 
 
 def read_hex(text: str) -> HexText:
-    """Reads the octets of digits or of a dump.
+    """Decodes hex digits or a hex dump; returns the octets and the form.
 
-    Text behind `#` is a comment; digits may be grouped by spaces, commas, colons and `|`.
+    Text after `#` is a comment; digits may be grouped by spaces, commas, colons and `|`.
 
     Raises:
-        NotHex: there are no digits, or half an octet, or more than `TEXT_MAX` characters; a line is neither digits nor
-            a line of a dump; offsets do not fit the octets; the dump has 16-bit words.
+        NotHex: there are no digits, half an octet, more than `TEXT_MAX` characters or too many octets; a line is
+            neither digits nor a line of a dump; offsets do not fit the octets; or the dump has 16-bit words.
     """
     if len(text) > TEXT_MAX:
         raise NotHex(f"more than {TEXT_MAX} characters of hex text; use a capture")
@@ -75,7 +75,13 @@ def _bounded(octets: bytes) -> bytes:
 
 
 def _read_dump(lines: list[tuple[int, str]]) -> HexText | None:
-    """The octets of a dump with offsets; None if the lines do not begin with offsets that rise as the octets do."""
+    """Decodes a dump with offsets; returns None if the lines do not begin with offsets that rise with the octets.
+
+    `lines` have their numbers in the text.
+
+    Raises:
+        NotHex: the dump has 16-bit words, or too many octets.
+    """
     for form in _FORMS:
         octets = _with_offsets([line for _, line in lines], form)
         if octets is not None:
@@ -90,7 +96,7 @@ class _Form(NamedTuple):
     offset: re.Pattern[str]
     base: int
     digits: frozenset[int]
-    """How many digits a group has."""
+    """The allowed numbers of digits in a group."""
     words: bool = False
     one_column: bool = False
 
@@ -127,7 +133,7 @@ def _with_offsets(lines: list[str], form: _Form) -> bytes | None:
 
 
 def _row(rest: str, form: _Form) -> bytes | None:
-    """The octets of one line behind its offset; the characters beside them are left out."""
+    """Returns the octets of a dump line after its offset, without the characters beside; None if there are none."""
     octets = bytearray()
     # hexdump -C has a bar before the characters, the others two spaces or more.
     for column in re.split(r"\s{2,}", rest.partition("|")[0]):
@@ -141,9 +147,12 @@ def _row(rest: str, form: _Form) -> bytes | None:
 
 
 def hex_messages(octets: bytes, settings: Settings, *, iwarp: bool) -> Iterator[Message]:
-    """Yields the messages in octets without packet headers: one of RPC-over-RDMA; with `iwarp` those of a stream.
+    """Yields the messages in octets that have no packet headers; their faults are in them and not raised.
 
-    The stream is one direction, from its start-up on or in full operation. Faults are in the messages, not raised.
+    Args:
+        octets: one RPC-over-RDMA message or, with `iwarp`, one direction of an MPA stream.
+        settings: the settings of the decoder.
+        iwarp: whether the octets are a stream, which begins with a start-up frame or in full operation.
     """
     if not iwarp:
         message = Message("rpcrdma", "", number=1)

@@ -25,7 +25,7 @@ __all__ = [
 
 
 class Opcode(NamedTuple):
-    """The properties of an RDMAP opcode (RFC 5040 figure 4): the queue is None where its segments are tagged."""
+    """The name of an RDMAP opcode, and the queue of its messages; None if they are tagged (RFC 5040 figure 4)."""
 
     name: str
     queue: int | None
@@ -143,5 +143,8 @@ READ_REQUEST_ROWS = Table(
 
 
 def enhanced_fields(data: bytes) -> tuple[Field, list[FieldFault]]:
-    """Reads the four octets before the private data of a frame with S set; `data` is all after the frame's header."""
+    """Decodes IRD, ORD and flags in the four octets before the private data of a start-up frame with flag S (RFC 6581).
+
+    `data` are all octets after the frame's header. Returns the group of fields and its faults.
+    """
     return _ENHANCED_ROWS.read_moved(data, 0, STARTUP_ROWS.size)

@@ -10,9 +10,10 @@ __all__ = ["LadderShape", "Rung", "ladder_head", "ladder_line"]
 
 
 class Rung(NamedTuple):
-    """One line: an arrow between the lines of two ends, or words at the line of one (`to` None).
+    """One line of a ladder: an arrow from end `at` to end `to`, or text at the vertical line of `at` if `to` is None.
 
-    `beside` True: the words stand to the right of that line, which stays. Ends are numbered from the left, from 0 on.
+    `margin` is the text left of the ladder. With `beside`, text stands to the right of the vertical line instead of
+    over it. Ends are numbered from 0 at the left.
     """
 
     margin: str
@@ -24,7 +25,11 @@ class Rung(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LadderShape:
-    """Columns of a ladder with `ends` lines: the margin, the first line behind it, the step from line to line."""
+    """The columns of an ASCII ladder with `ends` vertical lines.
+
+    `margin` is the width left of the ladder, `first` the columns from there to the first line, and `step` those between
+    two lines.
+    """
 
     ends: int
     margin: int
@@ -32,17 +37,17 @@ class LadderShape:
     step: int
 
     def line_at(self, end: int) -> int:
-        """Returns the column of the line of an end, counted from 0 on the left."""
+        """Returns the column of the vertical line of `end`; columns and ends are counted from 0 at the left."""
         return self.margin + self.first + self.step * end
 
     @property
     def room(self) -> int:
-        """The most characters of the words on an arrow between two neighbours."""
+        """The most characters of text on an arrow between adjacent ends."""
         return self.step - 7
 
 
 def ladder_head(shape: LadderShape, names: Sequence[str]) -> str:
-    """Returns a line with the names of the ends, each above the line of its end."""
+    """Returns a line of text with the names of the ends, each centred above the vertical line of its end."""
     line = " " * (shape.line_at(shape.ends - 1) + shape.step)
     for end, name in enumerate(names):
         line = _laid(line, max(shape.line_at(end) - (len(name) - 1) // 2, 0), name)
@@ -50,7 +55,7 @@ def ladder_head(shape: LadderShape, names: Sequence[str]) -> str:
 
 
 def ladder_line(shape: LadderShape, rung: Rung) -> str:
-    """Returns one line of the ladder; words that are too long for their place are cut off."""
+    """Returns the line of text for a rung; text that is too long for its place is cut off."""
     line = rung.margin[: shape.margin].ljust(shape.line_at(shape.ends - 1) + shape.step)
     for end in range(shape.ends):
         line = _laid(line, shape.line_at(end), "|")

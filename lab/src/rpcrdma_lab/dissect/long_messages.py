@@ -13,34 +13,44 @@ __all__ = ["LongMessage", "Payload", "Room"]
 
 @dataclass(slots=True)
 class Room:
-    """Octets that the long messages of one connection may take."""
+    """The octets, `left`, that the long messages of one connection may still take."""
 
     left: int = limits.DISSECTED_MESSAGE_OCTETS_MAX
 
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """The first octets of an RPC message without its reduced items, and how many there are of it."""
+    """The first octets of an RPC message without its reduced items, and the message's length, `octets`."""
 
     data: bytes
     octets: int
 
     @property
     def whole(self) -> bool:
-        """Whether these are all."""
+        """Whether `data` is the whole message."""
         return len(self.data) == self.octets
 
 
 @dataclass(slots=True)
 class LongMessage:
-    """The octets of each segment, by the number of the segment; `octets` are counted beyond the room as well."""
+    """The octets of a long message in a capture, by number of the chunk's segment.
+
+    Octets beyond `room` are counted in `octets`, but not kept.
+    """
 
     room: Room
     octets: int = 0
     _segments: dict[int, bytearray] = field(default_factory=dict)
 
     def add(self, number: int, place: int, data: bytearray, octets: int) -> None:
-        """Takes `octets` octets at `place` of a segment, of which `data` are the first."""
+        """Adds octets that were transferred by RDMA.
+
+        Args:
+            number: the number of the segment in its chunk, from 1 on.
+            place: the offset in the segment; octets are kept only if they continue the kept ones.
+            data: the octets, as far as they were kept before.
+            octets: the number of octets transferred.
+        """
         self.octets += octets
         segment = self._segments.setdefault(number, bytearray())
         if place == len(segment):
@@ -49,7 +59,7 @@ class LongMessage:
             self.room.left -= len(kept)
 
     def joined(self, segments: Sequence[MemorySegment]) -> Payload:
-        """Returns the message in segments of these lengths, up to the first octet that is missing."""
+        """Returns the message joined from segments of these lengths, with its octets before the first missing one."""
         data = bytearray()
         for number, segment in enumerate(segments, 1):
             part = self._segments.get(number, bytearray())[: segment.length]
@@ -59,5 +69,5 @@ class LongMessage:
         return Payload(bytes(data), sum(segment.length for segment in segments))
 
     def leave(self) -> None:
-        """Gives back the memory that the message counts for: its call is answered or forgotten."""
+        """Releases the octets of the message in `room`, because its call is answered or forgotten."""
         self.room.left += sum(map(len, self._segments.values()))

@@ -17,7 +17,7 @@ from rpcrdma_lab.dissect.private_data_fields import private_data_fields
 __all__ = ["Fpdu", "MpaHalf", "MpaTerms", "StartupSeen", "Unit"]
 
 _CRC = struct.Struct("<I")
-"""The only field in little-endian order (RFC 5044 section 4.4)."""
+"""The CRC field, the only little-endian one (RFC 5044 section 4.4)."""
 _MARKER_SPACING_OCTETS = 512
 _PRIVATE_DATA_OCTETS_MAX = 512
 _KEY_OCTETS = 16
@@ -28,26 +28,29 @@ _ENHANCED_OCTETS = 4
 
 @dataclass(slots=True)
 class MpaTerms:
-    """Both start-up frames of a connection; None where a frame was not seen."""
+    """The start-up frames of a connection (None: not captured), which determine the use of CRCs and markers."""
 
     request: Field | None = None
     reply: Field | None = None
 
     @property
     def crc(self) -> bool:
-        """Whether CRCs are used; without start-up frames they are taken to be."""
+        """Whether CRCs are in use; True if no start-up frame was captured."""
         seen = [frame for frame in (self.request, self.reply) if frame is not None]
         return not seen or any(frame.number("C") for frame in seen)
 
     def markers_from(self, kind: StartupKind | None) -> bool:
-        """Returns whether the sender of the start-up frame `kind` puts in markers: the other side asks for them."""
+        """Returns whether the sender of the start-up frame `kind` inserts markers, because the other end demands them.
+
+        An unknown `kind`, None, counts as the sender of the Reply.
+        """
         asked = self.reply if kind is StartupKind.REQUEST else self.request
         return asked is not None and bool(asked.number("M"))
 
 
 @dataclass(slots=True)
 class StartupSeen:
-    """A start-up frame."""
+    """A decoded start-up frame: its kind, its annotated fields and its faults."""
 
     kind: StartupKind
     group: Field
@@ -55,7 +58,7 @@ class StartupSeen:
 
 
 class Fpdu(NamedTuple):
-    """A frame without markers: its length field and its DDP segment, the fields behind them, and its faults."""
+    """A decoded FPDU without markers: length field and DDP segment, the annotated fields after them, and the faults."""
 
     ulpdu: bytes
     trailer: list[Field]
@@ -74,43 +77,43 @@ class _State(enum.Enum):
 
 @dataclass(slots=True)
 class MpaHalf:
-    """One direction. `kind`: the start-up frame that its sender sent. `foreign`: it does not speak MPA."""
+    """The decoder of one direction of a connection; `kind` is the start-up frame sent in it, None if not seen."""
 
     terms: MpaTerms
     kind: StartupKind | None = None
     _state: _State = _State.STARTING
     _pending: bytearray = field(default_factory=bytearray)
     _position: int = 0
-    """Octets of full operation before `_pending`: where markers are depends on it."""
+    """The octets after the start-up and before `_pending`, modulo 512, which determine the places of markers."""
 
     @property
     def foreign(self) -> bool:
-        """Whether the stream is none of MPA."""
+        """Whether the stream is not MPA."""
         return self._state is _State.FOREIGN
 
     @property
     def lost(self) -> bool:
-        """Whether it is not known where the next FPDU begins."""
+        """Whether the beginning of the next FPDU is unknown because octets are missing."""
         return self._state is _State.LOST
 
     @property
     def unread(self) -> int:
-        """The octets of a unit that is not whole."""
+        """The number of octets received of an unfinished frame."""
         return len(self._pending)
 
     def expect_fpdus_unless_startup(self, start: bytes) -> None:
-        """Takes the stream for MPA in full operation, unless `start`, its first octets, is the key of a start-up."""
+        """Assumes that the stream begins in full operation, unless `start`, its first octets, is a start-up's key."""
         if not start.startswith(tuple(kind.value[:_TELLING_OCTETS] for kind in StartupKind)):
             self._state = _State.RUNNING
 
     def lose(self) -> None:
-        """Notes that octets are missing: FPDUs are looked for at the start of each further piece."""
+        """Notes that octets are missing: each further piece of the stream is examined for an FPDU at its start."""
         if self._state is not _State.FOREIGN:
             self._state = _State.LOST
         self._pending.clear()
 
     def feed(self, data: bytes) -> Iterator[Unit]:
-        """Yields the units that `data`, the octets of one TCP segment, completes."""
+        """Yields the start-up frames and FPDUs that `data`, the octets of one TCP segment, complete."""
         if self._state is _State.LOST:
             # Without markers, FPDUs mostly begin where TCP segments do.
             self._pending.clear()
@@ -179,7 +182,7 @@ class MpaHalf:
         return fpdu
 
     def _next_marked_fpdu(self) -> Fpdu | None:
-        """The next FPDU without its markers, which stand at every 512th octet of the stream."""
+        """Returns the next FPDU without its markers (one at each 512th octet), or None if it is incomplete."""
         pending = self._pending
         plain = bytearray()
         faults: list[FieldFault] = []
@@ -249,7 +252,7 @@ def _padding(pad: bytes, offset: int, faults: list[FieldFault]) -> Field:
 
 
 def _padded(octets: bytes | bytearray) -> int:
-    """Octets of an FPDU before its CRC, by the length field at its start."""
+    """Returns the number of octets of an FPDU before its CRC, by the length field at its start."""
     return int.from_bytes(octets[:2]) + 5 & ~3
 
 

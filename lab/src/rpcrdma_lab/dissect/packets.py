@@ -13,7 +13,7 @@ __all__ = ["LINK_TYPES", "RoceDatagram", "TcpSegment", "address_text", "transpor
 _ETHERNET, _RAW_BSD, _RAW_OPENBSD, _RAW, _COOKED, _IPV4, _IPV6, _COOKED_2 = 1, 12, 14, 101, 113, 228, 229, 276
 _LOOPBACK = 0
 LINK_TYPES = frozenset({_LOOPBACK, _ETHERNET, _RAW_BSD, _RAW_OPENBSD, _RAW, _COOKED, _IPV4, _IPV6, _COOKED_2})
-"""LINKTYPE_ values that are understood."""
+"""The LINKTYPE_ numbers of link layers that are decoded."""
 
 _ETHERTYPE_IPV4, _ETHERTYPE_IPV6 = 0x0800, 0x86DD
 _VLAN = {0x8100, 0x88A8, 0x9100}
@@ -21,16 +21,18 @@ _TCP, _UDP = 6, 17
 _UDP_OCTETS = 8
 _ROCE_PORT = 4791
 _EXTENSIONS = {0, 43, 60}
-"""Hop-by-Hop Options, Routing, Destination Options: each says how long it is."""
+"""IPv6 extension headers that state their length: Hop-by-Hop Options, Routing, Destination Options."""
 _SYN, _FIN, _RST, _ACK = 2, 1, 4, 16
 _DELIBERATE_END = bytes.fromhex("fd08 52504d4b 0100")
-"""A TCP option in a recorded SYN of this library: the end that sends it makes mistakes on purpose (RFC 6994)."""
+"""A TCP option in a SYN recorded by this library: the end that sends the SYN makes deliberate mistakes (RFC 6994)."""
 
 
 class TcpSegment(NamedTuple):
-    """A TCP segment. `missing`: octets at its end that were not captured. `deliberate`: its sender errs on purpose.
+    """A TCP segment in a captured packet; its ends are given as address and port.
 
-    `acknowledged`: the number up to which its sender has received all octets; None in a segment that does not say.
+    `acknowledged` is the acknowledgement number, None without the flag ACK. `flags` has FIN as bit 0. `missing` is the
+    number of octets of the payload's end that were not captured. `deliberate` says that the sender makes mistakes on
+    purpose.
     """
 
     source: tuple[bytes, int]
@@ -54,9 +56,10 @@ class TcpSegment(NamedTuple):
 
 
 class RoceDatagram(NamedTuple):
-    """A UDP datagram to the port of RoCEv2. `missing`: octets at its end that were not captured.
+    """A UDP datagram to the port of RoCEv2 in a captured packet.
 
-    `masked`: the headers of IP and UDP as the ICRC covers them, with ones in all fields that routers change.
+    `missing` is the number of octets at its end that were not captured. `masked` are the IP and UDP headers as the ICRC
+    covers them: fields that routers change are ones.
     """
 
     source: bytes
@@ -67,13 +70,17 @@ class RoceDatagram(NamedTuple):
 
 
 def address_text(end: tuple[bytes, int]) -> str:
-    """ADDRESS:PORT, an IPv6 address in brackets."""
+    """Returns ADDRESS:PORT as text, with an IPv6 address in brackets, for an address as octets and a port."""
     address = ipaddress.ip_address(end[0])
     return f"{address}:{end[1]}" if address.version == 4 else f"[{address}]:{end[1]}"
 
 
 def transport_unit(link_type: int, packet: bytes) -> TcpSegment | RoceDatagram | None:
-    """Returns the TCP segment or RoCE datagram in a packet; None: neither, or cut off within the transport's header."""
+    """Returns the TCP segment or RoCEv2 datagram in a captured packet.
+
+    Returns None for other packets, fragments, and packets that end within the headers. `link_type` is one of
+    `LINK_TYPES`.
+    """
     try:
         found = _network_layer(link_type, packet)
         return _internet(packet, found) if found is not None else None
@@ -83,7 +90,7 @@ def transport_unit(link_type: int, packet: bytes) -> TcpSegment | RoceDatagram |
 
 
 def _network_layer(link_type: int, packet: bytes) -> int | None:
-    """Where the IP header begins."""
+    """Returns the octet at which the IP header begins; None if the packet carries no IP."""
     if link_type == _ETHERNET:
         return _ethertype(packet, 12)
     if link_type == _COOKED:

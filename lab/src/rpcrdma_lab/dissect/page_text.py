@@ -10,5 +10,5 @@ __all__ = ["page_text"]
 
 
 def page_text(text: str) -> str:
-    """Returns `text` for HTML, SVG and XML: as `printable` makes it, with entities for markup and for both quotes."""
+    """Returns `text` as `printable` makes it, with entities for markup characters and quotes of HTML and XML."""
     return html.escape(printable(text))

@@ -19,13 +19,16 @@ _PLACEABLE = 1
 
 
 class Structure(NamedTuple):
-    """Start and length of the segments of one receive buffer into which bulk data may be put."""
+    """The segments of one receive buffer into which bulk data may be placed: start and length in octets of each."""
 
     placeable: tuple[tuple[int, int], ...]
 
 
 class PlacedItem(NamedTuple):
-    """A named item in segments; `numbers` count the segments through the buffers of its group."""
+    """A data item in segments of receive buffers: its length, its offset in the first segment, the segments' numbers.
+
+    Segments are numbered from 0 on through the receive buffers of all transmissions of a group.
+    """
 
     name: str
     length: int
@@ -34,7 +37,7 @@ class PlacedItem(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Octets `start` to `end` of a message: those of an item from its octet `at` on."""
+    """The part of an item in one transmission: octets `start` to `end` of it, from octet `at` of the item on."""
 
     start: int
     end: int
@@ -43,10 +46,10 @@ class Part(NamedTuple):
 
 
 def structure_of(told: Field) -> tuple[Structure | None, list[str]]:
-    """Reads the structure of a receive buffer from an annotated xmrbs_buf.
+    """Decodes the structure of a receive buffer from the annotated field xmrbs_buf.
 
     Returns:
-        The structure, None if the declaration is wrong; and its faults that its fields do not have yet.
+        The structure, or None if the declaration is wrong, and the faults that the fields do not have yet.
     """
     groups = told.member("xmrbuf_groups")
     if groups is None or any(one.faults for one in told.walk()):
@@ -74,10 +77,9 @@ def structure_of(told: Field) -> tuple[Structure | None, list[str]]:
 
 
 def check_places(items: Sequence[PlacedItem], structure: Structure, count: int) -> list[tuple[PlacedItem, str, str]]:
-    """Finds the items that do not fit into the buffers of `count` transmissions.
+    """Returns the items that do not fit into the receive buffers of `count` transmissions.
 
-    Returns:
-        For each: the item, the name of the field that is wrong, and the reason.
+    Each is returned with the name of the wrong field and the reason.
     """
     wrong = []
     known = len(structure.placeable)
@@ -96,7 +98,7 @@ def check_places(items: Sequence[PlacedItem], structure: Structure, count: int) 
 
 
 def find_parts(items: Sequence[PlacedItem], structure: Structure) -> dict[int, list[Part]]:
-    """Returns the parts of items in each transmission, by its number within its group, in the order of their octets."""
+    """Returns the parts of items in each transmission, in the order of their octets, by transmission number from 0."""
     found: dict[int, list[Part]] = {}
     placeable = structure.placeable
     for item in items:
@@ -115,12 +117,12 @@ def find_parts(items: Sequence[PlacedItem], structure: Structure) -> dict[int, l
 
 
 def lay_out(parts: Sequence[Part] | None, data: bytes, start: int) -> tuple[list[Field], list[FieldFault]]:
-    """Annotates the octets of a transmission from offset `start` on: the parts of items, and padding elsewhere.
+    """Annotates the octets of a transmission after its payload: the parts of items, and padding elsewhere.
 
     Args:
-        parts: the parts in this transmission, in order; None: the places of items are not known, and one field has all.
+        parts: the parts in this transmission, in order; None if they are unknown, which makes one field of all octets.
         data: the transmission.
-        start: the offset behind its payload.
+        start: the offset in octets of the end of its payload.
 
     Returns:
         The fields and their faults.

@@ -8,7 +8,7 @@ from rpcrdma_lab.dissect.header_table import Row, Table, hex8
 __all__ = ["private_data_fields"]
 
 _VERSION_1 = b"\xf6\xab\x0e\x18\x01"
-"""The format identifier and the version of the message that is known."""
+"""The format identifier, and the version of the private data that is decoded."""
 _PRIVATE = "RFC 8797 4"
 _PRIVATE_ROWS = Table(
     "RPC-over-RDMA private data",
@@ -24,7 +24,10 @@ _PRIVATE_ROWS = Table(
 
 
 def private_data_fields(data: bytes, start: int, section: str) -> Field:
-    """Annotates private data that begin at octet `start` of a frame; `section` of the specification describes it."""
+    """Returns private data as an annotated field, with the fields of an RPC-over-RDMA message in it (RFC 8797) if any.
+
+    `start` is the octet of the frame at which the data begin, and `section` describes the frame's private data.
+    """
     group = Field("private data", start, len(data), data, octets_shown(data), "of the upper layer", section)
     # The message may stand anywhere among the private data of others (RFC 8797 section 5.2).
     at = data.find(_VERSION_1)

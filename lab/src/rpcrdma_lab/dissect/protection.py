@@ -13,7 +13,10 @@ __all__ = ["Clear", "Protection", "clear_body", "protection_of"]
 
 
 class Protection(enum.Enum):
-    """The service that a credential names, or a message that creates or ends a context."""
+    """The protection of an RPC call's body by its credential.
+
+    CONTEXT is a message that creates or ends an RPCSEC_GSS context.
+    """
 
     NONE = "none"
     INTEGRITY = "integrity"
@@ -22,7 +25,7 @@ class Protection(enum.Enum):
 
 
 class Clear(NamedTuple):
-    """Octets with arguments or results, which begin at `start`; `whole`: they end where these do."""
+    """Octets with arguments or results that begin at octet `start`; `whole` says that they end where `data` does."""
 
     data: bytes
     start: int
@@ -36,7 +39,7 @@ _LENGTH_OCTETS = 4
 
 
 def protection_of(credential: Field) -> Protection | None:
-    """Returns the protection by a credential; None if it is of RPCSEC_GSS and cannot be read."""
+    """Returns the protection that an annotated credential states; None if it is of RPCSEC_GSS and cannot be decoded."""
     if credential.number("flavor") != AuthFlavor.RPCSEC_GSS:
         return Protection.NONE
     procedure, service = credential.number("body", "gss_proc"), credential.number("body", "service")
@@ -46,7 +49,10 @@ def protection_of(credential: Field) -> Protection | None:
 
 
 def clear_body(protection: Protection, payload: Payload, start: int) -> Clear:
-    """Returns the body of a message, from offset `start` on, without its protection; not for encrypted ones."""
+    """Returns the arguments or results, from octet `start` of the RPC message on, without integrity protection.
+
+    A body with privacy (encryption) must not be passed.
+    """
     if protection is not Protection.INTEGRITY:
         return Clear(payload.data, start, payload.whole)
     # A length, the sequence number, arguments or results, and a checksum (RFC 2203 section 5.3.2.2).

@@ -12,16 +12,16 @@ __all__ = ["PacketGap", "PsnOrder"]
 
 
 class PacketGap(NamedTuple):
-    """Packets that the capture lacks; the time is that of the packet behind them, if one has come."""
+    """A number of packets that the capture lacks; `time_s` is the time of the packet after them, None if none."""
 
     packets: int
     time_s: float | None = None
 
 
 class PsnOrder:
-    """Puts packets into the order of their PSNs, with a `PacketGap` in place of those that will not arrive any more.
+    """Orders the packets of a queue pair by PSN, with a `PacketGap` in place of packets that are not in the capture.
 
-    `first` is the PSN of the first packet; None: that of the first one that is added.
+    `first` is the PSN of the first packet; None takes that of the first packet added.
     """
 
     __slots__ = ("_acknowledged", "_held", "_next")
@@ -33,22 +33,23 @@ class PsnOrder:
 
     @property
     def following(self) -> int | None:
-        """The PSN of the packet that comes next; None if not known."""
+        """The PSN of the next packet in order; None if unknown."""
         return self._next
 
     @property
     def held_octets(self) -> int:
-        """Octets of packets that wait for missing ones before them."""
+        """The number of payload octets of packets that wait for missing packets before them."""
         return sum(len(packet.payload) for packet, _ in self._held.values())
 
     def add(self, packet: RocePacket, numbers: int | None = 1) -> Iterator[RocePacket | PacketGap]:
-        """Takes a packet, and yields the packets that are in order now; ignores a repeated packet.
+        """Adds a packet, and yields the packets that are in order now; a repeated packet is ignored.
 
-        If too many packets wait for missing ones, a gap takes the place of these.
+        If too many packets wait, a gap takes the place of the missing packets.
 
         Args:
             packet: the packet.
-            numbers: how many PSNs it has; an RDMA Read Request has one for each packet of its response. None: unknown.
+            numbers: the number of PSNs that it uses: an RDMA Read Request uses one for each packet of its response.
+                None: unknown.
         """
         ahead = 0 if self._next is None else ahead_of(packet.psn, self._next)
         if ahead < 0:  # a packet that is sent again
@@ -62,17 +63,17 @@ class PsnOrder:
         yield from self._held_in_order(packet.time_s)
 
     def acknowledge(self, psn: int) -> None:
-        """Notes that the receiver has all packets up to this PSN: missing ones may be late, but are not repeated."""
+        """Notes that the receiver has all packets up to this PSN, so that missing ones are not sent again."""
         self._acknowledged = psn
 
     def settle(self) -> Iterator[RocePacket | PacketGap]:
-        """Gives up the acknowledged packets that are missing; yields gaps for them, and the packets behind them."""
+        """Yields gaps for acknowledged packets that are missing, and the packets that are in order after each gap."""
         psn, self._acknowledged = self._acknowledged, None
         while psn is not None and self._next is not None and (missing := ahead_of(psn, self._next) + 1) > 0:
             yield from self._give_up(missing)
 
     def finish(self) -> Iterator[RocePacket | PacketGap]:
-        """Ends the capture: yields the packets that still wait, and gaps for the missing ones."""
+        """Yields the packets that still wait at the end of the capture, and gaps for missing packets before them."""
         yield from self.settle()
         while self._held:
             yield from self._give_up()
@@ -82,7 +83,7 @@ class PsnOrder:
         return packet
 
     def _give_up(self, most: int = PSN_SPACE) -> Iterator[RocePacket | PacketGap]:
-        """Goes on behind the missing packets, which are `most` at most."""
+        """Yields a gap of at most `most` packets before the next waiting packet, and the packets after the gap."""
         assert self._next is not None
         following = self._next
         missing = min([most, *(ahead_of(psn, following) for psn in self._held)])
@@ -92,7 +93,10 @@ class PsnOrder:
         yield from self._held_in_order()
 
     def _held_in_order(self, least_s: float | None = None) -> Iterator[RocePacket | PacketGap]:
-        """The packets that are in order now; a packet that filled a hole before them came at `least_s`."""
+        """Yields the waiting packets that are in order now.
+
+        Their times are at least `least_s`, the time of the packet that filled the gap before them.
+        """
         while self._held:
             if self._next is None:
                 # The first of the packets behind an RDMA Read whose response has an unknown number of packets.

@@ -26,12 +26,14 @@ _SEQUENCE = 1 << 32
 
 @dataclass(slots=True)
 class RdmapMessage:
-    """An RDMAP message, of which `segments` segments with `octets` of payload were seen.
+    """An RDMA message of a capture, iWARP or RoCEv2, joined from `segments` segments or packets.
 
-    `groups`: the fields of its first segment, and of the header that its payload is. `data`: its octets up
-    to a bound. `handle` and `offset` are the memory of a tagged message, or of a Read Request,
-    which asks for `asked` octets of it. A Read Request and its response have the same `read`: the sink's steering tag,
-    in RoCEv2 the number of the request's packet. `number` is the MSN. `time_s` is that of its last packet in RoCEv2.
+    `opcode` is the RDMAP opcode, -1 if unknown. `groups` are the fields of the first segment's headers, and of the
+    payload if it is a header. `handle` and `offset` are the memory of a tagged message or of a Read Request, which asks
+    for `asked` octets; or `handle` is that which a Send invalidates. `read` identifies a Read Request and its response:
+    the sink's steering tag or, in RoCEv2, the request's PSN. `number` is the MSN of an untagged iWARP message, `octets`
+    the length of the payload, `data` the payload up to a bound, and `words` the cause in a Terminate. `time_s` is the
+    time of a RoCEv2 message's last packet.
     """
 
     opcode: int
@@ -50,22 +52,26 @@ class RdmapMessage:
 
     @property
     def name(self) -> str:
-        """The name of the opcode; "opcode N" for an unknown one."""
+        """The name of the opcode; "opcode N" if it is unknown."""
         return OPCODES[self.opcode].name if self.opcode in OPCODES else f"opcode {self.opcode}"
 
     @property
     def is_send(self) -> bool:
-        """Whether it carries a message to a receive of the peer."""
+        """Whether the message is a Send of any kind, which a receive of the other end takes."""
         return self.opcode in _SENDS
 
     @property
     def invalidated(self) -> int | None:
-        """The handle that it ends, None if it is no Send with Invalidate."""
+        """The handle that a Send with Invalidate invalidates; None for other messages."""
         return self.handle if self.opcode in _INVALIDATING else None
 
 
 class RdmapHalf:
-    """One direction. Messages of a queue are numbered from 1 on, unless the capture began later (`late`)."""
+    """Joins the DDP segments of one direction of a connection to messages, and checks them.
+
+    The message numbers of a queue have to begin with 1, unless `late` says that the capture begins within the
+    connection.
+    """
 
     def __init__(self) -> None:
         self.late = False
@@ -74,17 +80,17 @@ class RdmapHalf:
 
     @property
     def unfinished(self) -> list[RdmapMessage]:
-        """The messages whose last segment has not come."""
+        """The messages whose last segment has not arrived."""
         return list(self._unfinished.values())
 
     def lose(self) -> None:
-        """Notes that octets are missing: gives up unfinished messages, and lets numbers jump."""
+        """Notes that octets are missing: drops unfinished messages, and allows a jump of message numbers."""
         self._unfinished.clear()
         self._expected.clear()
         self.late = True
 
     def add(self, fpdu: Fpdu) -> RdmapMessage | None:
-        """Takes the next FPDU; returns the message that it completes, None if more of it is to come."""
+        """Adds the next FPDU, and returns the message that it completes; None if the message continues."""
         ulpdu = fpdu.ulpdu
         faults = list(fpdu.faults)
         if len(ulpdu) < 2 + 2:

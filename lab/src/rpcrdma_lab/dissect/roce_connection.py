@@ -21,7 +21,7 @@ _ASK_AGAIN = 0
 
 
 class RoceConnection(RdmaConnection):
-    """Both directions of a connection. Messages are told when their last packet has come."""
+    """The decoder of both directions of a RoCEv2 connection, each message of which ends with its last packet."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
@@ -30,11 +30,11 @@ class RoceConnection(RdmaConnection):
 
     @property
     def held_octets(self) -> int:
-        """Octets of packets that wait for missing ones."""
+        """The number of payload octets of packets that wait for missing packets."""
         return sum(half.held_octets for half in self.halves)
 
     def manage(self, end: int, said: CmMessage) -> Message:
-        """Takes a message of connection management that `end` has sent; returns it annotated."""
+        """Takes first PSN and MTU from a connection management message of `end` (0 or 1); returns it annotated."""
         if said.is_request or said.is_reply:
             # The number is that of the first packet to the sender.
             mtu_octets = said.mtu_octets if said.is_request else self.halves[end].mtu_octets
@@ -46,7 +46,10 @@ class RoceConnection(RdmaConnection):
         return Message("cm", said.words, groups=[said.group], facts=facts)
 
     def feed(self, end: int, packet: RocePacket) -> Iterator[tuple[int, Message]]:
-        """Yields (sender, message) for the messages that a packet of `end` completes; the caller then `finish`es."""
+        """Yields the messages that a packet of `end` (0 or 1) completes, each with its sender.
+
+        The caller sets the number and time of each, then calls `finish` with it.
+        """
         if not packet.damaged and (packet.kind is None or packet.kind.operation is Operation.CONGESTION):
             yield end, _outside_of_the_order(packet)
             return
@@ -65,7 +68,7 @@ class RoceConnection(RdmaConnection):
                 yield from self._acknowledged(end, packet)
 
     def finish_packets(self) -> Iterator[tuple[int, Message]]:
-        """Gives up the packets that are missing, as at the end of the capture; yields (sender, message) as `feed`."""
+        """Gives up missing packets at the end of the capture; yields later messages with their senders, as `feed`."""
         for end, half in enumerate(self.halves):
             yield from self._told(end, half.finish())
 
@@ -106,7 +109,7 @@ class RoceConnection(RdmaConnection):
 
 
 def _outside_of_the_order(packet: RocePacket) -> Message:
-    """A packet that no queue pair of a reliable connection takes as a part of its conversation."""
+    """Returns the message for a packet that is no part of a reliable connection's operations."""
     name, faults = kind_name(packet.code), []
     if packet.kind is None and name == "reserved":
         faults.append(FieldFault("OpCode", 0, f"{packet.code:#04x} is reserved", "IBA 9.2"))

@@ -1,6 +1,6 @@
 """Finds RoCEv2 connections in packets: by connection management, or by an Acknowledge that fits the other direction.
 
-A packet names the queue pair of its receiver alone, so the pair of two queue pairs has to be found.
+A packet names only the queue pair of its receiver, so the other queue pair of the connection has to be found.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ __all__ = ["RoceConnections", "RoceMessage", "RoceTracked"]
 
 _MANAGEMENT_QUEUE_PAIR = 1
 _Direction = tuple[bytes, int, bytes]
-"""The receiver's address and queue pair, and the sender's address."""
+"""One direction of a connection: the receiver's address and queue pair, and the sender's address."""
 
 
 @dataclass(slots=True)
 class RoceTracked:
-    """A connection; `ends` are the addresses and queue pairs of its ends, which are 0 and 1.
+    """The decoding state of a RoCEv2 connection in a capture.
 
-    `number` is its number among all of the capture, 0 before its first message.
+    `ends` are address and queue pair number of ends 0 and 1; None for an unknown number. `number` is the connection's
+    number in the capture, 0 before its first message.
     """
 
     ends: list[tuple[bytes, int | None]]
@@ -39,14 +40,14 @@ class RoceTracked:
     number: int = 0
 
     def end_text(self, end: int) -> str:
-        """Returns the address of an end, and its queue pair if that is known."""
+        """Returns the address of `end` (0 or 1) as text, with its queue pair if that is known."""
         address, queue_pair = self.ends[end]
         shown = str(ipaddress.ip_address(address))
         return shown if queue_pair is None else f"{shown} QP {queue_pair}"
 
 
 class RoceMessage(NamedTuple):
-    """A message that `end` of a connection has sent, and the time of the packet that made it whole."""
+    """A message that `end` (0 or 1) of a connection has sent, with the time in seconds when it was complete."""
 
     tracked: RoceTracked
     end: int
@@ -55,7 +56,7 @@ class RoceMessage(NamedTuple):
 
 
 class _Waiting(NamedTuple):
-    """A packet of a direction whose connection is not known; `arrival` orders those of all directions."""
+    """A packet of a direction whose connection is not known yet; `arrival` orders the packets of all directions."""
 
     arrival: int
     packet: RocePacket
@@ -63,22 +64,25 @@ class _Waiting(NamedTuple):
 
 
 class RoceConnections:
-    """Packets go in, the messages of all connections come out."""
+    """Assigns the packets of a capture to RoCEv2 connections, and yields the messages of all connections."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._directions: dict[_Direction, tuple[RoceTracked, int]] = {}
-        """The connection of a direction, and the end that sends."""
+        """For each direction, its connection and the sending end, in the order of their last packets."""
         self._managed: dict[tuple[bytes, int], tuple[RoceTracked, int]] = {}
-        """The connection of a communication id, and the end that has given it, whose address goes before."""
+        """For each address and communication id, the connection and the end that has assigned the id."""
         self._said: dict[tuple[bytes, tuple[int, ...]], None] = {}
-        """The messages of connection management that have come: they are repeated until they are answered."""
+        """Source address and identity of connection management messages seen, which senders repeat."""
         self._waiting: dict[_Direction, list[_Waiting]] = {}
         self._arrivals = 0
         self._held_octets = 0
 
     def take(self, datagram: RoceDatagram, time_s: float | None) -> Iterator[RoceMessage]:
-        """Yields the messages that a datagram completes."""
+        """Yields the messages that a datagram completes.
+
+        `time_s` is its time since the first packet (None: unknown).
+        """
         packet = read_packet(datagram)
         if packet is None:
             return
@@ -98,7 +102,7 @@ class RoceConnections:
         yield from self._feed(*known, packet, time_s)
 
     def finish(self, time_s: float | None) -> Iterator[RoceMessage]:
-        """Ends the capture; yields the messages behind packets that are missing."""
+        """Yields the remaining messages, without missing packets, at the end of the capture; `time_s` is its time."""
         for direction in list(self._waiting):
             yield from self._begin_alone(direction)
         for tracked in {id(tracked): tracked for tracked, _ in self._directions.values()}.values():
@@ -115,7 +119,7 @@ class RoceConnections:
 
     @staticmethod
     def _give_up(tracked: RoceTracked, time_s: float | None) -> Iterator[RoceMessage]:
-        """The messages behind packets that are missing."""
+        """Yields a connection's messages after its missing packets; messages without a time get `time_s`."""
         for end, message in tracked.roce.finish_packets():
             yield RoceMessage(tracked, end, message, time_s if message.time_s is None else message.time_s)
 
@@ -148,7 +152,7 @@ class RoceConnections:
         yield RoceMessage(tracked, known[1], tracked.roce.manage(known[1], said), time_s)
 
     def _of_peer(self, packet: RocePacket, said: CmMessage) -> tuple[RoceTracked, int] | None:
-        """The connection that a message names by its receiver's id, and the end that has sent the message."""
+        """Returns the connection named by a message's remote id, and the sender (0 or 1); None if it is unknown."""
         found = self._managed.get((packet.destination, said.number("Remote Communication ID")))
         return None if found is None else (found[0], 1 - found[1])
 
@@ -159,7 +163,7 @@ class RoceConnections:
             del self._managed[next(iter(self._managed))]
 
     def _follow(self, direction: _Direction, known: tuple[RoceTracked, int]) -> None:
-        """Takes the packets of a direction as those of a connection; queue pairs of an ended one may come again."""
+        """Assigns a direction's packets to a connection and its sending end; forgets the direction's old connection."""
         before = self._directions.pop(direction, None)
         if before is not None:
             self._forget(before[0])
@@ -188,7 +192,7 @@ class RoceConnections:
             yield from self._begin_alone(next(iter(self._waiting)))
 
     def _answered(self, response: RocePacket) -> _Direction | None:
-        """The one direction with a request that has the number of this response."""
+        """Returns the direction that has a waiting request for this response; None unless there is exactly one."""
         found = [
             direction
             for direction, waiting in self._waiting.items()
@@ -210,7 +214,7 @@ class RoceConnections:
             yield from self._feed(tracked, ends[each], one.packet, one.time_s)
 
     def _begin_alone(self, direction: _Direction) -> Iterator[RoceMessage]:
-        """The capture has one direction of the connection, or no response in the other one."""
+        """Begins a connection with one captured direction or no response, and yields the messages that waited."""
         tracked = RoceTracked([(direction[2], None), direction[:2]], RoceConnection(self._settings))
         self._follow(direction, (tracked, 0))
         for one in self._waiting.pop(direction):
@@ -218,7 +222,7 @@ class RoceConnections:
 
 
 def _answers(response: RocePacket, request: RocePacket) -> bool:
-    """Whether a response has the number of a request, or one of the numbers that an RDMA Read takes."""
+    """Returns whether a response's PSN is that of the request, or one of those that an RDMA Read Request uses."""
     kind = request.kind
     if kind is None or not kind.is_request:
         return False

@@ -28,7 +28,7 @@ __all__ = [
 
 
 class Operation(enum.Enum):
-    """The operation that a packet belongs to."""
+    """The operation of a packet; the value is its name."""
 
     SEND = "Send"
     WRITE = "RDMA Write"
@@ -45,7 +45,7 @@ class Operation(enum.Enum):
 
 
 class Place(enum.Flag):
-    """The place of a packet in its message."""
+    """The place of a packet in its message; a message of one packet is both FIRST and LAST."""
 
     MIDDLE = 0
     FIRST = 1
@@ -54,7 +54,7 @@ class Place(enum.Flag):
 
 
 class Syndrome(enum.Enum):
-    """The meaning of an Acknowledge: the three high bits of its first octet."""
+    """The kind of an Acknowledge, from bits 5 and 6 of the syndrome octet."""
 
     ACK = 0
     RNR_NAK = 1
@@ -69,13 +69,13 @@ NAKS = {
     3: "a remote operational error",
     4: "an invalid RD request",
 }
-"""The codes of a NAK (IBA 9.7.5.2). The first one asks for packets again, and each other one ends the connection."""
+"""Reasons by code of a NAK (IBA 9.7.5.2). Code 0 asks for packets again; the others end the connection."""
 
 _TRANSPORT, _EXTENDED = "IBA 9.2", "IBA 9.3"
 
 
 def syndrome_of(value: int) -> Syndrome:
-    """Returns the meaning of an Acknowledge from the first octet of its header."""
+    """Returns the kind of an Acknowledge; `value` is its syndrome, the first octet of the acknowledge header."""
     return Syndrome(value >> 5 & 3)
 
 
@@ -144,11 +144,11 @@ _PLACES = {Place.FIRST: "First", Place.MIDDLE: "Middle", Place.LAST: "Last", Pla
 
 
 _IN_PARTS = {Operation.SEND, Operation.WRITE, Operation.READ_RESPONSE}
-"""The operations whose messages may take several packets."""
+"""The operations whose messages may have several packets."""
 
 
 class PacketKind(NamedTuple):
-    """The properties of an operation code (IBA 9.2.1): `headers` follow the base header in this order."""
+    """An operation code (IBA 9.2.1): operation, place in the message, and the headers after the base header."""
 
     operation: Operation
     place: Place
@@ -156,7 +156,7 @@ class PacketKind(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name, such as "RDMA Write Middle"."""
+        """The name of the operation code, such as "RDMA Write Middle"."""
         operation: str = self.operation.value
         if self.operation not in _IN_PARTS:
             return operation
@@ -165,7 +165,7 @@ class PacketKind(NamedTuple):
 
     @property
     def is_request(self) -> bool:
-        """Whether the packet takes the next sequence number of its sender's requests."""
+        """Whether the packet uses the next PSN of its sender's requests."""
         return self.operation not in _NO_REQUESTS
 
 
@@ -224,7 +224,7 @@ _NOT_DECODED = {
 def kind_name(code: int) -> str:
     """Returns the name of an operation code of 8 bits, such as "RDMA Write Middle".
 
-    For codes that are not decoded it names their transport; "reserved" where no specification assigns the code.
+    For a code that is not decoded, the name is that of its transport; "reserved" if no specification assigns the code.
     """
     if (kind := KINDS.get(code)) is not None:
         return kind.name

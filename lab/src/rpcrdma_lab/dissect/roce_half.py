@@ -19,7 +19,7 @@ _REACH = struct.Struct(">QII")
 _KEY = struct.Struct(">I")
 _SEND, _SEND_INVALIDATE, _WRITE, _READ_REQUEST, _READ_RESPONSE = 3, 4, 0, 1, 2
 _SOLICITED = 2
-"""A Send's opcode of RDMAP is higher by this where the receiver is to be woken."""
+"""The difference between the RDMAP opcodes of a Send with and without Solicited Event."""
 _SOLICITED_BIT = 0x80
 _SMALLEST_MTU_OCTETS = 256
 _SECTION = "IBA 9.7"
@@ -28,7 +28,7 @@ _JOINED = {Operation.SEND, Operation.WRITE}
 
 @dataclass(slots=True)
 class _Read:
-    """An RDMA Read whose response has not ended."""
+    """An RDMA Read whose response is unfinished."""
 
     psn: int
     asked: int
@@ -36,16 +36,18 @@ class _Read:
     response: RdmapMessage | None = None
 
     def packets(self, mtu_octets: int) -> int:
-        """Returns the number of packets of the response, for an MTU of this many octets of payload."""
+        """Returns the number of packets of the response, at least 1, for an MTU of `mtu_octets` octets of payload."""
         return max(-(-self.asked // mtu_octets), 1)
 
 
 @dataclass(slots=True)
 class RoceHalf:
-    """The requests that one end sends, as messages of RDMAP, with the responses that they get.
+    """The decoder of the requests that one end sends, and of the responses to its RDMA Reads.
 
-    `mtu_octets`: the most octets of payload in a packet, which the first packet of several tells; None until then.
-    `late`: the beginning was not captured.
+    Attributes:
+        late: whether the beginning of the requests, or of the current message, was not captured.
+        mtu_octets: payload octets of a full packet; None until connection management or a full packet states it.
+        order: orders the packets of requests.
     """
 
     late: bool = True
@@ -53,19 +55,22 @@ class RoceHalf:
     order: PsnOrder = field(default_factory=PsnOrder)
     _unfinished: RdmapMessage | None = None
     _reads: dict[int, _Read] = field(default_factory=dict)
-    """By the numbers of the requests, in their order."""
+    """The RDMA Reads without a whole response, by the requests' PSNs, in order."""
 
     @property
     def held_octets(self) -> int:
-        """Octets of packets that wait for missing ones."""
+        """The number of payload octets of packets that wait for missing packets."""
         return self.order.held_octets + sum(read.order.held_octets for read in self._reads.values())
 
     def begin(self, psn: int, mtu_octets: int | None) -> None:
-        """Sets the PSN of the first packet and the MTU (None: unknown), which connection management has named."""
+        """Sets the PSN of the first request and the MTU in octets (None: unknown), as connection management states."""
         self.late, self.mtu_octets, self.order = False, mtu_octets, PsnOrder(psn)
 
     def request(self, packet: RocePacket) -> Iterator[RdmapMessage | RocePacket | PacketGap]:
-        """Yields the messages that a packet of a request completes, packets of other operations than RDMAP's, gaps."""
+        """Yields, for a request packet, the messages that it completes, packets of other operations, and gaps.
+
+        Sends, RDMA Writes and RDMA Reads become messages; packets of other operations are yielded as they are.
+        """
         numbers: int | None = 1
         if _operation(packet) is Operation.READ_REQUEST:
             asked = packet.extended(0, _REACH)[2]
@@ -75,11 +80,11 @@ class RoceHalf:
         yield from self._requests(self.order.add(packet, numbers))
 
     def settle(self) -> Iterator[RdmapMessage | RocePacket | PacketGap]:
-        """Yields the messages behind packets that the peer has acknowledged, but the capture lacks."""
+        """Yields gaps for acknowledged packets that the capture lacks, and the messages after them."""
         yield from self._requests(self.order.settle())
 
     def respond(self, packet: RocePacket) -> Iterator[RdmapMessage | PacketGap]:
-        """Yields the Read Response that a packet completes; none for a response whose request was not captured."""
+        """Yields the Read Response that a packet completes, or a gap; nothing if the request was not captured."""
         if _is_full(packet):
             self.mtu_octets = packet.octets
         mtu_octets = self.mtu_octets or _SMALLEST_MTU_OCTETS
@@ -89,7 +94,7 @@ class RoceHalf:
                 return
 
     def finish(self) -> Iterator[RdmapMessage | RocePacket | PacketGap]:
-        """Gives up the packets that are missing, as at the end of the capture; yields what is behind them."""
+        """Gives up missing packets, as at the end of the capture; yields gaps for them, and the messages after them."""
         yield from self._requests(self.order.finish())
         for read in list(self._reads.values()):
             yield from self._response(read, read.order.finish())
@@ -152,7 +157,7 @@ class RoceHalf:
         return message
 
     def _cut_short(self, packet: RocePacket) -> list[FieldFault]:
-        """The fault of a message that begins before the one ahead of it has ended."""
+        """Drops an unfinished message because `packet` begins another; returns that fault, [] if there was none."""
         message, self._unfinished = self._unfinished, None
         if message is None or packet.kind is None:
             return []
@@ -200,7 +205,7 @@ def _opcode(packet: RocePacket) -> int:
 
 
 def _is_full(packet: RocePacket) -> bool:
-    """Whether another packet of its message follows, so that it is as long as packets may be."""
+    """Returns whether another packet of the message follows, so that this packet has the length of the MTU."""
     return packet.kind is not None and Place.LAST not in packet.kind.place and packet.octets >= _SMALLEST_MTU_OCTETS
 
 

@@ -21,10 +21,12 @@ _LOW_24 = PSN_SPACE - 1
 
 
 class RocePacket(NamedTuple):
-    """A packet from one address to a queue pair of another. `kind` is None where its operation code is not decoded.
+    """A RoCEv2 packet from one IP address to a queue pair of another.
 
-    `header` are the octets of all its headers. `missing`: octets of its payload that were not captured. `damaged` says
-    why a receiver drops it; empty for a packet that it takes.
+    `kind` is the meaning of the operation code `code`, None if that is not decoded. `header` has the octets of all
+    InfiniBand headers, and `payload` the captured payload, of which `missing` octets were not captured. `damaged` says
+    why the ICRC is wrong, and is empty if it is right or was not captured. `time_s` is in seconds from the first packet
+    of the capture; None if unknown.
     """
 
     source: bytes
@@ -41,11 +43,11 @@ class RocePacket(NamedTuple):
 
     @property
     def octets(self) -> int:
-        """The octets of the payload."""
+        """The length of the payload in octets, with those that were not captured."""
         return len(self.payload) + self.missing
 
     def fields(self) -> list[Field]:
-        """Returns the annotated headers."""
+        """Returns the headers as annotated groups, the base header first."""
         found, at = [BASE_ROWS.read(self.header)[0]], BASE_ROWS.size
         for table in self.kind.headers if self.kind is not None else ():
             found.append(table.read(self.header, at)[0])
@@ -53,19 +55,22 @@ class RocePacket(NamedTuple):
         return found
 
     def extended(self, index: int, layout: struct.Struct) -> tuple[int, ...]:
-        """Returns the numbers in the header `index` (from 0) behind the base header, read by `layout`."""
+        """Returns the numbers of the header `index` (from 0) after the base header, decoded by `layout`.
+
+        `kind` must not be None.
+        """
         assert self.kind is not None
         at = BASE_ROWS.size + sum(table.size for table in self.kind.headers[:index])
         return layout.unpack_from(self.header, at)
 
 
 def ahead_of(psn: int, other: int) -> int:
-    """Returns by how many packets `psn` follows `other` in the order of sending; negative: it was sent before."""
+    """Returns by how many packets `psn` follows `other` modulo 2**24; negative if it precedes it."""
     return (psn - other + PSN_SPACE // 2) % PSN_SPACE - PSN_SPACE // 2
 
 
 def read_packet(datagram: RoceDatagram) -> RocePacket | None:
-    """Reads the packet in a datagram; None if it is none of RoCE, or is cut off within its headers."""
+    """Decodes the RoCEv2 packet in a UDP datagram; returns None if it is none, or is cut off within its headers."""
     data, whole = datagram.data, not datagram.missing
     if len(data) < _BASE.size + (_ICRC.size if whole else 0):
         return None

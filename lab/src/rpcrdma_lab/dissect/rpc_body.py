@@ -17,18 +17,22 @@ _MESSAGE_IS_THE_BOUND = 0xFFFFFFFF
 
 
 Called: TypeAlias = tuple[int, int, int]
-"""The numbers of a program, its version, and a procedure."""
+"""Numbers of a program, its version and a procedure."""
 
 
 class Part(enum.Enum):
-    """The part of an RPC message behind its header."""
+    """The part of an RPC message after its header: the arguments of a call, or the results of a reply."""
 
     ARGUMENTS = "arguments"
     RESULTS = "results"
 
 
 class WholeItem(NamedTuple):
-    """A chunk with one data item of a message: the chunk's name, the octets in it, and its Position if it has one."""
+    """A data item of a message that is in a chunk instead of the payload.
+
+    `chunk` is the chunk's name, `length` the octets in the chunk, and `position` the item's Position; None if it has
+    none.
+    """
 
     chunk: str
     length: int
@@ -36,9 +40,10 @@ class WholeItem(NamedTuple):
 
 
 class Body(NamedTuple):
-    """The fields of arguments or results; `remark` says why they do not follow the definition, "" if they do.
+    """The annotated fields of arguments or results.
 
-    It is no fault of the message: the other end judges it.
+    `remark` says why they do not follow the interface definition, "" if they do; it is no fault of the message, since
+    the other end judges that.
     """
 
     group: Field
@@ -46,14 +51,17 @@ class Body(NamedTuple):
 
 
 class Interfaces:
-    """The interface definitions that are known, by the numbers of program and version."""
+    """The known interface definitions (XDR language), by numbers of program and version."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, int], tuple[model.ProgramVersion, Definition]] = {}
         self._unread: dict[tuple[int, int], tuple[Callable[[], str], str]] = {}
 
     def add_when_met(self, program: int, version: int, text: Callable[[], str], file: str) -> None:
-        """Adds the definition that `text` returns, read when the first message of this program is met."""
+        """Adds a definition that is compiled only when a message of this program and version is decoded.
+
+        `text` returns its text then, and `file` is its name for error texts.
+        """
         self._unread[program, version] = text, file
 
     def _find(self, program: int, version: int) -> tuple[model.ProgramVersion, Definition] | None:
@@ -64,9 +72,12 @@ class Interfaces:
         return self._known.get(key)
 
     def add(self, text: str, file: str, *, lenient: bool = False) -> list[model.ProgramVersion]:
-        """Adds the programs of a definition, and returns their versions; one that was known before is replaced.
+        """Compiles a definition, adds its program versions in place of known ones, and returns them.
 
-        `file` is the name for errors; `lenient`: see `rpcrdma.xdr.language.check`.
+        Args:
+            text: the definition.
+            file: its name for error texts.
+            lenient: whether deviations from the XDR language whose meaning is clear are permitted.
 
         Raises:
             LanguageError: the definition cannot be compiled.
@@ -79,7 +90,7 @@ class Interfaces:
         return module.versions
 
     def name(self, program: int, version: int, procedure: int) -> str | None:
-        """Returns the name of a procedure, such as "NFS_V3 READ"; None if no definition names it."""
+        """Returns the name of a procedure, such as "NFS_V3 READ"; None if no definition has it."""
         known = self._find(program, version)
         found = self._procedure(known, procedure)
         return _name(known[0], found) if known and found else None
@@ -87,15 +98,15 @@ class Interfaces:
     def body(
         self, called: Called, part: Part, data: bytes, start: int, items: Sequence[WholeItem], *, whole: bool
     ) -> Body | None:
-        """Reads arguments or results as far as possible; None if no definition has the procedure.
+        """Decodes arguments or results as far as possible; returns None if no definition has the procedure.
 
         Args:
             called: the numbers of the program, its version and the procedure.
-            part: which of the two.
-            data: the message, as far as it is there.
-            start: the offset of the body in `data`; the offsets of the fields count from the start of `data`, too.
-            items: the items in chunks, absent from `data`.
-            whole: whether `data` ends where the message does; if not, octets that are missing get no remark.
+            part: arguments or results.
+            data: the RPC message, as far as it is available.
+            start: the octet of `data` at which the body begins; field offsets count from the start of `data`, too.
+            items: the items in chunks, which `data` lacks.
+            whole: whether `data` has the end of the message; if not, missing octets get no remark.
         """
         known = self._find(*called[:2])
         procedure = self._procedure(known, called[2])
@@ -127,7 +138,7 @@ def _name(version: model.ProgramVersion, procedure: model.Procedure) -> str:
 
 
 class _BodyWalk(Walk):
-    """Reads a body, of which items may be missing because they are in chunks."""
+    """Decodes a body in which items may be missing because they are in chunks."""
 
     def __init__(self, definition: Definition, data: bytes, start: int, items: Sequence[WholeItem]) -> None:
         super().__init__(definition, data, start)

@@ -18,17 +18,17 @@ _RPC_VERSION = 2
 _CALL, _REPLY = 0, 1
 _NFS = 100003
 _OTHERS = {(_NFS, 4): ("NFS_V4", {0: "NULL", 1: "COMPOUND"})}
-"""Programs that this library does not speak and captures of kernels hold."""
+"""Names of programs that this library does not implement, but that captures may have."""
 _CREDENTIALS: dict[tuple[str, int | None], str] = {
     ("cred", AuthFlavor.AUTH_SYS): "authsys_parms",
     ("verf", AuthFlavor.AUTH_SYS): "authsys_parms",
     ("cred", AuthFlavor.RPCSEC_GSS): "gss_credential",
 }
-"""The structures in the octets of credentials and verifiers; a verifier of RPCSEC_GSS is a checksum."""
+"""The XDR structures in the bodies of credentials and verifiers; a verifier of RPCSEC_GSS is a checksum."""
 
 
 class ProgramNames:
-    """Names for numbers of programs and procedures, and the interface definitions by which their messages are read."""
+    """The names of programs and procedures by number, and the interface definitions for decoding their messages."""
 
     def __init__(self, programs: Iterable[Program] = ()) -> None:
         self.interfaces = Interfaces()
@@ -38,7 +38,7 @@ class ProgramNames:
             self._known[program.number, program.version] = program.name, names
 
     def name(self, program: int, version: int, procedure: int) -> str:
-        """Returns the name of a procedure, for example "NFS_V3 READ"; with numbers in place of unknown names."""
+        """Returns the name of a procedure, such as "NFS_V3 READ"; unknown ones are named by number."""
         if defined := self.interfaces.name(program, version, procedure):
             return defined
         name, names = self._known.get((program, version), (f"program {program} version {version}", {}))
@@ -48,10 +48,12 @@ class ProgramNames:
 
 @dataclass(slots=True)
 class RpcHeader:
-    """The header as far as it could be read. `procedure` is the name of a call's procedure, `outcome` that of a reply.
+    """A decoded RPC header, as far as it could be decoded.
 
-    `size`: its octets; arguments or results follow. `called`: a call's numbers of program, version and procedure.
-    `protection`: that of a call; None where its credential cannot be read.
+    `group` are its annotated fields, `size` is its length in octets, and `faults` are the reason why it ends early and
+    the rules that it breaks. `xid`, and `is_call` (whether it is a call), are None if unknown. `procedure` is the name
+    of a call's procedure, `outcome` the status of a reply, such as "SUCCESS", and `called` a call's numbers of program,
+    version and procedure. `protection` is that by a call's credential; None if it cannot be decoded, and for replies.
     """
 
     group: Field
@@ -66,7 +68,7 @@ class RpcHeader:
 
 
 def walk_rpc_header(data: bytes, names: ProgramNames) -> RpcHeader:
-    """Reads the header of the RPC message at the start of `data`, with its faults."""
+    """Decodes the RPC header at the start of `data`, with the program names in `names`; faults are in the result."""
     walk = Walk(definition("rpc"), data)
     group = walk.structure("rpc_msg", "RPC")
     kind = group.number("body", "mtype")
@@ -102,7 +104,7 @@ def _finish_call(header: RpcHeader, names: ProgramNames) -> None:
 
 
 def _add_credential(auth: Field) -> None:
-    """Shows what a credential says; one that does not decode is the responder's to judge."""
+    """Adds the decoded fields of a credential or verifier, and their faults, to its body, not to the message."""
     body = auth.member("body")
     structure = _CREDENTIALS.get((auth.name, auth.number("flavor")))
     if structure is None or body is None or not isinstance(body.value, bytes):

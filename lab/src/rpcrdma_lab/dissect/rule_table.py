@@ -1,7 +1,7 @@
 """Rules of RPC-over-RDMA on several fields of a message, as a table for `rpcrdma decode` and the Lua dissector.
 
-A rule is broken by a message of one of its kinds for which all of its facts hold, of which some begin with "not".
-Either side finds the facts in its own way:
+A message breaks a rule if it has one of the rule's types and all of its facts hold, of which some begin with "not".
+Both decoders find the facts in their own ways:
 
 - `payload`: octets follow the header; `call`, `reply`: an RPC message of that kind begins there; `other XID`: one that
   has another XID than the header
@@ -20,9 +20,10 @@ __all__ = ["RULES", "Rule", "broken"]
 
 
 class Rule(NamedTuple):
-    """`kinds`: types of headers; none for all. `member` is where the reason stands.
+    """A rule that a message breaks if it has one of the types `kinds` (empty: any type) and all `facts` hold for it.
 
-    The reason may name the `{kind}` and the `{rpc_xid}`. `requirement`: its id in the conformance ledger, if any.
+    `member` is the field to which the fault is attached. `reason` may contain `{kind}` and `{rpc_xid}`. `requirement`
+    is the identifier in the conformance ledger, empty if there is none.
     """
 
     kinds: tuple[str, ...]
@@ -34,7 +35,14 @@ class Rule(NamedTuple):
 
 
 def broken(rules: Sequence[Rule], kind: str, facts: Collection[str], rpc_xid: int = 0) -> Iterator[Rule]:
-    """Yields the rules that a message of this kind breaks, given the facts that hold for it."""
+    """Yields the rules that a message breaks, with the placeholders in their reasons replaced.
+
+    Args:
+        rules: the rules of the protocol version.
+        kind: the name of the header type.
+        facts: the facts that hold for the message.
+        rpc_xid: the XID of its RPC message; 0 without it.
+    """
     for rule in rules:
         if rule.kinds and kind not in rule.kinds:
             continue
@@ -119,4 +127,4 @@ _VERSION_2 = (
 )
 
 RULES: Mapping[str, tuple[Rule, ...]] = {"1": _VERSION_1, "2": _VERSION_2}
-"""By the name of the version."""
+"""The rules of each protocol version, "1" or "2"."""

@@ -21,12 +21,14 @@ _RESPONSE, _MORE = 1, 2
 
 
 def check_message(header: Header, payload_octets: int, rpc: RpcHeader | None) -> None:
-    """Adds to `header.faults` the rules that a message breaks.
+    """Adds the rules on several fields that a message breaks to `header.faults`.
+
+    Does nothing if there are faults already.
 
     Args:
-        header: the header.
-        payload_octets: the octets behind it.
-        rpc: the header of the RPC message that begins in the payload; None: none begins there.
+        header: the decoded header.
+        payload_octets: the number of octets after the header.
+        rpc: the header of the RPC message that begins in the payload; None if none begins there.
     """
     if header.faults:
         return
@@ -38,7 +40,10 @@ def check_message(header: Header, payload_octets: int, rpc: RpcHeader | None) ->
 
 
 def _facts(header: Header, payload_octets: int, rpc: RpcHeader | None) -> set[str]:
-    """The facts of `rule_table` that hold for the message."""
+    """Returns the names of the facts of `rule_table` that hold for a message with this header.
+
+    `payload_octets` follow the header, and `rpc` is the RPC header that begins there; None: none begins there.
+    """
     flags, handle = header.number("rdma_flags"), header.number("rdma_inv_handle")
     is_call = rpc.is_call if rpc is not None else None
     facts = {
@@ -61,7 +66,7 @@ def _facts(header: Header, payload_octets: int, rpc: RpcHeader | None) -> set[st
 
 
 def add_property_values(header: Header) -> None:
-    """Adds the values of transport properties below their octets, and their faults."""
+    """Adds the decoded values of transport properties below their octets, and their faults to the header."""
     section = header.version.definition.note("property", "rdma_data").section
     seen: set[int] = set()
     for entry in [entry for one in header.group.fields if one.name == "rdma_props" for entry in one.fields]:
@@ -90,7 +95,10 @@ def add_property_values(header: Header) -> None:
 
 
 def _add_value_of(row: PropertyRow, header: Header, data: Field, section: str) -> None:
-    """Adds the value of an extension's property as the extension decodes and shows it."""
+    """Adds the value of an extension's property, as its `row` decodes and formats it, below the field `data`.
+
+    A DecodeError becomes a fault of `header` by `section`; another exception of the extension becomes the shown text.
+    """
     assert isinstance(data.value, bytes)
     try:
         shown = str(row.shown(row.decode(data.value)))

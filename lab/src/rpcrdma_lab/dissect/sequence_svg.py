@@ -17,16 +17,17 @@ ARROW_HEADS = """\
     <path class="datahead" d="M0 0 L12 6 L0 12 z"/></marker>
 </defs>
 """
-"""The ends of arrows, to which the arrows of a document refer."""
+"""The SVG definitions of arrowheads, which a document with arrows has to contain once."""
 
 _STEP, _LINE = 52, 16
 
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """One message: `to_right` from the left line; `bulk` where it carries bulk data.
+    """One message of a sequence diagram: an arrow from the left line to the right one (`to_right`) or back.
 
-    `details` are lines of text below it, `margin` one on its left. `key` makes it an element that a page can find.
+    `label` is the text above it, `details` are lines of text below, and `margin` is text on the left. `bulk` makes it
+    thick. `key`, if not empty, makes it an element with that `data-message`, which `wrong` marks as wrong.
     """
 
     to_right: bool
@@ -39,14 +40,20 @@ class Arrow:
 
 
 def svg_text(x: int, y: int, words: str, kind: str = "", anchor: str = "middle") -> str:
-    """Returns an SVG line of text with its baseline at `y`; `kind` is its class, `anchor` its text-anchor."""
+    """Returns an SVG text element at column `x` with its baseline at `y`.
+
+    `kind` is its class, `anchor` its text-anchor.
+    """
     return f'<text x="{x}" y="{y}" text-anchor="{anchor}"{f" class={kind!r}" if kind else ""}>{page_text(words)}</text>'
 
 
 def sequence_parts(
     ends: tuple[str, str], arrows: Sequence[Arrow], *, left: int, right: int, top: int
 ) -> tuple[int, list[str]]:
-    """Returns the lowest point of the diagram, and its elements; the names of the ends stand at `top`."""
+    """Returns the lowest y of a sequence diagram and its SVG elements, with the `arrows` from the top down.
+
+    The lines of the two `ends` are at the x `left` and `right`, and the baseline of their names is at the y `top`.
+    """
     heights = [_STEP + _LINE * max(len(arrow.details) - 1, 0) for arrow in arrows]
     bottom = top + 36 + sum(heights)
     parts = []

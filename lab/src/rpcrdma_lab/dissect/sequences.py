@@ -14,16 +14,18 @@ __all__ = ["Piece", "Sequences", "is_grant"]
 
 _MORE = 2
 _SET = "RDMA2_CONNPROP"
-"""The type whose payload is part of the header: a property set, which may be cut anywhere."""
+"""The header type whose payload is part of the header: a property set, which may be cut anywhere."""
 _PREFIX_OCTETS = 20
 
 
 @dataclass(slots=True)
 class Piece:
-    """The part that a message has in its sequence; a message without continuation is complete in one piece.
+    """The part of a message in a sequence of continued messages; a message without continuation is a complete sequence.
 
-    `start`: the whole payload up to the bound of a message, if `begins_rpc`. `behind`: a description of the octets
-    behind the header, if they are not only payload. `facts` are for programs.
+    `complete` says that the sequence ends here. `pieces` and `octets` count the messages and the joined payload so far.
+    `start` is that payload up to a bound; it begins with an RPC header if `begins_rpc`. `note` is text about the
+    sequence for readers, and `facts` are for programs. `behind` describes the octets after the header, if they are not
+    payload alone.
     """
 
     complete: bool = True
@@ -47,13 +49,20 @@ class _Sequence:
 
 
 class Sequences:
-    """The unfinished sequence of each end."""
+    """The unfinished sequence of continued messages of each end of a connection."""
 
     def __init__(self) -> None:
         self._unfinished: dict[int, _Sequence] = {}
 
     def add(self, end: int, header: Header, data: bytes, payload: bytes) -> Piece:
-        """Joins a message of `end` to the sequence before it; `payload` are the octets behind its header."""
+        """Joins a message of `end` (0 or 1) to the unfinished sequence before it, and returns its part.
+
+        Args:
+            end: the sender.
+            header: the decoded header, to which the fields of a joined property set are added.
+            data: the whole message.
+            payload: the octets after its header.
+        """
         with_rpc = header.kind in header.version.with_payload
         sequence = self._unfinished.get(end)
         more = _goes_on(header)
@@ -100,12 +109,15 @@ def _goes_on(header: Header) -> bool:
 
 
 def is_grant(header: Header) -> bool:
-    """Returns whether a message is nothing but a grant of credits."""
+    """Returns whether a message of version 2 only grants credits: RDMA2_NOMSG with XID 0."""
     return header.kind == "RDMA2_NOMSG" and not header.xid
 
 
 def _read_properties(header: Header, piece: Piece) -> None:
-    """Reads a property set that came in pieces, now that it is whole; or several, if each piece was one."""
+    """Decodes the joined octets of a property set that arrived in pieces, and adds the fields and faults to the header.
+
+    Pieces that were whole property sets themselves are decoded one after another.
+    """
     at = 0
     while not header.faults and (at < len(piece.start) or not at):
         walk = Walk(header.version.definition, piece.start, at)

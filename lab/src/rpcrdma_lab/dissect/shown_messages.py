@@ -16,9 +16,10 @@ _BULK_OCTETS = 4096
 
 
 class ShownMessage(NamedTuple):
-    """One message: an arrow from the requester (`to_right`) or to it, its label, and further words.
+    """A message of an exchange as an arrow of a ladder; `to_right` says that the requester sent it.
 
-    `since`: the time after the exchange's first message. `bulk`: most of its octets are data.
+    `label` is the text on the arrow, `details` are further lines, and `since` is the time after the exchange's first
+    message as text, "" if unknown. `bulk` says that it carries 4096 octets or more.
     """
 
     message: Message
@@ -30,7 +31,7 @@ class ShownMessage(NamedTuple):
 
 
 def shown_messages(exchange: Exchange) -> Iterator[ShownMessage]:
-    """Yields the messages of an exchange in their order."""
+    """Yields the messages of an exchange as arrows, in their order."""
     start_s = exchange.start_s
     for message in exchange.messages:
         since = "" if start_s is None or message.time_s is None else elapsed(message.time_s - start_s)
@@ -42,7 +43,7 @@ def shown_messages(exchange: Exchange) -> Iterator[ShownMessage]:
 
 
 def elapsed(seconds: float) -> str:
-    """Formats a time with the unit that suits it."""
+    """Returns a time as text in us (below 10 ms), ms (below 10 s) or s."""
     if seconds < 1e-2:
         return f"{seconds * 1e6:.0f} us"
     return f"{seconds * 1e3:.1f} ms" if seconds < 10 else f"{seconds:.1f} s"
@@ -86,12 +87,15 @@ def _details(message: Message) -> Iterator[str]:
 
 
 def segment_words(segment: dict[str, int]) -> str:
-    """Formats a segment of a chunk: handle, length, and offset in the memory."""
+    """Returns a segment of a chunk as text: handle, length in octets, and offset."""
     return f"{segment['handle']:#010x}, {segment['length']} at {segment['offset']:#x}"
 
 
 def body_words(body: Field) -> list[str]:
-    """Returns the values in arguments or results as "NAME VALUE"; names of groups stand before those that need them."""
+    """Returns the values in arguments or results as texts "NAME VALUE", in wire order.
+
+    The name of the group stands before names that occur more than once.
+    """
     found = [_Leaf(one, group) for group in body.walk() for one in group.fields if not one.fields]
     found = sorted((leaf for leaf in found if leaf.field.value is not None), key=lambda leaf: leaf.field.offset)
     names = Counter(leaf.name for leaf in found)
@@ -108,7 +112,7 @@ class _Leaf(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The field's name, or that of a structure that has nothing else, such as the handle of a file."""
+        """The name for readers: the field's name, or the structure's name for its only field, if that is "data"."""
         alone = len(self.group.fields) == 1 and self.field.name == "data"
         return self.group.name if alone else self.field.name
 

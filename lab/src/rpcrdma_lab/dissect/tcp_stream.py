@@ -14,16 +14,16 @@ _HALF = 1 << 31
 
 
 class Gap(NamedTuple):
-    """Octets that the capture lacks; the time is that of the segment behind them."""
+    """A number of octets that the capture lacks; `time_s` is the time of the segment after them, None if unknown."""
 
     octets: int
     time_s: float | None = None
 
 
 class Piece(NamedTuple):
-    """Octets of one segment, and the time at which the receiver could use them.
+    """Octets of one TCP segment, and the time in seconds at which the receiver could use them; None if unknown.
 
-    That is the time of the segment's packet, or of the packet that filled a hole before it.
+    That is the time of the segment's packet, or of the packet that filled a gap before it.
     """
 
     data: bytes
@@ -37,7 +37,7 @@ class _Held(NamedTuple):
 
 
 class TcpHalf:
-    """Segments go in, octets come out in order, or a `Gap` where the missing ones will not come any more."""
+    """Orders the captured segments of one direction of a TCP connection; a `Gap` stands for octets not captured."""
 
     __slots__ = ("_acknowledged", "_first", "_held", "_held_octets", "_next")
 
@@ -50,23 +50,27 @@ class TcpHalf:
 
     @property
     def held_octets(self) -> int:
-        """Octets that wait for missing ones before them."""
+        """The number of octets that wait for missing octets before them."""
         return self._held_octets
 
     def synchronize(self, sequence: int) -> None:
-        """Takes a SYN: the first octet has the sequence number after it. A repeated one changes nothing."""
+        """Applies a SYN with this sequence number: the first octet has the next number. A later SYN is ignored."""
         if self._first is None:
             self._first = sequence
             self._next = (sequence + 1) % _SPACE
 
     def other_connection(self, sequence: int) -> bool:
-        """Returns whether a SYN with this number begins another connection: it is no repeated one."""
+        """Returns whether a SYN with this sequence number begins a new connection, and repeats no earlier SYN."""
         return self._next is not None and self._first != sequence
 
     def add(self, sequence: int, data: bytes, missing: int = 0, time_s: float | None = None) -> Iterator[Piece | Gap]:
-        """Takes a segment, and yields the octets that are now in order, in pieces as long as the segments.
+        """Adds a segment, and yields the octets that are in order now, one piece for each segment, with gaps.
 
-        `missing`: octets at the segment's end that were not captured; `time_s`: its time, None: unknown.
+        Args:
+            sequence: the sequence number of its first octet.
+            data: the captured octets.
+            missing: octets at its end that were not captured.
+            time_s: its time in seconds; None if unknown.
         """
         if not data and not missing:
             return
@@ -93,13 +97,13 @@ class TcpHalf:
         yield from self._held_in_order(time_s)
 
     def acknowledge(self, number: int) -> Iterator[Piece | Gap]:
-        """Notes that the receiver has all octets before `number`: yields a gap for those that the capture lacks."""
+        """Notes that the receiver has all octets before `number`; yields gaps for lost ones, and the waiting pieces."""
         if self._acknowledged is None or (number - self._acknowledged) % _SPACE < _HALF:
             self._acknowledged = number
         yield from self._settle()
 
     def finish(self) -> Iterator[Piece | Gap]:
-        """Ends the capture: yields the segments that still wait, and gaps for the missing octets before them."""
+        """Yields the segments that still wait at the end of the capture, and gaps for missing octets before them."""
         while self._held:
             yield from self._give_up()
 
@@ -119,7 +123,7 @@ class TcpHalf:
             self._held_octets += len(held.data) - (0 if known is None else len(known.data))
 
     def _settle(self) -> Iterator[Piece | Gap]:
-        """Ends the wait for octets that the receiver has acknowledged."""
+        """Yields gaps for missing octets that the receiver has acknowledged, and the waiting pieces after them."""
         while self._held and self._next is not None and self._acknowledged is not None:
             # Most acknowledgements end before the missing octets: the nearest segment is looked for after that.
             if not 0 < (self._acknowledged - self._next) % _SPACE < _HALF:

@@ -45,7 +45,7 @@ CAUSES = {
     0x2006: "insufficient resources for RDMA Reads",
     0x2007: "no matching ready-to-receive frame",
 }
-"""The causes by layer, error type and error code, as the first two octets have them: 0xLTCC."""
+"""The causes by layer, error type and error code: the first two octets of the header, 0xLTCC."""
 
 _SECTION = "RFC 5040 4.8"
 TERMINATE_ROWS = Table(
@@ -65,13 +65,13 @@ _LENGTH_OCTETS, _READ_HEADER_OCTETS = 2, 28
 
 
 def terminate_fields(payload: bytes) -> tuple[Field, list[FieldFault], str]:
-    """Reads a Terminate header and the headers that it quotes.
+    """Decodes a Terminate header and the headers that it quotes.
 
     Linux siw swaps layer and error type, and has M, D and R in the three low bits of their octet. Such a header is
-    known by these bits, or by a code that has a meaning with the two swapped alone.
+    recognised by these bits, or by a code that only has a meaning with the two swapped.
 
     Returns:
-        The fields, their faults, and the cause in words, which is empty for a header that is cut off.
+        The fields, their faults, and the cause as text, which is empty for a header that is cut off.
     """
     group, faults = TERMINATE_ROWS.read(payload)
     if faults:

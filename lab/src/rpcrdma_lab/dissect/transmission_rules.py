@@ -12,9 +12,9 @@ _MOVED = {1, 2}
 
 
 def check_transmission(header: Header, room: int) -> None:
-    """Checks a transmission or report of the round-trip extension; adds its faults to `header.faults`.
+    """Adds the rules that a transmission or report of the round-trip extension breaks to `header.faults`.
 
-    Other types of headers pass. `room` is the number of octets behind the header.
+    Other header types are ignored. `room` is the number of octets after the header.
     """
     if header.kind == "ROPT_REPTERR":
         _check_report(header)
@@ -47,7 +47,10 @@ def _check_report(header: Header) -> None:
 
 
 def _check_positions(header: Header, name: str) -> None:
-    """Items stand in the order of their Positions, and none within another."""
+    """Adds a fault for each moved item whose Position is unaligned, out of order, or within another item.
+
+    `name` is the field with the list of items.
+    """
     end = 0
     for entry in _entries(header, name):
         position, length = entry.number("xmdmi_disp") or 0, entry.number("xmdmi_length") or 0
@@ -61,7 +64,7 @@ def _check_positions(header: Header, name: str) -> None:
 
 
 def _check_ranges(header: Header) -> None:
-    """Ranges of directions are disjoint and ascend strictly, so that none begins where the one before does."""
+    """Adds a fault for each range of response directions that ends before it begins, or is out of order."""
     before = 0
     for entry in _entries(header, "optxrq_rsd"):
         begin, end = entry.number("xmdrsdr_begin") or 0, entry.number("xmdrsdr_end") or 0
@@ -85,7 +88,7 @@ def _mark(header: Header, entry: Field, name: str, reason: str, section: str, re
 
 
 def report_shown(header: Header) -> str:
-    """Returns a report in a few words: its fault, and the transmission at fault."""
+    """Returns a report (ROPT_REPTERR) as text: the error, the wrong transmission, and the values found and expected."""
     about, info = header.find("optre_bad"), header.find("optre_info")
     which = info.member("optre_which") if info is not None else None
     if about is None or info is None or which is None:

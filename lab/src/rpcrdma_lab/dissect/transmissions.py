@@ -19,7 +19,7 @@ __all__ = ["REPORT", "TRANSMISSIONS", "Transmissions"]
 
 _REQUEST, _RESPONSE, _CONTINUE = "ROPT_XMTREQ", "ROPT_XMTRESP", "ROPT_XMTCONT"
 TRANSMISSIONS = {_REQUEST: "optxrq", _RESPONSE: "optxrs", _CONTINUE: "optxc"}
-"""The header types that carry a part of an RPC message, with what the names of their members begin with."""
+"""The header types that carry a part of an RPC message, with the prefix of their field names."""
 REPORT = "ROPT_REPTERR"
 _RESPONSE_CODE = 0x102
 _REQUIREMENTS = {
@@ -30,10 +30,10 @@ _REQUIREMENTS = {
     "rtrext 9.3": "RT-18",
     "rtrext 9.4": "RT-13",
 }
-"""Ids in the conformance ledger of the rules that are checked here, where a section has one."""
+"""Identifiers in the conformance ledger of the rules that are checked here, by section."""
 _SECTIONS = {_REQUEST: "rtrext 9.2", _RESPONSE: "rtrext 9.3", _CONTINUE: "rtrext 9.4"}
 _SUPPORT = {_REQUEST: 1, _RESPONSE: 2, _CONTINUE: 4}
-"""The bit of RTRSUPP for each of them."""
+"""The bit of the property RTRSUPP by header type."""
 
 _EXPLICIT, _SEGMENTS, _TOO_SHORT, _NO_ITEM = 1, 2, 5, 6
 _RESULTS = {
@@ -42,7 +42,7 @@ _RESULTS = {
     3: {_EXPLICIT, _SEGMENTS, _TOO_SHORT, _NO_ITEM},
     4: {_EXPLICIT, _SEGMENTS, _TOO_SHORT, _NO_ITEM},
 }
-"""What may come of each kind of direction (the table in rtrext 7.4)."""
+"""The allowed types of result items by type of direction (the table in rtrext 7.4)."""
 
 
 class _Direction(NamedTuple):
@@ -51,7 +51,7 @@ class _Direction(NamedTuple):
 
 
 class _Asked(NamedTuple):
-    """The directions of a request for its response."""
+    """The directions of a request for its response, and the number of extra receives for it."""
 
     directions: list[_Direction]
     extra: int
@@ -59,7 +59,7 @@ class _Asked(NamedTuple):
 
 @dataclass(slots=True)
 class _Told:
-    """The properties that an end has announced, with the defaults of missing ones."""
+    """The round-trip properties that an end has announced, or their defaults."""
 
     structure: Structure | None = None
     support: int = 0
@@ -83,7 +83,7 @@ class _Group:
 
 
 class Transmissions:
-    """The unfinished groups of both ends of a connection, and the properties that each end has announced."""
+    """The unfinished groups of transmissions of both ends of a connection, and the properties that each announced."""
 
     def __init__(self) -> None:
         self._told: dict[int, _Told] = {}
@@ -92,11 +92,14 @@ class Transmissions:
         self._unsure: set[int] = set()
 
     def lose(self) -> None:
-        """Notes that octets are missing: forgets the unfinished groups, which they may be of."""
+        """Notes that octets are missing in the capture: drops the unfinished groups."""
         self._groups.clear()
 
     def take_properties(self, end: int, header: Header) -> None:
-        """Takes the properties of `end` from a property set with annotated values."""
+        """Stores the round-trip properties of `end` (0 or 1) from a header whose property values are decoded.
+
+        Other headers are ignored. Faults of a receive buffer structure are added to `header`.
+        """
         if not header.kind.startswith("RDMA2_CONNPROP") or header.find("rdma_props") is None:
             return
         told = self._told.setdefault(end, _Told())
@@ -113,9 +116,14 @@ class Transmissions:
                 setattr(told, one.name.removeprefix("rtr_"), one.value)
 
     def add(self, end: int, header: Header, data: bytes, piece: Piece, *, late: bool) -> Piece:
-        """Joins a message of `end` to its group; returns `piece`, with what is known of the group if there is one.
+        """Joins a message of `end` (0 or 1) to its group of transmissions, and returns `piece`, updated with that.
 
-        `late`: groups may have begun before the capture.
+        Args:
+            end: the sender.
+            header: the decoded header.
+            data: the whole message.
+            piece: the result of `Sequences.add`, which messages outside of groups keep.
+            late: whether groups may have begun before the capture.
         """
         prefix = TRANSMISSIONS.get(header.kind)
         if prefix is None or header.faults:
@@ -275,7 +283,7 @@ class Transmissions:
 
 
 def _placed(entry: Field) -> PlacedItem | None:
-    """An item in segments; None for one that is elsewhere."""
+    """Returns an item that is in receive buffer segments; None for an item that is elsewhere."""
     placed, length = entry.member("xmdmi_where", "xmdl_placed"), entry.number("xmdmi_length")
     if placed is None or length is None:
         return None
@@ -285,7 +293,10 @@ def _placed(entry: Field) -> PlacedItem | None:
 
 
 def _show(header: Header, data: bytes, octets: int, group: _Group | None, piece: Piece) -> None:
-    """Annotates the octets behind the header."""
+    """Adds annotated fields for the octets after the header, and facts about them, to `piece`.
+
+    `octets` is the length of the payload; `group` is None if the transmission's group is unknown.
+    """
     if octets:
         payload = Field("payload", header.size, octets, shown=f"{octets} octets", meaning="of the RPC message")
         payload.section = _SECTIONS[header.kind]
@@ -304,7 +315,7 @@ def _show(header: Header, data: bytes, octets: int, group: _Group | None, piece:
 
 
 def _fault(header: Header, piece: Piece, name: str, reason: str, section: str, within: Field | None = None) -> None:
-    """Marks the first field of this name in `within`, and adds a fault to the piece."""
+    """Adds a fault to the piece, and its reason to the first field `name` in `within` (None: in the whole header)."""
     found = next((one for one in (within or header.group).walk() if one.name == name), None)
     if found is not None:
         found.faults.append(reason)

@@ -35,7 +35,7 @@ _MASKS = {
 
 
 def lua_dissector(version: HeaderVersion) -> str:
-    """Returns the dissector of version 2, as the text of a file in Lua."""
+    """Returns the Wireshark dissector of protocol version 2 as the text of a Lua file."""
     definition = version.definition
     tables = "\n\n".join(
         [
@@ -64,7 +64,7 @@ def lua_dissector(version: HeaderVersion) -> str:
 
 
 def _members(definition: Definition) -> Iterator[tuple[str, model.Member]]:
-    """(owner, member) of all structures, discriminants and arms."""
+    """Yields owner and member for all members of structures, and for all discriminants and arms of unions."""
     for name, item in definition.classes.items():
         if isinstance(item, model.Struct):
             yield from ((name, member) for member in item.members)
@@ -97,7 +97,7 @@ def _short(name: str) -> str:
 
 
 def _masked(definition: Definition, member: model.Member) -> Iterator[tuple[str, str, int]]:
-    """(name, meaning, mask) of the parts of a word."""
+    """Yields name, meaning and mask of each part of a word of flags or numbers; nothing for other members."""
     typedef = member.type.name if isinstance(member.type, model.AliasRef) else ""
     for part, meaning, mask in _MASKS.get(typedef, ()):
         yield f"{member.name}.{part}", meaning, mask
@@ -163,7 +163,7 @@ def _unions(definition: Definition) -> str:
 
 
 def _member(member: model.Member) -> str:
-    """A member as the walk in Lua takes it."""
+    """Returns a member as the Lua table that the dissector's decoder interprets."""
     typedef = member.type.name if isinstance(member.type, model.AliasRef) else ""
     kind = model.strip(member.type)
     match kind:
@@ -211,7 +211,7 @@ def _bool(fact: str) -> str:
 
 
 class _LuaXid:
-    """Stands for an XID, however it is to be formatted."""
+    """A placeholder for an XID in a format string: any format specification yields "{rpc_xid}"."""
 
     def __format__(self, _spec: str) -> str:
         return "{rpc_xid}"

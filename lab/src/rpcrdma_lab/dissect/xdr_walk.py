@@ -1,7 +1,7 @@
 """Decodes a header along its XDR definition: fields up to the first fault, and the reason of the fault.
 
-It decides by the definition alone and shares nothing with the codecs of `rpcrdma.transport`, so that each can be held
-against the other.
+It uses the definition alone and shares no code with the codecs of `rpcrdma.transport`, so that each can be compared
+with the other.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ XDR = "RFC 4506"
 
 
 FLAG_WORDS = {"flag_word": "header_flag", "support_word": "support_flag", "segment_word": "segment_flag"}
-"""Typedefs of words that consist of flags, and the enumeration of these."""
+"""Typedefs of words that consist of flags, with the enumeration of the flags."""
 
 
 def _flags(enumeration: str) -> Callable[[int, Definition], str]:
@@ -43,7 +43,7 @@ FORMATS: dict[str, Callable[[int, Definition], str]] = {
     "credit_pair": lambda value, _: f"{value & 0xFFFF} more, {value >> 16} at most",
     **{typedef: _flags(enumeration) for typedef, enumeration in FLAG_WORDS.items()},
 }
-"""How numbers are shown, by the typedef that the definition gives them."""
+"""Functions that format numbers, by typedef of the definition."""
 
 _Path: TypeAlias = list[Field]
 
@@ -53,11 +53,14 @@ def _signed(word: int, octets: int) -> int:
 
 
 class _FaultFound(Exception):
-    """The octets do not follow the definition from here on."""
+    """Raised within a walk when the octets do not follow the definition from here on; the fault is in `Walk.faults`."""
 
 
 class Walk:
-    """One header in `data[start:end]`; `pos` is the offset behind the last octet read, `faults` are its faults."""
+    """Decodes XDR items in `data[start:end]` by a definition; the first fault ends an item, and is added to `faults`.
+
+    None for `end` stands for the end of `data`.
+    """
 
     def __init__(self, definition: Definition, data: bytes, start: int = 0, end: int | None = None) -> None:
         self.definition = definition
@@ -73,30 +76,30 @@ class Walk:
 
     @property
     def remaining(self) -> int:
-        """The octets behind `pos`."""
+        """The number of octets from `pos` on."""
         return self._reader.remaining
 
     def structure(self, name: str, shown_as: str | None = None) -> Field:
-        """Reads a structure or union of the definition; it is incomplete if `faults` is not empty then.
+        """Decodes a structure or union of the definition; the field is incomplete if `faults` is not empty afterwards.
 
-        `shown_as`: the name of the field; None: `name`.
+        `shown_as` is the name of the field; None takes `name`.
         """
         return self.item(model.ClassRef(name), shown_as or name)
 
     def item(self, kind: model.Type, name: str) -> Field:
-        """Reads an item of any type, as `structure` does."""
+        """Decodes an item of any XDR type as a field `name`, which is incomplete if `faults` is not empty then."""
         top: _Path = []
         with contextlib.suppress(_FaultFound):
             self._value(kind, name, Note("", ""), top)
         return top[0]
 
     def done(self, what: str, note: Note) -> None:
-        """Notes a fault of the field `what` if octets are left, and there is no other fault."""
+        """Adds a fault of the field `what` by the section of `note` if octets remain and there is no other fault."""
         if self._reader.remaining and not self.faults:
             self.faults.append(FieldFault(what, self._at, f"{self._reader.remaining} more octets follow", note.section))
 
     def rest(self, name: str) -> Field:
-        """Reads all octets that are left, as one field."""
+        """Returns all octets that remain as one field with this name."""
         at, data = self._at, self._reader.octets(self._reader.remaining, name)
         return Field(name, at, len(data), data, octets_shown(data))
 
@@ -123,7 +126,13 @@ class Walk:
         return data
 
     def _value(self, kind: model.Type, name: str, note: Note, into: _Path) -> Field:
-        """Appends the field to `into` before reading it, so that a faulty field is shown, too."""
+        """Decodes an item of the type `kind` to a field with this name and the texts of `note`.
+
+        The field is appended to `into` before, so that a faulty field is shown, too.
+
+        Raises:
+            _FaultFound: the item does not follow the definition, or exceeds the limits.
+        """
         typedef = ""
         while isinstance(kind, model.AliasRef):
             typedef = typedef or kind.name
@@ -242,7 +251,7 @@ class Walk:
         field.shown = field.shown or "none"
 
     def _inside(self, field: Field, element: model.Type) -> None:
-        """Reads the content of an optional item into the item's own field."""
+        """Decodes the content of an optional item, and moves its fields, faults and text to `field`."""
         inner: _Path = []
         try:
             self._value(element, field.name, Note(field.meaning, field.section), inner)

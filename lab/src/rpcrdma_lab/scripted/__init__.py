@@ -1,9 +1,9 @@
 """Conversations as data: messages field by field, right or wrong, and the answers that are expected to them.
 
-A conversation is a mapping as JSON has it. `make_message` and `read_message` turn transport headers into octets and
-back, `frames` does so below them, `run_conversation` speaks to a server as its client, and
-`ServingConversation` to a client as its server. Nothing here uses the codecs of
-`rpcrdma.transport`, `rpcrdma.iwarp` or `rpcrdma.rpc`, so that a mistake there does not hide itself.
+A conversation is a mapping as in JSON. `make_message` and `read_message` encode and decode transport headers, `frames`
+does so for the layers below, `run_conversation` acts as a client of a server, and `ServingConversation` as a server of
+a client. Nothing here uses the codecs of `rpcrdma.transport`, `rpcrdma.iwarp` or `rpcrdma.rpc`, so that a mistake there
+does not hide itself.
 """
 
 from __future__ import annotations

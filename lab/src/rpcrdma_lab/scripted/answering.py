@@ -1,6 +1,6 @@
-"""Holds a scripted conversation with a client that has connected: the other side of `run_conversation`.
+"""Runs a scripted conversation with a client that has connected: the other side of `run_conversation`.
 
-docs/send.md has the steps "serve" and "answer", and the fields of messages, that these conversations have besides.
+docs/send.md describes the steps "serve" and "answer", which only these conversations have.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ __all__ = ["PeerMaker", "ServingConversation"]
 
 _PRIVATE_DATA = bytes.fromhex("f6ab0e18 01 01 03 03")
 _INLINE_OCTETS = {"1": 1024, "2": 4096}
-"""The largest messages that a client takes which has told nothing (RFC 8166 section 3.3.2)."""
+"""By protocol version, the inline threshold in octets of a client whose private data states none (RFC 8166, 3.3.2)."""
 _GARBAGE_ARGS = 4
 _NO_CALL = "the client made no call of this kind"
 _ROUNDS = 8
 """Pauses in which further calls may come at once: a client that mounts begins with calls one by one."""
 
 PeerMaker: TypeAlias = Callable[[Log, Names], ScriptedPeer]
-"""Makes the peer of a client that connects, from the place of its passages and the values that steps refer to."""
+"""Makes the peer for a client's connection; arguments are the log of the peer and the names that steps refer to."""
 
 
 class ServingConversation(LiveConversation):
-    """A conversation whose other side has connected, and makes calls.
+    """The server's side of a scripted conversation: a client has connected, and scripted steps answer its calls.
 
     Args:
-        make_peer: makes the peer of the connection.
+        make_peer: makes the peer that sends and receives on the connection.
         timeout_s: seconds for which a step waits for the client.
-        program: replies to the client's calls; None: each reply is a success without results.
-        given: values for steps to refer to.
+        program: a server over TCP that makes the RPC replies; None makes each reply a success without results.
+        given: values that steps refer to as {"given": NAME}, by name.
     """
 
     def __init__(
@@ -79,9 +79,10 @@ class ServingConversation(LiveConversation):
         self._startup: Mapping[str, Any] = {}
 
     async def start(self, fields: Mapping[str, Any]) -> None:
-        """Awaits the client's start-up message, and accepts it with the given fields (docs/send.md).
+        """Waits for the client's start-up message, and accepts the connection with `fields` in the reply.
 
-        If another event arrives, or none in time, `outcome.failure` is set with the step -1, and nothing is raised.
+        If no start-up message arrives in time, or another event instead, `outcome.failure` is set with the step -1, and
+        nothing is raised. docs/send.md has the fields.
         """
         if not await self.run([{"hear": {"startup": self._peer.request}}]):
             failure = self.outcome.failure
@@ -98,7 +99,11 @@ class ServingConversation(LiveConversation):
         await self._peer.accept(request, fields, "startup")
 
     async def spoken_version(self) -> str | None:
-        """Returns the version of the first message, which the steps hear later; None if no message arrives in time."""
+        """Waits for the client's first event, and returns its protocol version, "1" or "2".
+
+        The event stays queued for the first step. Returns None if it is no message, or if nothing arrives within
+        `timeout_s`.
+        """
         try:
             async with within(self._timeout_s):
                 heard = await self._awaited()
@@ -108,10 +113,13 @@ class ServingConversation(LiveConversation):
         return self._peer.version if heard.kind == "message" else None
 
     async def answer(self, conversation: Mapping[str, Any]) -> Outcome:
-        """Runs the steps of a conversation, closes the connection, and returns `outcome` with the failure, if any.
+        """Runs the steps of a conversation with the client, closes the connection, and returns `outcome`.
+
+        If a step fails, `outcome.failure` describes it. A client of another protocol version gets RDMA_ERROR with
+        ERR_VERS.
 
         Raises:
-            LocalProtocolError: the form of the conversation is wrong; the message names the field.
+            LocalProtocolError: `conversation` is malformed; the error's text names the field.
         """
         check_conversation(conversation, serves=True)
         self.register(conversation.get("memory", {}))
@@ -209,7 +217,16 @@ class ServingConversation(LiveConversation):
         await self._say({"body": planned.body.hex(), **content, "header": header}, where)
 
     async def _replied(self, call: Mapping[str, Any], told: bytes | None) -> PlannedReply:
-        """The reply to a call, whose further messages and chunks are taken before; `told` is its RPC message."""
+        """Returns the planned reply to a call, after receiving the call's further messages and reading its chunks.
+
+        Args:
+            call: the fields of the call's first message, as `read_message` returns them.
+            told: the RPC message of the reply; None asks the TCP server, or makes a success without results if there is
+                none.
+
+        Raises:
+            LeftCourse: the call or its chunks are malformed or late, or the TCP server fails or answers GARBAGE_ARGS.
+        """
         try:
             if call["header"]["type"] == REQUEST:
                 message = await self._joined_request(call)
@@ -238,7 +255,12 @@ class ServingConversation(LiveConversation):
         return planned_reply(version, call, reply, self._inline_octets or _INLINE_OCTETS[version])
 
     async def _joined_request(self, request: Mapping[str, Any]) -> bytes:
-        """The call of a Transmit Request, with the octets of its items."""
+        """Returns the RPC call of a Transmit Request, joined from its messages and from the octets of its placed items.
+
+        Raises:
+            LeftCourse: the call exceeds the limits of octets or messages, or a further message or an RDMA Read fails.
+            RemoteProtocolError: an item's position or segments are wrong.
+        """
         transmissions = [request]
         while len(transmissions) < request["header"]["count"]:
             transmissions.append(await self._further(request["header"]["xid"]))
@@ -253,7 +275,13 @@ class ServingConversation(LiveConversation):
         return joined_call(payload, parts)
 
     async def _whole(self, call: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A continued call with the octets of all its messages, and the chunks of the last one."""
+        """Receives the further messages of a call while MORE is set, and returns the fields of the last message.
+
+        "body" of the result has the octets of all messages joined.
+
+        Raises:
+            LeftCourse: the call exceeds the limits of octets or messages, or the next event is not its continuation.
+        """
         body = call["body"]
         for _ in range(RAW_WAITING_MAX):
             if not is_continued(self._peer.version, call["header"]):
@@ -265,7 +293,11 @@ class ServingConversation(LiveConversation):
         raise LeftCourse("a call in fewer messages", f"more than {RAW_WAITING_MAX} messages")
 
     async def _further(self, xid: int) -> Mapping[str, Any]:
-        """The next message of a call in several ones."""
+        """Waits for the next message of the call `xid`, and returns its fields.
+
+        Raises:
+            LeftCourse: nothing arrives in time, or the event is not a well-formed message with this XID.
+        """
         expected = f"more messages of call {xid:#x}"
         try:
             async with within(self._timeout_s):
@@ -277,7 +309,11 @@ class ServingConversation(LiveConversation):
         return heard.fields
 
     async def _read(self, segment: Segment) -> bytes:
-        """The octets of a segment, by RDMA Read."""
+        """Reads a segment of the client's memory by RDMA Read, and returns its octets; queues other messages.
+
+        Raises:
+            LeftCourse: the segment exceeds `RAW_MESSAGE_OCTETS_MAX`, or the response is wrong, incomplete or late.
+        """
         length = segment["length"]
         if length > RAW_MESSAGE_OCTETS_MAX:
             raise LeftCourse(f"segments of {RAW_MESSAGE_OCTETS_MAX} octets at most", f"{length} octets")

@@ -1,4 +1,4 @@
-"""Holds a scripted conversation with a server: says each message, and compares each answer with the expected ones.
+"""Runs a scripted conversation with a server: sends each message, and compares each answer with the expected ones.
 
 docs/send.md describes conversations: their steps, messages, values and patterns. `form` has the fields of each part.
 """
@@ -42,7 +42,7 @@ _BESIDE_STEP = frozenset({"aside", "breaks"})
 _BESIDE_KIND = frozenset({"reading", "as", "last", "unmet", "breaks", "parts"})
 """Keys of a pattern beside its kind."""
 _BOTH_PRIVATE = bytes.fromhex("f6ab0e18 01 01 03 03")
-"""RFC 8797: 4096 octets each way, remote invalidation."""
+"""RPC-over-RDMA private data (RFC 8797) with 4096 octets for each direction and remote invalidation."""
 _EVENTS: Mapping[str, str] = {
     "startup": "an accepted start-up",
     "read_request": "an RDMA Read Request",
@@ -52,17 +52,18 @@ _EVENTS: Mapping[str, str] = {
     "quiet": "nothing",
     "broken": "a mistake below the messages",
 }
-"""Events besides messages and Terminates, in words."""
+"""Descriptions of the kinds of events other than messages and Terminates."""
 _HANDLE, _OFFSET = 0x00C0FFEE, 0x1_0000_0000
 _NUDGE_S = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawTarget:
-    """A server, and how long to wait for each of its answers.
+    """The address of a server under test, and the settings of a scripted connection to it.
 
-    Linux's software iWARP (siw) may overlook a first message that comes right after the start-up: it is reminded by an
-    RDMA Write of no octets, if nothing is heard for a tenth of a second.
+    `timeout_s` is the time for the connection and for each answer; `crc` demands MPA CRCs. Linux's software iWARP (siw)
+    may overlook a first message that arrives right after the start-up: if nothing is received for 0.1 s, an RDMA Write
+    of zero octets reminds it.
     """
 
     host: str
@@ -70,19 +71,22 @@ class RawTarget:
     timeout_s: float = 5.0
     crc: bool = True
     capture: PacketCapture | None = None
-    """Records the connection."""
+    """The packet capture that records the connection; None records nothing."""
     provider: Provider | None = None
-    """Speaks iWARP, or another protocol, in the place of the peer's own octets; then no frame can be said."""
+    """The RDMA provider that makes the connection. Steps cannot send frames then.
+
+    None: `RawPeer` makes all octets of iWARP.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The step at which a conversation left its course: `expected` and `found` in words.
+    """The step at which a conversation failed (from 0; -1 is the start-up), with what was expected and found as text.
 
-    `silent`: nothing came until the time was over; `ended`: the connection did. `unmet`: the condition that the other
-    side lacks, in words; empty if it has broken the course. `statement` of the ledger is the one that a mistake in the
-    frames breaks, which may be `recommended` only, or the one that the conversation names; it is empty for other
-    mistakes. `aside`: the step only shows the result of another one, in words. `heard`: the fields of the message.
+    `silent` says that nothing arrived in time, `ended` that the connection ended. `unmet` is the precondition that the
+    other end does not fulfil, empty if the other end made a mistake. `statement` identifies the broken protocol rule,
+    if one is known, and `recommended` says that it is a recommendation. `aside` is text of a step that only shows the
+    result of another step. `heard` are the fields of the message that did not match.
     """
 
     step: int
@@ -99,9 +103,14 @@ class Failure:
 
 @dataclass(slots=True)
 class Outcome:
-    """All passages; `failure` is None if all answers were as expected, `readings` by which of them.
+    """The result of a scripted conversation, which its runner fills while steps run.
 
-    `heard` are the fields of the last message. `markers`: the other side has demanded markers in its start-up.
+    Attributes:
+        passages: the log of everything sent and received.
+        failure: the step that failed; None if all answers matched.
+        readings: the labels of matched patterns that have one, in order: which of several allowed answers was given.
+        heard: the fields of the last message that matched.
+        markers: whether the other end demanded MPA markers in its start-up.
     """
 
     passages: list[Passage] = field(default_factory=list)
@@ -112,9 +121,9 @@ class Outcome:
 
 
 class LeftCourse(Exception):
-    """The conversation has left its course; `failure` says how, at a step that its runner adds.
+    """Raised within a step when the conversation does not proceed as the step expects.
 
-    `more` are further fields of `Failure`.
+    `failure` describes the deviation; its step number is 0 until `at` adds it. `more` are further fields of `Failure`.
     """
 
     def __init__(self, expected: str, found: str, **more: Any) -> None:
@@ -122,24 +131,27 @@ class LeftCourse(Exception):
         self.failure = Failure(0, expected, found, **more)
 
     def at(self, number: int, step: Mapping[str, Any]) -> Failure:
-        """Returns the failure of `step`, which has this number."""
+        """Returns `failure` with the step's `number` and "aside", and its "breaks" if `failure` names no rule."""
         statement = self.failure.statement or step.get("breaks", "")
         return replace(self.failure, step=number, statement=statement, aside=step.get("aside", ""))
 
 
 class _Over(Exception):
-    """The conversation is at its end before its last step."""
+    """Raised when a matched pattern is marked as the last: the further steps of the conversation are left out."""
 
 
 async def run_conversation(
     conversation: Mapping[str, Any], target: RawTarget, given: Mapping[str, int | bytes] | None = None
 ) -> Outcome:
-    """Runs a conversation on a connection of its own, whose end is not awaited.
+    """Runs a conversation as a client on a new connection, aborts the connection, and returns the outcome.
 
-    `given` are the values that {"given": NAME} refers to; "xid" is the XID of all messages that name no other.
+    Args:
+        conversation: the conversation as JSON-like data (see docs/send.md).
+        target: the server and the settings of the connection.
+        given: values that {"given": NAME} refers to, by name; "xid" is the XID of all messages that state none.
 
     Raises:
-        LocalProtocolError: the conversation is not one; the message names the field.
+        LocalProtocolError: `conversation` is malformed; the error's text names the field.
         OSError: the server cannot be reached.
     """
     live = await open_conversation(conversation, target, given)
@@ -151,11 +163,14 @@ async def run_conversation(
 async def open_conversation(
     conversation: Mapping[str, Any], target: RawTarget, given: Mapping[str, int | bytes] | None = None
 ) -> LiveConversation:
-    """Opens a conversation and does its start-up; `run` takes its steps. The arguments are as in `run_conversation`.
+    """Connects to the server and exchanges the start-up; `run` of the returned object then takes the steps.
+
+    `conversation` is JSON-like data (docs/send.md), `target` has the server and settings, and `given` has values for
+    {"given": NAME}. A start-up that fails is in `outcome.failure` with the step -1.
 
     Raises:
-        LocalProtocolError: the conversation is not one; the message names the field.
-        OSError: the server cannot be reached.
+        LocalProtocolError: `conversation` is malformed; the error's text names the field.
+        OSError: the server cannot be reached in time.
     """
     check_conversation(conversation)
     version = conversation.get("version", "1")
@@ -191,7 +206,12 @@ async def _connected(target: RawTarget, version: str, outcome: Outcome, names: N
 
 
 class LiveConversation:
-    """A conversation while it takes place; `outcome` has all that was said so far."""
+    """A scripted conversation on an open connection; `outcome` has its log and result so far.
+
+    `open_conversation` creates it for a client. With `initiates` False the other end is the client
+    (`ServingConversation`). `peer` sends and receives, `names` resolves references in steps, and `timeout_s` is the
+    time in which an answer has to arrive.
+    """
 
     def __init__(
         self, peer: ScriptedPeer, names: Names, timeout_s: float, outcome: Outcome, *, initiates: bool = True
@@ -208,10 +228,14 @@ class LiveConversation:
         self._begun: asyncio.Future[Heard] | None = None
 
     async def run(self, steps: Sequence[Mapping[str, Any]], **given: int | bytes) -> bool:
-        """Takes steps, with these values besides those of the conversation; False if it has left its course.
+        """Runs steps, unless an earlier step has failed; returns whether no step has failed (`outcome.failure`).
+
+        Args:
+            steps: the steps as in a conversation.
+            given: values for {"given": NAME}, which are added to those of the conversation.
 
         Raises:
-            LocalProtocolError: a step is not one; the message names the field.
+            LocalProtocolError: a step is malformed; the error's text names the field, and the connection is closed.
         """
         self._names.given |= given
         if self.outcome.failure is None:
@@ -229,16 +253,19 @@ class LiveConversation:
         return self.outcome.failure is None
 
     async def close(self) -> None:
-        """Closes the connection without a word."""
+        """Aborts the connection without sending anything more."""
         if self._begun is not None:
             self._begun.cancel()
         await self._peer.close()
 
     def register(self, memory: Mapping[str, Any]) -> None:
-        """Registers the regions of a conversation.
+        """Registers the memory regions of a conversation, by name.
+
+        The handle, offset and length of each region become values for {"given": NAME.FIELD}.
 
         Raises:
-            LocalProtocolError: two regions have one handle, or a number is not valid; the message names the field.
+            LocalProtocolError: two regions have the same handle, or a number is not valid; the error's text names the
+                field.
         """
         for index, (name, given) in enumerate(memory.items()):
             where = f"memory.{name}"
@@ -259,7 +286,10 @@ class LiveConversation:
             self._names.given |= {f"{name}.{field}": value for field, value in told.items()}
 
     async def start(self, fields: Mapping[str, Any]) -> None:
-        """Says the MPA Request, and expects that it is accepted; the failure is that of step -1."""
+        """Sends the start-up request with `fields` in place of the usual values, and waits until the server accepts it.
+
+        If the server does not, `outcome.failure` is set with the step -1, and nothing is raised.
+        """
         try:
             await self._say({"startup": fields}, "startup")
             await self._hear([{"startup": {"rejected": 0, "enhanced": 1}}], "startup")
@@ -368,7 +398,7 @@ class LiveConversation:
                 return heard
 
     async def _begins_within(self, seconds: float) -> bool:
-        """Whether an event comes in this time, which a later step hears."""
+        """Returns whether an event arrives within `seconds`; the event stays queued for a later step."""
         self._begun = self._begun or asyncio.ensure_future(self._peer.next())
         with contextlib.suppress(TimeoutError):
             async with within(seconds):

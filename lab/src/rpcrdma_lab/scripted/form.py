@@ -1,7 +1,7 @@
-"""The form of conversations: which fields each part has, and of which kind they are.
+"""The form of conversations: the fields of each part, and the kinds of their values.
 
-`check_conversation` refuses a malformed conversation before anything is said. The values of {"given": NAME} and
-{"heard": PATH} are unknown then: `rpcrdma_lab.scripted.values` judges them when a step uses them.
+`check_conversation` refuses a malformed conversation before anything is sent. The values of {"given": NAME} and
+{"heard": PATH} are unknown then: `rpcrdma_lab.scripted.values` checks them when a step uses them.
 """
 
 from __future__ import annotations
@@ -18,20 +18,24 @@ from rpcrdma_lab.scripted.values import CONTENT_OCTETS_MAX, UNRESOLVED, in_words
 __all__ = ["check_conversation", "check_header", "check_message", "names_wanted"]
 
 Form: TypeAlias = Callable[[Any, str], None]
-"""Checks a value at a place; raises LocalProtocolError."""
+"""Checks a value, whose path is the second argument; raises `LocalProtocolError` if the value is malformed."""
 
 _DEPTH_MAX = 64
-"""Values within values: a recursive reader of a deeper conversation would reach the interpreter's limit."""
+"""Levels of values within values: a deeper conversation would exceed the interpreter's limit of recursion."""
 _MILLISECONDS_MAX = 86_400_000
 _REPEATS_MAX = 1 << 20
-"""Both are far beyond any test of a server; a larger number is a mistake, and would seem to hang."""
+"""Repetitions of a step. It and `_MILLISECONDS_MAX` exceed any test of a server: larger numbers would seem to hang."""
 
 
 def check_conversation(conversation: Any, *, serves: bool = False) -> None:
-    """Checks a conversation; only one that `serves` a client has the steps "serve" and "answer".
+    """Checks the form of a whole conversation before anything is sent; nothing is returned.
+
+    Args:
+        conversation: the conversation as JSON-like data.
+        serves: whether the conversation serves a client, and so may have the steps "serve" and "answer".
 
     Raises:
-        LocalProtocolError: it has another form; the message names the place, the expected form and the value found.
+        LocalProtocolError: the form is wrong; the error's text has the path, the expected form and the value found.
     """
     _check_depth(conversation, _DEPTH_MAX)
     _fields(_CONVERSATION, needed=("steps",))(conversation, "")
@@ -39,11 +43,14 @@ def check_conversation(conversation: Any, *, serves: bool = False) -> None:
 
 
 _OWN_NAMES = frozenset(("xid", "private_data", "startup_flags", "index"))
-"""The names that each conversation gives to itself."""
+"""Names for {"given": NAME} that the runner of a conversation defines itself."""
 
 
 def names_wanted(conversation: Mapping[str, Any]) -> set[str]:
-    """Returns the names in {"given": NAME} that nobody gives: no "memory" or "as", and not the runner."""
+    """Returns the names in {"given": NAME} that the caller of the conversation has to define.
+
+    Left out are names that a "memory" region, an "as" or the runner itself defines.
+    """
     found: set[str] = set()
     own = set(conversation.get("memory", {}))
 
@@ -61,12 +68,28 @@ def names_wanted(conversation: Mapping[str, Any]) -> set[str]:
 
 
 def check_message(version: str, message: Any, where: str) -> None:
-    """Checks a message, as `check_conversation` does."""
+    """Checks the form of a message that a step sends, with the fields of protocol `version` ("1" or "2").
+
+    `where` is the path for error texts.
+
+    Raises:
+        LocalProtocolError: the form is wrong; the error's text has the path, the expected form and the value found.
+    """
     _fields(_message(version))(message, where)
 
 
 def check_header(version: str, header: Any, where: str, kind: int | None = None) -> None:
-    """Checks the fields of a header, as `check_conversation` does; None: its type is not known yet."""
+    """Checks the form of a transport header of protocol `version` ("1" or "2").
+
+    Args:
+        version: the key of `LAYOUTS`.
+        header: the fields of the header.
+        where: the path for error texts.
+        kind: the number of the header type; None allows the fields of all types.
+
+    Raises:
+        LocalProtocolError: a field is unknown or has a wrong form; the error's text has its path.
+    """
     layout = LAYOUTS[version]
     bodies = layout.bodies.values() if kind is None else [layout.bodies.get(kind, layout.bodies[layout.usual])]
     behind = [field for body in bodies for field in body]
@@ -144,7 +167,7 @@ def _mapping_of(form: Form, names: Form = _text) -> Form:
 
 
 def _fields(forms: Mapping[str, Form], needed: Iterable[str] = ()) -> Form:
-    """Makes the form of a mapping with no other fields than `forms` has, and with all those `needed`."""
+    """Returns the form of a mapping whose fields are of `forms` alone, by name, and include all those `needed`."""
 
     def check(value: Any, where: str) -> None:
         if not isinstance(value, Mapping):
@@ -162,7 +185,7 @@ def _fields(forms: Mapping[str, Form], needed: Iterable[str] = ()) -> Form:
 
 
 def _one_of(forms: Mapping[str, Form]) -> Form:
-    """Makes the form of a mapping with exactly one of the fields of `forms`."""
+    """Returns the form of a mapping that has exactly one field, which is a field of `forms` and has its form."""
 
     def check(value: Any, where: str) -> None:
         if not isinstance(value, Mapping) or len(value) != 1:
@@ -232,7 +255,7 @@ _BY_KIND: Mapping[str, Form] = {
     "transmission": _TRANSMISSION,
     "lead": _TRANSMISSION,
 }
-"""By the kinds of `layouts`."""
+"""The form of a header field's value, by the field's kind in `layouts`."""
 
 _CALL: Mapping[str, Form] = {
     **_numbers("xid direction rpc_version program version procedure"),
@@ -298,7 +321,13 @@ def _said(version: str) -> Form:
 
 
 def _value(value: Any, where: str) -> None:
-    """A value or a condition of `matching`; the found field decides whether it has to be a number or octets."""
+    """Checks a value or a condition of a pattern (see `matching`), whatever field it is compared with.
+
+    Whether it has to be a number or octets depends on the field found later.
+
+    Raises:
+        LocalProtocolError: it is a float, or a condition is malformed; the error's text begins with `where`.
+    """
     if isinstance(value, float):
         _refuse(where, "a number, octets, fields or a condition", value)
     if isinstance(value, list):
@@ -344,7 +373,7 @@ _FOUND_IN_MESSAGES = frozenset(("header", "rpc", "body", "parts", *_FOUND_BESIDE
 _FOUND_IN_CALL = ("xid", "direction", "rpc_version", "program", "version", "procedure", "args")
 _FOUND_IN_REPLY = ("status", "accepted", "results", "result_status", "same_xid", "broken")
 _FOUND_IN_RPC = frozenset((*_FOUND_IN_CALL, *_FOUND_IN_REPLY))
-"""The names that `read_message` and `read_rpc` give to the fields of a message."""
+"""The names that `read_rpc` gives to the fields of RPC messages."""
 
 
 def _part(value: Any, where: str) -> None:
@@ -359,7 +388,11 @@ def _part(value: Any, where: str) -> None:
 
 
 def _known(names: frozenset[str], value: Any, where: str) -> None:
-    """Fields of a pattern, or a condition on them, with no other names than these."""
+    """Checks that a pattern, or a condition such as "not" or "any" within it, names no other fields than `names`.
+
+    Raises:
+        LocalProtocolError: a name is not among them, or `value` is no mapping; the error's text begins with `where`.
+    """
     _found(value, where)
     for name, inner in value.items():
         if name in {"not", "any"}:

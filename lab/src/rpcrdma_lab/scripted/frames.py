@@ -39,23 +39,23 @@ OPCODES: Mapping[str, int] = {
     "send_solicited_invalidate": 6,
     "terminate": 7,
 }
-"""RDMAP messages by name (RFC 5040 section 4.3)."""
+"""Codes of RDMAP messages by name (RFC 5040 section 4.3)."""
 
 STARTUP_CRC = 0x40
 """The flag C of a start-up frame: its sender demands a CRC."""
 STARTUP_ENHANCED = 0x10
-"""The flag S: the private data begins with queue depths."""
+"""The flag S of a start-up frame: the private data begins with IRD and ORD (RFC 6581)."""
 STARTUP_MARKERS = 0x80
-"""The flag M: its sender demands markers."""
+"""The flag M of a start-up frame: its sender demands markers."""
 STARTUP_FLAGS_AT = 16
 STARTUP_OCTETS = 20
 """Octets of a start-up frame before its private data."""
 
 _PRIVATE = struct.Struct(">IBBBB")
 _PRIVATE_MAGIC = bytes.fromhex("f6ab0e18")
-"""Private data of RPC-over-RDMA (RFC 8797 section 4)."""
+"""The octets with which private data of RPC-over-RDMA begin (RFC 8797 section 4)."""
 STARTUP_MOST: Mapping[str, int] = {"flags": 0xFF, "revision": 0xFF, "length": 0xFFFF, "ird": 0xFFFF, "ord": 0xFFFF}
-"""The largest numbers of the fields of a start-up frame."""
+"""The largest number of each numeric field of a start-up frame."""
 SEGMENT_MOST: Mapping[str, int] = {
     **dict.fromkeys(("tagged", "last"), 1),
     **dict.fromkeys(("version", "rdmap_version", "rdmap_reserved"), 3),
@@ -64,7 +64,7 @@ SEGMENT_MOST: Mapping[str, int] = {
     "offset": (1 << 64) - 1,
     "segment_octets": CONTENT_OCTETS_MAX,
 }
-"""The largest numbers of the fields of a DDP segment."""
+"""The largest number of each numeric field of a DDP segment."""
 FRAME_LENGTH_MAX = 0xFFFF
 _TAGGED = frozenset({0, 2})
 _QUEUES = {1: 1, 7: 2}
@@ -73,7 +73,13 @@ _ULPDU_OCTETS = 1424
 
 
 def make_startup(given: Mapping[str, Any], names: Names, where: str) -> bytes:
-    """Encodes a start-up frame: key, flags, revision, length, ird, ord and data; "enhanced": false: no ird and ord.
+    """Encodes an MPA start-up frame; a field that `given` does not have gets its usual value.
+
+    Args:
+        given: "key" and "data" (octets), the numbers "flags", "revision", "length", "ird" and "ord", "enhanced" (false
+            leaves out ird and ord), and "cut" (the number of octets after which the frame ends).
+        names: the names that values refer to.
+        where: the path of `given` for error texts.
 
     Raises:
         LocalProtocolError: the value of a field is not valid.
@@ -94,7 +100,10 @@ def make_startup(given: Mapping[str, Any], names: Names, where: str) -> bytes:
 
 
 def read_startup(frame: bytes) -> dict[str, Any]:
-    """Decodes the fields of a start-up frame; with ird, ord and their flags if its flag S is set."""
+    """Decodes an MPA start-up frame of at least 20 octets to its fields by name, flags as 0 or 1.
+
+    "ird", "ord" and "depth_flags" are there if flag S is set, and "private" if the data begins as RFC 8797 says.
+    """
     flags, revision, length = struct.unpack_from(">BBH", frame, 16)
     found = {"key": frame[:16], "flags": flags, "revision": revision, "length": length, "data": frame[20:]}
     found |= {"rejected": flags >> 5 & 1, "crc": flags >> 6 & 1, "markers": flags >> 7, "enhanced": flags >> 4 & 1}
@@ -109,7 +118,7 @@ def read_startup(frame: bytes) -> dict[str, Any]:
 
 
 def is_whole_terminate(payload: bytes) -> bool:
-    """Returns whether a Terminate is as long as the bits of its header demand (RFC 5040 section 4.8)."""
+    """Returns whether the payload of a Terminate has exactly the length that its header bits demand (RFC 5040, 4.8)."""
     if len(payload) < 4:
         return False
     headers, expected = payload[2], 4
@@ -123,11 +132,15 @@ def is_whole_terminate(payload: bytes) -> bool:
 
 
 def make_segments(payload: bytes, ddp: Mapping[str, Any], numbers: dict[int, int], names: Names) -> Iterator[bytes]:
-    """Yields the DDP segments of an RDMAP message: as many as the usual frames take, or have "segment_octets".
+    """Yields the DDP segments of an RDMAP message with their headers: 1424 octets of payload each, or "segment_octets".
 
-    A message whose offset or L flag is given is one segment, unless it has "segment_octets" as well.
+    A message whose "offset" or "last" is given is one segment, unless "segment_octets" is given, too.
 
-    `numbers` has the next message number of each queue, and is advanced by messages whose number is not given.
+    Args:
+        payload: the octets after the DDP header.
+        ddp: fields of the segments with other values than usual, by the names of `SEGMENT_MOST`, and "opcode".
+        numbers: the last message number of each queue, which is incremented unless `ddp` has a "number".
+        names: the names that values refer to.
 
     Raises:
         LocalProtocolError: the value of a field is not valid.
@@ -163,7 +176,15 @@ def make_segments(payload: bytes, ddp: Mapping[str, Any], numbers: dict[int, int
 def make_fpdu(
     ulpdu: bytes, given: Mapping[str, Any], names: Names, *, crc: bool, markers: Markers | None = None
 ) -> bytes:
-    """Encodes the FPDU of a segment; "length", "pad" (octets), "crc" and "marker" (added to each) make mistakes.
+    """Encodes an MPA FPDU around a DDP segment; fields of `given` make deliberate mistakes.
+
+    Args:
+        ulpdu: the DDP segment.
+        given: "length", "pad" (octets), "crc" and "marker" (numbers that are added to the right values), and "cut" (the
+            number of octets after which the frame ends).
+        names: the names that values refer to.
+        crc: whether the frame has a CRC; otherwise the CRC field is zero.
+        markers: inserts the markers of the stream; None: the stream has none.
 
     Raises:
         LocalProtocolError: the value of a field is not valid.
@@ -183,7 +204,7 @@ def make_fpdu(
 
 
 def read_segment(ulpdu: bytes) -> dict[str, Any] | None:
-    """Decodes the fields of a DDP segment; None if it is shorter than its header."""
+    """Decodes a DDP segment to its header fields by name and "payload"; None if it is shorter than its header."""
     if len(ulpdu) < 2 or len(ulpdu) < (14 if ulpdu[0] & 0x80 else 18):
         return None
     control, rdmap = ulpdu[:2]

@@ -1,7 +1,7 @@
-"""The kinds of fields of transport headers: each is made of a value of a conversation, and read into one.
+"""The kinds of fields of transport headers, with the encoder and the decoder of each kind.
 
-A maker takes the value, the word that ends a list, the names that values refer to, and the path for messages of errors.
-A reader takes the message, the octet at which the field begins, and its name, and gives the value with the field's end.
+An encoder gets the value, the word that ends a list, the names that values refer to, and the path for error texts. A
+decoder gets the message, the octet at which the field begins, and its name; it returns the value and the field's end.
 """
 
 from __future__ import annotations
@@ -26,11 +26,17 @@ _WORD = struct.Struct(">I")
 
 
 class Short(Exception):
-    """A received message ends within a field."""
+    """Raised by readers: a message ends within a field, or a word that announces a list entry is not 0 or 1."""
 
 
 def make_word(value: Any, _end: Any, names: Names, where: str) -> bytes:
-    """Encodes a number of 32 bits; None stands for 0, and `where` names the field in errors."""
+    """Encodes a number as a word of 32 bits, modulo 2**32; None stands for 0.
+
+    `where` is the path for error texts, and `names` resolves references such as {"given": NAME}. `_end` is ignored.
+
+    Raises:
+        LocalProtocolError: `value` is no number, or refers to an unknown name.
+    """
     return _WORD.pack(number(value or 0, names, where) & 0xFFFFFFFF)
 
 
@@ -63,13 +69,28 @@ def _make_chunk(value: Any, end: Any, names: Names, where: str) -> bytes:
 
 
 def _entry(chunk: Any, names: Names, where: str) -> bytes:
-    """The word of presence, the count and the segments; a list of segments is a right one."""
+    """Encodes an entry of a chunk list: the word 1, the count of segments and the segments.
+
+    Args:
+        chunk: a list of segments, or a mapping with "segments" and deliberate values of "present" and "count".
+        names: the names that values refer to.
+        where: the path for error texts.
+    """
     fields = {"segments": chunk} if isinstance(chunk, list) else chunk
     return make_word(fields.get("present", 1), 0, names, where) + make_segments(fields, names, where)
 
 
 def make_segments(fields: Mapping[str, Any], names: Names, where: str) -> bytes:
-    """Encodes the count and the segments of a chunk or of an item; a "count" that is given may be wrong."""
+    """Encodes the count and the segments of a chunk or of an item.
+
+    Args:
+        fields: "segments" is a list of segments; "count" replaces their number by another, deliberately wrong one.
+        names: the names that values refer to.
+        where: the path for error texts.
+
+    Raises:
+        LocalProtocolError: a value is no number or refers to an unknown name.
+    """
     segments = [
         _make_segment(each, names, f"{where}[{index}]") for index, each in enumerate(fields.get("segments", []))
     ]
@@ -77,7 +98,11 @@ def make_segments(fields: Mapping[str, Any], names: Names, where: str) -> bytes:
 
 
 def _make_segment(given: Mapping[str, Any], names: Names, where: str) -> bytes:
-    """Handle, length and offset; those of {"memory": NAME} are the region's, unless they are given as well."""
+    """Encodes a segment: handle and length as 32 bits, offset as 64 bits, each 0 if `given` does not have it.
+
+    {"memory": NAME} stands for the three values of that memory region, which values beside it replace. `names` resolves
+    references, and `where` is the path for error texts.
+    """
     values: dict[str, Any] = {"handle": 0, "length": 0, "offset": 0}
     if "memory" in given:
         name = given["memory"]
@@ -109,14 +134,14 @@ MAKERS: Mapping[str, Callable[[Any, Any, Names, str], bytes]] = {
     "properties": _make_properties,
     "numbers": _make_numbers,
 }
-"""Makers of fields by kind."""
+"""Encoders of header fields, by kind; arguments are the value, the word that ends a list, the names, the error path."""
 
 
 def word_at(data: bytes, at: int, name: str) -> int:
-    """Decodes the number of 32 bits at the offset `at`; `name` is the field's name in errors.
+    """Decodes the big-endian number of 32 bits at octet `at`; `name` is the field's name for error texts.
 
     Raises:
-        Short: the message ends within it.
+        Short: the message ends within the number.
     """
     if len(data) < at + 4:
         raise Short(f"the message ends within {name}, at octet {len(data)}")
@@ -163,10 +188,12 @@ def _read_writes(data: bytes, at: int, name: str) -> tuple[list[list[dict[str, i
 
 
 def read_segments(data: bytes, at: int, name: str) -> tuple[list[dict[str, int]], int]:
-    """Decodes the count at the offset `at`, and as many segments; returns these with the offset of their end.
+    """Decodes a count of segments at octet `at` and the segments; returns these and the octet after the last one.
+
+    Each segment has "handle", "length" and "offset". `name` is the field's name for error texts.
 
     Raises:
-        Short: the message ends within them.
+        Short: the message ends within the segments.
     """
     count = word_at(data, at, name)
     segments = []
@@ -207,4 +234,7 @@ READERS: Mapping[str, Callable[[bytes, int, str], tuple[Any, int]]] = {
     "properties": _read_properties,
     "numbers": _read_numbers,
 }
-"""Readers of fields by kind."""
+"""Decoders of header fields, by kind: arguments are the message, the octet of the field and its name for error texts.
+
+Each returns the value and the octet after the field, and raises `Short` if the message ends before.
+"""

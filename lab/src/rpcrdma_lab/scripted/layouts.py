@@ -16,15 +16,16 @@ from typing import Any
 __all__ = ["LAYOUTS", "Fields", "VersionHeaders", "is_call", "is_continued", "version_of_first"]
 
 Fields = tuple[tuple[str, str], ...]
-"""Name and kind of each field."""
+"""The fields of a header in wire order, each as its name and its kind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionHeaders:
-    """The headers of one version.
+    """The table of the transport headers of one protocol version.
 
-    `bodies` has the fields behind the prefix by number of the header type. A type that has none there is made and read
-    as the type `usual`. `defaults` are the values of fields that a conversation leaves out; all others are zero.
+    `prefix` are the fields with which all headers begin, and `bodies` those after it, by number of the header type.
+    Types that are not in `bodies` have the fields of the type `usual`. `names` are the names of types, and `error` is
+    the type of errors. `defaults` are the values of fields that a conversation leaves out; other such fields are zero.
     """
 
     prefix: Fields
@@ -34,7 +35,7 @@ class VersionHeaders:
     error: int
     defaults: Mapping[str, int]
     idle: frozenset[int] = field(default_factory=frozenset)
-    """Types of headers that a server may send between any two answers."""
+    """Types of headers that a server may send between any two answers, and that a step therefore skips."""
 
 
 _CHUNKS: Fields = (("reads", "reads"), ("writes", "writes"), ("reply", "chunk"))
@@ -75,21 +76,24 @@ _VERSION_2 = VersionHeaders(
 )
 
 LAYOUTS: Mapping[str, VersionHeaders] = MappingProxyType({"1": _VERSION_1, "2": _VERSION_2})
-"""The layouts by the name of the version."""
+"""The headers of each protocol version, "1" or "2"."""
 
 
 def version_of_first(message: bytes) -> str:
-    """Returns the version of a client's first message."""
+    """Returns the protocol version of a client's first message: "2" if its version field is 2, otherwise "1"."""
     return "2" if message[4:8] == b"\0\0\0\2" else "1"
 
 
 def is_continued(version: str, header: Mapping[str, Any]) -> bool:
-    """Returns whether further messages belong to the RPC message of this one: MORE is set."""
+    """Returns whether the RPC message continues in further messages: MORE is set in a header of version "2"."""
     return version == "2" and bool(header.get("flags", 0) & 2)
 
 
 def is_call(version: str, message: Mapping[str, Any]) -> bool:
-    """Returns whether a message of the client, as `read_message` returns it, is a call or begins one."""
+    """Returns whether a message is an RPC call or the first message of one, judged by its header and direction.
+
+    `version` is "1" or "2"; `message` has the fields of a well-formed message, as `read_message` returns them.
+    """
     header = message["header"]
     if version == "1":
         # A long reply has no Read list (RFC 8166 section 4.3.1).

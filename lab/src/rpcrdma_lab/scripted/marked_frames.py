@@ -1,4 +1,4 @@
-"""Markers (RFC 5044 section 4.3): takes them from frames of the other side, with their faults, and inserts own ones."""
+"""Markers (RFC 5044 section 4.3): removes them from received frames, checks them, and inserts them into sent frames."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ _MARKER_OCTETS = _CRC_OCTETS = 4
 
 
 class UnmarkedFrame(NamedTuple):
-    """An FPDU without its markers, the octets that its CRC covers, and the fault of its first wrong marker."""
+    """An FPDU without its markers, as received.
+
+    Attributes:
+        octets: the frame from its length field to its CRC.
+        covered: the octets that the CRC covers, markers included.
+        fault: a description of the first wrong marker; None if all are right.
+    """
 
     octets: bytes
     covered: bytes
@@ -20,7 +26,7 @@ class UnmarkedFrame(NamedTuple):
 
 
 class MarkedFrames:
-    """Takes the markers from a stream that begins with one."""
+    """Reads FPDUs from a stream with markers, and checks and removes these; the stream begins with a marker."""
 
     def __init__(self, reader: asyncio.StreamReader) -> None:
         self._reader = reader
@@ -30,10 +36,10 @@ class MarkedFrames:
         self._fault: str | None = None
 
     async def next(self) -> UnmarkedFrame:
-        """Waits for the next frame, and returns it without its markers.
+        """Waits for the next FPDU, and returns it without its markers and with the fault of its first wrong marker.
 
         Raises:
-            asyncio.IncompleteReadError: the stream ends within it.
+            asyncio.IncompleteReadError: the stream ends before or within the FPDU.
         """
         self._start, self._fault = self._position, None
         self._octets.clear()
@@ -69,13 +75,16 @@ class MarkedFrames:
 
 
 class Markers:
-    """The markers of an own stream, which begins with one."""
+    """Inserts markers into an outgoing stream, which begins with a marker; counts its octets to place them."""
 
     def __init__(self) -> None:
         self._position = 0
 
     def insert(self, body: bytes, added: int = 0) -> bytes:
-        """Returns a frame up to its CRC, with its markers; `added` to each makes them wrong, if it is not 0."""
+        """Returns the FPDU `body` (without its CRC) with its markers, and advances the position beyond the CRC.
+
+        `added` is added to the value of each marker: another number than 0 makes deliberately wrong markers.
+        """
         begins = self._position % _SPACING_OCTETS == 0
         start = self._position + begins * _MARKER_OCTETS
         made, position = b"", self._position

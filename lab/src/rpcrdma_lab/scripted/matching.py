@@ -11,14 +11,20 @@ __all__ = ["difference"]
 
 
 def difference(pattern: Any, found: Any, names: Names, where: str = "") -> str | None:
-    """Returns the first field in which `found` differs from `pattern`, in words; None if there is none.
+    """Compares a received value with a pattern; returns the first difference as text, or None if the value matches.
 
-    A mapping names fields; {"any": LIST}, {"min": NUMBER, "max": NUMBER}, {"not": PATTERN}, {"ends": OCTETS} and
-    {"all": PATTERN}, for each element of a list, are conditions; a list has as many elements as the found one. All
-    other patterns are values, null for an absent field.
+    A mapping compares the fields that it names. Conditions are {"any": LIST}, {"min": NUMBER, "max": NUMBER}, {"not":
+    PATTERN}, {"ends": OCTETS} and {"all": PATTERN}, which each element of a list has to match. A list has to have the
+    same number of elements. Other patterns are values; null stands for an absent field.
+
+    Args:
+        pattern: the expected value.
+        found: the received value.
+        names: the names that values of the pattern refer to.
+        where: the path of `found` for texts.
 
     Raises:
-        LocalProtocolError: a value in the pattern is none.
+        LocalProtocolError: a value in the pattern is malformed.
     """
     if isinstance(pattern, Mapping):
         return _by_mapping(pattern, found, names, where)

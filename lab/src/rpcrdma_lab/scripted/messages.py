@@ -1,4 +1,4 @@
-"""Transport headers and RPC headers, made of named fields and taken apart into them.
+"""Encodes and decodes transport headers and RPC headers by named fields.
 
 docs/send.md has the fields, also those of deliberate mistakes.
 """
@@ -32,16 +32,22 @@ _NFS = (100003, 3)
 _READ, _WRITE = (*_NFS, 6), (*_NFS, 7)
 _SEND_SIZE, _RECEIVE_SIZE = 1, 2
 _SEND_OCTETS = 4096
-"""The Maximum Send Size of an end that tells none."""
+"""The Maximum Send Size in octets of an end that states none."""
 _MAKERS = {**MAKERS, **PLACEMENT_MAKERS}
 _READERS = {**READERS, **PLACEMENT_READERS}
 
 
 def make_message(version: str, message: Mapping[str, Any], names: Names, where: str = "message") -> bytes:
-    """Encodes a message.
+    """Encodes a message from its named fields, which may be deliberately wrong.
+
+    Args:
+        version: the protocol version, "1" or "2".
+        message: "header" (None: no header), "rpc", "body", "bulk", "append", "put" and "cut"; docs/send.md has them.
+        names: the names that values refer to.
+        where: the path of `message` for error texts.
 
     Raises:
-        LocalProtocolError: a field is unknown or its value is not valid; the message begins with its path.
+        LocalProtocolError: a field is unknown or its value is not valid; the error's text begins with its path.
     """
     check_message(version, message, where)
     header = message.get("header", {})
@@ -81,7 +87,14 @@ def _header(version: str, given: Mapping[str, Any], payload_octets: int, names: 
 
 
 def _rpc(given: Mapping[str, Any], header: Mapping[str, Any], names: Names, where: str) -> bytes:
-    """An RPC call (RFC 5531 section 9) without a credential, or with "accepted" a reply of that status."""
+    """Encodes an RPC call with AUTH_NONE or the given credential (RFC 5531, 9); if "accepted" is given, a reply.
+
+    Args:
+        given: the fields of the RPC message.
+        header: the fields of the transport header, whose "xid" is the default.
+        names: the names that values refer to.
+        where: the path of `given` for error texts.
+    """
     xid = make_word(given.get("xid", header.get("xid", {"given": "xid"})), 0, names, f"{where}.xid")
     if "accepted" in given:
         status = make_word(given["accepted"], 0, names, f"{where}.accepted")
@@ -97,13 +110,13 @@ def _rpc(given: Mapping[str, Any], header: Mapping[str, Any], names: Names, wher
 
 
 def read_message(version: str, data: bytes) -> dict[str, Any]:
-    """Decodes a received message to {"header": FIELDS, "rpc": FIELDS, "body": octets after the header}.
+    """Decodes a received message of protocol `version` to {"header": FIELDS, "rpc": FIELDS, "body": OCTETS} and more.
 
-    "segments" is the number of segments in its chunks. "item" compares the chunk of a READ or WRITE of NFSv3 with the
-    count in its arguments: "unaligned" octets of the count beyond whole words, and "spare" octets of the chunk beyond
-    the count. "send_octets" of properties is the Maximum Send Size, and "buffer" of those with a Receive Buffer
-    Structure has its `buffer_segments`. A message of another version than 2, or that ends within a field, has
-    {"broken": cause} besides its first fields.
+    "body" is the part after the header, "octets" the length of the message, "header_octets" that of its header, and
+    "segments" the number of segments in all chunks. "item" compares the chunk of an NFSv3 READ or WRITE with the count
+    in its arguments: "unaligned" is the count modulo 4, and "spare" the chunk's octets beyond the count. If there are
+    properties, "send_octets" is the Maximum Send Size, and "buffer" has the result of `buffer_segments`. A message of
+    an unknown header type, or that ends within a field, has {"broken": CAUSE} and the fields before it.
     """
     layout = LAYOUTS[version]
     header: dict[str, Any] = {}
@@ -164,9 +177,11 @@ def _read_fields(fields: tuple[tuple[str, str], ...], data: bytes, at: int, into
 
 
 def read_rpc(data: bytes) -> dict[str, Any]:
-    """Decodes XID and direction; of a call program, version, procedure and arguments, of a reply statuses and results.
+    """Decodes an RPC message to its fields by name: "xid" and "direction", and those of a call or of a reply.
 
-    A message that ends within a field has {"broken": True} besides its first fields.
+    A call has "rpc_version", "program", "version", "procedure" and "args"; a reply has "status" and, if it is accepted,
+    "accepted", "results" and "result_status" (the first word of the results). A message that ends within a field has
+    {"broken": True} and the fields before it.
     """
     found: dict[str, Any] = {}
     try:
@@ -193,13 +208,20 @@ def read_rpc(data: bytes) -> dict[str, Any]:
 
 
 UNKNOWN = "a message"
-"""A message of which only the header is known."""
+"""The words of `kind_words` for a message of which neither the header type nor the RPC message is known."""
 _ACCEPTED = ("successful", "PROG_UNAVAIL", "PROG_MISMATCH", "PROC_UNAVAIL", "GARBAGE_ARGS", "SYSTEM_ERR")
 _ERRORS: Mapping[str, Mapping[int, str]] = {"1": {1: "ERR_VERS", 2: "ERR_CHUNK"}}
 
 
 def kind_words(version: str, header: Mapping[str, Any], rpc: Mapping[str, Any], caller: str) -> str:
-    """Returns a noun for a message, or for a pattern of one: "a call of the server", "RDMA_ERROR with ERR_CHUNK"."""
+    """Returns a noun phrase for a message or for a pattern: "a call of the server", "RDMA_ERROR with ERR_CHUNK".
+
+    Args:
+        version: the protocol version, "1" or "2".
+        header: the fields of the transport header, as far as they are to be mentioned.
+        rpc: the fields of the RPC message; empty if there is none.
+        caller: the noun for the end that makes calls.
+    """
     kind, error, accepted = header.get("type"), header.get("error"), rpc.get("accepted")
     named = LAYOUTS[version].names.get(kind, f"type {kind}") if isinstance(kind, int) else ""
     if isinstance(error, int):
@@ -220,7 +242,7 @@ def kind_words(version: str, header: Mapping[str, Any], rpc: Mapping[str, Any], 
 
 
 def message_words(version: str, fields: Mapping[str, Any]) -> str:
-    """Returns one line about a message that `read_message` has decoded."""
+    """Returns one line of text about a message that `read_message` has decoded: its header fields and call or reply."""
     layout = LAYOUTS[version]
     header = fields["header"]
     if "type" not in header:

@@ -1,4 +1,4 @@
-"""Time-outs for a judge: what its own machine takes is not booked on the other side."""
+"""Time-outs for a checker: the delays of its own machine do not count against the other end."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ from contextlib import asynccontextmanager
 __all__ = ["PARTS", "within"]
 
 PARTS = 20
-"""Where this process gets no processor for longer than a part, the others are left for an event to be heard: each part
-lasts for a turn of the event loop or more."""
+"""Parts of a time-out, each of which lasts for one turn of the event loop or more.
+
+While this process gets no processor, at most one part passes; in the others, events can still arrive.
+"""
 
 
 @asynccontextmanager
 async def within(seconds: float) -> AsyncIterator[None]:
-    """As `asyncio.timeout`, but of a time at which the event loop does not run only one part counts.
+    """Bounds its body by `seconds` as `asyncio.timeout` does, but a stall of the event loop hardly counts.
+
+    A stall of the event loop of any length counts as one twentieth of `seconds` at most.
 
     Raises:
         TimeoutError: the body has taken longer.

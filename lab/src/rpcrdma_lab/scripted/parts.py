@@ -8,18 +8,22 @@ from typing import Any
 __all__ = ["ATTRIBUTES", "COUNTED", "parts_of"]
 
 COUNTED: Mapping[str, int] = {"opaque": 1, "words": 4}
-"""The octets of an element, by the kind of part that begins with the count of its elements."""
+"""Octets of an element, by the kind of those parts that begin with an XDR count of elements."""
 ATTRIBUTES = "attributes"
-"""The kind of a part that NFSv3 may leave out: a word, and behind a word of 1 the octets of attributes."""
+"""The kind of a part that is `post_op_attr` of NFSv3: a word 0, or a word 1 and 84 octets of attributes."""
 _ATTRIBUTES_OCTETS = 84
 
 
 def parts_of(data: bytes, form: Sequence[Sequence[Any]]) -> dict[str, bytes]:
-    """Returns the octets of the parts, by name; parts beyond the end of `data` are left out.
+    """Divides RPC arguments or results into named parts, and returns the octets of each part by its name.
 
-    An element of `form` is [NAME, KIND]. The kind is a number of octets, "opaque" for octets with an XDR count before
-    and padding behind, "words" for words with such a count, or "attributes" for post_op_attr of NFSv3 (RFC 1813
-    section 2.6). Count and padding do not belong to the part.
+    The first part that exceeds `data` and all parts after it are left out. XDR counts and padding do not belong to a
+    part.
+
+    Args:
+        data: the XDR octets.
+        form: [NAME, KIND] of each part. The kind is a number of octets, "opaque" (XDR opaque of variable length),
+            "words" (an array of words with a count) or "attributes" (`post_op_attr`, RFC 1813 section 2.6).
     """
     found: dict[str, bytes] = {}
     at = 0

@@ -1,4 +1,4 @@
-"""An iWARP peer without protocol machines: it sends any octets, serves its memory and tells of arrivals."""
+"""An iWARP peer without protocol state machines: it sends any octets, serves its memory and reports events."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _OPCODE_NAMES = {number: name for name, number in OPCODES.items()}
 _SENDS = ("send", "send_invalidate", "send_solicited", "send_solicited_invalidate")
 _QUEUE_OF = {OPCODES["read_request"]: 1, OPCODES["terminate"]: 2, **{OPCODES[name]: 0 for name in _SENDS}}
 _ULPDU_OCTETS_MAX = 64768
-"""RFC 5044 section 3."""
+"""The largest ULPDU in octets (RFC 5044 section 3)."""
 _READ_REQUEST = struct.Struct(">IQIIQ")
 _BETWEEN_PIECES_S = 0.002
 _SINK_HANDLE = 0x0051_4E4B
@@ -47,10 +47,19 @@ _INVALIDATING = {OPCODES["send_invalidate"], OPCODES["send_solicited_invalidate"
 
 
 class RawPeer:
-    """One end of a connection; regions are added to `regions` by their handle.
+    """One end of an iWARP connection that can send malformed frames, since it has no protocol state machines.
 
-    While an event is awaited, RDMA Reads of its memory are answered and RDMA Writes placed. An access that no
-    region permits is told as refused, and answered with a Terminate as RFC 5040 section 7 has it.
+    While `next` waits, RDMA Reads and Writes of the other end access the memory in `regions` (by handle). An access
+    that no region permits is an event "refused", and answered with a Terminate as RFC 5040 section 7 demands. The
+    methods implement `ScriptedPeer`.
+
+    Args:
+        reader: reads from the connection.
+        writer: writes to the connection, and closes it.
+        version: the protocol version of transport headers, "1" or "2".
+        log: the list to which passages are added.
+        names: the names that values refer to.
+        crc: whether frames have a CRC until the start-up decides it.
     """
 
     def __init__(
@@ -83,18 +92,30 @@ class RawPeer:
 
     @property
     def request(self) -> Mapping[str, Any]:
-        """The pattern of the start-up fields of a client that connects: the key of a Request."""
+        """The pattern for `difference` that the start-up of a client has to match: the key of an MPA Request frame."""
         return {"key": {"text": "MPA ID Req Frame"}}
 
     async def accept(self, request: Mapping[str, Any], fields: Mapping[str, Any], where: str) -> None:
-        """Says the Reply to `request`, with `fields` in place of the usual ones; errors name `where`."""
+        """Sends the MPA Reply to the start-up `request`, with `fields` in place of the usual values.
+
+        `where` is the path of `fields` for error texts. CRCs are in use afterwards if either end demands them.
+
+        Raises:
+            LocalProtocolError: the value of a field is not valid.
+        """
         reply = {"key": {"text": "MPA ID Rep Frame"}, "revision": request["revision"], "enhanced": request["enhanced"]}
         flags = STARTUP_CRC * self.crc | STARTUP_ENHANCED * request["enhanced"]
         await self.start({**reply, "flags": flags, **fields}, where)
         self.crc = self.crc or bool(request["crc"])
 
     async def start(self, fields: Mapping[str, Any], where: str) -> None:
-        """Says a start-up frame. Its flag C gives the frames after it a CRC, and M those of the peer markers."""
+        """Sends an MPA start-up frame, with `fields` in place of the usual values (see `make_startup`).
+
+        Flag C of the frame decides whether later frames have a CRC, flag M whether those of the other end have markers.
+
+        Raises:
+            LocalProtocolError: the value of a field is not valid; the error's text begins with `where`.
+        """
         made = make_startup(fields, self._names, where)
         flags = made[STARTUP_FLAGS_AT] if len(made) > STARTUP_FLAGS_AT else 0
         self.crc = bool(flags & STARTUP_CRC)
@@ -103,18 +124,24 @@ class RawPeer:
         await self.send_stream(made, "MPA start-up" + (f" [{told}]" if told else ""))
 
     def register(self, *, handle: int, offset: int, data: bytearray, may: str) -> RawMemory:
-        """Registers memory that the other side may "read" or "write"."""
+        """Registers memory that the other end may access by RDMA, and returns the region.
+
+        `may` is "read" or "write". `offset` is the address of the first octet of `data`.
+        """
         region = self.regions[handle] = RawMemory(handle=handle, offset=offset, data=data, may=may)
         return region
 
     def withdraw(self, memory: RawMemory) -> None:
-        """Ends the access of the other side to the memory."""
+        """Ends the other end's access to the region; later accesses are refused."""
         del self.regions[memory.handle]
 
     async def send_stream(self, octets: bytes, text: str, pieces: int = 0) -> None:
-        """Sends octets as they are; with `pieces`, that many at a time, which the other side receives one by one.
+        """Writes octets to the TCP stream as they are; an error of the connection is ignored.
 
-        A connection that has ended takes them without an error.
+        Args:
+            octets: the octets.
+            text: the description of the octets for the log.
+            pieces: octets in each write, with 2 ms between writes; 0 writes everything together.
         """
         self.note(text, octets, ours=True)
         step = pieces or max(len(octets), 1)
@@ -128,7 +155,17 @@ class RawPeer:
     async def send_message(
         self, payload: bytes, ddp: Mapping[str, Any], mpa: Mapping[str, Any], text: str | None = None
     ) -> None:
-        """Sends an RDMAP message in one segment or more; `ddp` and `mpa` have fields with unusual values."""
+        """Sends an RDMAP message in FPDUs; an error of the connection is ignored.
+
+        Args:
+            payload: the octets after the DDP header.
+            ddp: unusual values of DDP fields for `make_segments`; "opcode" is Send if it is not given.
+            mpa: unusual values of MPA fields for `make_fpdu`, and "pieces", the octets in each write.
+            text: the description for the log; None makes one of the opcode and the length.
+
+        Raises:
+            LocalProtocolError: the value of a field is not valid.
+        """
         segments = make_segments(payload, ddp, self._numbers, self._names)
         frames = b"".join(make_fpdu(each, mpa, self._names, crc=self.crc, markers=self._markers) for each in segments)
         opcode = ddp.get("opcode", "send")
@@ -146,29 +183,32 @@ class RawPeer:
         await self.send_stream(frames, text + (f" [{', '.join(changed)}]" if changed else ""), pieces)
 
     async def write(self, handle: int, offset: int, data: bytes) -> None:
-        """Writes to memory of the other side."""
+        """Writes `data` by RDMA Write to the other end's memory with this handle, from the address `offset` on."""
         ddp = {"opcode": "write", "handle": handle, "offset": offset, "segment_octets": _SEGMENT_OCTETS}
         await self.send_message(data, ddp, {}, f"RDMA Write to {handle:#x}, {len(data)} octets")
 
     async def read(self, handle: int, offset: int, length: int) -> int:
-        """Says an RDMA Read Request; returns the handle to which the responses write."""
+        """Sends an RDMA Read Request for `length` octets from the address `offset` of the memory with this handle.
+
+        Returns the handle of the sink, which the events "read_response" with the data have.
+        """
         request = _READ_REQUEST.pack(_SINK_HANDLE, 0, length, handle, offset)
         text = f"RDMA Read Request of {handle:#x}, {length} octets"
         await self.send_message(request, {"opcode": "read_request"}, {}, text)
         return _SINK_HANDLE
 
     async def remind(self) -> None:
-        """Sends an RDMA Write of no octets, for which siw looks at a first message that it has overlooked."""
+        """Sends an RDMA Write of zero octets, which makes siw take a first message that it has overlooked."""
         await self.send_message(b"", {"opcode": "write"}, {}, "RDMA Write of no octets")
 
     def end(self) -> None:
-        """Ends the own direction of the stream."""
+        """Closes the sending direction of the TCP stream."""
         self.note("end of the stream", ours=True)
         with contextlib.suppress(OSError):
             self._writer.write_eof()
 
     async def close(self) -> None:
-        """Closes the connection without a word."""
+        """Aborts the TCP connection, and waits until it is closed."""
         if self._ahead is not None:
             self._ahead.cancel()
         self._writer.transport.abort()
@@ -176,7 +216,10 @@ class RawPeer:
             await self._writer.wait_closed()
 
     async def next(self) -> Heard:
-        """Waits for the next event, for any time, and returns it."""
+        """Waits without a time limit for the next event, serves RDMA accesses meanwhile, and returns the event.
+
+        Once the connection has ended, each call returns an event "end".
+        """
         while True:
             try:
                 heard = await (self._next_segment() if self.started else self._next_startup())
@@ -199,7 +242,7 @@ class RawPeer:
         return Heard("startup", fields)
 
     async def _next_segment(self) -> Heard | None:
-        """The event that the next FPDU makes; None if it makes none."""
+        """Receives an FPDU, and returns its event; None if it causes none, as an RDMA Write that is placed."""
         ahead, self._ahead = self._ahead, None
         frame, covered, fault = await (ahead or self._next_frame())
         length = int.from_bytes(frame[:2])
@@ -240,7 +283,11 @@ class RawPeer:
         return Heard("broken", fault._asdict())
 
     async def _placed(self, segment: Mapping[str, Any], frame: bytes) -> Heard | None:
-        """Places an RDMA Write."""
+        """Handles a tagged segment: places an RDMA Write in its region, and returns None.
+
+        An RDMA Read Response, a refused access (which is answered with a Terminate) and a fault return an event.
+        `frame` is the FPDU of the segment for the log.
+        """
         payload, opcode = segment["payload"], segment["opcode"]
         text = f"{_OPCODE_NAMES.get(opcode, opcode)} to {segment['handle']:#x}, {len(payload)} octets"
         self.note(text, frame[: min(len(frame), 64)], ours=False)
@@ -266,7 +313,10 @@ class RawPeer:
         return None if fault is None else self._broken(fault, frame[:64])
 
     def _tagged_fault(self, segment: Mapping[str, Any]) -> FrameFault | None:
-        """The rule that a tagged segment breaks together with those before it, its memory aside."""
+        """Adds a tagged segment to its message; returns the first rule that it breaks, None without a fault.
+
+        Memory regions are not looked at.
+        """
         if self._parts:
             return FrameFault("a tagged segment comes within an untagged message", "DDP-10")
         key = (segment["opcode"], segment["handle"])
@@ -277,7 +327,7 @@ class RawPeer:
         return message.add(segment["offset"], len(segment["payload"]), last=bool(segment["last"]))
 
     def _untagged_fault(self, segment: Mapping[str, Any]) -> FrameFault | None:
-        """The rule that an untagged segment breaks together with those before it."""
+        """Adds an untagged segment to its queue's message; returns the rule that it breaks, None without a fault."""
         queue, opcode, number_ = segment["queue"], segment["opcode"], segment["number"]
         if _QUEUE_OF.get(opcode) != queue:
             return FrameFault(f"an untagged message with the opcode {opcode} in queue {queue}", "RD-2")
@@ -329,7 +379,11 @@ class RawPeer:
         return Heard("message", fields)
 
     async def _read(self, payload: bytes, frame: bytes) -> Heard | None:
-        """Answers an RDMA Read Request."""
+        """Answers an RDMA Read Request with its Response, and returns None.
+
+        A refused Read (which is answered with a Terminate), a Read of a region that is not `answered` and a fault
+        return an event instead. `payload` is the request after the DDP header, `frame` its FPDU for the log.
+        """
         sink, sink_offset, length, handle, offset = _READ_REQUEST.unpack(payload)
         self.note(f"RDMA Read Request of {handle:#x}, {length} octets", frame, ours=False)
         region = self.regions.get(handle)
@@ -353,7 +407,7 @@ class RawPeer:
         return None
 
     async def _another_read(self, seconds: float) -> bool:
-        """Whether an RDMA Read Request comes within this time; another frame is heard later."""
+        """Returns whether the next FPDU arrives within `seconds` and is an RDMA Read Request; `next` takes it later."""
         self._ahead = asyncio.ensure_future(self._next_frame())
         done, _ = await asyncio.wait([self._ahead], timeout=seconds)
         if not done or self._ahead.exception() is not None:
@@ -369,7 +423,7 @@ class RawPeer:
 
 
 def _segment_fault(segment: Mapping[str, Any]) -> FrameFault | None:
-    """The rule that the first two octets of a segment break."""
+    """Returns the rule that the version or reserved bits of a segment break; None if they are right."""
     if segment["version"] != 1 or segment["reserved"]:
         return FrameFault(
             "a segment has another version than DDP 1, or reserved bits of DDP that are not zero", "DDP-4"

@@ -14,10 +14,12 @@ __all__ = ["Heard", "Log", "Passage", "PassageLog", "RawMemory", "ScriptedPeer",
 
 @dataclass(slots=True, kw_only=True)
 class RawMemory:
-    """Registered memory. The peer may `read` or `write` it; `written` are offset in it and length of each piece.
+    """A region of memory that a scripted peer has registered for RDMA accesses of the other end.
 
-    An RDMA Read of it is answered in segments of `segment_octets`, after `alone_s` in which no other Read may come; if
-    it is not `answered`, it is an event.
+    `handle` is its steering tag, `offset` the address of the first octet of `data`, and `may` the access of the other
+    end, "read" or "write". An RDMA Read Response has `segment_octets` octets in each segment, and is sent after
+    `alone_s` seconds, in which a second Read Request is a fault. If not `answered`, an RDMA Read is an event
+    "read_request". `written` has start and length of each piece that the other end has written.
     """
 
     handle: int
@@ -31,7 +33,10 @@ class RawMemory:
     _unjoined_max: int = field(default=1024, init=False)
 
     def place(self, start: int, data: bytes) -> None:
-        """Takes octets that the peer writes; pieces that adjoin or overlap are joined when there are many."""
+        """Stores octets that the other end writes, from index `start` of `data` on, and notes the piece in `written`.
+
+        Adjoining and overlapping pieces are joined when there are many.
+        """
         self.data[start : start + len(data)] = data
         self.written.append((start, len(data)))
         if len(self.written) > self._unjoined_max:
@@ -40,12 +45,12 @@ class RawMemory:
 
     @property
     def written_octets(self) -> int | None:
-        """The octets of the region that have been written at least once; None if that is unknown."""
+        """The number of octets of the region written at least once; None if the device does not report it."""
         return sum(length for _, length in joined(self.written))
 
 
 def joined(pieces: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Returns pieces (offset, length) in order, with those that adjoin or overlap joined to one."""
+    """Returns the pieces, each as start and length, in order, with adjoining and overlapping pieces joined."""
     runs: list[tuple[int, int]] = []
     for start, length in sorted(pieces):
         begin, octets = runs[-1] if runs else (start, 0)
@@ -58,12 +63,13 @@ def joined(pieces: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """An event of this `kind`.
+    """An event that a scripted peer returns from `next`.
 
-    Kinds are startup, message, terminate, read_request, read_response, end (of the stream), refused (an access to
-    memory that no region permits) and broken (another mistake below the messages). `fields` are those of the start-up
-    frame or of the message, {"code": 0xLTCC} of a Terminate, and of a mistake {"cause": TEXT}, with the other fields
-    of `FrameFault` if it is one of frames.
+    Kinds are "startup", "message", "terminate", "read_request", "read_response", "end" (of the connection), "refused"
+    (an access to memory that no region permits), "broken" (another mistake below the messages) and "quiet" (no event in
+    the time of a step). `fields` are those of the start-up frame, message or segment; {"code": NUMBER} of a Terminate;
+    {"how": TEXT} of an end; {"cause": TEXT} of a refusal or mistake, with the other fields of `FrameFault` if it is one
+    of frames.
     """
 
     kind: str
@@ -72,9 +78,10 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """One thing that was said; `at_s` counts from the start. Octets below the messages are not kept with bulk data.
+    """An entry in the log of a scripted conversation: something sent, received or noticed.
 
-    `left` is the number of octets behind `octets`, which are not kept.
+    `at_s` is in seconds since the log was begun, and `ours` says that this end has sent it. `octets` are its first
+    octets, and `left` is the number of further ones, which are not kept.
     """
 
     at_s: float
@@ -84,19 +91,20 @@ class Passage:
     left: int = 0
 
     def shortened(self, octets_max: int) -> Passage:
-        """Returns the passage with at most `octets_max` of its octets."""
+        """Returns a copy with at most `octets_max` octets, and with the octets beyond them counted in `left`."""
         kept = self.octets[:octets_max]
         return replace(self, octets=kept, left=self.left + len(self.octets) - len(kept))
 
 
 Log: TypeAlias = list[Passage]
-"""The place of passages."""
+"""The list of a conversation's passages, in order."""
 
 
 class PassageLog:
-    """Adds passages with the time that has passed since its making, within the bounds of `limits`.
+    """Adds passages to a list, with the seconds since this object was made, and bounds their number and size.
 
-    Of too many the first and the last ones are kept; one passage between them has the number of the others.
+    Of more than `RAW_PASSAGES_MAX` passages the first quarter and the last ones are kept; a passage between them says
+    how many are left out.
     """
 
     def __init__(self, log: Log) -> None:
@@ -105,7 +113,7 @@ class PassageLog:
         self._left_out = 0
 
     def note(self, text: str, octets: bytes = b"", *, ours: bool) -> None:
-        """Adds a passage."""
+        """Adds a passage with this description and these octets; `ours` says whether this end has sent it."""
         log = self._log
         passage = Passage(time.monotonic() - self._start_s, ours, text, octets)
         log.append(passage.shortened(RAW_PASSAGE_OCTETS_MAX) if len(octets) > RAW_PASSAGE_OCTETS_MAX else passage)
@@ -117,58 +125,98 @@ class PassageLog:
 
 
 class ScriptedPeer(Protocol):
-    """One end of a connection without protocol machines: it says any message, and tells of arrivals.
+    """One end of a connection for scripted conversations, which can send any message since it has no state machines.
 
-    While an event is awaited, the other side reads and writes the registered memory.
+    While `next` waits, the implementation lets the other end read and write the registered memory. "Other end" is the
+    program under test.
     """
 
     version: str
-    """The layout of transport headers."""
+    """The protocol version by which transport headers are encoded and decoded, "1" or "2"."""
     takes_version: bool
-    """Whether the first message that arrives decides the version."""
+    """Whether the first message that arrives sets `version`; it becomes False then."""
     crc: bool
-    """Whether frames have a checksum."""
+    """Whether frames have a CRC."""
     started: bool
-    """Whether the start-up is over."""
+    """Whether the start-up message of the other end has arrived, or the provider has established the connection."""
 
     @property
     def request(self) -> Mapping[str, Any]:
-        """The pattern of the start-up fields of a client that connects."""
+        """The pattern for `difference` that the start-up fields of a connecting client have to match."""
 
     async def accept(self, request: Mapping[str, Any], fields: Mapping[str, Any], where: str) -> None:
-        """Accepts the connection of a client; `request` are the fields of its start-up, `fields` those of the reply."""
+        """Sends the reply that accepts a client's connection.
+
+        Args:
+            request: the fields of the client's start-up event.
+            fields: values of the reply's fields in place of the usual ones.
+            where: the path of `fields` for error texts.
+
+        Raises:
+            LocalProtocolError: the peer cannot send a given field, or its value is not valid.
+        """
 
     async def start(self, fields: Mapping[str, Any], where: str) -> None:
-        """Says the start-up frame, with `fields` in place of the usual ones; errors name `where`."""
+        """Sends the start-up request, with `fields` in place of usual values; `where` is their path for errors.
+
+        Raises:
+            LocalProtocolError: the peer cannot send a given field, or its value is not valid.
+        """
 
     def register(self, *, handle: int, offset: int, data: bytearray, may: str) -> RawMemory:
-        """Registers memory that the other side may "read" or "write", at `handle` and `offset` if it can choose."""
+        """Registers `data` for RDMA accesses of the other end, and returns the region with its handle and offset.
+
+        `may` is "read" or "write". An implementation that cannot choose them ignores `handle` and `offset` (the address
+        of the first octet).
+        """
 
     def withdraw(self, memory: RawMemory) -> None:
-        """Ends the access of the other side to the memory."""
+        """Ends the other end's access to a region that `register` has returned."""
 
     async def send_stream(self, octets: bytes, text: str, pieces: int = 0) -> None:
-        """Sends octets as they are; with `pieces`, that many at a time, which the other side receives one by one."""
+        """Writes octets to the stream below the frames as they are.
+
+        Args:
+            octets: the octets.
+            text: the description of the octets for the log.
+            pieces: octets in each write, which the other end receives one by one; 0 writes everything together.
+
+        Raises:
+            LocalProtocolError: the implementation has no stream.
+        """
 
     async def send_message(
         self, payload: bytes, ddp: Mapping[str, Any], mpa: Mapping[str, Any], text: str | None = None
     ) -> None:
-        """Sends a message; `ddp` and `mpa` are fields of its frames with other values than usual."""
+        """Sends an RDMAP message, a Send unless `ddp` has another "opcode".
+
+        Args:
+            payload: the octets of the message.
+            ddp: values of DDP fields in place of the usual ones.
+            mpa: values of MPA fields in place of the usual ones.
+            text: the description for the log; None makes a general one.
+
+        Raises:
+            LocalProtocolError: the peer cannot send a given field, or its value is not valid.
+        """
 
     async def write(self, handle: int, offset: int, data: bytes) -> None:
-        """Writes to memory of the other side by RDMA Write."""
+        """Writes `data` by RDMA Write to the other end's memory with this handle, from the address `offset` on."""
 
     async def read(self, handle: int, offset: int, length: int) -> int:
-        """Reads memory of the other side by RDMA Read; returns the handle in the events "read_response" that follow."""
+        """Begins an RDMA Read of `length` octets from the address `offset` of the other end's memory with this handle.
+
+        Returns the handle that the later events "read_response" have.
+        """
 
     async def remind(self) -> None:
-        """Has the other side take a first message that it may have overlooked."""
+        """Makes the other end process a first message that it may have overlooked; see `RawTarget`."""
 
     def end(self) -> None:
-        """Ends the own direction of the stream."""
+        """Ends the sending direction, or the whole connection where directions do not end separately."""
 
     async def next(self) -> Heard:
-        """Waits for the next event, for any time, and returns it."""
+        """Waits without a time limit for the next event, and returns it; after the end, always an event "end"."""
 
     async def close(self) -> None:
-        """Closes the connection without a word."""
+        """Aborts the connection, without sending anything more, and waits until it is closed."""

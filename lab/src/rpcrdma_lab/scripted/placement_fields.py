@@ -15,7 +15,7 @@ from rpcrdma_lab.scripted.values import Names, number, octets
 __all__ = ["PLACEMENT_MAKERS", "PLACEMENT_READERS", "RECEIVE_STRUCTURE", "buffer_segments"]
 
 RECEIVE_STRUCTURE = 0x102
-"""The property with the segments of the sender's receive buffers."""
+"""The number of the transport property that describes the segments of its sender's receive buffers."""
 
 _EXPLICIT, _IN_SEGMENTS, _CHOICE, _BY_SIZE = 1, 2, 3, 4
 _TRANSMISSION = ("xid", "direction", "number")
@@ -23,7 +23,7 @@ _STRUCTURE_HEAD = struct.Struct(">II")
 _GROUP = struct.Struct(">IIII")
 _PLACEABLE = 1
 _SEGMENTS_MAX = 1024
-"""Segments of one buffer that are looked at: the checks name the first ones alone."""
+"""Segments of one buffer that are looked at: checks use the first ones alone."""
 
 
 def _words(given: Mapping[str, Any], fields: tuple[str, ...], names: Names, where: str) -> bytes:
@@ -127,7 +127,7 @@ PLACEMENT_MAKERS: Mapping[str, Callable[[Any, Any, Names, str], bytes]] = {
     "transmission": _make_transmission,
     "lead": _make_lead,
 }
-"""Makers of fields by kind."""
+"""Encoders of the extension's fields, by kind; see `header_fields.MAKERS`."""
 
 PLACEMENT_READERS: Mapping[str, Callable[[bytes, int, str], tuple[Any, int]]] = {
     "items": _read_items,
@@ -135,14 +135,15 @@ PLACEMENT_READERS: Mapping[str, Callable[[bytes, int, str], tuple[Any, int]]] = 
     "transmission": _read_transmission,
     "lead": _read_lead,
 }
-"""Readers of fields by kind."""
+"""Decoders of the extension's fields, by kind; see `header_fields.READERS`."""
 
 
 def buffer_segments(structure: bytes) -> dict[str, int]:
-    """Describes the segments for bulk data in a Receive Buffer Structure (section 8.3); {} if it cannot be read.
+    """Decodes the octets of a Receive Buffer Structure property, and describes its segments for bulk data.
 
-    "receive_octets" is the length of all segments. Where some are for bulk data, "segment_at" is the offset of the
-    first one, "segment_octets" its length and "segments" their number.
+    "receive_octets" is the total length of the segments. If any is for bulk data, "segment_at" is the offset in octets
+    of the first such segment in the buffer, "segment_octets" its length and "segments" their number. Returns {} if the
+    structure has a wrong length. At most 1024 segments are counted.
     """
     if len(structure) < _STRUCTURE_HEAD.size or (len(structure) - _STRUCTURE_HEAD.size) % _GROUP.size:
         return {}

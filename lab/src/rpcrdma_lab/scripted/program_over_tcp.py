@@ -1,4 +1,4 @@
-"""The program behind a scripted server: an ordinary server over TCP, which answers the calls of the clients."""
+"""The program behind a scripted server: an ordinary server over TCP, which answers the clients' calls."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ _LAST = 1 << 31
 
 
 class ProgramOverTcp:
-    """Carries RPC messages to a server over TCP with record marking (RFC 5531 section 11), one call at a time."""
+    """Forwards RPC calls to a server over TCP with record marking (RFC 5531 section 11), one call at a time.
+
+    The connection to `host` and `port` is made by the first call.
+    """
 
     def __init__(self, host: str, port: int) -> None:
         self._address = host, port
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def answer(self, call: bytes) -> bytes:
-        """Sends a call, and returns the reply to it.
+        """Sends an RPC call message over the connection, and returns the RPC reply message that arrives next.
 
         Raises:
-            OSError: the server cannot be reached, or ends the connection, or sends a longer reply than any.
+            OSError: the server cannot be reached, ends the connection, or sends a reply that exceeds the limits.
         """
         if self._streams is None:
             self._streams = await asyncio.open_connection(*self._address)
@@ -43,7 +46,7 @@ class ProgramOverTcp:
         raise ConnectionAbortedError(f"the server of the program sent more than {RAW_CALL_OCTETS_MAX} octets")
 
     def close(self) -> None:
-        """Ends the connection."""
+        """Aborts the connection, if there is one; a later call makes a new one."""
         if self._streams is not None:
             self._streams[1].transport.abort()
             self._streams = None

@@ -1,4 +1,4 @@
-"""A peer over the queue pair of a provider: it says any octets in Sends, and the provider does all below them.
+"""A peer over the queue pair of a provider: it sends any octets in Sends, and the provider makes everything below.
 
 The messages and their headers are those of `RawPeer`. The frames are the provider's: those of an RDMA device cannot be
 made by hand.
@@ -37,11 +37,11 @@ from rpcrdma_lab.scripted.values import Names, number, octets
 __all__ = ["QueuePairPeer", "is_invalidation", "open_link"]
 
 _END_S = 5.0
-"""How long a device may take for the end of a connection before the next one is made all the same."""
+"""Seconds that a device may take to end a connection; then the next connection is made nevertheless."""
 _RECEIVES = 96
-"""Receives, which are posted again when they are taken: more than a check sends calls at once."""
+"""Receives that are posted at the start and again when they complete: more than a check sends calls at once."""
 _RECEIVE_OCTETS = 36864
-"""More than any check announces."""
+"""Octets of a receive buffer: more than the inline threshold that any check announces."""
 _STARTED = {"rejected": 0, "enhanced": 1, "markers": 0, "crc": 1}
 """The fields of a start-up over any provider."""
 _RIGHTS = {"read": Access.REMOTE_READ, "write": Access.REMOTE_WRITE}
@@ -49,7 +49,7 @@ _RIGHTS = {"read": Access.REMOTE_READ, "write": Access.REMOTE_WRITE}
 
 @dataclass(slots=True, kw_only=True)
 class _PlacedMemory(RawMemory):
-    """Memory that a device writes to without telling how much."""
+    """A region that a device writes to without reporting lengths; `before` is its content when it was registered."""
 
     before: bytes
 
@@ -59,15 +59,15 @@ class _PlacedMemory(RawMemory):
 
 
 def is_invalidation(ddp: Mapping[str, Any]) -> bool:
-    """Returns whether the fields of a segment make a Send with Invalidate, and nothing else."""
+    """Returns whether DDP fields describe a Send with Invalidate with the usual values of all other fields."""
     return ddp.keys() == {"opcode", "invalidate"} and ddp["opcode"] == "send_invalidate"
 
 
 async def open_link(provider: Provider, host: str, port: int) -> Link:
-    """Makes a link to the server.
+    """Returns a provider's link to a server, on which a connection can be opened.
 
     Raises:
-        OSError: there is no way to the server.
+        OSError: the provider has no way to the server.
     """
     try:
         return await provider.connect(host, port)
@@ -76,7 +76,16 @@ async def open_link(provider: Provider, host: str, port: int) -> Link:
 
 
 class QueuePairPeer:
-    """See `RawPeer`; the link to a server is opened by `start`, that of a client when the peer is made.
+    """A peer as `RawPeer`, but over a provider's queue pair: it sends any octets in Sends, and no frames of its own.
+
+    For the link to a server, `start` opens the queue pair. For the link of a client, the constructor opens it. The
+    methods implement `ScriptedPeer`.
+
+    Args:
+        link: the link of the provider.
+        version: the protocol version of transport headers, "1" or "2".
+        log: the list to which passages are added.
+        names: the names that values refer to.
 
     Raises:
         ConnectFailed: the provider makes no queue pair for the client.
@@ -94,7 +103,7 @@ class QueuePairPeer:
         self._regions: list[MemoryRegion] = []
         self._heard: deque[Heard] = deque()
         self._unposted: list[memoryview] = []
-        """Receives that are posted when a step has heard an event: a peer may send more than any step wants."""
+        """Buffers of receives that are posted again only when a step takes an event: the peer may send too much."""
         self._news = asyncio.Event()
         self._over = asyncio.Event()
         if not link.active:
@@ -102,14 +111,14 @@ class QueuePairPeer:
 
     @property
     def request(self) -> Mapping[str, Any]:
-        """An empty pattern, which any request matches: the provider reads requests itself."""
+        """An empty pattern, which matches any start-up of a client: the provider decodes start-up frames itself."""
         return {}
 
     async def start(self, fields: Mapping[str, Any], where: str) -> None:
-        """Asks for the connection, with "data" as its private data.
+        """Opens the queue pair and requests the connection, with "data" of `fields` as the private data.
 
         Raises:
-            LocalProtocolError: other fields are given.
+            LocalProtocolError: `fields` has another field; the error's text begins with `where`.
             OSError: the provider makes no queue pair.
         """
         data = self._private_data(fields, where)
@@ -122,10 +131,10 @@ class QueuePairPeer:
         driver.flush()
 
     async def accept(self, request: Mapping[str, Any], fields: Mapping[str, Any], where: str) -> None:  # noqa: ARG002
-        """Accepts the connection, with "data" as the private data of the reply.
+        """Accepts a client's connection with "data" of `fields` as the private data; `request` is not used.
 
         Raises:
-            LocalProtocolError: other fields are given.
+            LocalProtocolError: `fields` has another field; the error's text begins with `where`.
         """
         data = self._private_data(fields, where)
         assert self._driver is not None, "a client has asked"
@@ -153,30 +162,36 @@ class QueuePairPeer:
             driver.queue_pair.post_receive(buffer, buffer)
 
     def register(self, *, handle: int, offset: int, data: bytearray, may: str) -> RawMemory:  # noqa: ARG002
-        """Registers memory that the server may "read" or "write"; the provider chooses its handle and offset."""
+        """Registers `data` for RDMA accesses of the other end, "read" or "write" as `may` says.
+
+        Returns the region with the handle and offset that the provider has chosen; the arguments of that name are not
+        used.
+        """
         assert self._driver is not None, "memory belongs to a connection"
         region = self._driver.protection_domain.register(data, _RIGHTS[may])
         self._regions.append(region)
         return _PlacedMemory(handle=region.handle, offset=region.offset, data=data, may=may, before=bytes(data))
 
     def withdraw(self, memory: RawMemory) -> None:
-        """Invalidates the memory."""
+        """Invalidates the registration of a region that `register` has returned."""
         assert self._driver is not None, "memory belongs to a connection"
         (region,) = (each for each in self._regions if each.handle == memory.handle)
         self._regions.remove(region)
         self._driver.protection_domain.invalidate(region)
 
     async def send_stream(self, octets: bytes, text: str, pieces: int = 0) -> None:  # noqa: ARG002
-        """Raises LocalProtocolError: a queue pair has no stream."""
+        """Always raises LocalProtocolError, since a queue pair has no octet stream."""
         raise LocalProtocolError(f"{text}: over {self._link.provider} messages are said, and no stream")
 
     async def send_message(
         self, payload: bytes, ddp: Mapping[str, Any], mpa: Mapping[str, Any], text: str | None = None
     ) -> None:
-        """Sends a message.
+        """Posts a Send of `payload`, or a Send with Invalidate if `ddp` has that opcode and the handle alone.
+
+        `text` is the description for the log; None makes a general one.
 
         Raises:
-            LocalProtocolError: `ddp` is neither empty nor a handle to invalidate, or `mpa` is not empty.
+            LocalProtocolError: `ddp` has other fields, or `mpa` is not empty.
         """
         invalidate = None
         if is_invalidation(ddp):
@@ -189,14 +204,17 @@ class QueuePairPeer:
         self._driver.flush()
 
     async def write(self, handle: int, offset: int, data: bytes) -> None:
-        """Writes to memory of the other side."""
+        """Posts an RDMA Write of `data` to the other end's memory with this handle, from the address `offset` on."""
         assert self._driver is not None, "memory is written over a connection"
         self._note(f"RDMA Write to {handle:#x}, {len(data)} octets", ours=True)
         self._driver.queue_pair.post_write(data, [data], handle, offset)
         self._driver.flush()
 
     async def read(self, handle: int, offset: int, length: int) -> int:
-        """Begins to read memory of the other side; returns the handle in the event that tells of the data."""
+        """Posts an RDMA Read of `length` octets from the address `offset` of the other end's memory with this handle.
+
+        Returns the handle of the sink, which the event "read_response" with the data has.
+        """
         assert self._driver is not None, "memory is read over a connection"
         self._note(f"RDMA Read of {handle:#x}, {length} octets", ours=True)
         sink = self._driver.protection_domain.register(bytearray(length), Access.LOCAL_WRITE | Access.REMOTE_WRITE)
@@ -206,17 +224,20 @@ class QueuePairPeer:
         return sink.handle
 
     async def remind(self) -> None:
-        """Says nothing: the provider's end has taken the first message."""
+        """Does nothing: a provider does not overlook the first message."""
 
     def end(self) -> None:
-        """Ends the connection, which has no directions of its own."""
+        """Disconnects the queue pair, since its directions do not end separately."""
         self._note("end of the connection", ours=True)
         assert self._driver is not None, "a connection ends"
         self._driver.queue_pair.disconnect()
         self._driver.flush()
 
     async def next(self) -> Heard:
-        """Waits for the next event, startup, message or end, and returns it."""
+        """Waits without a time limit for the next event, and returns it; after the end, always an event "end".
+
+        Other kinds are "startup", "message" and "read_response".
+        """
         while not self._heard:
             self._news.clear()
             await self._news.wait()
@@ -227,7 +248,7 @@ class QueuePairPeer:
         return self._heard[0] if self._heard[0].kind == "end" else self._heard.popleft()
 
     async def close(self) -> None:
-        """Invalidates the registered memory, ends the connection at once, and waits until it is over."""
+        """Invalidates the registered memory, aborts the connection, and waits for its end for at most 5 s."""
         driver, self._driver = self._driver, None
         if driver is None:
             return

@@ -1,4 +1,4 @@
-"""A TCP connection whose octets of both directions go to a packet capture, those of broken frames included."""
+"""TCP connections whose octets of both directions are recorded in a packet capture, including malformed frames."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ Accepted: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Non
 async def open_recorded(
     host: str, port: int, capture: PacketCapture | None
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Connects as `asyncio.open_connection` does; with `capture`, the connection is recorded until it is lost.
+    """Connects to a server as `asyncio.open_connection` does, and returns the stream's reader and writer.
+
+    With `capture`, the octets of both directions are recorded until the connection is lost.
 
     Raises:
         OSError: the server cannot be reached.
@@ -31,7 +33,13 @@ async def open_recorded(
 
 
 async def serve_recorded(accepted: Accepted, host: str, port: int, capture: PacketCapture | None) -> asyncio.Server:
-    """Listens as `asyncio.start_server` does; with `capture`, each connection is recorded until it is lost.
+    """Listens as `asyncio.start_server` does, and returns the server.
+
+    Args:
+        accepted: is called with the reader and the writer of each new connection.
+        host: the address to listen on.
+        port: the TCP port; 0 chooses one.
+        capture: records each connection until it is lost; None records nothing.
 
     Raises:
         OSError: the address cannot be used.
@@ -45,7 +53,11 @@ async def serve_recorded(accepted: Accepted, host: str, port: int, capture: Pack
 
 
 class _RecordedProtocol(asyncio.StreamReaderProtocol):
-    """Records arrivals, and the end; `accepted` takes a connection that the other side has made."""
+    """A stream protocol that records what arrives, and the end of the connection, in a packet capture.
+
+    `accepted` is called with the reader and writer of a connection that the other end has made; None: this end
+    connects.
+    """
 
     def __init__(self, reader: asyncio.StreamReader, capture: PacketCapture, accepted: Accepted | None = None) -> None:
         super().__init__(reader)
@@ -53,7 +65,7 @@ class _RecordedProtocol(asyncio.StreamReaderProtocol):
         self._accepted = accepted
         self._reader = reader
         self.stream: Any = None
-        """The record of the connection, from the time when it is made."""
+        """The capture's record of the connection; None until the connection is made."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         local, remote = (transport.get_extra_info(name)[:2] for name in ("sockname", "peername"))
@@ -74,7 +86,7 @@ class _RecordedProtocol(asyncio.StreamReaderProtocol):
 
 
 class _RecordedWriter(asyncio.StreamWriter):
-    """Records octets when they are written."""
+    """A stream writer that records octets in the packet capture of its protocol when they are written."""
 
     def __init__(self, transport: Any, protocol: _RecordedProtocol, reader: asyncio.StreamReader) -> None:
         super().__init__(transport, protocol, reader, asyncio.get_running_loop())

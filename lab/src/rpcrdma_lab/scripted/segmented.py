@@ -9,9 +9,12 @@ __all__ = ["FrameFault", "SegmentedMessage"]
 
 
 class FrameFault(NamedTuple):
-    """A mistake below the messages, and the statement of the ledger that it breaks; "": none for certain.
+    """A mistake of the other end in frames or segments, below the RDMAP messages.
 
-    `recommended`: the statement only recommends the broken part.
+    Attributes:
+        cause: the description of the mistake.
+        statement: the identifier of the protocol rule that is broken; empty if no rule certainly is.
+        recommended: whether the protocol only recommends that rule.
     """
 
     cause: str
@@ -20,7 +23,11 @@ class FrameFault(NamedTuple):
 
 
 class SegmentedMessage:
-    """The segments of a message so far, of the kind `key`; `octets` counts their payload."""
+    """The segments of a DDP message received so far.
+
+    `key` identifies the message: the opcode, and the handle of a tagged message. `octets` is the length of the payload
+    so far.
+    """
 
     def __init__(self, key: tuple[int, ...]) -> None:
         self.key = key
@@ -29,7 +36,10 @@ class SegmentedMessage:
         self._runs: list[tuple[int, int]] = []
 
     def add(self, start: int, length: int, *, last: bool) -> FrameFault | None:
-        """Takes the next segment; returns its fault, or after the last one that of the message; else None."""
+        """Adds the next segment, of `length` octets at offset `start`; `last` is its flag L.
+
+        Returns the fault of the segment or, after the last segment, of the whole message; None if there is none.
+        """
         self.octets += length
         if self._runs and self._runs[-1][1] == start:
             self._runs[-1] = (self._runs[-1][0], start + length)
@@ -41,7 +51,7 @@ class SegmentedMessage:
 
     @property
     def begin(self) -> int:
-        """The lowest offset of its segments."""
+        """The lowest offset, in octets, of the segments received so far."""
         return min(self._runs)[0]
 
     def _fault(self) -> FrameFault | None:

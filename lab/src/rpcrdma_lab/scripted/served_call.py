@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 Segment = Mapping[str, int]
-"""Handle, length and offset; position of one in a Read list."""
+"""A segment with "handle", "length" and "offset"; a segment of a Read list has "position", too."""
 
 REQUEST = 0x101
 """The header type that begins a call of the round-trip extension."""
@@ -33,14 +33,16 @@ _ATTRIBUTES_OCTETS = 84
 _LONG_REPLY = 1
 """The header type of replies whose RPC message is in the Reply chunk."""
 _NO_ROOM = {"1": {"type": 4, "error": 2}, "2": {"type": 4, "flags": 1, "error": 9}}
-"""Headers of errors that refuse a reply without room for it; those of version 2 tell its octets."""
+"""By version, the fields of the error header for a reply without room; version 2 also states the reply's length."""
 _REPLY_HEADER_OCTETS = {"1": 28, "2": 36}
-"""Headers of inline replies without chunks."""
+"""Octets of the header of an inline reply without chunks, by version."""
 _REPLY = {"1": {"type": 0}, "2": {"type": 0, "flags": 1}}
 
 
 def read_segments(header: Mapping[str, Any]) -> list[Segment]:
-    """Returns the segments that a responder has to read, in the order of Positions.
+    """Returns the segments of a header's Read list, in the order of their Positions; empty if there are none.
+
+    `header` has the fields of the transport header, as `read_message` returns them.
 
     Raises:
         RemoteProtocolError: a Position is not a multiple of four.
@@ -53,20 +55,25 @@ def read_segments(header: Mapping[str, Any]) -> list[Segment]:
 
 
 def segments_of_items(header: Mapping[str, Any]) -> list[Segment]:
-    """Returns the segments that a responder has to read for the items of a Transmit Request, each with its Position."""
+    """Returns the segments in the requester's memory for the items of a Transmit Request, each with its "position".
+
+    `header` has the fields of the request's transport header.
+    """
     return [
         {**segment, "position": item["position"]} for item in header["items"] for segment in item.get("segments", [])
     ]
 
 
 def placed_items(transmissions: Sequence[Mapping[str, Any]], buffer: Mapping[str, int]) -> list[tuple[int, bytes]]:
-    """Returns (Position, octets) of each item of a request that has come in the segments of receive buffers.
+    """Returns the Position and the octets of each item that the messages of a request carry in receive buffer segments.
 
-    `transmissions` are the messages of the request, `buffer` the segments of the receiver's buffers as
-    `buffer_segments` tells them.
+    Args:
+        transmissions: the fields of the request's messages, in order.
+        buffer: the segments of the receiver's buffers, as `buffer_segments` describes them.
 
     Raises:
-        RemoteProtocolError: a segment is none, or has fewer octets; or octets before the first segment are not zero.
+        RemoteProtocolError: a segment does not exist or is too short, or octets between the payload and the first
+            segment are not zero.
     """
     found = []
     for item in transmissions[0]["header"]["items"]:
@@ -93,9 +100,10 @@ def _segment_octets(transmissions: Sequence[Mapping[str, Any]], number: int, buf
 
 
 def joined_call(body: bytes, parts: Sequence[tuple[int, bytes]]) -> bytes:
-    """Returns the unreduced call: `body` with the octets of the chunks at their Positions, padded.
+    """Returns the whole RPC call: `body` with the octets of Read chunks inserted at their Positions and padded.
 
-    A part at Position 0 is the call itself, in the place of `body`. Parts of one Position follow each other.
+    `parts` are Positions and octets; parts of the same Position follow each other. A part at Position 0 is the call
+    itself, and takes the place of `body`.
 
     Raises:
         RemoteProtocolError: a Position is within another chunk or beyond the end.
@@ -116,9 +124,13 @@ def joined_call(body: bytes, parts: Sequence[tuple[int, bytes]]) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedReply:
-    """A reply as it goes out: fields of its header, its inline part, and each segment to write with its octets.
+    """A reply to a call, as it is to be sent.
 
-    `refused_octets`: those of a reply that fits neither inline nor in the Reply chunk, for which an error goes out.
+    Attributes:
+        header: the fields of its transport header, without the XID.
+        body: the part that is sent inline.
+        writes: each segment to write by RDMA Write before, with its octets.
+        refused_octets: the length of the RPC reply if it fits nowhere and an error is sent instead; otherwise 0.
     """
 
     header: Mapping[str, Any]
@@ -128,11 +140,17 @@ class PlannedReply:
 
 
 def planned_reply(version: str, call: Mapping[str, Any], reply: bytes, inline_octets: int) -> PlannedReply:
-    """Plans the reply through the chunks that the call offers; RDMA_ERROR if neither inline nor a Reply chunk fits it.
+    """Plans a reply with the chunks that the call offers.
 
-    `call` are the fields of the call with its RPC message joined in "rpc". The data of NFSv3 READ and READLINK take the
-    first Write chunk (RFC 8267 section 6.1); other chunks return unused. A Transmit Request with directions for results
-    is refused, after which it may come in plain messages.
+    It becomes an error if it fits neither inline nor a Reply chunk. The data of NFSv3 READ and READLINK go to the first
+    Write chunk (RFC 8267 section 6.1); other chunks return unused. A Transmit Request with response directions is
+    refused, since its client may repeat it in plain messages.
+
+    Args:
+        version: the protocol version, "1" or "2".
+        call: the fields of the call, with those of the whole RPC message in "rpc".
+        reply: the RPC reply message.
+        inline_octets: the largest message that the client receives.
     """
     header = call["header"]
     if header.get("directions"):
@@ -166,7 +184,10 @@ def _without_room(version: str, reply: bytes) -> PlannedReply:
 
 
 def _spread(data: bytes, segments: Sequence[Segment]) -> list[tuple[Segment, bytes]]:
-    """Fills the segments in their order (RFC 8166 section 3.4.6)."""
+    """Divides `data` among the segments in their order (RFC 8166, 3.4.6); returns each used segment with its octets.
+
+    Octets beyond the last segment are dropped.
+    """
     pieces = []
     for segment in segments:
         piece, data = data[: segment["length"]], data[segment["length"] :]
@@ -176,7 +197,10 @@ def _spread(data: bytes, segments: Sequence[Segment]) -> list[tuple[Segment, byt
 
 
 def _bulk_item(call: Mapping[str, Any], reply: bytes) -> tuple[int, int] | None:
-    """Start and length of the data in a successful reply to READ or READLINK of NFSv3."""
+    """Returns start and length of the data in a successful reply to NFSv3 READ or READLINK; None for other replies.
+
+    `call` has the fields of the RPC call.
+    """
     procedure = call.get("program"), call.get("version"), call.get("procedure")
     # Verifier and accept status; then the status of the procedure, and whether attributes follow it.
     start = 24 + int.from_bytes(reply[16:20])

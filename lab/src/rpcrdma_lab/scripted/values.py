@@ -13,13 +13,19 @@ from rpcrdma.errors import LocalProtocolError
 __all__ = ["CONTENT_OCTETS_MAX", "UNRESOLVED", "Names", "field_at", "in_words", "number", "octets", "pattern"]
 
 CONTENT_OCTETS_MAX = 1 << 28
-"""Octets of one value or region: a larger number is a mistake, and would take the memory of this machine."""
+"""Octets of one value or region: a larger number is a mistake, and would take too much memory."""
 _NUMBER_MAX = 1 << 64
 _WORDS_MAX = 80
 
 
 class Names:
-    """The names that values refer to: `given` by the caller, and the fields of the last message and of `named` ones."""
+    """The names that values in a scripted conversation refer to.
+
+    Attributes:
+        given: numbers and octets by name, for {"given": NAME}.
+        heard: the fields of the last message that matched, for {"heard": PATH}.
+        named: the fields of messages to which a step has given a name, for {"heard": PATH, "of": NAME}.
+    """
 
     def __init__(self, given: Mapping[str, int | bytes] | None = None) -> None:
         self.given = dict(given or {})
@@ -27,12 +33,17 @@ class Names:
         self.named: dict[str, Mapping[str, Any]] = {}
 
     def value(self, reference: Mapping[str, Any], where: str, kind: type[int] | type[bytes]) -> int | bytes | None:
-        """Returns the value of {"given": NAME} or {"heard": PATH}, which has to be of type `kind`; None: not known yet.
+        """Returns the value of a reference {"given": NAME}, {"heard": PATH} or {"heard": PATH, "of": MESSAGE}.
 
-        With "of" beside "heard" the path is one of the message that has this name.
+        Returns None only for names that are not known yet (`UNRESOLVED`).
+
+        Args:
+            reference: the reference.
+            where: its path for error texts.
+            kind: the type that the value must have.
 
         Raises:
-            LocalProtocolError: there is no such name or field.
+            LocalProtocolError: there is no such name or field, or its value has another type.
         """
         if "given" in reference:
             name = _text(reference["given"], f"{where}.given")
@@ -48,10 +59,10 @@ class Names:
         return found
 
     def message(self, name: Any, where: str) -> Mapping[str, Any]:
-        """Returns the fields of the message with this name.
+        """Returns the fields of the message that a step has given this name; `where` is the path for error texts.
 
         Raises:
-            LocalProtocolError: no message has it.
+            LocalProtocolError: no message has this name, or `name` is no text.
         """
         if _text(name, f"{where}.of") not in self.named:
             raise LocalProtocolError(f"{where}: no message has the name {name!r}")
@@ -59,7 +70,7 @@ class Names:
 
 
 class _UnresolvedNames(Names):
-    """The names before a conversation: any may be given, and any field be heard."""
+    """The names before a conversation runs: `value` accepts each reference of the right form, and returns None."""
 
     def value(self, reference: Mapping[str, Any], where: str, kind: type[int] | type[bytes]) -> None:  # noqa: ARG002
         for name in reference.keys() & {"given", "heard", "of"}:
@@ -70,7 +81,7 @@ UNRESOLVED = _UnresolvedNames()
 
 
 def in_words(value: Any) -> str:
-    """Returns the value as JSON, shortened for messages."""
+    """Returns a value as JSON, or octets as hex, for error texts; text of more than 80 characters is shortened."""
     text = value.hex() if isinstance(value, bytes) else json.dumps(value, default=str)
     return text if len(text) <= _WORDS_MAX else f"{text[:_WORDS_MAX]}…"
 
@@ -82,7 +93,10 @@ def _text(value: Any, where: str) -> str:
 
 
 def field_at(fields: Mapping[str, Any], path: str) -> Any:
-    """Returns the field that a path such as "header.writes.0.0.length" names; None if there is none."""
+    """Returns the field at a path such as "header.writes.0.0.length"; None if there is none.
+
+    Numbers in the path are indexes of lists.
+    """
     found: Any = fields
     for part in path.split("."):
         if isinstance(found, Mapping):
@@ -97,10 +111,18 @@ def field_at(fields: Mapping[str, Any], path: str) -> Any:
 def number(value: Any, names: Names, where: str, least: int = -_NUMBER_MAX, most: int = _NUMBER_MAX) -> int:
     """Evaluates a number: 7, "0x7", {"given": NAME} or {"heard": PATH, "of": NAME}.
 
-    The latter two may have more: {"plus": NUMBER} is added, and {"most": NUMBER} takes the place of a larger one.
+    {"plus": NUMBER} in a reference is added, and {"most": NUMBER} replaces a larger result. A name that is not known
+    yet (`UNRESOLVED`) counts as `least`, but at least 0.
+
+    Args:
+        value: the number as JSON-like data.
+        names: the names that references are resolved by.
+        where: the path of `value` for error texts.
+        least: the smallest allowed result.
+        most: the largest allowed result.
 
     Raises:
-        LocalProtocolError: it is none of these, or not from `least` to `most`; the message begins with `where`.
+        LocalProtocolError: `value` is malformed, a reference fails, or the result is out of bounds.
     """
     found: int | None = None
     if isinstance(value, Mapping) and value.keys() & {"given", "heard"}:
@@ -125,14 +147,19 @@ def number(value: Any, names: Names, where: str, least: int = -_NUMBER_MAX, most
 
 
 def octets(value: Any, names: Names, where: str) -> bytes:
-    """Encodes hex digits, a list, or {"text", "pattern", "zeros", "words", "longs", "opaque", "given" or "heard": X}.
+    """Evaluates octets: hex digits, a list of parts to be joined, or a mapping {KIND: CONTENT}.
 
-    `pattern` and `zeros` have a length, `words` and `longs` are lists of numbers of 32 and 64 bits, `opaque` is octets
-    with an XDR count before and padding behind. {"from": NUMBER} and {"first": NUMBER} beside `given` take a part of
-    it. The parts of a list are joined.
+    Kinds are "text" (UTF-8), "pattern" and "zeros" (of a length in octets), "words" and "longs" (lists of big-endian
+    numbers of 32 and 64 bits), "opaque" (octets as XDR opaque of variable length), "given" and "heard" (see `Names`).
+    {"from": NUMBER} and {"first": NUMBER} beside "given" take a part: its start and its length.
+
+    Args:
+        value: the octets as JSON-like data.
+        names: the names that references are resolved by.
+        where: the path of `value` for error texts.
 
     Raises:
-        LocalProtocolError: it is none of these; the message begins with `where`.
+        LocalProtocolError: `value` is malformed, or a reference fails.
     """
     if isinstance(value, str):
         try:
@@ -170,5 +197,5 @@ def octets(value: Any, names: Names, where: str) -> bytes:
 
 
 def pattern(length: int) -> bytes:
-    """Returns `length` octets whose values change from one to the next, and are shifted by 1 every 256 octets."""
+    """Returns `length` octets of a fixed test pattern: octet i is 7 * i + i // 256 + 1, modulo 256."""
     return bytes((index * 7 + index // 256 + 1) & 0xFF for index in range(length))

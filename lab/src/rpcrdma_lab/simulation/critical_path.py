@@ -1,8 +1,8 @@
-"""The account of calls: the events of a trace of which their latency consists, and the events beside them.
+"""The account of calls: the events of a trace that make up their latency, and the events beside them.
 
 The critical path is the chain of causes from a call's return back to the call. Each event of a trace names the one
 event that it waited for last, so the times between the events of the path add up to the latency of the call. Events
-that follow from the call, and are not on the path, happened beside it.
+that are caused by the call, and are not on the path, happened beside it.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _PARTS: Mapping[EventKind, str] = {
     EventKind.COPY: "copying",
     EventKind.HANDLE: "server",
 }
-"""The part of a latency to which the time before an event of this kind belongs; "other" for all other kinds.
+"""The part of a latency that the time before an event of this kind belongs to; "other" for kinds not listed.
 
-A completion that an interrupt under way takes along waits for that interrupt, then for software that is busy.
+A completion that is delivered by an interrupt in progress waits for that interrupt, then for busy software.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndCounts:
-    """Counts of one end. Names with `_beside` count events beside the critical path, other names those on it."""
+    """Event counts of one end in a call: names with `_beside` count events beside the critical path, others on it."""
 
     interrupts: int
     interrupts_beside: int
@@ -48,20 +48,20 @@ class EndCounts:
     local_invalidations: int
     local_invalidations_beside: int
     remote_invalidations: int
-    """Handles of this end that the peer's Sends have ended."""
+    """Handles of this end that Sends with Invalidate of the other end have invalidated."""
     remote_invalidations_beside: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallAccount:
-    """Counts and times of one call, or of several calls that were made at once.
+    """Event counts and times of one call or of simultaneous calls, as `account` derives them from a trace.
 
-    `parts_s` are the seconds of `latency_s` by `part_of`. All counts after `responder` are of the path and beside it,
-    unless the name says `_on_path`.
+    `parts_s` divides the `latency_s` (seconds) into the parts of `part_of`. The counts after `responder` are of events
+    on and beside the path, except those named `_on_path`.
     """
 
     one_way_trips: int
-    """Steps of the path from one node to another."""
+    """Steps of the critical path from one node to another."""
     requester: EndCounts
     responder: EndCounts
     sends: int
@@ -70,35 +70,38 @@ class CallAccount:
     acknowledgements: int
     acknowledgements_on_path: int
     messages: int
-    """Messages that left a node: Sends, RDMA Writes, RDMA Reads and their responses; not acknowledgements."""
+    """Messages that left a node: Sends, RDMA Writes, RDMA Reads and their responses, without acknowledgements."""
     octets: int
-    """Octets of these messages on the wire, with the headers of the network."""
+    """Octets of these messages on the wire, with the network's headers."""
     acknowledgement_octets: int
     latency_s: float
     parts_s: Mapping[str, float]
     path: Sequence[TraceEvent]
-    """The critical path, the call first."""
+    """The events of the critical path, from the call to the return."""
     followed: Sequence[TraceEvent]
-    """All events that followed from the calls, on the path and beside it, in the order of the trace."""
+    """All events caused by the calls, on the path and beside it, in the order of the trace."""
 
     @property
     def registrations(self) -> int:
-        """All registrations of both ends, on the path and beside it."""
+        """The number of memory registrations of both ends, on the path and beside it."""
         return sum(end.registrations + end.registrations_beside for end in (self.requester, self.responder))
 
     @property
     def round_trips(self) -> float:
-        """Round trips on the path: two one-way trips."""
+        """The number of round trips on the path; a one-way trip counts as a half."""
         return self.one_way_trips / 2
 
 
 def critical_path(events: Sequence[TraceEvent], called: Collection[int], returned: int) -> list[TraceEvent]:
     """Returns the chain of causes from one of the events `called` to the event `returned`, both included.
 
-    `events` is a whole trace, in which each event stands at the place of its number.
+    Args:
+        events: the whole trace, in which each event is at the index of its number.
+        called: the numbers of the CALL events.
+        returned: the number of the RETURN event.
 
     Raises:
-        ValueError: the return does not follow from any of the calls.
+        ValueError: the return is not caused by any of the calls.
     """
     path = [events[returned]]
     while path[-1].number not in called:
@@ -113,13 +116,18 @@ def critical_path(events: Sequence[TraceEvent], called: Collection[int], returne
 
 
 def account(events: Sequence[TraceEvent], called: Collection[int], returned: Collection[int]) -> CallAccount:
-    """Accounts for calls of one requester, given the numbers of their CALL and RETURN events.
+    """Derives counts and times of calls of one requester from a trace.
 
-    The latency is the time from the first call to the last return, and the path the one of the last return. Events that
-    follow from a return belong to the program of the caller, and are left out.
+    The latency is the time from the first call to the last return, and the path is that of the last return. Events
+    caused by a return belong to the caller's program and are left out.
+
+    Args:
+        events: the whole trace, in which each event is at the index of its number.
+        called: the numbers of the CALL events.
+        returned: the numbers of the RETURN events.
 
     Raises:
-        ValueError: a return does not follow from any of the calls, or `called` or `returned` is empty.
+        ValueError: the last return is not caused by any of the calls, or `called` or `returned` is empty.
     """
     if not called or not returned:
         raise ValueError("an account takes at least one call and one return")
@@ -169,12 +177,16 @@ def account(events: Sequence[TraceEvent], called: Collection[int], returned: Col
 
 
 def part_of(event: TraceEvent) -> str:
-    """Returns the name of the part of the latency that the time before an event of a critical path is counted in."""
+    """Returns the name of the part of a latency that the time before an event of a critical path belongs to.
+
+    Names are "sending", "distance", "interrupts", "waiting", "registration", "invalidation", "copying", "server",
+    "other".
+    """
     return _PARTS.get(event.kind, _OTHER)
 
 
 def path_in_words(path: Sequence[TraceEvent]) -> str:
-    """Formats a critical path as one line: its events, each with its end in microseconds since the first one."""
+    """Returns a critical path as one line of text: its events, each with its microseconds since the first event."""
     node, words = "", []
     for event in path:
         place, node = ("" if event.node == node else f"{event.node} "), event.node
@@ -183,10 +195,10 @@ def path_in_words(path: Sequence[TraceEvent]) -> str:
 
 
 def _shared_interrupt(events: Sequence[TraceEvent], arrival: TraceEvent, completion: TraceEvent) -> TraceEvent | None:
-    """The interrupt for which a completion waited that follows from its arrival, and not from an interrupt of its own.
+    """Returns the interrupt in progress that delivered a completion which has no interrupt of its own.
 
-    It is the last interrupt of the node before the completion, unless the arrival came later: then the completion
-    waited for software that was busy.
+    That is the last interrupt of the node before the completion. Returns None if there is none after the arrival: then
+    the completion waited for busy software.
     """
     for event in reversed(events[: completion.number]):
         if event.kind is EventKind.INTERRUPT and event.node == completion.node:
@@ -209,6 +221,6 @@ def _end_counts(events: Iterable[TraceEvent], on_path: Collection[int]) -> EndCo
 
 
 def _counted_as(event: TraceEvent) -> str:
-    """The kind of the event; for POST with the verb, which is the first word of its text."""
+    """Returns the name under which an event is counted: its kind, for POST followed by the verb."""
     kind: str = event.kind.value
     return f"{kind} {event.text.partition(' ')[0]}" if event.kind is EventKind.POST else kind

@@ -10,11 +10,14 @@ from typing import NamedTuple
 __all__ = ["Crossing", "Curves"]
 
 _SAME = 1e-2
-"""Latencies that differ by less than this share count as equal: curves that follow each other do not cross."""
+"""The relative difference of latencies up to which two curves count as equal."""
 
 
 class Crossing(NamedTuple):
-    """The point from which on `faster` is faster than `slower`; before it is the other way round."""
+    """The point `at` on the axis from which on the variant `faster` has lower latencies than `slower`, and not before.
+
+    `latency_s` is the latency of both in seconds.
+    """
 
     at: float
     latency_s: float
@@ -24,9 +27,13 @@ class Crossing(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curves:
-    """Latencies of one operation: `latencies_s` has one for each of `at`, by the name of the variant.
+    """Latency curves of one operation, one for each variant.
 
-    `over` names the axis of `at`, which ascends: "miles" or "octets".
+    Attributes:
+        operation: the name of the operation.
+        over: the unit of the axis `at`: "miles" or "octets".
+        at: ascending values.
+        latencies_s: for each variant's name, the latency in seconds at each value of `at`.
     """
 
     operation: str
@@ -35,7 +42,7 @@ class Curves:
     latencies_s: Mapping[str, Sequence[float]]
 
     def crossings(self) -> list[Crossing]:
-        """Returns the crossings of all pairs of curves, in the order of `at`; curves are straight between points."""
+        """Returns the crossings of all pairs of curves in ascending order; curves are straight between their points."""
         found = []
         for first, second in itertools.combinations(self.latencies_s, 2):
             found += self._crossings_of(first, second)

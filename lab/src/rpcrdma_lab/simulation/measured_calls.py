@@ -31,24 +31,24 @@ __all__ = [
 ]
 
 CALLS_AT_ONCE = 8
-"""Small calls that are made in one turn of the event loop, to see the interrupts that they share."""
+"""Number of small calls made in one turn of the event loop, to show the interrupts that they share."""
 TRANSFERS = 4
-"""READs and WRITEs by turns in one request."""
+"""Number of READs and WRITEs, in turn, in one call."""
 
 _MESSAGE_OCTETS = 4096
-"""The inline threshold of version 1 by default, and here also the message size of version 2."""
+"""The default inline threshold of version 1 in octets, used as the message size of version 2, too."""
 _HEAD_OCTETS = 1024
-"""The first segment of a receive buffer: for headers and the payload of a usual call or reply."""
+"""Octets of the first segment of a receive buffer, for headers and the payload of a usual call or reply."""
 _ALL_IN_MESSAGES_OCTETS = 2 << 20
 _CREDENTIAL = AuthSys(machine="client", uid=1000, gid=1000, gids=())
-"""The length of a call must not depend on the names and groups of the machine that simulates."""
+"""A fixed credential, so that the length of a call does not depend on the simulating machine."""
 _HANDLE = v3.nfs_fh3(b"file")
 _NO_ATTRIBUTES = v3.post_op_attr(False, None)
 _NO_CHANGES = v3.wcc_data(v3.pre_op_attr(False, None), _NO_ATTRIBUTES)
 
 
 class _Files(v3.NFS_V3_Service):
-    """Reads and writes any number of octets of one file, which keeps none."""
+    """An NFSv3 service with one file: it returns any number of octets, and drops those written."""
 
     OWN_LIMITS = True
     IDEMPOTENT = frozenset({v3.READ.number, v3.WRITE.number})
@@ -64,7 +64,7 @@ class _Files(v3.NFS_V3_Service):
 
 
 class _SizedCalls(sized_calls.SIZED_CALLS_V1_Service):
-    """Takes and returns any number of octets."""
+    """A service that takes and returns any number of octets."""
 
     OWN_LIMITS = True
     IDEMPOTENT = frozenset(sized_calls.PROGRAM.procedures)
@@ -88,12 +88,18 @@ class _SizedCalls(sized_calls.SIZED_CALLS_V1_Service):
 
 
 def services() -> list[Service]:
-    """Makes the services of the server."""
+    """Returns new services for the simulated server: NFSv3 and the program of sized calls."""
     return [_Files(), _SizedCalls()]
 
 
 class Operation(NamedTuple):
-    """Calls of one kind; `call` makes one of `calls` that are made at once, with data of a number of octets."""
+    """A kind of call that is measured.
+
+    Attributes:
+        name: its name in tables.
+        call: makes one call on a connection with data of a number of octets.
+        calls: the number of calls made at the same time.
+    """
 
     name: str
     call: Callable[[Connection, int], Awaitable[Any]]
@@ -135,24 +141,27 @@ OPERATIONS = (
 PLOTTED_OPERATIONS = tuple(
     each for each in OPERATIONS if each.name in {SHORT_CALL.name, "READ", "WRITE", "long call", "long reply"}
 )
-"""The others are compared with the short call."""
+"""The operations that plots show; tables compare the others with the short call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """The settings of both ends. `client_extensions` and `server_extensions` make the extensions of each end anew."""
+    """The settings of both ends that decide how the data of calls travel.
+
+    `client_extensions` and `server_extensions` return new extensions for each connection.
+    """
 
     name: str
     rpcrdma_version: str = "2"
     transport: TransportConfig
     extension: str = "off"
     plotted: bool = True
-    """Whether plots have a curve for it; others have nearly the same latency as one of these."""
+    """Whether plots have a curve for the variant; others have nearly the same latency as one of these."""
     client_extensions: Callable[[], Sequence[Extension]] = tuple
     server_extensions: Callable[[], Sequence[Extension]] = tuple
 
     def connect_options(self, provider: Provider) -> ConnectOptions:
-        """Makes the options of the client."""
+        """Returns the client's options for a connection over `provider`."""
         return ConnectOptions(
             provider=provider,
             rpcrdma_version=self.rpcrdma_version,
@@ -163,7 +172,7 @@ class Variant:
         )
 
     def server_config(self, provider: Provider) -> RdmaServerConfig:
-        """Makes the configuration of the server."""
+        """Returns the server's configuration over `provider`."""
         return RdmaServerConfig(
             provider=provider,
             rpcrdma_version=self.rpcrdma_version,
@@ -174,7 +183,7 @@ class Variant:
 
 
 def _version_1(*, remote_invalidation: bool = True) -> TransportConfig:
-    """Returns settings of version 1 with the messages of Linux kernels."""
+    """Returns transport settings of version 1 with inline thresholds of 4096 octets, as Linux has them."""
     return TransportConfig(
         inline_send_octets=_MESSAGE_OCTETS,
         inline_receive_octets=_MESSAGE_OCTETS,
@@ -192,7 +201,10 @@ def _version_2(in_messages_octets_max: int | None, *, remote_invalidation: bool 
 
 
 def _by_send(name: str, client_segment: int, server_segment: int) -> Variant:
-    """Send-based placement in buffers with one placeable segment, of 0 octets for none."""
+    """Returns a variant with Send-based placement; receive buffers of each end have one placeable segment.
+
+    `client_segment` and `server_segment` are its octets; 0: the end's buffers have none.
+    """
     receive_octets = _HEAD_OCTETS + max(client_segment, server_segment)
     both = client_segment and server_segment
 
@@ -225,11 +237,17 @@ VARIANTS = (
     _by_send("both by Send, 8 KiB", 8192, 8192),
     Variant(name="defaults", rpcrdma_version="auto", extension="auto", transport=TransportConfig()),
 )
-"""Versions 1 and 2 move data by RDMA here, with messages of 4096 octets. "defaults" are those of the library."""
+"""The variants of `rpcrdma roundtrips`. Versions 1 and 2 use RDMA with messages of 4096 octets.
+
+"defaults" has the library's default settings.
+"""
 
 
 def with_extension(name: str, make: Callable[[], Extension]) -> Variant:
-    """Returns the variant `name`: version 2 with an extension of the user's own, made by `make`, at both ends."""
+    """Returns a variant of version 2 with an extension at both ends, whose name ends with `name`.
+
+    `make` returns a new extension for each connection.
+    """
     return Variant(
         name=f"version 2, {name}",
         transport=_version_2(0),

@@ -20,14 +20,14 @@ __all__ = ["COLUMNS", "Row", "cells", "curves_over_distance", "curves_over_size"
 
 _URL = "rdma://server"
 _WARM_UP_CALLS = 4
-"""Credits are settled after these: a server of version 2 gives all that it gives with the first replies."""
+"""Calls after which a connection's credits are settled: a server of version 2 grants all with its first replies."""
 _SETTLE_S = 1.0
-"""Virtual seconds before and after an operation, in which all that follows from the calls before it ends."""
+"""Virtual seconds before and after an operation, in which all effects of earlier calls end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """The account of one operation, in one variant."""
+    """The counts and times of one operation in one variant, with data of `size_octets` over a distance in miles."""
 
     operation: str
     variant: str
@@ -38,11 +38,14 @@ class Row:
 
 _ENDS = ("int S", "int C", "reg S", "reg C", "inv S", "inv C", "remote inv")
 COLUMNS = ("trips", *_ENDS, "sends", "reads", "writes", "acks", "µs")
-"""The headings of `cells`: S is the server, the responder; C is the client, the requester."""
+"""The headings of `cells`: S is the server (responder), C the client (requester)."""
 
 
 def cells(found: CallAccount) -> list[str]:
-    """Returns the counts as text, "1+2": one on the critical path, two beside it; last, the latency in microseconds."""
+    """Returns the counts of a call as texts, one for each of `COLUMNS`; the last is the latency in microseconds.
+
+    "1+2" stands for one event on the critical path and two beside it.
+    """
     server, client = found.responder, found.requester
     pairs = (
         (server.interrupts, server.interrupts_beside),
@@ -62,7 +65,13 @@ def cells(found: CallAccount) -> list[str]:
 
 
 def measured(model: FabricModel, variant: Variant, operation: Operation, size: int) -> Row:
-    """Measures an operation with `size` octets of data, on a connection of its own.
+    """Measures an operation with `size` octets of data in virtual time, on a connection of its own.
+
+    Args:
+        model: the delays of the fabric, which include the distance.
+        variant: the settings of both ends.
+        operation: the kind and the number of calls.
+        size: octets of data of a call.
 
     Raises:
         RpcRdmaError: a call failed.
@@ -79,7 +88,13 @@ def measured(model: FabricModel, variant: Variant, operation: Operation, size: i
 def rows(
     model: FabricModel, size: int, variants: Sequence[Variant], operations: Sequence[Operation] | None = None
 ) -> list[Row]:
-    """Returns the table for calls with `size` octets of data: for each operation, by default all, its variants."""
+    """Returns a row for each operation and variant, the variants of the first operation first.
+
+    `size` is the octets of data of a call. `operations` None stands for all.
+
+    Raises:
+        RpcRdmaError: a call failed.
+    """
     operations = measured_calls.OPERATIONS if operations is None else operations
     return [measured(model, variant, operation, size) for operation in operations for variant in variants]
 
@@ -87,7 +102,13 @@ def rows(
 def curves_over_distance(
     model: FabricModel, size: int, miles: Sequence[float], variants: Sequence[Variant], operations: Sequence[Operation]
 ) -> list[Curves]:
-    """Measures the curves of each operation over the distance in miles; `size` octets of data."""
+    """Measures latencies over the distances `miles`, and returns the curves of each operation.
+
+    `size` is the octets of data of a call.
+
+    Raises:
+        RpcRdmaError: a call failed.
+    """
     points = [(each, replace(model, miles=each), size) for each in miles]
     return [_curves("miles", points, variants, operation) for operation in operations]
 
@@ -95,7 +116,11 @@ def curves_over_distance(
 def curves_over_size(
     model: FabricModel, sizes: Sequence[int], variants: Sequence[Variant], operations: Sequence[Operation]
 ) -> list[Curves]:
-    """Measures the curves of each operation over the octets of data."""
+    """Measures latencies over the `sizes` of data in octets, and returns the curves of each operation.
+
+    Raises:
+        RpcRdmaError: a call failed.
+    """
     points = [(size, model, size) for size in sizes]
     return [_curves("octets", points, variants, operation) for operation in operations]
 

@@ -1,4 +1,4 @@
-"""All checks, by the parts of the protocol that they try; each part is data."""
+"""All checks, by the parts of the protocol that they test; each check is data."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""The way to have a server of NFSv4.1 call its client: it recalls a delegation (RFC 8881 sections 10.4 and 20.2).
+"""Steps that make a server of NFSv4.1 call its client: it recalls a delegation (RFC 8881 sections 10.4 and 20.2).
 
-A client with a session opens an empty file for reading, and is given a delegation. A WRITE of NFSv3 conflicts with the
-delegation, so that the server recalls it over the back channel, which has the connection of the session. A server may
-give no delegation of the file for a while after that: Linux does so for half a minute. So each conversation takes
-another file, whose handle is given as "fresh". Handles of NFSv3 count in NFSv4.1 as well.
+A client with a session opens an empty file for reading, and gets a delegation. A WRITE of NFSv3 conflicts with the
+delegation, so that the server recalls it over the back channel, which is the session's connection. A server may grant
+no delegation of the file for some time after that: Linux does so for half a minute. So each conversation uses another
+file, whose handle is given as "fresh". NFSv4.1 accepts the handles of NFSv3.
 
-The clients of all conversations have the same owner and another verifier each: the server takes the next one for the
-same client after a restart, and drops the state of a conversation that has left its course (RFC 8881 section 2.4).
+The clients of all conversations have the same owner and different verifiers: the server takes each for a restart of the
+client before, and drops the state of a conversation that has failed (RFC 8881 section 2.4).
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ __all__ = ["ONE_HOLDER", "RELEASE", "TWO_HOLDERS", "CallTrigger"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallTrigger:
-    """The steps that have a server call its client."""
+    """Steps by which a client makes a server call it, with patterns for that reverse call."""
 
     steps: Sequence[Step]
-    """The last one is the call that has the server call."""
+    """The steps; the last one is the call that triggers the reverse call."""
     answer: dict[str, Any]
     """The pattern of the answer to the last step."""
     parts: Sequence[Any]
-    """The parts of the reverse call's arguments."""
+    """The named parts of the reverse call's arguments, for `parts_of`."""
     results: Any
-    """The results of a reply to the reverse call."""
+    """The octets of the results of a reply to the reverse call."""
     ending: Sequence[Step]
-    """The steps with which the client leaves no state behind."""
+    """The steps by which the client removes its state from the server."""
 
 
 _XID = {"given": "xid"}
@@ -49,34 +49,40 @@ _BACK_CHANNEL = 2
 """CREATE_SESSION4_FLAG_CONN_BACK_CHAN."""
 _READ, _WANT_READ_DELEGATION = 1, 0x100
 _BY_HANDLE = 4
-"""CLAIM_FH: the current file is opened."""
+"""CLAIM_FH: OPEN of the current filehandle."""
 _READ_DELEGATION = {"words": [1]}
 _CURRENT_STATEID = {"words": [1, 0, 0, 0]}
 _FORE = {"words": [0, 0x10000, 0x10000, 4096, 8, 1, 0]}
-"""Padding; octets of a call, of a reply, and of one that is kept; operations; slots; no depth of RDMA Reads."""
+"""Attributes of the fore channel: padding; sizes of call, reply and cached reply; operations; slots.
+
+No RDMA Read depth.
+"""
 _BACK = {"words": [0, 4068, 4068, 4068, 8, 1, 0]}
-"""4,068 octets are those of an inline message of 4,096 behind its transport header."""
+"""Attributes of the back channel: 4,068 octets fit inline in a message of 4,096 with its transport header."""
 _WRITE_AT = 12
-"""The XID of the WRITE follows those of two holders, which have six each."""
+"""The XID of the WRITE, counted from the first; two holders use six XIDs each before."""
 _WRITE_XID = {**_XID, "plus": _WRITE_AT}
 _FILE_SYNC = 2
 _NO_DELEGATION = "the server gave no delegation of the file this time"
 
 
 def _compound(plus: int, *operations: Any) -> Step:
-    """A COMPOUND of minor version 1, without a tag."""
+    """Returns a step that sends a COMPOUND of minor version 1; `plus` is added to the first XID of the check."""
     args = [{"words": [0, 1, len(operations)]}, *operations]
     rpc = {"program": 100003, "version": 4, "procedure": 1, "credential": _CREDENTIAL, "args": args}
     return say(header={"xid": {**_XID, "plus": plus}}, rpc=rpc)
 
 
 def _answer(plus: int, **rpc: Any) -> dict[str, Any]:
-    """The pattern of an accepted reply."""
+    """Returns the pattern of an accepted RPC reply; `plus` is added to the first XID, and `rpc` are further fields."""
     return {"message": {"header": {"xid": {**_XID, "plus": plus}}, "rpc": {"direction": 1, "accepted": 0, **rpc}}}
 
 
 def _succeeded(plus: int, name: str, *parts: Any, **wanted: Any) -> dict[str, Any]:
-    """The pattern of a COMPOUND of which all operations have succeeded, with the parts of its results."""
+    """Returns the pattern of a successful COMPOUND, whose fields later steps refer to as `name`.
+
+    `parts` are the named parts of its results after the count, and `wanted` the values that some of them must have.
+    """
     answer = _answer(plus, result_status=0)
     answer["message"]["parts"] = wanted
     return {**answer, "as": name, "parts": [["status", 4], ["tag", "opaque"], ["count", 4], *parts]}
@@ -84,7 +90,7 @@ def _succeeded(plus: int, name: str, *parts: Any, **wanted: Any) -> dict[str, An
 
 @dataclass(frozen=True, slots=True)
 class _Holder:
-    """A client of NFSv4.1 that holds a delegation; its XIDs and the names of its values follow from its number."""
+    """An NFSv4.1 client that holds a delegation; its number determines its XIDs and the names of its values."""
 
     number: int
 
@@ -106,7 +112,7 @@ class _Holder:
 
     @property
     def _known(self) -> list[Step]:
-        """The client has a session, and a back channel on this connection."""
+        """Steps that create a session of the client with a back channel on this connection."""
         client, sequence = self._given("client", "id"), self._given("client", "sequence")
         program = [{"words": [_CALLBACK_PROGRAM, 1, 1, 0]}, {"opaque": {"text": "check"}}, {"words": [0, 0, 0]}]
         flags = {"words": [_BACK_CHANNEL]}
@@ -119,7 +125,10 @@ class _Holder:
 
     @property
     def holding(self) -> list[Step]:
-        """The steps by which a client gets a delegation of the file."""
+        """Steps by which the client gets a read delegation of the file.
+
+        The check is not judged if the server gives none.
+        """
         access = [_OPEN, 0, _READ | _WANT_READ_DELEGATION, 0]
         opening = [{"words": access}, self._given("client", "id"), self._owner, {"words": [0, _BY_HANDLE]}]
         closing = [{"words": [_CLOSE, 0]}, _CURRENT_STATEID]
@@ -136,7 +145,7 @@ class _Holder:
 
     @property
     def returning(self) -> list[Step]:
-        """The steps by which the client returns the delegation, and leaves."""
+        """Steps by which the client returns the delegation, and destroys its session and client ID."""
         delegation = [{"words": [_DELEGRETURN]}, self._given("opened", "delegated")]
         return [
             self._compound(3, self._sequence(2), [{"words": [_PUTFH]}, _FRESH], delegation),
@@ -155,12 +164,12 @@ class _Holder:
 
     @property
     def restarted(self) -> list[Step]:
-        """The steps by which the client introduces itself anew, which drops its state, and leaves."""
+        """Steps by which the client appears as restarted, which drops its state at the server, and leaves."""
         return [*self._known, *self._leaving]
 
 
 def _recalled(*holders: _Holder) -> CallTrigger:
-    """The delegations of all holders are recalled at once."""
+    """Returns the trigger by which a WRITE makes the server recall the delegations of all holders."""
     args = [_FRESH, {"longs": [0]}, {"words": [1, _FILE_SYNC]}, {"opaque": "00"}]
     write = {"program": 100003, "version": 3, "procedure": 7, "credential": _CREDENTIAL, "args": args}
     results = [{"words": [0]}, {"opaque": {"given": "call.tag"}}, {"words": [2, _CB_SEQUENCE, 0]},
@@ -176,10 +185,10 @@ def _recalled(*holders: _Holder) -> CallTrigger:
 
 
 ONE_HOLDER = _recalled(_Holder(0))
-"""One delegation is recalled."""
+"""The trigger of one recall."""
 TWO_HOLDERS = _recalled(_Holder(0), _Holder(1))
-"""Two delegations are recalled at once, each over its own session: slots of sessions do not limit the two calls."""
+"""The trigger of two recalls at once, each in its own session, so that the slots of a session do not delay one."""
 
 
 RELEASE: Sequence[Step] = [step for number in range(2) for step in _Holder(number).restarted]
-"""Has the server drop the state of the clients in conversations before."""
+"""Steps that make the server drop the state of clients of earlier conversations."""

@@ -27,20 +27,24 @@ _REPLY_SINK = {"sink": {"octets": 1024, "may": "write"}}
 _EMPTY = {"handle": {"given": "sink.handle"}, "length": 0, "offset": {"given": "sink.offset"}}
 
 _CALLS_MAX = 64
-"""Calls that a check sends at once, however many are granted."""
+"""The most calls that a check sends without waiting, even if more are granted."""
 _NULL_MESSAGE_OCTETS = 68
-"""An empty call with its header. Octets behind it are arguments, which the procedure may refuse."""
+"""Octets of a NULL call with its transport header; further octets count as arguments, which a server may refuse."""
 _ASKED = {"credit": _CALLS_MAX}
 _GRANTED = {"heard": "header.credit", "most": _CALLS_MAX}
 
 
 def _denied(status: int) -> dict[str, Any]:
-    """MSG_DENIED."""
+    """Returns the pattern of an RPC reply MSG_DENIED with this reject status."""
     return {"message": {"header": reply_header(), "rpc": {"xid": {"given": "xid"}, "status": status}}}
 
 
 def _long(name: str, title: str, statements: str, lengths: list[int], needs: str = "") -> Check:
-    """An empty call in a Position-Zero chunk of segments with these lengths."""
+    """Returns a check with a NULL call in a Position-Zero chunk, whose segments have these `lengths` in octets.
+
+    `name` and `title` identify the check; `statements` and `needs` are identifiers of the tested statements and of the
+    check's conditions, separated by spaces.
+    """
     reads, at = [], 0
     for length in lengths:
         offset = {"given": "source.offset", "plus": at}
@@ -108,4 +112,4 @@ CHECKS: tuple[Check, ...] = (
           *either(error(2), {**accepted(), "reading": "unused-chunk-ignored"}),
           memory={"source": {"octets": 64}}),
 )  # fmt: skip
-"""Checks of calls."""
+"""Checks of RPC calls, credits and NULL calls with chunks."""

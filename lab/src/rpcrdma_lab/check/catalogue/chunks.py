@@ -24,12 +24,12 @@ __all__ = ["CHECKS"]
 
 
 def _read(count: int, **header: Any) -> Step:
-    """READ from the start of the file."""
+    """Returns a step that sends an NFSv3 READ of `count` octets from the start of the file with these header fields."""
     return say(header=header, rpc=read_call(count))
 
 
 def _filled(count: int, *segments: dict[str, Any]) -> list[list[dict[str, Any]]]:
-    """The Write list of a reply that has filled the segments of its chunk with this number of octets."""
+    """Returns the Write list of a reply that has filled a chunk of these segments with `count` octets."""
     returned = []
     for each in segments:
         returned.append({**each, "length": min(each["length"], count)})
@@ -38,7 +38,10 @@ def _filled(count: int, *segments: dict[str, Any]) -> list[list[dict[str, Any]]]
 
 
 def _placed(count: int, *segments: dict[str, Any]) -> list[Step]:
-    """The answer to a READ whose data are in the chunk, and the course after it; padding in the chunk breaks V1-28."""
+    """Returns steps that expect the reply to a READ of `count` octets into a chunk of these segments.
+
+    A reply that counts padding in the chunk breaks the statement V1-28.
+    """
     padded = [
         {**read_answer(count=count, writes=_filled(count + padding, *segments)), "breaks": "V1-28"}
         for padding in (1, 2, 3)
@@ -48,7 +51,7 @@ def _placed(count: int, *segments: dict[str, Any]) -> list[Step]:
 
 
 def _into_chunk(count: int, room: int) -> Check:
-    """READ into one Write chunk with `room` octets."""
+    """Returns a check with a READ of `count` octets into a Write chunk of `room` octets."""
     return check(
         f"v1.read.{count}-into-{room}",
         f"READ writes {count} octets to a Write chunk of {room}, and no padding",
@@ -64,7 +67,7 @@ def _into_chunk(count: int, room: int) -> Check:
 
 
 def _into_segments(count: int, *lengths: int) -> Check:
-    """READ into one Write chunk of several segments, with a gap of eight octets behind each."""
+    """Returns a check with a READ of `count` octets into a Write chunk of segments of these lengths, 8 octets apart."""
     offered, left, at = [], count, 0
     compared: list[Any] = []
     for length in lengths:
@@ -87,7 +90,10 @@ def _into_segments(count: int, *lengths: int) -> Check:
 
 
 def _inline(name: str, title: str, statements: str, **header: Any) -> Check:
-    """READ whose data is expected inline, with the header's Write list as it was sent; without one it has padding."""
+    """Returns a check with a READ whose data has to be inline, with the Write list of `header` as in the call.
+
+    `name` and `title` identify the check; `statements` are identifiers of the tested statements, separated by spaces.
+    """
     writes = header.get("writes", [])
     # The padding is a matter of the check without a Write list alone.
     count = 100 if writes else 101
@@ -112,9 +118,16 @@ def _write(
     statements: str,
     framed: Mapping[str, Any] | None = None,
 ) -> Check:
-    """WRITE whose data is in a Read chunk of segments with these lengths, the last with `pad` octets behind the data.
+    """Returns a check with a WRITE from a Read chunk of segments with these lengths; a READ compares the file.
 
-    A READ shows the file.
+    Args:
+        count: octets of the data.
+        lengths: octets of each segment.
+        pad: octets of padding at the end of the last segment.
+        title: the title of the check.
+        name: its identifier after "v1.write.".
+        statements: the identifiers of the tested statements, separated by spaces.
+        framed: further fields of the memory region.
     """
     reads, start = [], 0
     for length in lengths:
@@ -137,7 +150,10 @@ def _write(
 
 
 def _long_write(name: str, title: str, statements: str, *, reduced: bool) -> Check:
-    """WRITE in a Position-Zero chunk, whose data is in it or in a chunk of its own."""
+    """Returns a check with a WRITE in a Position-Zero chunk; its data is there or, if `reduced`, in another chunk.
+
+    `name` and `title` identify the check; `statements` are identifiers of the tested statements, separated by spaces.
+    """
     count = 64
     call = {"words": [{"given": "xid"}, 0, 2, {"given": "program"}, {"given": "program_version"}, 7]}
     head = [call, {"given": "credential"}, {"zeros": 8}, {"opaque": {"given": "written"}}, {"longs": [0]}]
@@ -156,7 +172,7 @@ def _long_write(name: str, title: str, statements: str, *, reduced: bool) -> Che
 
 
 def _withdrawn() -> Check:
-    """WRITE whose memory may not be reached any more when its reply has come."""
+    """Returns a check with a WRITE whose memory is withdrawn after its reply, and must not be read any more."""
     read = {"position": {"given": "write_position"}, "memory": "source"}
     return check("v1.write.withdrawn", "Behind its reply no RDMA Read reaches the memory of a WRITE", "V1-93",
                  say(header={"reads": [read]}, rpc=write_call(64)), hear(accepted(rpc={"result_status": 0})),
@@ -270,4 +286,4 @@ CHECKS: tuple[Check, ...] = (
                {"end": {}, "unmet": _NOT_REFUSED}), {"memory": {"sink": {"written": 0}}}, memory=_SINK),
     *_WRITES,
 )  # fmt: skip
-"""Checks of chunks."""
+"""Checks of READ and WRITE with chunks, and of remote invalidation."""

@@ -1,7 +1,7 @@
-"""Checks of clients of version 1: a scripted server makes a mistake, and hears how the client goes on.
+"""Checks of clients of version 1: a scripted server makes a mistake, and observes the client's reaction.
 
-Each takes one connection, on which the client makes two calls or more. Most go with any calls; checks that wait for
-calls with chunks need a program behind the server, which is NFSv3.
+Each check uses one connection, on which the client makes two calls or more. Most work with any calls; checks that wait
+for calls with chunks need a program behind the server, which is NFSv3.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CALL: dict[str, Any] = {
 }
 _LONG_CALL = {"message": {"header": {**_HEADER, "type": 1}, "octets": {"min": 28}, "invalidates": None}}
 CALLS: list[dict[str, Any]] = [_CALL, _LONG_CALL]
-"""The patterns of right calls."""
+"""Patterns of well-formed calls in version 1: inline and Long."""
 _OTHER_CALL = [{"message": {**each["message"], "header": {**_HEADER, "xid": {"not": _XID}}}} for each in CALLS]
 _ANY: Step = {"serve": {"each": CALLS}}
 _NEXT: Step = hear(*CALLS)
@@ -34,17 +34,23 @@ _READLINK, _READ, _WRITE, _SYMLINK = 5, 6, 7, 10
 
 
 def serving_together(calls: list[dict[str, Any]], number: int, **header: Any) -> Step:
-    """Answers calls that match `calls`, with `header` in the replies, until `number` of them are unanswered at once."""
+    """Returns a step that answers calls matching `calls` until `number` of them are outstanding at the same time.
+
+    `header` are fields of the replies' headers.
+    """
     return {"serve": {"each": calls, "together": number, "header": header}}
 
 
 def _together(number: int) -> Step:
-    """Waits for `number` calls at once, as the credits permit; a client that makes fewer is not judged."""
+    """Returns a step that waits for `number` outstanding calls, which the replies grant.
+
+    Clients with fewer are not judged.
+    """
     return serving_together(CALLS, number, credit=number)
 
 
 def _answer_to(index: int, credit: int) -> Step:
-    """The reply to one of the calls that have come at once."""
+    """Returns a step that answers outstanding call number `index` (from 0) with a grant of `credit`."""
     return {"answer": {"to": f"call.{index}", "header": {"credit": credit}}}
 
 
@@ -55,9 +61,9 @@ def _until(
     item: dict[str, Any] | None = None,
     **header: Any,
 ) -> Step:
-    """Answers calls, which have to match a pattern of `each`, until the header of one has the fields `header`.
+    """Returns a step that answers calls, each of which has to match `each`, until a header has the fields `header`.
 
-    `procedure` is a field of its RPC message, `item` those of the chunk for its data.
+    `procedure` is the procedure of that call, `item` the fields of its data's chunk; None: any.
     """
     until: dict[str, Any] = {"header": header}
     if procedure is not None:
@@ -68,7 +74,7 @@ def _until(
 
 
 def _reducing(*procedures: int, **other_list: Any) -> dict[str, Any]:
-    """The pattern of a right call of these procedures, which may have one list of chunks, and the other one empty."""
+    """Returns the pattern of a well-formed call of these procedures (none: any) with only the lists `other_list`."""
     message = _CALL["message"]
     procedure = {"procedure": {"any": list(procedures)}} if procedures else {}
     return {
@@ -77,18 +83,24 @@ def _reducing(*procedures: int, **other_list: Any) -> dict[str, Any]:
 
 
 def _reply(*, message: dict[str, Any] | None = None, **header: Any) -> Step:
-    """Says the reply to the last call, with `header` and `message` in place of the usual fields."""
+    """Returns a step that answers the last call, with these fields of message and header in place of the usual ones."""
     return {"answer": {**(message or {}), "header": header}}
 
 
 def _discarded(name: str, title: str, statements: str, wrong: Step) -> Check:
-    """A check of a wrong reply, after which the client says nothing until the right one."""
+    """Returns a check of a wrong reply (`wrong`), after which the client must send nothing until the right reply.
+
+    `name` and `title` identify the check; `statements` are identifiers of the tested statements, separated by spaces.
+    """
     steps = (_ANY, wrong, _QUIET, _reply(), hear(*CALLS, _ENDED))
     return check(f"client.{name}", title, statements, *steps)
 
 
 def terminates(*codes: int) -> list[dict[str, Any]]:
-    """Patterns of a Terminate with one of `codes`; another code, or an end without one, is noted and not judged."""
+    """Returns patterns of a Terminate with one of `codes`.
+
+    Other codes, or an end without a Terminate, are noted only.
+    """
     swapped = [each >> 4 & 0xF00 | each << 4 & 0xF000 | each & 0xFF for each in codes]
     usual: list[dict[str, Any]] = [{"terminate": {"code": {"any": list(codes)}}}]
     if not set(swapped) <= set(codes):
@@ -101,18 +113,29 @@ def terminates(*codes: int) -> list[dict[str, Any]]:
 
 
 def _ended(name: str, title: str, statements: str, wrong: Step, *codes: int, needs: str = "") -> Check:
-    """A check that the client answers an access that it has not permitted by a Terminate."""
+    """Returns a check that a client answers the access `wrong` to its memory with a Terminate with one of `codes`.
+
+    `name` and `title` identify the check; `statements` and `needs` are identifiers of the tested statements and of the
+    check's conditions, separated by spaces.
+    """
     return check(f"client.{name}", title, statements, _ANY, wrong, hear(*terminates(*codes)), needs=needs)
 
 
 def _failed(name: str, title: str, statements: str, error: int, *numbers: int) -> Check:
-    """A check that RDMA_ERROR ends its call alone."""
+    """Returns a check that RDMA_ERROR with the code `error` and these numbers ends its call only.
+
+    `name` and `title` identify the check; `statements` are identifiers of the tested statements, separated by spaces.
+    """
     wrong = say(header={"xid": _XID, "type": 4, "error": error, "numbers": list(numbers)})
     return check(f"client.error.{name}", title, statements, _ANY, wrong, hear(*_OTHER_CALL, {"end": {}}))
 
 
 def _after(name: str, title: str, until: Step, access: Step, *codes: int) -> Check:
-    """An access to memory of an earlier call, which is named "old"; a client that permits it goes on after an error."""
+    """Returns a check of an `access` to the memory of a finished call, which is named "old".
+
+    `until` answers calls up to that call. The client must answer with a Terminate with one of `codes`. `name` and
+    `title` identify the check.
+    """
     named = {"serve": {**until["serve"], "each": [{**each, "as": "old"} for each in CALLS]}}
     error = say(header={"xid": _XID, "type": 4, "error": 2})
     steps = (named, _reply(credit=1), _NEXT, access, error, hear(*terminates(*codes)))
@@ -120,7 +143,7 @@ def _after(name: str, title: str, until: Step, access: Step, *codes: int) -> Che
 
 
 def _with_item(item: dict[str, Any]) -> list[dict[str, Any]]:
-    """The patterns of right calls whose chunk for data, if they have one, has the fields `item`."""
+    """Returns patterns of well-formed calls whose data's chunk, if they have one, has the fields `item`."""
     return [{"message": {**each["message"], "item": {"any": [None, item]}}} for each in CALLS]
 
 
@@ -129,7 +152,11 @@ def _of_old(field: str) -> dict[str, Any]:
 
 
 def _start(name: str, title: str, statements: str, needs: str = "", **frame: Any) -> Check:
-    """A wrong MPA Reply, after which the client ends the connection, by a Terminate or without one."""
+    """Returns a check of an MPA Reply with the wrong fields `frame`, after which the client must end the connection.
+
+    `name` and `title` identify the check; `statements` and `needs` are identifiers of the tested statements and of the
+    check's conditions, separated by spaces.
+    """
     startup = {"flags": 0x10, **frame}
     return check(
         f"client.{name}", title, statements, hear({"end": {}}, {"terminate": {}}), needs=needs, startup=startup
@@ -137,7 +164,11 @@ def _start(name: str, title: str, statements: str, needs: str = "", **frame: Any
 
 
 def _chunked(name: str, title: str, statements: str, until: Step, *steps: Step) -> Check:
-    """A call with chunks, which a program answers."""
+    """Returns a check with a call with chunks, which a server program behind the check answers.
+
+    `until` is the step that waits for the call, and `steps` follow. `name` and `title` identify the check; `statements`
+    are identifiers of the tested statements, separated by spaces.
+    """
     return check(f"client.{name}", title, statements, until, *steps, needs="program")
 
 
@@ -160,27 +191,30 @@ _REFUSALS: dict[str, list[int]] = {
     "AUTH_ERROR": [1, 1, 5],
     "RPC_MISMATCH": [1, 0, 3, 3],
 }
-"""RPC replies without results, behind XID and direction (RFC 5531 section 9); after the last ones clients may end."""
+"""RPC replies without results, after XID and direction (RFC 5531 section 9).
+
+Clients may disconnect after the last ones.
+"""
 _UNHEEDED: Step = {"serve": {"each": [{**each, "as": "first"} for each in CALLS]}}
 _FURTHER: Step = {"serve": {"each": [*CALLS, {"end": {}, "last": True}]}}
 _ANOTHER = [{"message": {**each["message"], "header": {**_HEADER, "xid": {"not": {"given": "first.xid"}}}}}
             for each in CALLS]  # fmt: skip
 _REPLY_OCTETS = 28 + 24
-"""Octets of a reply without chunks and results."""
+"""Octets of a reply without chunks and results, transport header included."""
 _BEYOND: dict[str, Any] = {
     "append": {"zeros": {"given": "inline_octets", "plus": 16 - _REPLY_OCTETS}},
     "ddp": {"segment_octets": 1024},
 }
-"""Only its last segment is beyond: a client that ends there leaves nothing unread, which would reset the connection."""
+"""Fields that make a reply too long by its last segment only, so that a disconnecting client leaves nothing unread."""
 _DEPTH = 512
-"""RDMA Reads beyond the inbound depths of RNICs."""
+"""A number of RDMA Reads beyond the inbound depths of RNICs."""
 _ELIGIBLE = [
     _reducing(reads=[], writes=[]),
     _reducing(_READ, _READLINK, reads=[]),
     _reducing(_WRITE, _SYMLINK, writes=[]),
     _LONG_CALL,
 ]
-"""Calls that reduce the items of RFC 8267 section 4 alone; those of Long Calls do not show."""
+"""Patterns of calls that reduce only DDP-eligible items (RFC 8267 section 4); Long Calls do not show theirs."""
 _UNPADDED = _with_item({"spare": {"not": {"min": 1, "max": 3}}})
 _FITTING = _with_item({"spare": {"min": 0}})
 _UNALIGNED = {"unaligned": {"min": 1}}
@@ -287,4 +321,4 @@ CLIENT_CHECKS: tuple[Check, ...] = (
            say(payload=[{"words": [7, 0, 0, 4, _of_old("reads.0.handle")]}, {"longs": [_of_old("reads.0.offset")]}],
                ddp={"opcode": "read_request"}), 0x0100, 0x1202),
 )  # fmt: skip
-"""The checks in the order in which connections meet them."""
+"""The checks of clients of version 1, in the order in which connections are used for them."""

@@ -1,6 +1,6 @@
-"""Checks of the credits of version 2 before clients: one credit for each message (section 4.3.1).
+"""Checks of how clients use the credits of version 2: one credit for each message (section 4.3.1).
 
-Headers grant further credits. A message that only grants is no reply.
+Headers grant further credits. A message that only grants credits is no reply.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["CLIENT_CHECKS"]
 
 _QUIET: Step = {"quiet": {"milliseconds": {"given": "pause_ms"}}}
 _LONG_PAUSE = {"milliseconds": {"given": "long_pause_ms"}}
-"""How long the second of two calls at once is awaited."""
+"""The time to wait for the second of two simultaneous calls."""
 _IN_PIECES = "the client's calls come in several messages"
 _ONE_AT_A_TIME = "the client made no 2 calls at once"
 
@@ -24,25 +24,25 @@ _CLIENT = Version2Client()
 
 
 def _grant(messages: int) -> Step:
-    """A message that only grants credits."""
+    """Returns a step that sends a message that only grants `messages` credits."""
     return say(header={"xid": 0, "type": 1, "give": messages}, body="")
 
 
 def _together(messages: int) -> Step:
-    """Waits for `messages` calls at once; each reply before grants one more message."""
+    """Returns a step that waits for `messages` outstanding calls; each reply before grants one more message."""
     inline, long, piece = _CLIENT.calls
     return serving_together([inline, long, {**piece, "unmet": _IN_PIECES}], messages, give=1)
 
 
 def _answer_to(index: int, more: int) -> Step:
-    """The reply to one of the calls that have come at once."""
+    """Returns a step that answers outstanding call number `index` (from 0), and grants `more` credits."""
     return {"answer": {"to": f"call.{index}", "header": {"give": more}}}
 
 
 _ANOTHER = hear(*_CLIENT.other, {"quiet": _LONG_PAUSE, "unmet": _ONE_AT_A_TIME})
-"""Another call, from a client that makes two at once."""
+"""The step that expects another call; the check is not met by clients that make one call at a time."""
 _FIRST_PIECE: Step = {"serve": {"each": _CLIENT.calls, "until": {"header": _CLIENT.continued}, "header": {"give": 1}}}
-"""Answers calls one by one until one has begun that is continued."""
+"""The step that answers calls until the first message of a continued call arrives."""
 
 
 def _checks() -> list[Check]:
@@ -69,4 +69,4 @@ def _checks() -> list[Check]:
 
 
 CLIENT_CHECKS: tuple[Check, ...] = tuple(_checks())
-"""The checks in the order in which connections meet them."""
+"""The checks of version 2's credits, in the order in which connections are used for them."""

@@ -1,7 +1,7 @@
-"""Checks of clients by calls of the server (RFC 8167, and section 4.5 of version 2's draft -01).
+"""Checks of clients by reverse calls of the server (RFC 8167, and section 4.5 of version 2's draft -01).
 
-A client of version 1 does not tell whether it takes such calls: it answers each of them, or discards it. Clients of
-version 2 tell it by property 5. Either way the client's own calls go on.
+A client of version 1 does not announce whether it accepts such calls: it answers each of them, or discards it. Clients
+of version 2 announce it by property 5. Either way the client's own calls continue.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ __all__ = ["CLIENT_CHECKS"]
 _XID = {"given": "call.xid"}
 _REVERSE_XID = {**_XID, "plus": 1000}
 _CALL = {"program": 0x40000000, "version": 1}
-"""Procedure 0 of the program that NFSv4 calls its clients by."""
+"""The NULL procedure of the program by which NFSv4 servers call their clients."""
 _CALL_OCTETS = 40
 _CALLS_MAX = 8
-"""Calls that a client of version 2 may make before its reply."""
+"""The most calls that a client of version 2 may make before its reply."""
 _SILENCE = {"quiet": {"milliseconds": {"given": "pause_ms"}}}
 _ENDED = {"end": {}, "reading": "ended-after-reverse-call", "last": True}
 _SOURCE = {"source": {"octets": 64, "may": "read"}}
@@ -37,9 +37,10 @@ _MANY_GRANTED = f"the client grants more than {_GRANTED_MAX} reverse calls"
 
 
 class _Client(ABC):
-    """A client of one version.
+    """The patterns, steps and checks for reverse calls to clients of one protocol version.
 
-    `refusals` are the codes of errors that refuse chunks, `replying` fields in the headers of its replies.
+    `calls` are patterns of the client's calls, `refusals` the error codes by which it may refuse chunks, and `replying`
+    the header fields of its replies.
     """
 
     def __init__(self, calls: Sequence[Mapping[str, Any]], refusals: Sequence[int], **replying: Any) -> None:
@@ -49,47 +50,61 @@ class _Client(ABC):
 
     @property
     def any(self) -> Step:
-        """Waits for a call of the client, and does not answer it yet."""
+        """The step that waits for a call of the client, which stays unanswered and is named "call"."""
         return {"serve": {"each": [{**each, "as": "call"} for each in self.calls]}}
 
     def called(self, xid: Any = _REVERSE_XID, **message: Any) -> Step:
-        """Says a call of the server; "header" and "rpc" of `message` have the fields that differ."""
+        """Returns a step that sends a reverse call with this XID.
+
+        "header" and "rpc" of `message` replace usual fields; "body" replaces the whole RPC message.
+        """
         header = {"xid": xid, **message.pop("header", {})}
         if "body" not in message:
             message["rpc"] = {**_CALL, "xid": xid, **message.get("rpc", {})}
         return say(header=header, **message)
 
     def reply(self, *xids: Any) -> dict[str, Any]:
-        """Returns the pattern of a reply to a call with one of `xids`; without any to the usual reverse call."""
+        """Returns the pattern of a reply to a reverse call with one of `xids` (none: the usual XID)."""
         header = {"xid": {"any": list(xids or (_REVERSE_XID,))}, **self._replying}
         return {"message": {"header": header, "rpc": {"direction": 1, "same_xid": 1}, "invalidates": None}}
 
     def refused(self, *codes: int) -> dict[str, Any]:
-        """Returns the pattern of an error with one of `codes`, in reply to the usual reverse call."""
+        """Returns the pattern of an error with one of `codes` in answer to the reverse call with the usual XID."""
         header = {"xid": _REVERSE_XID, "type": 4, "error": {"any": list(codes)}}
         return {"message": {"header": header, "invalidates": None}}
 
     @abstractmethod
     def answered(self, *answers: Mapping[str, Any], times: int = 1) -> list[Step]:
-        """Expects one of `answers` to each of `times` reverse calls; then the client makes another call."""
+        """Returns steps that expect a match of `answers` to each of `times` reverse calls, then another call."""
 
     @abstractmethod
     def passed_over(self, *answers: Mapping[str, Any]) -> list[Step]:
-        """Expects one of `answers` or none; in either case the client makes another call."""
+        """Returns steps that expect a match of `answers`, or no answer, and then another call of the client."""
 
     @abstractmethod
     def check(self, name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
-        """Makes a check that begins with a call of the client; see `rpcrdma_lab.check.entry.check`."""
+        """Returns a check whose `steps` follow a call of the client.
+
+        `name` and `title` identify the check; `statements` are identifiers of the tested statements, separated by
+        spaces. `conversation` has further keys of the conversation, and "needs".
+        """
 
     def with_chunks(self, name: str, what: str, statements: str, memory: Mapping[str, Any], **header: Any) -> Check:
-        """Makes a check of a reverse call with a chunk that no item is in; `what` names the chunk."""
+        """Returns a check of a reverse call with a chunk for which there is no item.
+
+        `what` describes the chunk in the title, `memory` has the regions, and `header` the fields with the chunk.
+        `name` identifies the check, and `statements` are identifiers of the tested statements, separated by spaces.
+        """
         title = f"A reverse call with {what} is refused or answered"
         answers = self.answered(self.refused(*self.refusals), self.reply())
         return self.check(name, title, statements, self.called(header=header), *answers, memory=memory)
 
 
 class _First(_Client):
-    """A client of version 1: before the first reply it has one call, so that another one shows a wrong end of it."""
+    """Makes the checks of reverse calls to clients of version 1.
+
+    Such a client makes one call before its first reply, so that a second call shows that the first one ended.
+    """
 
     def __init__(self) -> None:
         super().__init__(CALLS, [2], version=1, credit={"min": 1})
@@ -111,7 +126,7 @@ class _First(_Client):
 
 
 class _Second(_Client):
-    """A client of version 2, whose calls go on in the meantime."""
+    """Makes the checks of reverse calls to clients of version 2, which may make further calls in the meantime."""
 
     def __init__(self) -> None:
         self.client = Version2Client()
@@ -129,7 +144,11 @@ class _Second(_Client):
     def check(
         self, name: str, title: str, statements: str, *steps: Step, support: bool = True, **conversation: Any
     ) -> Check:
-        """Makes a check of clients that tell support of reverse calls (`support`), or of those that tell none."""
+        """Returns a check of clients that announce support of reverse calls or, if `support` is False, no support.
+
+        The `steps` follow a call of the client. `name` and `title` identify the check; `statements` are identifiers of
+        the tested statements, separated by spaces. `conversation` has further keys of the conversation, and "needs".
+        """
         client = self.client
         told = client.properties["message"]
         without = {"words": [0]}  # Without the property the level is 1.
@@ -142,7 +161,11 @@ class _Second(_Client):
 
 
 def _of_all_versions(client: _Client, call: str, xid: str, undirected: str, chunks: str) -> list[Check]:
-    """The checks of each version, with their statements."""
+    """Returns the checks that both versions have, for the version of `client`.
+
+    `call`, `xid`, `undirected` and `chunks` are identifiers of the tested statements on calls, on equal XIDs, on
+    messages without a direction, and on chunks.
+    """
     called, reply = client.called, client.reply
     three = [{**_XID, "plus": 1000 + index} for index in range(3)]
     return [
@@ -163,7 +186,7 @@ def _of_all_versions(client: _Client, call: str, xid: str, undirected: str, chun
 
 
 def _as_many_as_granted(client: _First) -> Check:
-    """Makes as many reverse calls as the reply to the first one grants, then replies to the client's call."""
+    """Returns a check that makes as many reverse calls as the first reply grants, then answers the client's call."""
 
     def granting(**credit: int) -> dict[str, Any]:
         message = client.reply()["message"]
@@ -218,4 +241,4 @@ def _of_version_2() -> list[Check]:
 
 
 CLIENT_CHECKS: tuple[Check, ...] = (*_of_version_1(), *_of_version_2())
-"""The checks in the order in which connections meet them."""
+"""The checks of reverse calls, in the order in which connections are used for them."""

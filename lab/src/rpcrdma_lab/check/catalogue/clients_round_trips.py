@@ -1,8 +1,9 @@
 """Checks of clients with the round-trip extension of version 2 (draft-dnoveck-nfsv4-rpcrdma-rtrext-01).
 
-The scripted server tells the extension by the code points of this library. A directed READ, whose result may come in
+The scripted server announces the extension by the code points of this library. A directed READ, whose result may be in
 segments of the client's receive buffers, is answered by hand: {"given": "client.segment_at"} and the names beside it
-are those of the client's Receive Buffer Structure. Other requests with directions are refused, and may come plainly.
+are those of the client's Receive Buffer Structure. Other requests with directions are refused, and may be repeated as
+plain messages.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ _OTHER = {**_XID, "plus": 1000}
 _SILENCE = {"quiet": {"milliseconds": {"given": "pause_ms"}}}
 _READ, _WRITE = 6, 7
 _LEAST_MAX = 2048
-"""The result of a READ has a few octets more than the least length that its request names, in one segment."""
+"""The largest least length of a direction for a READ that is answered by hand: the result is 4 octets longer."""
 _LENGTH = {"heard": "header.directions.0.results.0.least", "plus": 4}
 _RESULT_AT = 44
 """The Position of the data in the result of a READ without attributes."""
@@ -65,18 +66,18 @@ _NO_SEGMENTS = "the client's receive buffers have no segments for data"
 def _properties(
     support: int = _ALL_KINDS, transmissions: int = TRANSMISSIONS, segments: int = _SEGMENTS
 ) -> Sequence[Any]:
-    """The properties of the server."""
+    """Returns the scripted server's properties: support bits, transmissions of a request, segments of a buffer."""
     return extension_properties(_RECEIVE_OCTETS, segments, _SEGMENT_OCTETS, support=support, requests_max=transmissions)
 
 
 class _Checks:
-    """The checks, with the patterns that they share."""
+    """Makes the checks of clients with the round-trip extension, which share its patterns and steps."""
 
     def __init__(self) -> None:
         self.client = Version2Client(_RECEIVE_OCTETS)
 
     def request(self, **fields: Any) -> dict[str, Any]:
-        """Returns the pattern of a Transmit Request that the server takes."""
+        """Returns the pattern of a Transmit Request that the server accepts; `fields` replace fields of its header."""
         items = {"all": {"type": {"any": [EXPLICIT, IN_SEGMENTS]}}}
         ways = {"all": {"type": {"any": [EXPLICIT, IN_SEGMENTS, CHOICE, BY_SIZE]}}}
         header = {
@@ -100,15 +101,15 @@ class _Checks:
         segments: bool = False,
         agrees: Mapping[str, Any] | None = None,
     ) -> Check:
-        """Makes a check that is not met by clients without the extension.
+        """Returns a check that clients without the extension do not meet.
 
         Args:
-            name: the id without "client.rtr.".
-            title: the expected behaviour in words.
-            statements: the ids of the tried statements, separated by spaces.
+            name: the identifier without "client.rtr.".
+            title: the expected behaviour as text.
+            statements: the identifiers of the tested statements, separated by spaces.
             steps: the steps after the exchange of properties.
             told: the properties that the server sends; None: those that permit every message of the extension.
-            segments: whether clients whose receive buffers have no segments for data do not meet the check, either.
+            segments: whether clients without data segments in their receive buffers do not meet the check, either.
             agrees: further fields of the pattern of the client's properties.
         """
         client = self.client
@@ -122,13 +123,16 @@ class _Checks:
         return client.whole(f"rtr.{name}", title, statements, *begin, *steps, needs="program")
 
     def until(self, request: Mapping[str, Any] | None = None, **until: Any) -> Step:
-        """Answers calls until one has the fields `until`; `request`: the pattern of the Transmit Requests it takes."""
+        """Returns a step that answers calls until one has the fields `until`; that call is named "call".
+
+        `request` is the pattern that Transmit Requests have to match; None: `request()`.
+        """
         each = [*self.client.calls, request or self.request()]
         return {"serve": {"each": [{**one, "as": "call"} for one in each], "until": until}}
 
     @property
     def other(self) -> list[dict[str, Any]]:
-        """The patterns of calls with another XID than the last one."""
+        """Patterns of calls with another XID than the call that is named "call"."""
         named = {"xid": {"not": {"given": "call.xid"}}}
         return [
             {"message": {**each["message"], "header": {**each["message"]["header"], **named}}}
@@ -137,11 +141,11 @@ class _Checks:
 
     @property
     def going_on(self) -> Step:
-        """Expects any call, a repeated one included, or the end of the connection."""
+        """The step that expects any call, possibly a repeated one, or the end of the connection."""
         return hear(*self.client.calls, self.request(), {"end": {}})
 
     def directed(self, *, extra: int = 0) -> Step:
-        """Answers calls until a READ may be answered in segments, and allows `extra` further receives."""
+        """Returns a step that answers calls until a READ permits an answer in segments and `extra` more receives."""
         ways: list[dict[str, Any]] = [
             {"type": {"any": [IN_SEGMENTS, CHOICE]}},
             {"type": BY_SIZE, "explicit_from": {"min": _SEGMENT_OCTETS}},
@@ -151,7 +155,10 @@ class _Checks:
         return self.until(header=header, rpc={"procedure": _READ})
 
     def response(self, *items: Mapping[str, Any], **message: Any) -> Step:
-        """Says a Transmit Response to a READ, with its data at the places `items`; `message` has other fields."""
+        """Returns a step that sends a Transmit Response to a READ, with its data at the places `items`.
+
+        `message` replaces usual fields of the message; its "header" replaces fields of the header.
+        """
         header: dict[str, Any] = {"type": RESPONSE, "xid": _XID, "count": 1, "items": list(items), "flags": 1}
         header |= message.pop("header", {})
         results = message.pop("results", {"words": [0, 0, _LENGTH, 0, _LENGTH]})
@@ -160,16 +167,22 @@ class _Checks:
         return say(header=header, rpc=rpc, **{**bulk, **message})
 
     def placed(self, **item: Any) -> dict[str, Any]:
-        """Returns the item of a result in the first segment; `item` has the fields that differ."""
+        """Returns the item of a READ's result in the first segment; `item` replaces its fields."""
         return {"position": _RESULT_AT, "length": _LENGTH, "type": IN_SEGMENTS, "offset": 0, "numbers": [0], **item}
 
     def continued(self, number: int = 1, **header: Any) -> Step:
-        """Says the Transmit Continue of a response with this number and no payload; `header` has other fields."""
+        """Returns a step that sends a Transmit Continue of a response with this number and no payload.
+
+        `header` replaces fields of its header.
+        """
         given = {"type": CONTINUE, "xid": _XID, "number": number, "begun_by": RESPONSE, "flags": 1, **header}
         return say(header=given, body="")
 
     def reported(self, fault: int, number: int = 0, xid: Any = None) -> list[Step]:
-        """Expects a Report Error with the code `fault` about transmission `number`; then the client goes on."""
+        """Returns steps that expect a Report Error about a transmission, and that the client continues.
+
+        `fault` is the code, `number` the transmission's number, and `xid` its XID (None: that of the call).
+        """
         xid = xid or {"given": "call.xid"}
         header = {"type": REPORT, "version": 2, "xid": xid, "flags": 0}
         header |= {"bad": {"xid": xid, "direction": 1, "number": number}, "fault": fault}
@@ -182,7 +195,7 @@ class _Checks:
         return [{"serve": {"each": each, "until": until, "most": _CALLS_MAX}}, self.going_on]
 
     def requests(self) -> list[Check]:
-        """Returns the checks of requests, and of the limits in the server's properties."""
+        """Returns the checks of requests, and of the limits that the server's properties state."""
         of_request = {"header": {"type": REQUEST}}
         in_pieces = {"header": {"type": REQUEST, "count": {"min": 2}}}
         next_piece = {"type": CONTINUE, "xid": _XID, "number": 1, "begun_by": REQUEST, "flags": 0}
@@ -223,7 +236,7 @@ class _Checks:
         ]  # fmt: skip
 
     def responses(self) -> list[Check]:
-        """Returns the checks of right responses, and of messages that are discarded before them."""
+        """Returns the checks of well-formed responses."""
         right = self.response(self.placed())
 
         def read(name: str, title: str, statements: str, *steps: Step, extra: int = 0) -> Check:
@@ -246,7 +259,7 @@ class _Checks:
         ]  # fmt: skip
 
     def faults(self) -> list[Check]:
-        """Returns the checks of faults of responses, each with its report; headers against the XDR have none."""
+        """Returns the checks of wrong responses, each with its report; responses that do not decode get no report."""
 
         def wrong(name: str, title: str, statements: str, said: Sequence[Step], *then: Step, extra: int = 0) -> Check:
             steps = (self.directed(extra=extra), *said, *then)
@@ -299,9 +312,9 @@ class _Checks:
         ]  # fmt: skip
 
     def all(self) -> list[Check]:
-        """Returns all checks."""
+        """Returns all checks, those of requests first."""
         return [*self.requests(), *self.responses(), *self.faults()]
 
 
 CLIENT_CHECKS: tuple[Check, ...] = tuple(_Checks().all())
-"""The checks in the order in which connections meet them."""
+"""The checks of the extension, in the order in which connections are used for them."""

@@ -27,22 +27,22 @@ _READ, _WRITE = 6, 7
 
 _SEGMENT_OCTETS, _SEGMENTS = 4096, 4
 _FITTING = {"item": {"any": [None, {"spare": {"min": 0}}]}}
-"""Chunks for the data of a READ or WRITE that take it."""
+"""The pattern of calls whose chunk has room for the data of the READ or WRITE."""
 _NEEDED = 1 << 16
-"""More octets than the reply to a call of a check has."""
+"""A number of octets that exceeds any reply to a call of a check."""
 _RPC = {"direction": 0, "rpc_version": 2, "status": None, "same_xid": 1}
 _SOME_AT_ZERO = {"not": {"all": {"position": {"min": 1}}}}
 _INLINE: dict[str, Any] = {"type": 0, "flags": 0}
 _LONG: dict[str, Any] = {"type": 1, "flags": 0, "reads": _SOME_AT_ZERO}
 _CONTINUED: dict[str, Any] = {"type": 0, "flags": 2}
-"""The headers of calls: inline, long, and continued in further messages."""
+"""`_INLINE`, `_LONG` and `_CONTINUED` are header patterns of calls: inline, Long, and continued in further messages."""
 
 
 class Version2Client:
-    """The parts of conversations with clients, whose messages have up to `octets`."""
+    """Patterns, steps and checks for clients of version 2, whose messages have at most `octets` octets."""
 
     one_call: Mapping[str, Any] = {"give": 1}
-    """Credits for one call."""
+    """Header fields that grant credits for one call."""
     no_more: Mapping[str, Any] = {"give": 0}
     continued = _CONTINUED
 
@@ -54,32 +54,35 @@ class Version2Client:
         self.next = hear(*self.calls)
 
     def up_to_segments(self, most: int, *, again: bool = False) -> list[dict[str, Any]]:
-        """Returns the patterns of calls with at most `most` segments; `again`: with the XID of the last call."""
+        """Returns patterns of calls with at most `most` segments; `again` demands the XID of the last call, too."""
         header = {"xid": _XID} if again else {}
         return [{"message": {**each["message"], "header": {**each["message"]["header"], **header},
                              "segments": {"max": most}}} for each in self.calls]  # fmt: skip
 
     @property
     def fitting(self) -> list[dict[str, Any]]:
-        """The patterns of calls whose chunks have the length of the data of a READ or WRITE."""
+        """Patterns of calls whose chunks have room for the data of a READ or WRITE."""
         return [{"message": {**each["message"], **_FITTING}} for each in self.calls]
 
     @property
     def as_long_as_told(self) -> list[dict[str, Any]]:
-        """Patterns of a call within the limits of both sides' properties; an earlier step names the client's."""
+        """Patterns of calls within the size limits of both sides' properties; the client's have been named "client"."""
         own = {"min": {"heard": "send_octets", "of": "client", "plus": 1}}
         octets = {"not": {"any": [{"min": self._octets + 1}, own]}}
         return [{"message": {**each["message"], "octets": octets}} for each in self.calls]
 
     @property
     def with_few_segments(self) -> Step:
-        """Answers calls with few segments each, until a READ has a Write chunk; others break the rule."""
+        """The step that answers calls of at most 4 segments until a READ has a Write chunk.
+
+        More segments fail the check.
+        """
         until = {"header": {"writes": {"not": []}}, "rpc": {"procedure": _READ}}
         return {"serve": {"each": self.up_to_segments(_SEGMENTS), "until": until}}
 
     @property
     def with_short_segments(self) -> Step:
-        """Answers calls, none of which has a longer segment, until a WRITE has a chunk."""
+        """The step that answers calls without segments above 4096 octets until a WRITE has a Read chunk."""
         short = {"all": {"length": {"max": _SEGMENT_OCTETS}}}
         calls = [{"message": {**each["message"], "header": {**each["message"]["header"], "reads": short}}}
                  for each in self.calls[:2]]  # fmt: skip
@@ -92,69 +95,106 @@ class Version2Client:
 
     @property
     def properties(self) -> dict[str, Any]:
-        """The pattern of the client's properties, which fit the receives that every server has."""
+        """The pattern of the client's properties message, which fits the smallest receives of servers."""
         told = {"version": 2, "type": CONNPROP}
         return {"message": {"header": told, "octets": {"max": 1024}, "invalidates": None}}
 
     def told(self, *properties: Any, **header: Any) -> Step:
-        """Says the properties of the server: `properties`, or else the Receive Buffer Size alone."""
+        """Returns a step that sends the server's properties; without arguments, the Receive Buffer Size alone.
+
+        `header` replaces fields of the header.
+        """
         told = properties or ([2, {"words": [_THRESHOLD]}],)
         return V2.told(*told, **{"xid": _XID, **header})
 
     def reply(self, *, message: dict[str, Any] | None = None, **header: Any) -> Step:
-        """Says the reply to the last call, with `header` and `message` in place of the usual fields."""
+        """Returns a step that answers the last call, with these fields of message and header in place of usual ones."""
         return {"answer": {**(message or {}), "header": header}}
 
     def wrong(self, *, message: dict[str, Any] | None = None, **header: Any) -> Step:
-        """Says a reply that the client has to discard, and that allows no further call."""
+        """Returns a step that sends a reply that the client has to discard; it grants no credits.
+
+        `message` and `header` have fields in place of the usual ones.
+        """
         return self.reply(message=message, **{**self.no_more, **header})
 
     def until(self, *, each: list[dict[str, Any]] | None = None, **header: Any) -> Step:
-        """Answers calls until one has the fields `header`; "procedure" among them is a field of its RPC message."""
+        """Returns a step that answers calls until one has the fields `header`; "procedure" is a field of its RPC part.
+
+        `each` are the patterns that calls have to match; None: those of well-formed calls.
+        """
         rpc = {"rpc": {"procedure": header.pop("procedure")}} if "procedure" in header else {}
         return {"serve": {"each": each or self.calls, "until": {"header": header, **rpc}}}
 
     def first(self, name: str, title: str, statements: str, *steps: Step, needs: str = "") -> Check:
-        """Makes a check that begins with the client's properties."""
+        """Returns a check whose `steps` follow the client's properties.
+
+        `name` and `title` identify the check; `statements` and `needs` are identifiers of the tested statements and of
+        the check's conditions, separated by spaces.
+        """
         return self.whole(name, title, statements, hear(self.properties), *steps, needs=needs)
 
     def whole(self, name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
-        """Makes a check of exactly these steps; `conversation` has further keys of it, and `needs`."""
+        """Returns a check of exactly these `steps`.
+
+        `name` and `title` identify the check; `statements` are identifiers of the tested statements, separated by
+        spaces. `conversation` has further keys of the conversation, and "needs".
+        """
         return check(
             f"client.{V2.family}.{name}", f"{title} (version 2)", statements, *steps, version="2", **conversation
         )
 
     def check(self, name: str, title: str, statements: str, *steps: Step, needs: str = "") -> Check:
-        """Makes a check whose steps follow the properties of both sides."""
+        """Returns a check whose `steps` follow the properties of both sides.
+
+        `name` and `title` identify the check; `statements` and `needs` are identifiers of the tested statements and of
+        the check's conditions, separated by spaces.
+        """
         return self.first(name, title, statements, self.told(), *steps, needs=needs)
 
     def taken(self, name: str, title: str, statements: str, *told: Any) -> Check:
-        """Makes a check that the client goes on making calls after the server has sent the properties `told`."""
+        """Returns a check that the client continues to make calls after the server has sent the properties `told`.
+
+        `name` and `title` identify the check; `statements` are identifiers of the tested statements, separated by
+        spaces.
+        """
         return self.first(f"properties.{name}", title, statements, self.told(*told), self.any, self.reply(), self.next)
 
     def alone(self, name: str, title: str, statements: str, *steps: Step) -> Check:
-        """Makes a check in which no second call may come before the reply to the first."""
+        """Returns a check of `steps` in which the client may make no second call before the first reply.
+
+        `name` and `title` identify the check; `statements` are identifiers of the tested statements, separated by
+        spaces.
+        """
         return self.first(name, title, statements, self.told(**self.one_call), self.any, *steps)
 
     def discarded(self, name: str, title: str, statements: str, wrong: Step) -> Check:
-        """Makes a check of a wrong answer, after which the client says nothing until the right one."""
+        """Returns a check of the answer `wrong`, after which the client must send nothing until the right answer.
+
+        `name` and `title` identify the check; `statements` are identifiers of the tested statements, separated by
+        spaces.
+        """
         return self.alone(name, title, statements, wrong, _QUIET, self.reply(), self.next)
 
     def no_reply(self, name: str, title: str, statements: str, wrong: Step) -> Check:
-        """Makes a check of a broken reply: the client discards it or ends the call, and goes on or disconnects."""
+        """Returns a check of the malformed reply `wrong`: the client discards it, ends the call or disconnects.
+
+        `name` and `title` identify the check; `statements` are identifiers of the tested statements, separated by
+        spaces.
+        """
         after = hear(*self.calls, {"end": {}})
         return self.alone(name, title, statements, wrong, _QUIET, self.reply(), after)
 
     def error(self, code: int, *numbers: int) -> Step:
-        """Says RDMA2_ERROR for the last call, with `code` and the `numbers` behind it."""
+        """Returns a step that answers the last call with RDMA2_ERROR with `code` and the `numbers` after it."""
         return say(header={"xid": _XID, "type": 4, "error": code, "numbers": list(numbers), "flags": 1})
 
     def part(self, body: Any) -> Step:
-        """Says a part of a reply, which is continued; `body` is its payload."""
+        """Returns a step that sends a part of a reply with the payload `body`, which is continued."""
         return say(header={"xid": _XID, "flags": 3}, body=body)
 
     def last_part(self, body: Any) -> Step:
-        """Says the last part of a continued reply; `body` is its payload."""
+        """Returns a step that sends the last part of a continued reply with the payload `body`."""
         return say(header={"xid": _XID, "flags": 1}, body=body)
 
 
@@ -300,4 +340,4 @@ CLIENT_CHECKS: tuple[Check, ...] = tuple(
     for part in (_properties, _headers, _pieces, _chunks, _too_many_chunks, _other_version)
     for each in part(Version2Client())
 )
-"""The checks in the order in which connections meet them."""
+"""The checks of clients of version 2, in the order in which connections are used for them."""

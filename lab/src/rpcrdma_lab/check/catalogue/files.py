@@ -28,28 +28,31 @@ __all__ = [
 CALLER = {"credential": {"given": "credential"}}
 _OLD_OCTETS = 64
 OLD = "5a" * _OLD_OCTETS
-"""The first octets of the written file before a check: those of an earlier check would look like its own."""
+"""The first 64 octets, in hex, of the file for WRITE before a check, which differ from all data of checks."""
 _SHOWN_MAX = 900
-"""Octets of a READ that shows what was written: its reply is inline in each version."""
+"""The most octets of a READ that shows written data: its reply is inline in each version."""
 READ_RESULTS = [["status", 4], ["attributes", "attributes"], ["count", 4], ["end", 4], ["data", "opaque"]]
-"""The parts of a successful READ (RFC 1813 section 3.3.6)."""
+"""The named parts of a successful READ's results (RFC 1813 section 3.3.6), for `parts_of`."""
 _OLD_PLUS, _SHOWN_PLUS = 12, 13
 
 
 def getattr_call() -> dict[str, Any]:
-    """Returns the RPC message of GETATTR."""
+    """Returns the RPC fields of an NFSv3 GETATTR of the file for READ."""
     return {"procedure": 1, "args": [{"opaque": {"given": "file"}}], **CALLER}
 
 
 def read_call(count: int, file: str = "file") -> dict[str, Any]:
-    """Returns the RPC message of READ from the start of the file."""
+    """Returns the RPC fields of an NFSv3 READ of `count` octets from the start of a file.
+
+    `file` is the given name of its handle: "file" or "written".
+    """
     return {"procedure": 6, "args": [{"opaque": {"given": file}}, {"longs": [0]}, {"words": [count]}], **CALLER}
 
 
 def read_answer(*, count: int | None = None, **header: Any) -> dict[str, Any]:
-    """Returns the pattern of a successful reply of version 1 with the fields `header`; it may invalidate "sink".
+    """Returns the pattern of a successful READ reply of version 1 with these header fields.
 
-    With `count` the results end with this number: a READ through a chunk has neither data nor padding behind it.
+    The reply may invalidate "sink". With `count`, its results end with this number, since reduced data are absent.
     """
     pattern = accepted(**header)["message"]
     rpc = {**pattern["rpc"], "result_status": 0, **({} if count is None else {"results": {"ends": {"words": [count]}}})}
@@ -57,13 +60,13 @@ def read_answer(*, count: int | None = None, **header: Any) -> dict[str, Any]:
 
 
 def write_call(count: int) -> dict[str, Any]:
-    """Returns the RPC message of WRITE to the start of the file, without its data."""
+    """Returns the RPC fields of an NFSv3 WRITE of `count` octets to the start of the file for WRITE, without data."""
     args = [{"opaque": {"given": "written"}}, {"longs": [0]}, {"words": [count, 2, count]}]
     return {"procedure": 7, "args": args, **CALLER}
 
 
 def made_old() -> list[Step]:
-    """Writes `OLD` to the start of the file for WRITE, inline; the reply is not judged."""
+    """Returns steps that write `OLD` inline to the start of the file for WRITE; its reply is not judged."""
     xid = {"given": "xid", "plus": _OLD_PLUS}
     call = write_call(_OLD_OCTETS)
     done = {"message": {"rpc": {"xid": xid, "accepted": 0, "result_status": 0}}}
@@ -72,10 +75,10 @@ def made_old() -> list[Step]:
 
 
 def shown(count: int, statement: str, data: Any = None) -> list[Step]:
-    """Reads the file for WRITE, and expects the pattern of `count` octets, or `data`, at its start.
+    """Returns steps that read the file for WRITE, and expect the pattern of `count` octets, or `data`, at its start.
 
-    Other data break `statement`. The READ itself is not judged: its header and its padding are matters of other
-    checks, and a server may return fewer octets than it is asked for (RFC 1813 section 3.3.6).
+    Other data break `statement`. The READ itself is not judged: other checks test its header and padding, and a server
+    may return fewer octets than requested (RFC 1813 section 3.3.6).
     """
     xid = {"given": "xid", "plus": _SHOWN_PLUS}
     count = min(count, _SHOWN_MAX)
@@ -89,11 +92,11 @@ def shown(count: int, statement: str, data: Any = None) -> list[Step]:
 
 
 def content(count: int) -> dict[str, Any]:
-    """Returns the first `count` octets of the file for READ."""
+    """Returns the value of the first `count` octets of the file for READ."""
     return {"given": "content", "first": count}
 
 
 def segment(length: int, at: int = 0, memory: str = "sink") -> dict[str, Any]:
-    """Returns a segment of `length` octets, `at` octets behind the start of the registered `memory`."""
+    """Returns a segment of `length` octets that begins `at` octets after the start of the region named `memory`."""
     offset = {"given": f"{memory}.offset", "plus": at}
     return {"handle": {"given": f"{memory}.handle"}, "length": length, "offset": offset}

@@ -1,7 +1,7 @@
-"""The taxonomy of mistakes in frames: each field of FPDUs, DDP segments and RDMA Read Requests, with its outcomes.
+"""Mistakes in frames: each field of FPDUs, DDP segments and RDMA Read Requests, with the expected reactions.
 
-The first call of each conversation is right: a responder may send nothing before it has received one right FPDU (RFC
-5044 section 7.1.2 rule 4), a Terminate neither.
+The first call of each conversation is correct: a responder may send nothing, not even a Terminate, before it has
+received a correct FPDU (RFC 5044 section 7.1.2 rule 4).
 """
 
 from __future__ import annotations
@@ -25,20 +25,22 @@ from rpcrdma_lab.check.entry import Check, Step, check
 __all__ = ["CHECKS", "MISTAKES", "NO_READS", "FrameMistake"]
 
 _NO_MEMORY = 0xDEADBEEF
-"""A handle that no server has given."""
+"""A handle that no server has assigned."""
 _ALL = 0xFFFFFFFF
 _ALL_OFFSETS = (1 << 64) - 1
 
 
 NO_READS = {"terminate": {"code": {"any": [0x0207, 0x2007, 0x0206, 0x2006, 0x1202, 0x2102]}}, "last": True}
-"""The Terminate of a server that takes no RDMA Reads, as the depth of its Reply has told."""
+"""The pattern of the Terminate from a server that permits no RDMA Reads, as the depth in its Reply says."""
 
 
 class FrameMistake(NamedTuple):
-    """A row of the taxonomy: `said` are messages, and `outcome` the steps behind them.
+    """A mistake in one field of a frame or segment, from which a check is made.
 
-    `field` is "HEADER.FIELD", in the names of `rpcrdma send`, and `kind` the id of the check. `while_reading`: the
-    server is reading a Long Call then, and its Read Request has the names "read.sink" and so on.
+    `field` is "HEADER.FIELD" in the names of `rpcrdma send`, `kind` the identifier of the check, `said` the messages to
+    send, and `outcome` the steps after them. `statements` and `needs` are words separated by spaces, and `startup` has
+    fields of the start-up frame. With `while_reading`, the messages are sent while the server reads a Long Call, and
+    its Read Request is named "read".
     """
 
     field: str
@@ -53,7 +55,10 @@ class FrameMistake(NamedTuple):
 
 
 def _call(plus: int = 1, **frame: Any) -> dict[str, Any]:
-    """The message of an empty call, with the fields `frame` of its frame or segments."""
+    """Returns the fields of a NULL call.
+
+    `plus` is added to the first XID, and `frame` are fields of frame or segments.
+    """
     return {"header": {"xid": {"given": "xid", "plus": plus}}, "rpc": {}, **frame}
 
 
@@ -62,23 +67,29 @@ def _write(payload: str = "00000000", **ddp: Any) -> dict[str, Any]:
 
 
 def _request(length: int, handle: int, **ddp: Any) -> dict[str, Any]:
-    """An RDMA Read Request, whose source begins at offset 0."""
+    """Returns the fields of an RDMA Read Request of `length` octets from offset 0 of `handle`."""
     return {"payload": {"words": [7, 0, 0, length, handle, 0, 0]}, "ddp": {"opcode": "read_request", **ddp}}
 
 
 def _into_sink(opcode: str, payload: Any, at: int = 0, **ddp: Any) -> dict[str, Any]:
-    """An RDMA Write or a Read Response to the memory into which the server reads."""
+    """Returns the fields of an RDMA message to the memory into which the server reads, at octet `at`.
+
+    `opcode` is "write" or "read_response", `payload` its octets, and `ddp` has fields of its segments.
+    """
     place = {"handle": {"given": "read.sink"}, "offset": {"given": "read.sink_offset", "plus": at}}
     return {"payload": payload, "ddp": {"opcode": opcode, **place, **ddp}}
 
 
 _TAKEN: Sequence[Step] = (afterwards()[1],)
-"""The call is answered as any other."""
+"""The step that expects an ordinary reply to the call."""
 _PASSED_OVER: Sequence[Step] = afterwards()
 
 
 def _of(header: str, field: str) -> Any:
-    """Makes rows of a field of this header; the message is an empty call with `ddp`, unless others are given."""
+    """Returns a function that makes mistakes in the field "header.field".
+
+    Unless messages are given, that function makes a NULL call with its further arguments as DDP fields.
+    """
 
     def row(
         kind: str,
@@ -113,7 +124,7 @@ FPDUS: tuple[FrameMistake, ...] = (
     _marker("mpa.markers.pointer", "A marker that points elsewhere is reported", "MPA-47",
             terminated(0x2003, listed=False), {"payload": {"zeros": 600}, "mpa": {"marker": 4}}, needs="markers"),
 )  # fmt: skip
-"""Each field of FPDUs (RFC 5044 section 4)."""
+"""Mistakes in each field of FPDUs (RFC 5044 section 4)."""
 
 _model, _ddp, _ddp_bits = (_of("untagged", field) for field in ("tagged", "version", "reserved"))
 _rdmap, _rdmap_bits, _opcode = (_of("untagged", field) for field in ("rdmap_version", "rdmap_reserved", "opcode"))
@@ -185,7 +196,7 @@ UNTAGGED: tuple[FrameMistake, ...] = (
           ("solicited", "unknown memory, with Solicited Event,", "RD-10 RD-9 RD-15", "send_solicited_invalidate",
            _NO_MEMORY))),
 )  # fmt: skip
-"""Each field of untagged segments (RFC 5041 section 4.3, RFC 5040 section 4.1)."""
+"""Mistakes in each field of untagged segments (RFC 5041 section 4.3, RFC 5040 section 4.1)."""
 
 _ddp, _ddp_bits, _handle = (_of("tagged", field) for field in ("version", "reserved", "handle"))
 _rdmap, _rdmap_bits, _opcode = (_of("tagged", field) for field in ("rdmap_version", "rdmap_reserved", "opcode"))
@@ -214,11 +225,11 @@ TAGGED: tuple[FrameMistake, ...] = (
     _of("tagged", "offset")("ddp.write.empty-at-the-end", "The offset of an RDMA Write of no octets is not looked at",
                             "DDP-9", _PASSED_OVER, _write("", offset=_ALL_OFFSETS)),
 )  # fmt: skip
-"""Each field of tagged segments (RFC 5041 section 4.2)."""
+"""Mistakes in each field of tagged segments (RFC 5041 section 4.2)."""
 
 _LONG_CALL = {"source": {"content": NULL_OCTETS, "answered": False}}
 _LENGTH = 40
-"""Octets of the Long Call."""
+"""Octets of the Long Call that the server reads."""
 _FIRST_PART = {"words": NULL_OCTETS["words"][:9]}
 _READ: Sequence[Step] = (
     say(header={"type": 1, "reads": [{"position": 0, "memory": "source"}]}),
@@ -261,7 +272,7 @@ ACCESSES: tuple[FrameMistake, ...] = tuple(
                 _into_sink("read_response", NULL_OCTETS), needs="risky"),
     )
 )  # fmt: skip
-"""Fields of tagged segments to valid memory: that into which the server reads a Long Call."""
+"""Mistakes in tagged segments to registered memory: that into which the server reads a Long Call."""
 
 _source, _octets, _place = (_of("read_request", field) for field in ("handle", "payload", "queue"))
 _no_source = terminated(0x0100, 0x0103, 0x1202)
@@ -290,10 +301,10 @@ REQUESTS: tuple[FrameMistake, ...] = (
         [hear({"read_response": {"handle": _ALL, "offset": _ALL_OFFSETS, "payload": "", "last": 1}}, NO_READS)],
         {"payload": {"words": [_ALL, _ALL, _ALL, 0, _NO_MEMORY, 0, 0]}, "ddp": {"opcode": "read_request"}}),
 )  # fmt: skip
-"""Fields of RDMA Read Requests (RFC 5040 section 4.4)."""
+"""Mistakes in RDMA Read Requests (RFC 5040 section 4.4)."""
 
 MISTAKES: tuple[FrameMistake, ...] = (*FPDUS, *UNTAGGED, *TAGGED, *ACCESSES, *REQUESTS)
-"""Each field of each header with each kind of mistake."""
+"""The mistakes of each kind in each field of each header."""
 
 
 def _check(row: FrameMistake) -> Check:
@@ -304,4 +315,4 @@ def _check(row: FrameMistake) -> Check:
 
 
 CHECKS: tuple[Check, ...] = tuple(map(_check, MISTAKES))
-"""Checks of single mistakes in frames."""
+"""A check of each of the mistakes."""

@@ -1,4 +1,4 @@
-"""Checks of FPDUs, DDP segments and RDMAP messages: the mistakes of `frame_mistakes`, and courses of several steps."""
+"""Checks of FPDUs, DDP segments and RDMAP messages: the mistakes of `frame_mistakes`, and longer conversations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ __all__ = ["CHECKS"]
 
 
 def _unseen(name: str, title: str, statements: str, **message: Any) -> Check:
-    """A call in an unusual frame or segment, which is answered as any other."""
+    """Returns a check with a NULL call in an unusual but valid frame or segment, which has to be answered as usual.
+
+    `message` has fields of the call. `name` and `title` identify the check; `statements` are identifiers of the tested
+    statements, separated by spaces.
+    """
     call: dict[str, Any] = {"rpc": {}, "header": {"xid": {"given": "xid", "plus": 1}}, **message}
     steps: list[Step] = [say(**call), afterwards()[1]]
     return check(name, title, statements, NULL, ANSWERED, *steps)
@@ -24,14 +28,18 @@ _ANSWER = hear({"message": {"header": {"type": 0, **_NUMBERED}, "rpc": {"accepte
 
 
 def _marked(name: str, title: str, statements: str, **said: Any) -> Check:
-    """Calls in frames with markers, of which some are between frames and some within."""
+    """Returns a check with twelve NULL calls in frames with markers, some between frames and some within.
+
+    `said` has fields of the calls. `name` and `title` identify the check; `statements` are identifiers of the tested
+    statements, separated by spaces.
+    """
     steps = [say(header=_NUMBERED, rpc={}, **said), _ANSWER]
     calls: Step = {"repeat": {"times": 12, "steps": steps}}
     return check(f"mpa.markers.{name}", title, statements, calls, needs="markers")
 
 
 def _part_of_source(at: int) -> dict[str, Any]:
-    """A segment of ten octets of the memory "source"."""
+    """Returns a segment of ten octets that begins at octet `at` of the memory "source"."""
     return {"handle": {"given": "source.handle"}, "length": 10, "offset": {"given": "source.offset", "plus": at}}
 
 
@@ -133,4 +141,4 @@ CHECKS: tuple[Check, ...] = (
         hear({"end": {}}, {"terminate": {}}),
     ),
 )  # fmt: skip
-"""Checks of frames, segments and messages of iWARP."""
+"""Checks of iWARP frames, segments and messages."""

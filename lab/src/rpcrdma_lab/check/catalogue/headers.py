@@ -1,7 +1,7 @@
-"""Checks of transport headers of version 1: the taxonomy of mistakes, each with the outcome that RFC 8166 requires.
+"""Checks of transport headers of version 1: mistakes, each with the outcome that RFC 8166 requires.
 
-A row of `MISTAKES` names a field, a kind of mistake, the message that has it, its outcome and the statements; version
-2 and the round-trip extension have rows of the same form. `CUTS` ends a header at each of its words.
+A row of `MISTAKES` has a field, a kind of mistake, the wrong message, its outcome and the tested statements; version 2
+and the round-trip extension have rows of the same form. `CUTS` ends a header at each of its words.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["CHECKS", "CUTS", "MISTAKES", "Mistake"]
 _SEGMENT = {"handle": 0x5EED, "length": 64, "offset": 1 << 33}
 _ENTRY = {"position": 40, **_SEGMENT}
 _VERSIONS = ({"max": 1}, {"min": 1})
-"""Lowest and highest version that a server speaks: version 1 is among them."""
+"""Patterns of the lowest and highest version that a server states: version 1 is among them."""
 
 OUTCOMES: Mapping[str, Callable[[], list[Step]]] = MappingProxyType(
     {
@@ -36,16 +36,17 @@ OUTCOMES: Mapping[str, Callable[[], list[Step]]] = MappingProxyType(
         ],
     }
 )
-"""The steps behind the message, by outcome."""
+"""By name of an outcome, a function that returns the steps after the wrong message."""
 
 
 class Mistake(NamedTuple):
-    """A row of the taxonomy.
+    """A mistake in one field of a transport header, from which a check is made.
 
-    `outcome` is a name of `OUTCOMES`, in version 2 also that of an error; or a list of patterns of which one is the
-    answer, behind which an empty call is answered unless there are steps in `then`. `before` are steps before the
-    message, and `behind` those between message and answer. `needs` and `conversation` are those of the check, and
-    `name` is its id behind the family, if it is not made of field and kind.
+    `field` and `kind` name the field and the mistake, and `message` has the wrong message. `outcome` is a name of
+    `OUTCOMES`, in version 2 also that of an error, or a list of patterns of the answer. The steps `before` precede the
+    message, `behind` stand between message and answer, and `then` follow the answer; an empty `then` stands for a NULL
+    call that is answered. `statements` and `needs` are words separated by spaces, `conversation` has further keys of
+    the conversation, and `name` is the check's identifier without the family, made of field and kind if it is empty.
     """
 
     field: str
@@ -63,7 +64,7 @@ class Mistake(NamedTuple):
 
     @property
     def id(self) -> str:
-        """The id of the check behind the family."""
+        """The identifier of the check without the family's prefix."""
         return self.name or f"{self.field}.{self.kind}".replace("_", "-")
 
 
@@ -72,7 +73,7 @@ def _first_or_second(reading: str) -> Step:
 
 
 def _call(**header: Any) -> dict[str, Any]:
-    """The message of an empty call, with `header` in place of the usual fields."""
+    """Returns the fields of a NULL call, with `header` in place of the usual header fields."""
     return {"header": header, "rpc": {}}
 
 
@@ -93,7 +94,7 @@ _COUNT, _RESULT_MAX = 64, 4096
 """Octets of a READ or WRITE of data, and of the Reply chunk for a reply that does not fit inline."""
 _FAR = {"handle": 0xDEADBEEF, "offset": 1 << 33}
 _UNREACHABLE: list[dict[str, Any]] = [{"refused": {}, "last": True}, {"end": {}, "last": True}, error(2)]
-"""The server has tried to reach memory, or has not tried to."""
+"""Patterns of answers to unreachable memory: a refused access, the connection's end, or ERR_CHUNK."""
 _UNUSED = {**accepted(), "reading": "unused-chunk-ignored"}
 _DONE = accepted(rpc={"result_status": 0})
 
@@ -108,7 +109,16 @@ _DATA_AT = {"given": "write_position"}
 def _unreachable(
     field: str, chunk: str, octets: int, message: Callable[[dict[str, Any]], dict[str, Any]], needs: str, **more: Any
 ) -> Iterator[Mistake]:
-    """Memory that the server cannot reach, by each field of its segment."""
+    """Yields mistakes with memory that the server cannot access, by each field of a segment.
+
+    Args:
+        field: the field of the header.
+        chunk: the name of the chunk for titles.
+        octets: the length of the segment.
+        message: makes the message of a segment.
+        needs: the needs of the checks.
+        more: further keys of the conversation.
+    """
     beyond = {"offset": {"given": "place.offset", "plus": octets}}
     kinds: dict[str, tuple[str, dict[str, Any], int]] = {
         "handle-unknown": ("in memory that is not registered", _FAR, octets),
@@ -124,7 +134,7 @@ def _unreachable(
 
 
 def _of_memory() -> tuple[Mistake, ...]:
-    """Chunks of calls that have data to place: memory out of reach, wrong lengths, and Positions in a wrong order."""
+    """Returns mistakes in chunks of calls with data: unreachable memory, wrong lengths, and Positions out of order."""
 
     def write(*reads: dict[str, Any]) -> dict[str, Any]:
         return {"header": {"reads": list(reads)}, "rpc": write_call(_COUNT)}
@@ -269,7 +279,7 @@ CUTS: tuple[_Cut, ...] = (
     *(_Cut(octets, "discarded-or-refused", "V1-54") for octets in (0, 1, 4, 8, 12, 16, 20, 24, 27)),
     *(_Cut(octets, "ERR_CHUNK", "V1-60 V1-55") for octets in range(28, 100, 8)),
 )
-"""A call with a Read segment, a Write chunk and a Reply chunk, whose header is as long as 104 octets, ends there."""
+"""The octets after which a call's header with all kinds of chunks (104 octets) is cut off, with the outcomes."""
 
 _ALL_CHUNKS: dict[str, Any] = {"reads": [_ENTRY], "writes": [[_SEGMENT]], "reply": [_SEGMENT]}
 
@@ -295,4 +305,4 @@ CHECKS: tuple[Check, ...] = (
     *map(_check, MISTAKES),
     *map(_cut, CUTS),
 )  # fmt: skip
-"""Checks of headers."""
+"""Checks of version 1 headers."""

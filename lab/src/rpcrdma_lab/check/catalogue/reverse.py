@@ -1,7 +1,7 @@
 """Checks of the reverse direction (RFC 8167, and section 4.5 of version 2's draft -01).
 
-Replies to no call and messages without a direction can be said to any server. A server that calls is needed for the
-rest: those of NFSv4.1 recall a delegation, as `back_channel` describes.
+Replies to no call and messages without a direction can be sent to any server. The other checks need a server that calls
+its client: servers of NFSv4.1 recall a delegation, as `back_channel` describes.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ __all__ = ["CHECKS", "PROPERTIES", "release", "trial"]
 _XID = {"given": "xid"}
 _CALLED = {"given": "call.xid"}
 PROPERTIES: Sequence[Any] = ([2, {"words": [4096]}], [5, {"words": [1]}])
-"""The properties that the checks tell: property 5 has the support of reverse calls, here of those without chunks."""
+"""The properties that the checks announce; property 5 is support of reverse calls without chunks."""
 _OF_NFS = "NF-14"
-"""The statement of RFC 8267 that each check of a back channel in version 1 tries."""
+"""The statement of RFC 8267 that each check of a back channel in version 1 tests."""
 _REFUSED: dict[str, Any] = {"message": {"header": {"type": 4}}}
 _QUIET: Step = {"quiet": {"milliseconds": 100}}
 _RECALLS_COME: Step = {"quiet": {"milliseconds": 300}}
-"""Time for the second of two recalls, which come by the server's own tasks."""
+"""Waits for the second of two recalls, which independent tasks of the server send."""
 
 
 class _First:
-    """Version 1: the patterns and messages that differ between versions."""
+    """Makes the messages, patterns and checks of the reverse direction in protocol version 1."""
 
     version = "1"
 
@@ -50,7 +50,7 @@ class _First:
 
 
 class _Second:
-    """Version 2."""
+    """Makes the messages, patterns and checks of the reverse direction in protocol version 2."""
 
     version = "2"
 
@@ -74,26 +74,38 @@ _Speaker = _First | _Second
 
 
 def _called(speaker: _Speaker, trigger: CallTrigger, **fields: Any) -> dict[str, Any]:
-    """The pattern of a reverse call; its XID is given as "call.xid" then."""
+    """Returns the pattern of a reverse call in the version of `speaker`, which is named "call".
+
+    `trigger` has the named parts of its arguments, and `fields` are further fields of the pattern.
+    """
     rpc = {"direction": 0, "rpc_version": 2, "same_xid": 1}
     message = {"header": speaker.call(), "rpc": rpc, "invalidates": None, **fields}
     return {"message": message, "as": "call", "parts": list(trigger.parts)}
 
 
 def _made_to_call(speaker: _Speaker, trigger: CallTrigger, **fields: Any) -> list[Step]:
-    """The trigger of a reverse call; the answer to its last step and the reverse call come in any order."""
+    """Returns the steps of `trigger`, and steps that expect its answer and the reverse call in either order.
+
+    `speaker` makes the patterns of its version, and `fields` are further fields of the reverse call's pattern.
+    """
     either = hear(_called(speaker, trigger, **fields), trigger.answer)
     return [*trigger.steps, either, either]
 
 
 def _reply(speaker: _Speaker, trigger: CallTrigger, *, rpc: Mapping[str, Any] | None = None, **message: Any) -> Step:
-    """A reply to the reverse call; `rpc` and "header" have the fields that differ."""
+    """Returns a step that replies to the reverse call, with the results of `trigger`, in the version of `speaker`.
+
+    `rpc` and "header" of `message` replace usual fields.
+    """
     header = speaker.reply(**{"xid": _CALLED, **message.pop("header", {})})
     return say(header=header, rpc={"xid": _CALLED, "accepted": 0, "results": trigger.results, **(rpc or {})}, **message)
 
 
 def _going_on_or(speaker: _Speaker, plus: int, *others: dict[str, Any]) -> list[Step]:
-    """The connection goes on; one of the other answers may come before, or after the last step."""
+    """Returns steps, in the version of `speaker`, that expect the reply to a NULL call or a match of `others`.
+
+    `plus` is added to the first XID of the check.
+    """
     call, answer = speaker.afterwards(plus)
     return [call, hear(*answer["hear"], *others)]
 
@@ -107,7 +119,7 @@ def _of_back_channel(
 
 
 def _to_a_caller(speaker: _Speaker, trigger: CallTrigger) -> list[Check]:
-    """Checks of a server that calls."""
+    """Returns the checks of a server that calls its client, as `trigger` makes it, in the version of `speaker`."""
     going_on = speaker.afterwards(16)
     begin = _made_to_call(speaker, trigger)
 
@@ -169,7 +181,7 @@ def _to_a_caller(speaker: _Speaker, trigger: CallTrigger) -> list[Check]:
 
 
 def _one_call_at_a_time(trigger: CallTrigger) -> Check:
-    """Version 1 counts calls: before the first reply there is one, though the server has two to make."""
+    """Returns a check that a server of version 1 with two reverse calls makes one before the first reply."""
     speaker = _First()
     steps = [*_made_to_call(speaker, trigger), _RECALLS_COME, _reply(speaker, trigger, header={"credit": 1}),
              hear(_called(speaker, trigger)), _reply(speaker, trigger), *afterwards(16), *trigger.ending]  # fmt: skip
@@ -178,7 +190,10 @@ def _one_call_at_a_time(trigger: CallTrigger) -> Check:
 
 
 def trial(version: str) -> Conversation:
-    """Shows whether a server recalls delegations on the connection of their holder, in a right form or a wrong one."""
+    """Returns a conversation that succeeds if a server recalls delegations on their holder's connection.
+
+    The form of the reverse call is not judged. `version` is "1" or "2".
+    """
     speaker = _First() if version == "1" else _Second()
     called = {"message": {"rpc": {"direction": 0}}, "as": "call", "parts": ONE_HOLDER.parts}
     either = hear(called, ONE_HOLDER.answer)
@@ -187,7 +202,10 @@ def trial(version: str) -> Conversation:
 
 
 def release(version: str) -> Conversation:
-    """Has the server drop the state of the clients in conversations before."""
+    """Returns a conversation that makes a server drop the state of clients of earlier conversations.
+
+    `version` is the protocol version, "1" or "2".
+    """
     return _with_back_channel(version, RELEASE)
 
 
@@ -198,7 +216,7 @@ def _with_back_channel(version: str, steps: Sequence[Step]) -> Conversation:
 
 
 def _to_anyone(speaker: _Speaker) -> list[Check]:
-    """Messages of the reverse direction that no server needs to expect."""
+    """Returns the checks with reverse-direction messages that no server expects, in the version of `speaker`."""
     reply = {"header": speaker.reply(), "rpc": {"accepted": 0}}
     statements = "BD-7 BD-11" if speaker.version == "1" else "V2-A6"
     none = {"credit": 0} if speaker.version == "1" else {"give": 0}
@@ -229,4 +247,4 @@ CHECKS: tuple[Check, ...] = (
     _one_call_at_a_time(TWO_HOLDERS),
     *(each for speaker in _SPEAKERS for each in _to_a_caller(speaker, ONE_HOLDER)),
 )
-"""Checks of the reverse direction."""
+"""Checks of the reverse direction, of servers."""

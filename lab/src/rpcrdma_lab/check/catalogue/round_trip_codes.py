@@ -1,6 +1,6 @@
-"""The code points of the round-trip extension, by number, and the properties that the checks of either end tell.
+"""The code points of the round-trip extension, and the properties that the checks of either end announce.
 
-They are those of this library, from 0x101 on, since the draft's own contradict each other
+The numbers are those of this library, from 0x101 on, since the draft's own numbers contradict each other
 (draft-dnoveck-nfsv4-rpcrdma-rtrext-01).
 """
 
@@ -38,24 +38,24 @@ __all__ = [
 ]
 
 RTR_SUPPORT, _RECEIVE_STRUCTURE, REQUESTS_MAX, _RESPONSES_MAX = 0x101, 0x102, 0x103, 0x104
-"""Properties."""
+"""Numbers of the extension's properties."""
 TAKES_REQUESTS, TAKES_RESPONSES, CONTINUES = 1, 2, 4
-"""Bits of RTR Support."""
+"""Bits of the property RTR Support."""
 REQUEST, RESPONSE, CONTINUE, REPORT = 0x101, 0x102, 0x103, 0x104
-"""Types of headers."""
+"""Header types: Transmit Request, Transmit Response, Transmit Continue and Report Error."""
 EXPLICIT, IN_SEGMENTS, CHOICE, BY_SIZE, TOO_SHORT, NO_ITEM = range(1, 7)
 """Types of items and of the places of results."""
 HEADER_TYPE, OTHER_TYPE, UNEXPECTED, SEQUENCE, OTHER_XID, OFFSET, SEGMENT_NUMBER, PAYLOAD = range(1, 9)
-"""Codes of reports."""
+"""Fault codes of Report Error."""
 
 TRANSMISSIONS = 8
-"""The most transmissions of a request and of a response that the checks take."""
+"""The most transmissions of a request and of a response that the checks announce."""
 
 
 def extension_properties(
     receive_octets: int, segments: int, segment_octets: int, *, support: int, requests_max: int = TRANSMISSIONS
 ) -> Sequence[Any]:
-    """Returns the properties of an end that has the extension.
+    """Returns the properties of an end with the extension, each as its number and its value.
 
     Args:
         receive_octets: the octets of each receive buffer.

@@ -1,9 +1,9 @@
 """Checks of the round-trip extension of version 2 (draft-dnoveck-nfsv4-rpcrdma-rtrext-01).
 
-Its code points are those of `round_trip_codes`; a server that tells other ones is not seen. The names of given values
-begin with the version: "2.segment_at" is the offset of the first segment for bulk data in a receive buffer of the
-server, "2.segment_octets" its length, "2.segments" the number of such segments in a buffer, and "2.requests_max" the
-transmissions of the longest request.
+Its code points are those of `round_trip_codes`; a server with other code points is not recognised. The names of given
+values begin with the version: "2.segment_at" is the offset of the first segment for bulk data in a receive buffer of
+the server, "2.segment_octets" its length, "2.segments" the number of such segments in a buffer, and "2.requests_max"
+the number of transmissions of the longest request.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ _RECEIVE_OCTETS = _HEAD + _SEGMENTS * _SEGMENT_OCTETS
 PROPERTIES: Sequence[Any] = extension_properties(
     _RECEIVE_OCTETS, _SEGMENTS, _SEGMENT_OCTETS, support=TAKES_REQUESTS | TAKES_RESPONSES | CONTINUES
 )
-"""The properties that the checks tell: a receive buffer is 1,024 octets for headers, and four segments for data."""
+"""The properties that the checks announce: receive buffers of 1,024 octets for headers and four segments for data."""
 
 _XID = {"given": "xid"}
 _SINK_SEGMENT = {"memory": "sink"}
 _SINK = {"sink": {"octets": 512, "may": "write"}}
 _RESULT_AT = {"any": [128, 44]}
-"""The Position of the data in the result of a READ, with and without attributes (RFC 1813 section 3.3.6)."""
+"""The pattern of the Position of a READ's data: with or without attributes (RFC 1813 section 3.3.6)."""
 _RPC_HEADER_OCTETS = 40
-"""The shortest RPC header; procedure arguments come behind it."""
+"""Octets of the shortest RPC call header; arguments follow."""
 
 
 def _request(**message: Any) -> Step:
@@ -67,7 +67,10 @@ def _continue(number: Any, body: Any = "", **fields: Any) -> Step:
 
 
 def _read(count: int, *results: Mapping[str, Any], extra: int = 0, begin: int = 0, end: int = ANY_END) -> Step:
-    """READ from the start of the file, with these directions for its result."""
+    """Returns a step that sends a READ of `count` octets with the directions `results` for its result.
+
+    `extra` is the number of further receives for the response; `begin` and `end` are the range of the directions.
+    """
     directions = [{"begin": begin, "end": end, "results": list(results)}]
     return _request(rpc=read_call(count), directions=directions, extra_receives=extra)
 
@@ -80,25 +83,32 @@ _FAMILY = Family("v2.rtr")
 
 
 class _Checks:
-    """The checks, with the patterns that they share."""
+    """Makes the checks of servers with the round-trip extension, which share its patterns and steps."""
 
     def check(
         self, name: str, title: str, statements: str, *steps: Step, needs: str = "", **conversation: Any
     ) -> Check:
-        """Makes a check whose steps follow the properties of both sides."""
+        """Returns a check whose `steps` follow the properties of both sides.
+
+        `name` and `title` identify the check; `statements` and `needs` are identifiers of the tested statements and of
+        the check's conditions, separated by spaces. `conversation` has further keys of the conversation.
+        """
         own = {need: f"2.{need}" for need in ("requests", "continuation", "segments")}
         words = [own.get(need, need) for need in ("requests", *needs.split())]
         begin = [_FAMILY.told(*PROPERTIES), _FAMILY.introduction[1]]
         return _FAMILY.first(name, title, statements, *begin, *steps, needs=" ".join(words), **conversation)
 
     def response(self, *items: Mapping[str, Any], count: Any = 1, **message: Any) -> Step:
-        """Expects a Transmit Response in `count` transmissions, with results at the places `items`."""
+        """Returns a step that expects a Transmit Response of `count` transmissions, with results at the places `items`.
+
+        `message` replaces fields of its pattern.
+        """
         header = {"type": RESPONSE, "xid": _XID, "version": 2, "count": count, "items": list(items)}
         rpc = {"xid": _XID, "direction": 1, "accepted": 0, **message.pop("rpc", {"result_status": 0})}
         return hear({"message": {"header": {**header, "flags": 1}, "rpc": rpc, **message}})
 
     def mistakes(self) -> list[Check]:
-        """Returns the checks of headers with mistakes, and of groups with faults."""
+        """Returns the checks of mistakes in headers and in groups of transmissions."""
         checks = []
         for row in mistakes():
             answers = [_FAMILY.error(row.outcome)] if isinstance(row.outcome, str) else row.outcome
@@ -147,7 +157,7 @@ class _Checks:
         ]  # fmt: skip
 
     def items(self) -> list[Check]:
-        """Returns the checks of data of requests in segments of the server's buffers, and by RDMA."""
+        """Returns the checks of request data in segments of the server's receive buffers, and by RDMA."""
         segments = {"given": "2.segments"}
         data = {"pattern": 100}
 
@@ -232,4 +242,4 @@ def _all() -> Sequence[Check]:
 
 
 CHECKS: tuple[Check, ...] = tuple(_all())
-"""Checks of the round-trip extension."""
+"""Checks of the round-trip extension, of servers."""

@@ -37,16 +37,19 @@ from rpcrdma_lab.check.catalogue.version_2 import V2
 __all__ = ["ANY_END", "answered", "continuation", "mistakes", "request", "write_request"]
 
 ANY_END = 0xFFFFFFFF
-"""The end of a range that has all arguments."""
+"""The end of a range that includes all arguments."""
 _XID = {"given": "xid"}
 _NEXT = {**_XID, "plus": 1}
 _LARGEST = 0xFFFFFFFF
 _ROOM = 40
-"""Octets of the payload of a request, an empty call."""
+"""Octets of the payload of a request with a NULL call."""
 
 
 def request(*, rpc: Mapping[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
-    """Returns a Transmit Request of one transmission, with an empty call unless `rpc` or `body` states another."""
+    """Returns the fields of a Transmit Request of one transmission, with a NULL call or the given `rpc` or "body".
+
+    `fields` are fields of the header; "body", "bulk", "cut" and "append" are fields of the message.
+    """
     message: dict[str, Any]
     message = {name: fields.pop(name) for name in ("body", "bulk", "cut", "append") if name in fields}
     if "body" not in message:
@@ -55,13 +58,19 @@ def request(*, rpc: Mapping[str, Any] | None = None, **fields: Any) -> dict[str,
 
 
 def continuation(number: Any, body: Any = "", **fields: Any) -> dict[str, Any]:
-    """Returns a Transmit Continue with this number, whose payload is `body`."""
+    """Returns the fields of a Transmit Continue of a request, with this number and the payload `body`.
+
+    `fields` are fields of the header; "bulk" is one of the message.
+    """
     message = {name: fields.pop(name) for name in ("bulk",) if name in fields}
     return {"header": {"type": CONTINUE, "number": number, "begun_by": REQUEST, **fields}, "body": body, **message}
 
 
 def write_request(octets: int, *items: Mapping[str, Any], bulk: Any = None, **fields: Any) -> Any:
-    """Returns a WRITE of `octets` octets of a pattern whose data is at the places of `items`."""
+    """Returns the fields of a Transmit Request with a WRITE of `octets` octets, whose data are at the places `items`.
+
+    `bulk` are octets for the first segment of the buffer; None: none. `fields` are as in `request`.
+    """
     placed = [{"position": {"given": "write_position"}, "length": octets, **item} for item in items]
     at = {"at": {"given": "2.segment_at"}}
     more = {} if bulk is None else {"bulk": {**at, "data": bulk}}
@@ -69,14 +78,14 @@ def write_request(octets: int, *items: Mapping[str, Any], bulk: Any = None, **fi
 
 
 def answered() -> list[dict[str, Any]]:
-    """Returns patterns of a successful answer without results: of version 2, and in a Transmit Response."""
+    """Returns patterns of a successful reply without results: in an RDMA2_MSG, or in a Transmit Response."""
     header = {"type": RESPONSE, "xid": _XID, "count": 1, "items": [], "flags": 1}
     rpc = {"xid": _XID, "direction": 1, "accepted": 0, "results": ""}
     return [V2.answered(), {"message": {"header": header, "rpc": rpc, "invalidates": None}}]
 
 
 class _Rows:
-    """The rows of mistakes."""
+    """Makes `Mistake` rows: wrong headers of the round-trip extension, with the answers that are expected."""
 
     def __init__(self) -> None:
         self._given = {name: {"given": f"2.{name}"} for name in ("segment_octets", "segments", "requests_max")}
@@ -84,7 +93,15 @@ class _Rows:
     def _reported(
         self, fault: int, *numbers: Any, number: int = 0, plus: int = 0, leads: bool = False
     ) -> list[dict[str, Any]]:
-        """Report Error about this transmission of a request."""
+        """Returns patterns of a Report Error about a transmission of a request, and of deviations that are noted only.
+
+        Args:
+            fault: the code.
+            numbers: the words after the code.
+            number: the number of the transmission.
+            plus: is added to the first XID.
+            leads: whether the report may name the first transmission of the group.
+        """
         xid = {**_XID, "plus": plus}
         lead = {"any": [None, {"xid": _XID, "direction": 0, "number": 0}]} if leads else None
         header = {"type": REPORT, "version": 2, "xid": xid, "bad": {"xid": xid, "direction": 0, "number": number}}
@@ -97,12 +114,12 @@ class _Rows:
         ]
 
     def _of_type(self, kind: int, xid: Any = _XID) -> dict[str, Any]:
-        """Any Report Error, or any RDMA2_ERROR."""
+        """Returns the pattern of any Report Error, or of any RDMA2_ERROR, as the header type `kind` says."""
         header = {"type": kind, "version": 2, "xid": xid, "flags": 1}
         return {"message": {"header": header, "invalidates": None}}
 
     def _undecodable(self) -> Iterator[Mistake]:
-        """Headers against the XDR, and places against the table of contexts (section 6.2)."""
+        """Yields mistakes against the XDR, and places that their context does not allow (section 6.2)."""
         kinds = {"choice": CHOICE, "by-size": BY_SIZE, "too-short": TOO_SHORT, "no-item": NO_ITEM, "9": 9}
         # For places of results in a request, which decode, the draft has no number of a fault.
         places_of_results = [self._of_type(4), self._of_type(REPORT)]
@@ -151,7 +168,7 @@ class _Rows:
             yield Mistake(field, which, title, message, "BAD_XDR", "RT-32")
 
     def _numbers(self) -> Iterator[Mistake]:
-        """Numbers of a request that contradict each other or the server's limits."""
+        """Yields requests with numbers that contradict each other or the server's limits."""
         limit, reported = self._given["requests_max"], self._reported
         more = {**limit, "plus": 1}
         yield Mistake("count", "0", "A request of no transmissions is reported", request(count=0),
@@ -173,7 +190,7 @@ class _Rows:
                       name="ranges.overlap")  # fmt: skip
 
     def _groups(self) -> Iterator[Mistake]:
-        """A wrong second transmission of a request of two."""
+        """Yields mistakes in the second transmission of a request of two."""
         yield Mistake("number", "nothing", "A continuation of nothing is reported", continuation(1),
                       self._reported(UNEXPECTED, number=1), "RT-14 RT-33", name="continue.nothing")  # fmt: skip
         rows: dict[str, tuple[str, str, dict[str, Any], tuple[Any, ...], int, int]] = {
@@ -200,7 +217,7 @@ class _Rows:
                           before=(first,), name=ids.get(name, ""))  # fmt: skip
 
     def _places(self) -> Iterator[Mistake]:
-        """Items of a WRITE at places that are wrong."""
+        """Yields WRITEs with items at wrong places."""
         octets, segments = self._given["segment_octets"], self._given["segments"]
         data, position = {"pattern": 100}, {"given": "write_position"}
         rows: dict[str, tuple[str, dict[str, Any], tuple[Any, ...]]] = {
@@ -236,7 +253,7 @@ class _Rows:
             yield Mistake("items", kind, title, message, outcome, "RT-14 RT-23", needs, name=f"place.{kind}")
 
     def _reports(self) -> Iterator[Mistake]:
-        """Reports that do not decode: the rules of version 2 have a responder refuse what it cannot parse."""
+        """Yields reports that do not decode, which a server has to discard or refuse."""
         going_on = V2.afterwards(2)
         (answer,) = going_on[1]["hear"]
         outcome = [{**answer, "last": True}, V2.error("BAD_XDR")]
@@ -255,7 +272,7 @@ class _Rows:
                           name="report.undecodable" if field == "bad" else f"report.{name}")  # fmt: skip
 
     def all(self) -> Iterator[Mistake]:
-        """Yields the mistakes, field by field."""
+        """Yields the mistakes of all other methods."""
         yield from self._numbers()
         yield from self._groups()
         yield from self._undecodable()
@@ -264,5 +281,5 @@ class _Rows:
 
 
 def mistakes() -> tuple[Mistake, ...]:
-    """Returns each kind of mistake in each field of the headers of the extension, with its outcomes."""
+    """Returns the mistakes of each kind in each field of the extension's headers, with their outcomes."""
     return tuple(_Rows().all())

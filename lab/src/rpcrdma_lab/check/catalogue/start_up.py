@@ -17,7 +17,7 @@ _REPLY = {"key": _REPLY_KEY, "rejected": 0, "enhanced": 1, "revision": 2, "flags
 _UNENHANCED_REPLY = {"key": _REPLY_KEY, "rejected": 0, "enhanced": 0, "flags": {"any": [0x00, 0x40, 0x80, 0xC0]}}
 _CALL: Sequence[Step] = (NULL, ANSWERED)
 _READY_BY_WRITE = {"any": [0b1010, 0b1110, 0b1011, 0b1111]}
-"""The flags before the depths of a Reply in the peer-to-peer model: A and C, the RDMA Write."""
+"""The pattern of the flags before a Reply's depths in the peer-to-peer model with an RDMA Write as ready-to-receive."""
 _READY_OTHERWISE = {"any": [0b1100, 0b1001, 0b1101]}
 _READY_AND_CALL: Sequence[Step] = (say(payload="", ddp={"opcode": "write"}), *_CALL)
 
@@ -30,14 +30,22 @@ def _row(
 
 
 def _ended(field: str, name: str, title: str, statements: str, **frame: Any) -> FrameMistake:
-    """A first frame to which the end of the connection is the answer."""
+    """Returns a mistake in the first frame (`frame` has its fields) whose outcome is the end of the connection.
+
+    `field` is the wrong field. `name` and `title` identify the check; `statements` are identifiers of the tested
+    statements, separated by spaces.
+    """
     return _row(field, name, title, statements, *ended(), **frame)
 
 
 def _answered(
     field: str, name: str, title: str, statements: str, *replies: Any, then: Sequence[Step] = _CALL, **frame: Any
 ) -> FrameMistake:
-    """A first frame with a reply of the usual form or one of `replies`, and the steps behind it."""
+    """Returns a first frame with these fields, whose outcome is a usual Reply or a match of `replies`, and `then`.
+
+    `field` is the tested field, and `then` has the further steps. `name` and `title` identify the check; `statements`
+    are identifiers of the tested statements, separated by spaces.
+    """
     return _row(field, name, title, statements, hear(*(replies or ({"startup": _REPLY},))), *then, **frame)
 
 
@@ -285,7 +293,7 @@ MISTAKES: tuple[FrameMistake, ...] = (
         flags=0xD0,
     ),
 )
-"""Each field of the Request with each kind of mistake, and the Replies to right ones."""
+"""Mistakes of each kind in each field of the MPA Request, and valid Requests with their Replies."""
 
 CHECKS: tuple[Check, ...] = (
     *map(_check, MISTAKES),
@@ -309,4 +317,4 @@ CHECKS: tuple[Check, ...] = (
         startup=None,
     ),
 )
-"""Checks of the first frames."""
+"""Checks of the MPA start-up."""

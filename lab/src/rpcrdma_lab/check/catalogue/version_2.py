@@ -1,7 +1,7 @@
-"""Checks of calls, credits, pieces and chunks of version 2.
+"""Checks of calls, credits, continued messages and chunks of version 2.
 
 Sections are those of draft-ietf-nfsv4-rpcrdma-version-two-00. Each conversation begins with the properties of both
-sides, unless it tries the first message itself.
+sides, unless it tests the first message itself.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _NEXT = {"given": "xid", "plus": 1}
 _SINK_HANDLE = {"given": "sink.handle"}
 _RECEIVE_SIZE = [2, {"words": [4096]}]
 _SMALL_OCTETS = 1024
-"""Receives of a peer to which a long reply goes in many messages."""
+"""The receive size of a client to which a long reply is sent in several messages."""
 _PAUSE = {"milliseconds": 50}
 _MANY = 100
-"""Chunks of a list that is longer than those of NFS, and fits a message of 4,096 octets."""
+"""The number of chunks in a list that exceeds those of NFS, and fits into a message of 4,096 octets."""
 _WRITTEN = 64
-"""Octets that a WRITE has in its Read chunk."""
+"""Octets of a WRITE's data in its Read chunk."""
 _LONG_RESULT, _LONG_REPLY_OCTETS = 5001, {"any": [5132, 5048]}
 """A READ beyond the threshold, and the octets of its padded reply, with and without attributes (RFC 1813 3.3.6)."""
 
@@ -34,7 +34,7 @@ _LONG_RESULT, _LONG_REPLY_OCTETS = 5001, {"any": [5132, 5048]}
 CONNPROP = 5
 """The header type of properties."""
 FIRST_LIST_AT = 24
-"""The octets of a header before its lists."""
+"""Octets of a header before its chunk lists."""
 CODES: Mapping[str, int] = {
     "BAD_XDR": 2,
     "INVAL_HTYPE": 3,
@@ -46,85 +46,109 @@ CODES: Mapping[str, int] = {
     "REPLY_RESOURCE": 9,
     "SYSTEM": 10,
 }
-"""The codes of errors."""
+"""Codes of RDMA2_ERROR by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Messages and patterns of version 2, and checks whose names begin with `family`."""
+    """Makes messages, patterns and checks of version 2; `family` is the prefix of the checks' identifiers."""
 
     family: str
 
     def reply(self, plus: int = 0, **fields: Any) -> dict[str, Any]:
-        """Returns the header of an inline reply without chunks, unless `fields` has some."""
+        """Returns the pattern of an inline reply's header, without chunks unless `fields` has them.
+
+        `plus` is added to the first XID of the check.
+        """
         header = {"xid": {**_XID, "plus": plus}, "version": 2, "type": 0, "flags": 1}
         return {**header, "invalidate": 0, "reads": [], "writes": [], "reply": None, **fields}
 
     def accepted(self, plus: int = 0, **fields: Any) -> dict[str, Any]:
-        """Returns the pattern of a successful reply; `plus` is added to the XID of the check's first call."""
+        """Returns the pattern of a successful reply with these header fields; `plus` is added to the first XID."""
         rpc = {"xid": {**_XID, "plus": plus}, "direction": 1, "accepted": 0}
         return {"message": {"header": self.reply(plus, **fields), "rpc": rpc}}
 
     def answered(self, plus: int = 0, *, status: int = 0) -> dict[str, Any]:
-        """Returns the pattern of a reply without results, and with the accept_stat `status`; it invalidates nothing."""
+        """Returns the pattern of an accepted reply with this accept_stat and no results, in a plain Send.
+
+        `plus` is added to the first XID of the check.
+        """
         message = self.accepted(plus)["message"]
         return {
             "message": {**message, "rpc": {**message["rpc"], "accepted": status, "results": ""}, "invalidates": None}
         }
 
     def done(self, plus: int = 0, *, results: Any = None, **fields: Any) -> dict[str, Any]:
-        """Returns the pattern of a reply of NFS whose status is 0; with `results`, its results end with these octets.
+        """Returns the pattern of an NFS reply with status 0, in a plain Send; `fields` are fields of its header.
 
-        The call has named no handle, and the reply invalidates none.
+        `plus` is added to the first XID. With `results`, its results end with these octets.
         """
         message = self.accepted(plus, **fields)["message"]
         rpc = {**message["rpc"], "result_status": 0, **({} if results is None else {"results": {"ends": results}})}
         return {"message": {**message, "rpc": rpc, "invalidates": None}}
 
     def unused(self) -> dict[str, Any]:
-        """Returns the pattern of an answer by a server that passes over a chunk that stands for no item."""
+        """Returns the pattern of a reply from a server that ignores a chunk without an item; that is noted only."""
         answer = self.accepted()["message"]
         rpc = {**answer["rpc"], "accepted": {"any": [0, 4]}}
         return {"message": {**answer, "rpc": rpc}, "reading": "unused-chunk-ignored"}
 
     def error(self, name: str, *numbers: Any, plus: int = 0) -> dict[str, Any]:
-        """Returns the pattern of RDMA2_ERROR with the code `name` of `CODES`, and the `numbers` behind it."""
+        """Returns the pattern of RDMA2_ERROR with the code `name` of `CODES` and the `numbers` after it.
+
+        `plus` is added to the first XID.
+        """
         header = {"xid": {**_XID, "plus": plus}, "version": 2, "type": 4, "flags": 1, "error": CODES[name]}
         return {"message": {"header": {**header, "numbers": list(numbers)}, "invalidates": None}}
 
     def piece(self, payload: Any) -> Step:
-        """Says a part of a call, which is continued."""
+        """Returns a step that sends a part of a call, with this payload, which is continued."""
         return say(header={"flags": 2}, body=payload)
 
     def afterwards(self, plus: int = 1) -> list[Step]:
-        """Shows that the connection goes on: says an empty call, and expects its answer."""
+        """Returns steps that check that the connection continues: a NULL call and its reply.
+
+        `plus` is added to the XID.
+        """
         return [say(header={"xid": {**_XID, "plus": plus}}, rpc={}), hear(self.answered(plus))]
 
     def told(self, *properties: Any, **header: Any) -> Step:
-        """Says the message that tells `properties`, each a number and a value."""
+        """Returns a step that sends `properties`, each as its number and its value; `header` replaces header fields."""
         return say(header={"type": CONNPROP, "properties": list(properties), **header})
 
     @property
     def introduction(self) -> list[Step]:
-        """Says the own properties, and expects those of the server."""
+        """The steps that send the own properties, and expect those of the server."""
         return [self.told(_RECEIVE_SIZE), hear({"message": {"header": {"version": 2, "type": CONNPROP}}})]
 
     def check(self, name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
-        """Makes a check whose steps follow the `introduction`; `conversation` has further keys of it, and `needs`."""
+        """Returns a check whose `steps` follow the `introduction`.
+
+        `name` and `title` identify the check; `statements` are identifiers of the tested statements, separated by
+        spaces. `conversation` has further keys of the conversation, and "needs".
+        """
         return self.first(name, title, statements, *self.introduction, *steps, **conversation)
 
     def first(self, name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
-        """Makes a check whose steps begin with the first message, without an introduction."""
+        """Returns a check of exactly these `steps`, without an introduction.
+
+        `name` and `title` identify the check; `statements` are identifiers of the tested statements, separated by
+        spaces. `conversation` has further keys of the conversation, and "needs".
+        """
         title = f"{title} (version 2)"
         return check(f"{self.family}.{name}", title, statements, *steps, version="2", **conversation)
 
     def refused(self, name: str, title: str, statements: str, code: str, **message: Any) -> Check:
-        """Makes a check of a `message` that is answered with the error `code`; then the connection goes on."""
+        """Returns a check that `message` is answered with the error `code`, and that the connection continues.
+
+        `name` and `title` identify the check; `statements` are identifiers of the tested statements, separated by
+        spaces.
+        """
         return self.check(name, title, statements, say(**message), hear(self.error(code)), *self.afterwards())
 
 
 V2 = Family("v2")
-"""The checks of the version without extensions."""
+"""Makes the checks of version 2 without extensions."""
 
 _FIRST_WORDS = {"words": [_XID, 0]}
 _OTHER_WORDS = {"words": [2, {"given": "program"}, {"given": "program_version"}, 0, 0, 0, 0, 0]}
@@ -135,13 +159,16 @@ def _read(count: int, **header: Any) -> Step:
 
 
 def _write(count: int, position_plus: int = 0, **message: Any) -> Step:
-    """Says WRITE of the memory "source" by a Read chunk, `position_plus` octets behind the Position of its data."""
+    """Returns a step that sends a WRITE of `count` octets of the memory "source" by a Read chunk.
+
+    `position_plus` is added to the right Position of its data, and `message` has further fields.
+    """
     read = {"position": {"given": "write_position", "plus": position_plus}, "memory": "source"}
     return say(header={"reads": [read]}, rpc=write_call(count), **message)
 
 
 def _credits() -> Sequence[Check]:
-    """Grants of both sides: the calls that the server's properties permit, and its replies when it has no credits."""
+    """Returns checks of credits: messages beyond the client's grant, and replies of a server without credits."""
     permitted = {"given": "2.granted"}
     replied = {"header": {"version": 2}, "rpc": {"direction": 1, "accepted": 0}}
     return [
@@ -155,14 +182,15 @@ def _credits() -> Sequence[Check]:
 
 
 def _grant(**credits_: int) -> Step:
-    """A message that only grants credits."""
+    """Returns a step that sends a message that only grants credits, with these header fields."""
     return say(header={"xid": 0, "type": 1, **credits_}, body="")
 
 
 def _exhausted() -> Check:
-    """A reply in more pieces than the server has credits for: one piece or two, and one more after a grant.
+    """Returns a check of a reply in more messages than the server has credits for.
 
-    The draft leaves open whether a server has a credit before it is granted one.
+    It expects one or two messages, and one more after a grant, since the draft does not say whether a server has a
+    credit at the start.
     """
     piece = _piece({"max": _SMALL_OCTETS})
     steps = [hear(piece), hear(piece, {"quiet": {"milliseconds": 1000}}), {"quiet": _PAUSE}]
@@ -173,7 +201,7 @@ def _exhausted() -> Check:
 
 
 def _piece(octets: Any) -> dict[str, Any]:
-    """The pattern of a piece of a reply that is not the last one; `octets` is the pattern of its length."""
+    """Returns the pattern of a part of a reply that is continued; `octets` is the pattern of its length."""
     return {"message": {"header": V2.reply(flags=3), "octets": octets, "invalidates": None}}
 
 
@@ -222,7 +250,7 @@ def _pieces() -> Sequence[Check]:
 
 
 def _sizes() -> Sequence[Check]:
-    """Returns the checks of messages of the longest size that every receiver takes, or that the server names."""
+    """Returns checks of messages of the size that every receiver accepts, and of the server's Maximum Send Size."""
     sent = {"given": "2.send_octets"}
     large = [V2.told([2, {"words": [1 << 16]}]), V2.introduction[1]]
     octets = {"octets": {"max": sent}}
@@ -239,14 +267,14 @@ def _sizes() -> Sequence[Check]:
 
 
 def _inline(count: int) -> Check:
-    """READ without chunks."""
+    """Returns a check with a READ of `count` octets without chunks."""
     return V2.check(f"read.{count}-inline", f"READ without chunks has its {count} octets inline, padded with zeros",
                        "V2-46", _read(count), hear(V2.done(results={"opaque": content(count)})),
                        *V2.afterwards(), needs="nfs file")  # fmt: skip
 
 
 def _written(count: int) -> Check:
-    """WRITE through a Read chunk without padding; a READ shows the file."""
+    """Returns a check with a WRITE of `count` octets by an unpadded Read chunk; a READ compares the file."""
     memory = {"source": {"content": {"pattern": count}}}
     return V2.check(f"write.{count}", f"WRITE of {count} octets is read from a chunk without padding",
                        "V2-22 V2-21 V2-16", *made_old(), _write(count), hear(V2.done()),
@@ -316,4 +344,4 @@ def _files() -> Sequence[Check]:
 
 
 CHECKS: tuple[Check, ...] = tuple(each for part in (_chunk_lists, _pieces, _sizes, _files) for each in part())
-"""Checks of version 2."""
+"""Checks of calls, credits, continued messages and chunks of version 2."""

@@ -1,7 +1,7 @@
-"""Checks of transport headers of version 2: the taxonomy of mistakes, with the outcome of each.
+"""Checks of transport headers of version 2: mistakes, with the outcome of each.
 
-Rows are those of `rpcrdma_lab.check.catalogue.headers`. An outcome is the name of an error or a list of patterns. A
-list stands where the draft states no reaction, or leaves more than one open.
+Rows are those of `rpcrdma_lab.check.catalogue.headers`. An outcome is the name of an error, or a list of patterns if
+the draft states no reaction or allows more than one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _call(**header: Any) -> dict[str, Any]:
 
 
 class _Rows:
-    """The rows of mistakes."""
+    """Makes `Mistake` rows: wrong headers of RPC-over-RDMA version 2, with the answers that are expected."""
 
     def __init__(self) -> None:
         self._refused = [V2.error("BAD_XDR"), V2.error("SYSTEM")]
@@ -40,12 +40,15 @@ class _Rows:
         self._errors = [*self._refused, V2.error("INVAL_FLAG"), V2.error("INVAL_HTYPE")]
 
     def _passed_over(self, *others: dict[str, Any]) -> dict[str, Any]:
-        """The fields of a row whose message is discarded, or has one of the other answers; the connection goes on."""
+        """Returns `Mistake` fields for a message that may be discarded or get one of the answers `others`.
+
+        In either case the connection continues.
+        """
         discarded = {**self._answered, "last": True}
         return {"outcome": [discarded, *others], "behind": (self._next,), "then": (hear(self._answered),)}
 
     def _undecodable(self) -> Iterator[Mistake]:
-        """Lists that the XDR does not permit."""
+        """Yields mistakes in chunk lists against the XDR."""
         titles: dict[str, tuple[str, dict[str, Any]]] = {
             "reads.end-2": ("A Read list whose last word is 2 is refused", {"reads_end": 2}),
             "reads.present-2": ("A Read segment behind a word of 2 is refused", {"reads": [{**_ENTRY, "present": 2}]}),
@@ -69,7 +72,7 @@ class _Rows:
                           _call(**{field: value}), too_many, "V2-57 V2-52")  # fmt: skip
 
     def _prefix(self) -> Iterator[Mistake]:
-        """The words before the fields of a type."""
+        """Yields mistakes in the header words before the fields of a type."""
         by_header = {"message": {"header": V2.reply()}}
         yield Mistake("xid", "other-than-rpc", "A call whose header has another XID is refused, or answered under that "
                       "of the header", {"header": {}, "rpc": {"xid": 7}}, [*self._refused, by_header],
@@ -108,7 +111,7 @@ class _Rows:
                       statements="V2-38", **self._passed_over(*self._errors))  # fmt: skip
 
     def _chunks(self) -> Iterator[Mistake]:
-        """Chunk lists that decode."""
+        """Yields mistakes in chunk lists that decode."""
         misplaced = [*self._refused, V2.unused()]
         yield Mistake("invalidate", "foreign", "A handle for invalidation that is in no chunk is refused or not used",
                       _call(invalidate=0xDEADBEEF), [*self._refused, V2.answered()], "V2-78")  # fmt: skip
@@ -133,7 +136,7 @@ class _Rows:
             yield Mistake(field, "handle-unknown", title, message, unreachable, "V2-64", f"nfs {need}")
 
     def _types(self) -> Iterator[Mistake]:
-        """Types that no requester sends, and messages without the content of their type."""
+        """Yields header types that no requester sends, and messages that lack the content of their type."""
         ended = {"end": {}, "reading": "ended-after-requester-error", "last": True}
         title = "RDMA2_NOMSG without chunks under an XID is refused, or grants credits"
         yield Mistake("type", "nomsg-empty-with-xid", title, {"header": {"type": 1}},
@@ -154,7 +157,7 @@ class _Rows:
                           statements="V2-48", **self._passed_over(ended, *self._errors))  # fmt: skip
 
     def _properties(self) -> Iterator[Mistake]:
-        """Sets of properties, as the first message."""
+        """Yields mistakes in property sets, which are the first message of their connections."""
         told = {"message": {"header": {"version": 2, "type": CONNPROP}}}
         undecodable = [V2.error("BAD_XDR")]
         count_at = FIRST_LIST_AT - 4
@@ -177,7 +180,7 @@ class _Rows:
             yield Mistake("properties", kind, title, message, outcome, "V2-33 V2-32")
 
     def all(self) -> Iterator[Mistake]:
-        """Yields the mistakes, field by field."""
+        """Yields the mistakes of all other methods."""
         yield from self._prefix()
         yield from self._undecodable()
         yield from self._chunks()
@@ -186,7 +189,7 @@ class _Rows:
 
 
 def mistakes() -> tuple[Mistake, ...]:
-    """Returns each kind of mistake in each field of the headers."""
+    """Returns the mistakes of each kind in each field of the headers of version 2."""
     return tuple(_Rows().all())
 
 
@@ -206,7 +209,7 @@ def _check(row: Mistake) -> Check:
 
 
 def _properties() -> Sequence[Check]:
-    """Properties that are taken."""
+    """Returns checks of property sets that a server accepts, and of a call as the first message."""
     answered = hear({"message": {"header": {"version": 2, "type": CONNPROP}}})
 
     def taken(name: str, title: str, statements: str, *told: Any) -> Check:
@@ -241,4 +244,4 @@ def _all() -> Iterator[Check]:
 
 
 CHECKS: tuple[Check, ...] = tuple(_all())
-"""Checks of headers."""
+"""Checks of version 2 headers."""

@@ -24,7 +24,7 @@ verdicts:
 
 
 def add_arguments(parser: CommandParser) -> None:
-    """Adds the command's arguments."""
+    """Adds the arguments of `rpcrdma check` to its parser."""
     parser.describe(run, "[URL]", _EXAMPLES)
     add = parser.add_argument
     add(
@@ -71,7 +71,7 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs the command; returns its exit status."""
+    """Runs `rpcrdma check` with parsed arguments; returns the exit status, 1 after a violation or harm."""
     from rpcrdma_lab.commands.check.judging import judge  # noqa: PLC0415
 
     return await judge(args)

@@ -54,7 +54,13 @@ _INTERRUPTED = "the command was interrupted before it"
 
 
 async def judge(args: argparse.Namespace) -> ExitStatus:
-    """Runs the checks of the command line against the server, reports them, and returns the exit status."""
+    """Runs the checks that the arguments choose against a server or clients, and reports the verdicts.
+
+    Returns the exit status: DONE, FAILED after a violation or harm, USAGE for wrong arguments.
+
+    Raises:
+        RpcRdmaError, OSError: the server cannot be reached, or a file cannot be written.
+    """
     checks = _chosen(args)
     if not checks:
         return console.error("no check matches", "rpcrdma check --list names all", status=ExitStatus.USAGE)
@@ -139,7 +145,10 @@ async def _run(
     versions: Mapping[str, Outcome],
     results: list[Result],
 ) -> None:
-    """Adds the results of all checks, each at once."""
+    """Runs the checks, and adds each result to `results` as soon as it is known.
+
+    `abilities` gets the needs that the server fulfils, as `versions` and a trial of recalls show.
+    """
     abilities.add_spoken(versions)
     given, met, fresh_files = abilities.given, abilities.met, abilities.fresh_files
     if fresh_files:
@@ -156,7 +165,7 @@ async def _run(
 
 
 def _device(args: argparse.Namespace) -> Provider | None:
-    """The RDMA devices of this machine, where the command names them."""
+    """Returns the provider of this machine's RDMA devices if --provider names "verbs"; otherwise None."""
     if args.provider != "verbs":
         return None
     (provider,) = chosen_providers("verbs", IwarpConfig(), VerbsConfig(), args.capture)
@@ -184,7 +193,10 @@ def _wrong_usage_for_clients(args: argparse.Namespace) -> tuple[str, str] | None
 
 
 async def _judge_client(args: argparse.Namespace, checks: Sequence[Check], files: Mapping[str, TextIO]) -> ExitStatus:
-    """Listens until the client has met all checks or the command is interrupted."""
+    """Runs the checks of clients until all are run or the command is interrupted, and reports the verdicts.
+
+    Returns the exit status, FAILED after a violation or harm.
+    """
     url: Url = args.listen
     timeout_s = args.timeout or TrialOptions().timeout_s
     options = TrialOptions(
@@ -227,7 +239,7 @@ def _list(checks: Sequence[Check], *, json: bool) -> None:
 
 
 def _program(args: argparse.Namespace) -> tuple[int, int] | None:
-    """Number and newest version of the program in FILE.x; None after an error, which is printed."""
+    """Returns number and newest version of the program in FILE.x; None after an error, which has been printed."""
     from rpcrdma.rpc import load_interface  # noqa: PLC0415
     from rpcrdma.xdr.language import LanguageError  # noqa: PLC0415
 
@@ -262,7 +274,12 @@ async def _prepared(args: argparse.Namespace, program: tuple[int, int], fresh_fi
 async def _spoken(
     args: argparse.Namespace, target: RawTarget, program: tuple[int, int], given: Mapping[str, int | bytes]
 ) -> dict[str, Outcome]:
-    """The versions that the server speaks, of those that the command names."""
+    """Returns the protocol versions that the server speaks, of those that the arguments name, with their outcomes.
+
+    Raises:
+        ConnectFailed: the server cannot be reached, or speaks none of them.
+        RpcError: the server does not offer the program.
+    """
     try:
         with connecting(target):
             versions = await spoken_versions(target, given)

@@ -26,7 +26,7 @@ _EXAMPLES = """\
 
 
 def add_arguments(parser: CommandParser) -> None:
-    """Adds the command's arguments."""
+    """Adds the arguments of `rpcrdma proxy` to its parser."""
     parser.describe(run, "--listen URL --to URL [--rules FILE]", _EXAMPLES, connects=False)
     for option, words in (("--listen", "where clients connect; port 0 is any"), ("--to", "the server")):
         parser.add_argument(option, type=service_url, required=True, metavar="URL", help=f"{words}: rdma://HOST[:PORT]")
@@ -37,7 +37,13 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs the command until a signal ends it."""
+    """Runs `rpcrdma proxy` with parsed arguments until a signal ends it; returns the exit status, then DONE.
+
+    Wrong arguments, and an address that cannot be used, give USAGE or FAILED, after the error has been printed.
+
+    Raises:
+        ScenarioError, AddedExtensionFailed: the rules or the extension are malformed.
+    """
     from rpcrdma.commands import cannot_listen, describe  # noqa: PLC0415
     from rpcrdma_lab.commands.proxy.relay import Relay  # noqa: PLC0415
     from rpcrdma_lab.commands.proxy.rules import read_rules  # noqa: PLC0415
@@ -80,7 +86,7 @@ def _say(args: argparse.Namespace, event: dict[str, object]) -> None:
 
 
 class _Teller:
-    """Prints faults, and connections whose server cannot be reached."""
+    """Prints the faults that the proxy makes, and connections whose server cannot be reached, as text or JSON."""
 
     def __init__(self, server: str, rules: Sequence[ProxyRule], *, as_json: bool) -> None:
         self._server = server
@@ -88,7 +94,7 @@ class _Teller:
         self._as_json = as_json
 
     def told(self, connection: int, at_s: float, side: Side, message: Message, decision: Decision) -> None:
-        """Prints the faults of one message."""
+        """Prints the faults of one message that `side` has sent, `at_s` seconds after the connection began."""
         for name in decision.rules:
             self._unmet.pop(name, None)
         if self._as_json:
@@ -100,7 +106,7 @@ class _Teller:
         console.data(f"{at_s:.6f} connection {connection}, {side}: {words}: #{message.number} {message.summary}")
 
     def unreachable(self, connection: int, error: OSError) -> None:
-        """Tells that a connection ends, as the server cannot be reached."""
+        """Prints that a connection ends because the server cannot be reached."""
         cause = (error.strerror or str(error)).lower() or "no answer"
         if self._as_json:
             event = {"event": "unreachable", "connection": connection, "url": self._server, "cause": cause}
@@ -109,5 +115,5 @@ class _Teller:
         console.talk(f"connection {connection} ends: cannot connect to {self._server}: {cause}")
 
     def unmet(self) -> list[str]:
-        """Returns the lines about the rules that no message has met."""
+        """Returns the names and kinds of the rules that no message has met."""
         return list(self._unmet.values())

@@ -20,14 +20,22 @@ _CONNECT_S = 10.0
 _SIDES = (Side.CLIENT, Side.SERVER)
 
 Told = Callable[[int, float, Side, Message, Decision], None]
-"""Called with each fault: the number of the connection, the time since it began, the sender, the message."""
+"""Called for each faulty message: number of the connection, seconds since it began, sender, message and decision."""
 
 Unreachable = Callable[[int, OSError], None]
-"""Called for each connection for which the server cannot be reached: the number of the connection, and why."""
+"""Called for each connection whose server cannot be reached: number of the connection, and the error."""
 
 
 class Relay:
-    """Takes connections, and forwards each to the server in a task of its own."""
+    """Forwards each accepted connection to the server, and applies the faults of rules to its messages.
+
+    Args:
+        address: host and port of the server.
+        rules: the rules.
+        settings: returns the decoder's settings for a connection.
+        told: is called for each message with faults.
+        unreachable: is called for each connection whose server cannot be reached.
+    """
 
     def __init__(
         self,
@@ -45,7 +53,7 @@ class Relay:
         self._connections = 0
 
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Forwards a connection until both directions have ended, or one was cut, or the proxy ends."""
+        """Forwards an accepted connection until both directions end, a rule cuts it, or the task is cancelled."""
         self._connections += 1
         try:
             await self._relay(self._connections, reader, writer)
@@ -79,7 +87,11 @@ class Relay:
     async def _forward(
         self, number: int, halves: _Halves, end: int, source: asyncio.StreamReader, line: DelayLine
     ) -> None:
-        """Puts the messages of one direction on their delay line, until the direction ends or is cut."""
+        """Sends the messages of one direction (`end`, 0 is the client's) to its delay line, until its end or a cut.
+
+        `number` is that of the connection, `halves` decides about messages, and `source` has the octets. After a silent
+        cut the rest of the direction is read and dropped.
+        """
         while data := await source.read(_READ_OCTETS):
             for message, decision in halves.taken(end, data):
                 if decision.words and message is not None:
@@ -97,7 +109,7 @@ class Relay:
 
 
 class DelayLine:
-    """The messages between the proxy and one end: each leaves at its time, and none before an earlier one."""
+    """The queue of one direction's messages to `sink`; each leaves after its delay, and not before earlier ones."""
 
     def __init__(self, sink: asyncio.StreamWriter) -> None:
         self._sink = sink
@@ -107,7 +119,10 @@ class DelayLine:
         self._room = asyncio.Event()
 
     async def send(self, decision: Decision, *, last: bool = False) -> None:
-        """Adds a message; `last` ends the direction behind it. Waits while too many octets are on their way."""
+        """Adds a message to the queue; `last` ends the direction after it.
+
+        Waits while the queue has more than `PROXY_DELAYED_OCTETS_MAX` octets.
+        """
         self._due_s = max(self._due_s, asyncio.get_running_loop().time() + decision.delay_s)
         self._octets += len(decision.data)
         self._messages.put_nowait((self._due_s, decision, last))
@@ -116,7 +131,12 @@ class DelayLine:
             await self._room.wait()
 
     async def deliver(self) -> None:
-        """Writes the messages when they are due, until the last one; raises `_Cut` at a cut that both ends notice."""
+        """Writes the messages to the sink when they are due, up to the last one, and ends the sink's direction.
+
+        Raises:
+            _Cut: a message has a cut that is not silent.
+            OSError: the sink's connection fails.
+        """
         last = False
         while not last:
             due_s, decision, last = await self._messages.get()
@@ -134,11 +154,11 @@ class DelayLine:
 
 
 class _Cut(Exception):
-    """A rule ends the connection."""
+    """Raised when a rule ends the connection."""
 
 
 class _Halves:
-    """Both directions of one connection: octets until a message is whole, and the fate of each message."""
+    """Both directions of one connection: holds octets until their message is whole, and decides about each message."""
 
     def __init__(self, ruled: RuledConnection, settings: Settings) -> None:
         self._iwarp = IwarpConnection(settings)
@@ -153,12 +173,15 @@ class _Halves:
         return time.monotonic() - self._start_s
 
     def rest(self, end: int) -> bytearray:
-        """Takes out the octets of an unfinished message of `end`, to be forwarded when its stream ends."""
+        """Removes and returns the octets of an unfinished message of `end` (0 or 1), for the end of its stream."""
         rest, self._held[end][:] = self._held[end][:], b""
         return rest
 
     def taken(self, end: int, data: bytes) -> Iterator[tuple[Message | None, Decision]]:
-        """Adds octets of `end`; yields each message that is whole now, None for other octets, with the decision."""
+        """Adds octets of `end` (0 or 1), and yields each message that is whole now with the decision about it.
+
+        Octets that belong to no decoded message are yielded with None in place of the message.
+        """
         held, half = self._held[end], self._iwarp.halves[end]
         held += data
         for message in self._iwarp.feed(end, data):

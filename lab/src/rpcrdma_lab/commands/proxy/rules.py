@@ -20,7 +20,7 @@ __all__ = ["Decision", "ProxyRule", "RuledConnection", "read_rules"]
 _TIMED = {"delay": FaultKind.DELAY, "cut": FaultKind.CUT}
 _KINDS = (*_TIMED, "drop", "flip")
 _CHUNK = re.compile(r"Write chunk [1-9]\d*|Read chunk at [1-9]\d*|Position-Zero Read chunk|Call chunk|Reply chunk")
-"""The names that `decode` gives to chunks."""
+"""The names that `rpcrdma decode` gives to chunks."""
 _OPERATIONS = {
     "startup": ("MPA ",),
     "send": ("Send",),
@@ -34,11 +34,11 @@ _MESSAGES = ("call", "reply", "error", "grant")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyRule:
-    """One fault and its selection; empty or None selects every message.
+    """A fault, and the selection of messages that meet it; an empty or None field selects every message.
 
-    `connection` counts the connections of the proxy from 1 on, `call` the calls of one, `number` the messages of one
-    that all other keys select. `octet` and `bit` are the place of a flip, negative from the end; `repair` makes the CRC
-    right again.
+    `connection` counts the connections of the proxy, `call` the calls of a connection, and `number` the messages of a
+    connection that the other fields select, from 1 on. `octet` (negative: from the end) and `bit` are the place of a
+    flip, after which `repair` corrects the CRC. `fault` has the times and values of a delay or a cut.
     """
 
     name: str
@@ -59,10 +59,12 @@ class ProxyRule:
 
 
 def read_rules(text: str, file: str, seed: int) -> tuple[list[ProxyRule], list[str]]:
-    """Returns the rules of a scenario, and the names of those that no proxy can follow; `seed` decides random values.
+    """Returns the rules in a TOML text, and the names of those that a proxy cannot apply.
+
+    `file` is the text's name for errors, and `seed` determines random values.
 
     Raises:
-        ScenarioError: it does not decode.
+        ScenarioError: the text is malformed, or has no rules.
     """
     listed = read_table(text, file).take("fault", [])
     choose = random.Random(seed)  # noqa: S311 - a seed draws the same values again
@@ -119,7 +121,11 @@ def _fault(table: ScenarioTable, kind: FaultKind, side: str, choose: random.Rand
 
 
 def _place(table: ScenarioTable) -> dict[str, Any]:
-    """The place of a flip."""
+    """Returns the `ProxyRule` fields of a flip's place.
+
+    Raises:
+        ScenarioError: a value is wrong.
+    """
     bit = _whole(table, "bit", 0)
     if not 0 <= bit < 8:
         table.fail("bit", "a number from 0 to 7", bit)
@@ -151,9 +157,9 @@ def _count(table: ScenarioTable, key: str) -> int | None:
 
 @dataclass(slots=True)
 class Decision:
-    """The fate of a message: the data to forward after `delay_s`, and whether the connection is cut then.
+    """The treatment of a message: the octets to forward after `delay_s` seconds, and whether to `cut` the connection.
 
-    `rules` are the names of the rules that it meets, and `words` tell the fault of each.
+    `silent` says that the ends get no notice of the cut. `rules` are the names of the rules met, `words` describe them.
     """
 
     data: bytearray
@@ -165,7 +171,7 @@ class Decision:
 
 
 class RuledConnection:
-    """Connection `number` of a proxy: counts its messages, and decides which rule each of them meets."""
+    """Counts the messages of connection `number` of a proxy (from 1), and decides which rules each of them meets."""
 
     def __init__(self, rules: Sequence[ProxyRule], number: int = 1) -> None:
         self._rules = [rule for rule in rules if rule.connection in {None, number}]
@@ -173,11 +179,14 @@ class RuledConnection:
         self._operations = dict.fromkeys(Side, 0)
         self._octets = dict.fromkeys(Side, 0)
         self._calls: dict[int, tuple[int, str]] = {}
-        """Ordinal and procedure of calls, by the number of the call's message."""
+        """For the message number of a call, the call's number in the connection and its procedure."""
         self._called = 0
 
     def decide(self, side: Side, message: Message, octets: bytes, now_s: float) -> Decision:
-        """Decides about a message of `side`, `octets` on the wire, `now_s` seconds after the connection began."""
+        """Counts a message of `side`, and returns the treatment by all rules that it meets.
+
+        `octets` are those of the message on the wire, and `now_s` is the time in seconds since the connection began.
+        """
         decision = Decision(bytearray(octets))
         if message.protocol != "mpa":
             self._operations[side] += 1
@@ -248,7 +257,10 @@ def _is_selected(rule: ProxyRule, message: Message, call: tuple[int, str]) -> bo
 
 
 def _flip(data: bytearray, rule: ProxyRule, *, is_frame: bool) -> str:
-    """Flips a bit; a repaired digest is that of the frame with the octet. Returns the part that could not be done."""
+    """Flips a bit of `data` in place, and corrects the CRC of its frame if the rule wants it.
+
+    Returns a description of what could not be done; "" if everything was done. `is_frame` is False for start-up frames.
+    """
     if not -len(data) <= rule.octet < len(data):
         return f"not made, the message has {len(data)} octets"
     frame = _frame_at(data, rule.octet % len(data)) if rule.repair and is_frame else None
@@ -260,7 +272,7 @@ def _flip(data: bytearray, rule: ProxyRule, *, is_frame: bool) -> str:
 
 
 def _frame_at(data: bytearray, place: int) -> slice | None:
-    """The frame of a message that holds the octet at `place`; None if the frames have markers."""
+    """Returns the slice of the frame in `data` that holds the octet at `place`; None if the frames have markers."""
     start = 0
     while start + 6 <= len(data):
         end = start + (int.from_bytes(data[start : start + 2]) + 5 & ~3) + 4

@@ -17,7 +17,7 @@ from rpcrdma_lab.simulation.worlds.scenario import Scenario, named_scenario, sce
 
 _TOLD_EVERY = 10_000
 _SHOWN_MAX = 10
-"""Failing seeds that are shown."""
+"""The number of failing seeds that are printed."""
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -42,7 +42,13 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Returns the exit status: 0 if all worlds are good, 1 if one broke a rule, 2 for wrong arguments."""
+    """Runs worlds as command-line arguments say (None: those of the process), and prints the results.
+
+    Returns the exit status: 0 if all worlds are good, 1 if one violates a rule, 2 for a wrong scenario.
+
+    Raises:
+        SystemExit: the arguments are wrong (status 2), or ask for help.
+    """
     args = _parser().parse_args(arguments)
     try:
         scenario = named_scenario(args.scenario)
@@ -103,7 +109,7 @@ def _many(scenario: Scenario, args: argparse.Namespace) -> int:
 
 
 def _command(scenario: str, seed: int, kept: Kept) -> str:
-    """The command that runs the same world again."""
+    """Returns the shell command that runs the same world again."""
     parts = [sys.executable, "-m", "rpcrdma_lab.simulation.worlds", "--scenario", scenario, "--seed", str(seed)]
     if kept.faults is not None:
         parts += ["--faults", ",".join(map(str, sorted(kept.faults)))]

@@ -1,4 +1,4 @@
-"""The bank of simulated worlds and its customers: services whose handlers tell the history of each of their runs."""
+"""The bank of simulated worlds and its customers: services whose handlers record each of their runs."""
 
 from __future__ import annotations
 
@@ -21,24 +21,31 @@ _PRINTING_S = 0.0005
 
 
 def statement_text(entry: int, octets: int) -> bytes:
-    """Returns `octets` octets of a statement or extract; they differ by `entry`, to show a reply to another call."""
+    """Returns the `octets` octets of a statement or extract; they depend on the journal entry, to show mix-ups."""
     line = b"%012d " % entry
     return (line * (octets // len(line) + 1))[:octets]
 
 
 @dataclass(slots=True)
 class Books:
-    """The journal and the balances of a bank, which outlive a crash."""
+    """The journal and the balances of a simulated bank, which persist when its server crashes."""
 
     entries: int = 0
-    """In its journal."""
+    """The number of entries in the journal."""
     balances: dict[int, int] = field(default_factory=lambda: defaultdict(int))
 
 
 class BankBranch(bank.BANK_V1_Service):
-    """The bank at one server, from one start to the next.
+    """The bank service of one simulated server, from one start of the server to the next.
 
-    `stalled_until_s` gives the time until which the handlers of a server that run as tasks wait.
+    Its handlers record their runs in the history.
+
+    Args:
+        server: the number of the server.
+        boot: the number of its starts so far.
+        history: the record of the world.
+        books: the journal and balances.
+        stalled_until_s: returns, for a server, the time until which handlers that run as tasks wait.
     """
 
     IDEMPOTENT = frozenset({bank.BANK_JOIN.number})
@@ -57,7 +64,7 @@ class BankBranch(bank.BANK_V1_Service):
         self._telling: set[asyncio.Task[None]] = set()
 
     def _run(self, order: bank.bank_order) -> int:
-        """Notes a run; returns its place in the journal."""
+        """Adds an entry to the journal, and records the run of the handler of `order`; returns the entry's number."""
         self._books.entries += 1
         run = HandlerRun(self._boot, self._books.entries, self._loop.time())
         self._history.runs[self._server, order.customer, order.number].append(run)
@@ -94,7 +101,7 @@ class BankBranch(bank.BANK_V1_Service):
             known.came_back(context.client)
 
     async def _print(self) -> None:
-        """Takes its time, in which other calls of the connection are answered, and waits while the bank is stalled."""
+        """Waits for 0.5 ms or until the bank is not stalled, while other calls of the connection are handled."""
         await asyncio.sleep(max(_PRINTING_S, self._stalled_until_s(self._server) - self._loop.time()))
 
     async def _tell(self, customer: int, entry: int) -> None:
@@ -112,12 +119,12 @@ class BankBranch(bank.BANK_V1_Service):
         call.ended_s = self._loop.time()
 
     async def settle(self) -> None:
-        """Waits until every notice has been answered or given up."""
+        """Waits until all calls to customers have been answered or have failed."""
         while self._telling:
             await asyncio.wait(self._telling)
 
     def close(self) -> None:
-        """Forgets its customers, and gives up notices."""
+        """Ends the calls to customers, and drops the customers."""
         for client in self._customers.values():
             client.forget()
         for task in self._telling:
@@ -125,7 +132,7 @@ class BankBranch(bank.BANK_V1_Service):
 
 
 class Customer(bank.CUSTOMER_V1_Service):
-    """The service of one client, which its bank calls back."""
+    """The service of a simulated client, which its bank calls in the reverse direction; `history` records each run."""
 
     def __init__(self, client: int, server: int, history: History) -> None:
         self._client = client

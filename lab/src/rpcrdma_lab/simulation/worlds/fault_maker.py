@@ -1,4 +1,4 @@
-"""Makes the faults of a plan happen in a simulated fabric, and tells the history which calls they excuse."""
+"""Makes the faults of a plan happen in a simulated fabric, and records which failures of calls they explain."""
 
 from __future__ import annotations
 
@@ -24,27 +24,30 @@ _ERRORS: Mapping[FaultKind, tuple[type[Exception], ...]] = {
     FaultKind.FAILING_REGISTRATION: (LocalProtocolError, RpcError),
     FaultKind.EXHAUSTED_MEMORY: (LocalProtocolError, RpcError),
 }
-"""The failures of calls that faults explain, beside timeouts. A call that lost its connection is sent again."""
+"""The exceptions of calls that faults explain, beside timeouts. A call that lost its connection is sent again."""
 _NOTICED = frozenset(
     {FaultKind.DELAY, FaultKind.CUT, FaultKind.SLOW_REGISTRATION, FaultKind.FAILING_REGISTRATION}
     | {FaultKind.EXHAUSTED_MEMORY, FaultKind.STALLED_APPLICATION}
 )
-"""Faults after which each end knows at once whether its connection is of use."""
+"""Kinds of faults after which each end knows at once whether its connection is usable."""
 _RECONNECTED_S = 5.0
-"""In which a connection is made again whose end is known."""
+"""Seconds in which a connection whose end is known is replaced."""
 
 
 class _Cut:
-    """A cut that waits for its place."""
+    """A fault that breaks a connection at a place; it counts the messages of the node `sender` to `receiver`."""
 
     def __init__(self, fault: Fault, sender: str, receiver: str) -> None:
         self.fault = fault
         self.ends = sender, receiver
         self.counts: dict[int, list[int]] = {}
-        """Of each connection: messages and octets that `sender` has sent."""
+        """By connection, the messages and the octets that `sender` has sent."""
 
     def place(self, message: Message, now_s: float) -> int | None:
-        """Returns the octets of this message after which the connection breaks; None: it goes on."""
+        """Counts a message; returns the octets of it after which the connection breaks, None if it stays.
+
+        `now_s` is the time in seconds.
+        """
         fault = self.fault
         if fault.after_octets is None and fault.after_operations is None:
             due = now_s >= fault.at_s and {message.sender, message.receiver} == set(self.ends)
@@ -62,9 +65,12 @@ class _Cut:
 
 
 class FaultMaker:
-    """Implements `rpcrdma.testing.virtual.faults.Faults`; `start` begins the faults that go by the clock.
+    """Applies the faults of a world's plan to a simulated fabric; implements `rpcrdma.testing.virtual.faults.Faults`.
 
-    `server_of` has the server of each client. `crash` and `restart` end and start the program of a server.
+    Args:
+        faults: the faults of the plan.
+        server_of: the number of the server of each client.
+        history: the record in which each fault is noted as a reason for failures.
     """
 
     def __init__(self, faults: tuple[Fault, ...], server_of: Mapping[int, int], history: History) -> None:
@@ -77,9 +83,9 @@ class FaultMaker:
         self._failing: set[str] = set()
         self._application_stalled_until_s: dict[int, float] = {}
         self.silent_cuts: Counter[int] = Counter()
-        """By server: connections whose ends were not told that they had ended."""
+        """By server, the number of connections that ended without a report to their ends."""
         self.applied = 0
-        """How many faults have happened."""
+        """The number of faults that have happened."""
 
     def start(
         self,
@@ -89,17 +95,17 @@ class FaultMaker:
         crash: Callable[[int, float], None],
         restart: Callable[[int], None],
     ) -> float:
-        """Schedules the faults; cuts wait for their place in a connection.
+        """Schedules the faults by time, and prepares the cuts, which wait for their place in a connection.
 
         Args:
-            loop: the loop of the world.
+            loop: the event loop of the world.
             host: returns the host of a node.
             provider: returns the provider of a node.
-            crash: ends a server, by number, and keeps a share of its unstable writes.
-            restart: starts this server again.
+            crash: ends a server, by number, and keeps a share (0 to 1) of its unstable writes.
+            restart: starts a server again, by number.
 
         Returns:
-            The time in seconds at which all faults are over, cuts left out.
+            The time in seconds at which all faults are over, except cuts.
         """
         self._loop = loop
         self._host = host
@@ -117,15 +123,15 @@ class FaultMaker:
         return over_s
 
     def application_stalled_until_s(self, server: int) -> float:
-        """Returns the time until which handlers of a server wait; 0 for a server that was never stalled."""
+        """Returns the time in seconds until which the handlers of a server wait; 0 if the server was never stalled."""
         return self._application_stalled_until_s.get(server, 0.0)
 
     def stop(self) -> None:
-        """Drops the cuts that have not happened."""
+        """Drops the cuts that have not happened yet."""
         self._cuts.clear()
 
     def on_message(self, message: Message) -> Delivery:
-        """See `Faults`."""
+        """Returns how a message is delivered: the delay of its sender, and the place of a cut in it, if one is due."""
         delay_s = self._delays.get(message.sender, 0.0)
         for cut in self._cuts:
             place = cut.place(message, self._loop.time())
@@ -138,10 +144,10 @@ class FaultMaker:
         return Delivery(delay_s=delay_s) if delay_s else DELIVERED
 
     def on_register(self, node: str, octets: int) -> float:
-        """See `Faults`.
+        """Returns the seconds by which a memory registration at `node` is delayed.
 
         Raises:
-            LocalProtocolError: a fault is that registrations of this node fail.
+            LocalProtocolError: a fault makes registrations of this node fail.
         """
         del octets
         if node in self._failing:

@@ -13,38 +13,38 @@ from dataclasses import dataclass
 __all__ = ["FIELDS", "Fault", "FaultKind", "FaultRule", "Range", "Side"]
 
 Range = tuple[float, float]
-"""The least and the greatest value; a draw takes any order of magnitude between them as likely as another."""
+"""The least and the greatest value of draws; all orders of magnitude between them are equally likely."""
 
 
 class Side(enum.StrEnum):
-    """The end at which a fault happens."""
+    """The end of a connection at which a fault happens."""
 
     CLIENT = "client"
     SERVER = "server"
 
 
 class FaultKind(enum.StrEnum):
-    """The kinds of faults."""
+    """The kinds of faults in a simulated world."""
 
     DELAY = "delay"
-    """All messages of one end take longer."""
+    """All messages that one end sends take longer."""
     CUT = "cut"
     """A connection breaks."""
     CRASH = "crash"
-    """A server ends and is started again later; a part of its unstable writes is lost."""
+    """A server ends and starts again later; some of its unstable writes are lost."""
     SLOW_REGISTRATION = "slow-registration"
     FAILING_REGISTRATION = "failing-registration"
-    """Registering memory fails."""
+    """Memory registration of one end fails."""
     EXHAUSTED_MEMORY = "exhausted-memory"
-    """One end can register no more memory than it has registered by then."""
+    """One end can register no more memory than it has registered at the time."""
     STALLED_APPLICATION = "stalled-application"
-    """The handlers of one end do not run."""
+    """The handlers of a server do not run."""
     STALLED_READER = "stalled-reader"
-    """One end takes nothing that arrives."""
+    """One end processes nothing that arrives."""
     CLOCK_JUMP = "clock-jump"
-    """The clock of the machine goes forward at once, as after a suspension."""
+    """The clock of the machine jumps forward, as after a suspension."""
     WITHHELD_GRANTS = "withheld-grants"
-    """A peer grants no further credits."""
+    """One end grants no further credits."""
 
 
 FIELDS: dict[FaultKind, frozenset[str]] = {
@@ -59,20 +59,20 @@ FIELDS: dict[FaultKind, frozenset[str]] = {
     FaultKind.CLOCK_JUMP: frozenset({"at_s", "for_s"}),
     FaultKind.WITHHELD_GRANTS: frozenset({"at_s", "for_s"}),
 }
-"""The values that each kind has, beside the end at which it happens."""
+"""The value fields of `Fault` that each kind uses."""
 
 SIDES: dict[FaultKind, frozenset[Side]] = {
     FaultKind.CRASH: frozenset({Side.SERVER}),
     FaultKind.STALLED_APPLICATION: frozenset({Side.SERVER}),
 }
-"""The ends at which a kind can happen; a kind that is not here can happen at both."""
+"""The sides at which a kind can happen; kinds that are not listed can happen at both."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One fault of one world. `client` and `server` are numbers: the connections between these two are meant.
+    """One fault of a world, at the connections between the client and the server with these numbers.
 
-    A fault of a whole node, such as a crash, concerns all connections of the server or client at whose side it happens.
+    A fault of a whole node, such as a crash, affects all connections of the node at `side`.
     """
 
     kind: FaultKind
@@ -80,19 +80,19 @@ class Fault:
     client: int
     server: int
     at_s: float = 0.0
-    """Since the beginning."""
+    """Seconds from the beginning of the world."""
     for_s: float = 0.0
-    """How long; of a crash the time until the restart, of a clock the jump."""
+    """The duration in seconds; of a crash, the time until the restart; of a clock, the jump."""
     delay_s: float = 0.0
-    """Of each message, or of each registration."""
+    """Seconds of delay of each message or registration."""
     kept: float = 0.0
-    """The share of the unstable writes that a crash does not lose."""
+    """The share (0 to 1) of unstable writes that a crash does not lose."""
     after_octets: int | None = None
-    """A cut happens when `side` has sent this number of octets of one connection."""
+    """A cut happens when `side` has sent this number of octets on one connection; None: by another condition."""
     after_operations: int | None = None
-    """A cut happens when `side` has sent this number of messages of one connection, RDMA Reads and Writes included."""
+    """A cut happens when `side` has sent this number of messages, RDMA operations included, on a connection."""
     silent: bool = False
-    """Whether the ends are not told of a cut."""
+    """Whether the ends of a cut connection get no report."""
 
     def __str__(self) -> str:
         when = f"at {self.at_s:.6f} s" if self.at_s else "from the beginning"
@@ -109,13 +109,21 @@ class Fault:
 
     @property
     def node(self) -> str:
-        """The name of the node at which it happens: "client-1", "server-0"."""
+        """The name of the node at which the fault happens, such as "client-1" or "server-0"."""
         return f"client-{self.client}" if self.side is Side.CLIENT else f"server-{self.server}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultRule:
-    """The rule by which faults of one kind are drawn: a weight among other rules, and a range for each value."""
+    """A rule of a scenario by which faults of one kind are drawn.
+
+    Attributes:
+        kind: the kind of faults.
+        weight: the likelihood relative to other rules.
+        sides: the sides at which they happen, each equally likely.
+        values: the range of each value by the name of its field.
+        silent: whether cuts are not reported to the ends.
+    """
 
     kind: FaultKind
     weight: float
@@ -124,7 +132,7 @@ class FaultRule:
     silent: bool = False
 
     def draw(self, choose: random.Random, clients: int, servers: int) -> Fault:
-        """Draws a fault in a world with this number of clients and of servers."""
+        """Returns a random fault for a world with these numbers of clients and servers, each of at least 1."""
         drawn = {name: between(choose, self.values[name]) for name in sorted(self.values)}
         octets, operations = drawn.pop("after_octets", None), drawn.pop("after_operations", None)
         return Fault(
@@ -140,7 +148,7 @@ class FaultRule:
 
 
 def between(choose: random.Random, limits: Range) -> float:
-    """Draws a value of a range: each order of magnitude is as likely as another, and so is 0."""
+    """Returns a random value in a range, in which all orders of magnitude, and 0, are equally likely."""
     least, most = limits
     if least <= 0:
         return round((1 + most) ** choose.random() - 1, 9) if most >= 1 else round(most * choose.random(), 9)

@@ -1,6 +1,6 @@
 """The history of a world for its checkers: calls as their callers saw them, and runs of their handlers.
 
-Clients and services of the world write it; nothing in it comes from counters of the code under test.
+Clients and services of the world write it; nothing in it is from counters of the code under test.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["CallMade", "Disturbance", "HandlerRun", "History", "Violation"]
 
 
 class Violation(NamedTuple):
-    """A rule that a world has broken, as `checker` found out."""
+    """A broken rule in a world: the checker that found it, the virtual time in seconds, and a description."""
 
     checker: str
     at_s: float
@@ -28,7 +28,10 @@ class Violation(NamedTuple):
 
 @dataclass(slots=True)
 class CallMade:
-    """One call of a client's plan, or one call that checks the end. `ended_s` None: it was lost."""
+    """A call as its caller saw it; `ended_s` is None while it has not ended.
+
+    `number` distinguishes the calls of a client, and `work` names the kind of call. Times are virtual seconds.
+    """
 
     client: int
     server: int
@@ -39,33 +42,33 @@ class CallMade:
     ended_s: float | None = None
     error: Exception | None = None
     entry: int | None = None
-    """The place in the bank's journal that the reply names."""
+    """The journal entry that the reply names; None for other calls, and before a reply."""
 
 
 class HandlerRun(NamedTuple):
-    """One run of a handler that must not run twice."""
+    """One run of a bank handler, which must not run twice for one call."""
 
     boot: int
-    """How often the server had been started."""
+    """The number of starts of the server so far."""
     entry: int
-    """The place in the bank's journal."""
+    """The journal entry that the run made."""
     at_s: float
 
 
 class Disturbance(NamedTuple):
-    """A time in which a fault explains failures of calls. None stands for every client, or every server."""
+    """A time (virtual seconds) in which a fault explains failures of calls; None stands for all clients or servers."""
 
     client: int | None
     server: int | None
     begin_s: float
     end_s: float
     cost_s: float
-    """Time that a call loses by it at most."""
+    """The most seconds that a call loses by the fault."""
     errors: tuple[type[Exception], ...] = ()
-    """Failures that it explains by itself."""
+    """The exceptions that the fault explains by itself."""
 
     def concerns(self, call: CallMade) -> bool:
-        """Returns whether the disturbance is of the client or server of the call, and overlaps it in time."""
+        """Returns whether the fault affects the client or server of the call, and overlaps the call in time."""
         return (
             self.client in (None, call.client)
             and self.server in (None, call.server)
@@ -76,21 +79,21 @@ class Disturbance(NamedTuple):
 
 @dataclass(slots=True)
 class History:
-    """Everything, in the order in which it happened."""
+    """The record of a world for its checkers, in the order of events."""
 
     calls: list[CallMade] = field(default_factory=list)
     runs: dict[tuple[int, int, int], list[HandlerRun]] = field(default_factory=lambda: defaultdict(list))
-    """By server, customer and number."""
+    """Runs of handlers by server, customer and number of the call."""
     notices: list[CallMade] = field(default_factory=list)
-    """Calls of servers to clients."""
+    """Calls from servers to clients."""
     notice_runs: dict[tuple[int, int, int], list[int]] = field(default_factory=lambda: defaultdict(list))
-    """By client, server and number: the notices that arrived there before, one for each run."""
+    """For each client, server and number of a notice, the count of notices at the client at each run."""
     disturbances: list[Disturbance] = field(default_factory=list)
     violations: list[Violation] = field(default_factory=list)
-    """Of checkers that see them happen."""
+    """Violations that watchers found while the world ran."""
 
     def explains(self, call: CallMade, error: Exception) -> bool:
-        """Returns whether faults explain that a call failed with `error`; a timeout: by the time that they cost it."""
+        """Returns whether faults explain that a call failed with `error`; a timeout, by the time that they cost."""
         concerned = [each for each in self.disturbances if each.concerns(call)]
         if isinstance(error, CallTimeout):
             return sum(each.cost_s for each in concerned) >= call.timeout_s

@@ -26,11 +26,14 @@ _AT_NODES = frozenset(
         EventKind.INVALIDATE_REMOTE,
     }
 )
-"""Events that are shown beside arrivals; posting, interrupts and completions follow from them."""
+"""Kinds of events that are shown beside arrivals; posts, interrupts and completions follow from these."""
 
 
 def ladder(trace: Trace, *, until_s: float | None = None, lines_max: int = 80) -> list[str]:
-    """Returns the last `lines_max` events up to `until_s` (None: the end) as lines, in the order of time."""
+    """Returns the last `lines_max` events of a trace up to `until_s` as the lines of an ASCII ladder, in order of time.
+
+    `until_s` is a virtual time in seconds; None shows events up to the end.
+    """
     events = [event for event in trace.events if event.kind is EventKind.ARRIVE or event.kind in _AT_NODES]
     if until_s is not None:
         events = [event for event in events if event.at_s <= until_s]
@@ -52,7 +55,7 @@ def _rung(trace: Trace, event: TraceEvent, nodes: Sequence[str]) -> Rung:
 
 
 def _sender(trace: Trace, event: TraceEvent) -> str | None:
-    """The node at which a message that arrives has left."""
+    """Returns the node that sent a message that has arrived; None if the trace does not show it."""
     return next((cause.node for cause in _causes(trace, event) if cause.kind is EventKind.LEAVE), None)
 
 

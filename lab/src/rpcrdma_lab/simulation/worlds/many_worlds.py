@@ -18,14 +18,14 @@ from rpcrdma_lab.simulation.worlds.world import Result, run_world
 __all__ = ["Totals", "judged", "run_worlds"]
 
 _PROCESSOR_S = 30.0
-"""Time of the processor after which a world is taken to loop for ever: five hundred times of what it needs."""
+"""Seconds of processor time after which a world counts as an endless loop: five hundred times the usual need."""
 _CHUNK = 25
-"""Worlds that a process takes at a time, and after which it collects garbage."""
+"""Worlds that a process runs before it collects garbage and takes the next ones."""
 
 
 @dataclass(slots=True)
 class Totals:
-    """Counts over worlds."""
+    """Sums over worlds: their number, calls, faults, virtual seconds, and the worlds that ran twice."""
 
     worlds: int = 0
     calls: int = 0
@@ -33,10 +33,10 @@ class Totals:
     virtual_s: float = 0.0
     repeated: int = 0
     failures: list[tuple[int, list[str]]] = field(default_factory=list)
-    """Seeds with what was wrong."""
+    """The seeds of failed worlds, with descriptions of the violations."""
 
     def add(self, other: Totals) -> None:
-        """Adds the counts of other worlds."""
+        """Adds the sums and failures of `other` to these."""
         self.worlds += other.worlds
         self.calls += other.calls
         self.faults += other.faults
@@ -46,7 +46,20 @@ class Totals:
 
 
 def judged(scenario: Scenario, seed: int, kept: Kept, *, twice: bool = False, rules: bool = True) -> Result:
-    """Runs the world of a seed; a world that runs for ever, or another way the second time, is a violation."""
+    """Runs the world of a seed, and returns its result.
+
+    A second run that differs is a violation in the result.
+
+    Args:
+        scenario: the scenario from which the world is drawn.
+        seed: the seed.
+        kept: the parts of the plan that are run.
+        twice: whether the world runs a second time, to compare the traces.
+        rules: whether each message is checked against the rules of its version.
+
+    Raises:
+        RuntimeError: the world takes more than 30 s of processor time.
+    """
     plan = kept.of(draw_plan(scenario, seed))
     with _time_limit():
         result = run_world(plan, rules=rules)
@@ -58,13 +71,13 @@ def judged(scenario: Scenario, seed: int, kept: Kept, *, twice: bool = False, ru
 
 
 def run_worlds(scenario: Scenario, first: int, count: int, jobs: int, *, twice_every: int) -> Iterator[Totals]:
-    """Runs worlds in several processes, and yields their totals in parts.
+    """Runs the worlds of consecutive seeds in several processes, and yields totals of parts of them.
 
     Args:
-        scenario: the scenario that the worlds are drawn from.
+        scenario: the scenario from which the worlds are drawn.
         first: the first seed.
         count: the number of seeds.
-        jobs: the number of processes.
+        jobs: the number of processes; 1 uses this process.
         twice_every: each seed that is a multiple of this number runs twice, to be compared; 0: none.
     """
     starts = range(first, first + count, _CHUNK)
@@ -77,7 +90,7 @@ def run_worlds(scenario: Scenario, first: int, count: int, jobs: int, *, twice_e
 
 
 def _prepare() -> None:
-    """A process that only runs worlds: garbage is collected between them."""
+    """Prepares a process for running worlds: it ignores SIGINT, and collects garbage only between worlds."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.freeze()
     gc.disable()

@@ -12,13 +12,18 @@ __all__ = ["minimise"]
 T = TypeVar("T")
 
 _TRIES_MAX = 400
-"""Worlds that are run at most: half a minute."""
+"""The largest number of worlds that a minimisation runs: half a minute."""
 
 
 def minimise(plan: Plan, fails: Callable[[Kept], bool], kept: Kept | None = None) -> Kept:
-    """Returns the smallest part of a plan that was found to fail; `kept`, None for all, is a part that fails.
+    """Returns the smallest part of a failing plan that was found to fail.
 
-    Nothing that it keeps can be left out alone, unless the number of tries was too small.
+    No single item of it can be left out, unless the number of tries was too small.
+
+    Args:
+        plan: the whole plan.
+        fails: runs a part of the plan, and returns whether it fails.
+        kept: a part that is known to fail; None is the whole plan.
     """
     left = _TRIES_MAX
 
@@ -47,7 +52,7 @@ def minimise(plan: Plan, fails: Callable[[Kept], bool], kept: Kept | None = None
 
 
 def _fewer(items: Iterable[T], fails: Callable[[frozenset[T]], bool]) -> frozenset[T]:
-    """Leaves out parts of the items, first half of them at once, in the end each alone."""
+    """Returns the items without which a part still fails: it leaves out halves first, and in the end single items."""
     kept = sorted(items)  # type: ignore[type-var]
     size = len(kept)
     while size:

@@ -18,24 +18,24 @@ __all__ = ["ClientPlan", "Kept", "Plan", "PlannedCall", "ServerPlan", "draw_plan
 
 
 class PlannedCall(NamedTuple):
-    """One call of the bank, or one operation on a file. `number` tells the calls of a client apart."""
+    """A call to the bank or an operation on a file: `number` distinguishes a client's calls, `work` is the kind."""
 
     number: int
     work: str
     octets: int
     pause_s: float
-    """Before it."""
+    """Virtual seconds that the client waits before the call."""
     into: bool
-    """Whether the caller gives memory for the result."""
+    """Whether the caller passes memory for the result."""
     stable: bool
-    """Of a written file: whether the caller goes on only when the file is on the disk."""
+    """Whether the caller continues only when a written file is on stable storage."""
     name: int
-    """Of a file: which one."""
+    """The number of the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientPlan:
-    """One client: its version and extension, and its calls, of which it makes `at_once` at the same time."""
+    """The plan of one client: server, protocol version, extension, credits, and calls (`at_once` concurrently)."""
 
     number: int
     server: int
@@ -48,7 +48,7 @@ class ClientPlan:
 
 @dataclass(frozen=True, slots=True)
 class ServerPlan:
-    """One server, which speaks every version."""
+    """The plan of one server, which supports every protocol version: its credits and the octets of memory for calls."""
 
     number: int
     credits: int
@@ -57,7 +57,7 @@ class ServerPlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One world."""
+    """The plan of one world, as drawn from a scenario by a seed; `profile` names the fabric's delays."""
 
     seed: int
     profile: str
@@ -67,15 +67,15 @@ class Plan:
 
 
 class Kept(NamedTuple):
-    """The parts of a plan that stay: numbers of faults, of clients and of each client's calls; None: all of them."""
+    """The parts of a plan that are kept, by number; None keeps all faults, clients or calls."""
 
     faults: frozenset[int] | None = None
     clients: frozenset[int] | None = None
     calls: frozenset[tuple[int, int]] | None = None
-    """(client, call)."""
+    """Pairs of client number and call number."""
 
     def of(self, plan: Plan) -> Plan:
-        """Returns the plan with these parts alone."""
+        """Returns the plan with only the kept parts."""
         faults = plan.faults
         if self.faults is not None:
             faults = tuple(fault for number, fault in enumerate(faults) if number in self.faults)
@@ -90,7 +90,7 @@ class Kept(NamedTuple):
 
 
 def draw_plan(scenario: Scenario, seed: int) -> Plan:
-    """Draws the world of a seed: the same one each time."""
+    """Returns the plan of the world that `seed` determines; the same scenario and seed always give the same plan."""
     choose = random.Random(f"{seed} world")  # noqa: S311 - to be repeated
     profile, clients = _weighted(choose, scenario.profiles), _whole(choose, scenario.clients)
     servers = tuple(_server(scenario, choose, number) for number in range(_whole(choose, scenario.servers)))
@@ -141,7 +141,7 @@ def _call(scenario: Scenario, choose: random.Random, number: int) -> PlannedCall
 
 
 def _whole(choose: random.Random, limits: Range) -> int:
-    """Every number of a range is as likely as another."""
+    """Returns a random whole number in a range, each equally likely."""
     return choose.randint(round(limits[0]), round(limits[1]))
 
 

@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 WORK = ("null", "transfer", "statement", "extract", "write", "read", "rename", "remove", "list")
-"""Kinds of calls: NULL and three of the bank; the rest are operations on files, each of several calls."""
+"""Kinds of calls: NULL, three of the bank, and operations on files, each of which makes several calls."""
 
 _NUMBER_MAX = (1 << 64) - 1
 """The largest offset on the wire; TOML has larger numbers, and infinity."""
@@ -34,7 +34,7 @@ _FOLDER = resources.files("rpcrdma_lab.simulation.worlds") / "scenarios"
 
 
 class ScenarioError(LocalProtocolError):
-    """A scenario does not decode; `file`, `key`, `need` and `have` are in the message."""
+    """Raised for a scenario file whose content is wrong; the error's text has `file`, `key`, `need` and `have`."""
 
     def __init__(self, file: str, key: str, need: str, have: object) -> None:
         super().__init__(f"{file}: {key}: need {need}, have {have!r}")
@@ -43,7 +43,7 @@ class ScenarioError(LocalProtocolError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """Ranges and weights from which a seed draws one world; docs/simulation.md describes the keys."""
+    """Ranges (least, greatest) and weights from which a seed determines a world; docs/simulation.md has the keys."""
 
     name: str
     clients: Range
@@ -62,16 +62,16 @@ class Scenario:
 
 
 def scenario_names() -> list[str]:
-    """Returns the names of the scenarios that come with the package."""
+    """Returns the names of the scenarios in the package, sorted."""
     return sorted(each.name.removesuffix(".toml") for each in _FOLDER.iterdir() if each.name.endswith(".toml"))
 
 
 def named_scenario(name: str) -> Scenario:
-    """Returns the scenario `name` of `scenario_names`, or the one in the file with this path.
+    """Returns the scenario of the package with this name, or else the scenario in the file with this path.
 
     Raises:
-        ScenarioError: it does not decode.
-        LocalProtocolError: there is no such scenario.
+        ScenarioError: the file's content is wrong.
+        LocalProtocolError: there is no such scenario or file.
     """
     if name in scenario_names():
         return parse_scenario((_FOLDER / f"{name}.toml").read_text(), name, f"{name}.toml")
@@ -86,10 +86,10 @@ def named_scenario(name: str) -> Scenario:
 
 
 def read_table(text: str, file: str) -> ScenarioTable:
-    """Parses a whole file as a table.
+    """Parses the text of a TOML file, and returns its top-level table; `file` is its name for error texts.
 
     Raises:
-        ScenarioError: it is no TOML.
+        ScenarioError: the text is not TOML.
     """
     try:
         return ScenarioTable(file, "", tomllib.loads(text))
@@ -98,10 +98,10 @@ def read_table(text: str, file: str) -> ScenarioTable:
 
 
 def parse_scenario(text: str, name: str, file: str) -> Scenario:
-    """Parses a scenario in TOML.
+    """Parses the TOML text of a scenario; `name` becomes its name, and `file` is for error texts.
 
     Raises:
-        ScenarioError: it does not decode.
+        ScenarioError: the text is not TOML, a key is unknown, or a value is wrong.
     """
     top = read_table(text, file)
     rules = top.take("fault", [])
@@ -149,9 +149,12 @@ def _rule(table: ScenarioTable) -> FaultRule:
 
 
 class ScenarioTable:
-    """One table of the file; a key that no method has asked for is unknown to `done`.
+    """A TOML table whose methods return checked values, and raise `ScenarioError` for a wrong value.
 
-    Its methods raise `ScenarioError` for a value of another form.
+    Args:
+        file: the name of the file for error texts.
+        prefix: the path of the table with a final dot; "" for the top-level table.
+        values: the table.
     """
 
     def __init__(self, file: str, prefix: str, values: Any) -> None:
@@ -163,23 +166,35 @@ class ScenarioTable:
         self._known: set[str] = set()
 
     def fail(self, key: str, need: str, have: object) -> None:
-        """Raises ScenarioError: `key` has the value `have`, where `need` says in words what it needs."""
+        """Raises ScenarioError for the key: `need` describes the allowed values, and `have` is the value found."""
         raise ScenarioError(self._file, self._prefix + key, need, have)
 
     def take(self, key: str, default: Any) -> Any:
-        """Returns the value of a key as it is; `default` if it is missing."""
+        """Returns the value of a key unchecked, or `default` if the key is missing.
+
+        `done` accepts the key from then on.
+        """
         self._known.add(key)
         return self.values.get(key, default)
 
     def number(self, key: str, default: float) -> float:
-        """Returns a number that is at least 0; `default` if the key is missing."""
+        """Returns the number from 0 to 2**64 - 1 of a key, or `default` if the key is missing.
+
+        Raises:
+            ScenarioError: the value is no such number.
+        """
         value = self.take(key, default)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _NUMBER_MAX:
             self.fail(key, f"a number from 0 to {_NUMBER_MAX}", value)
         return float(value)
 
     def range(self, key: str, default: Range | None, *, least: float) -> Range:
-        """Returns a range [LEAST, MOST], or one number for both, from `least` on; no `default`: it must be given."""
+        """Returns the range of a key: [LEAST, MOST], or one number that is both. `default` stands for a missing key.
+
+        Raises:
+            ScenarioError: the value is no range, or not within `least` and 2**64 - 1; or the key and `default` are
+                missing.
+        """
         value = self.take(key, default)
         ends = list(value) if isinstance(value, list | tuple) else [value, value]
         numbers = [end for end in ends if isinstance(end, int | float) and not isinstance(end, bool)]
@@ -188,14 +203,22 @@ class ScenarioTable:
         return numbers[0], numbers[1]
 
     def flag(self, key: str) -> bool:
-        """Returns true or false; false if the key is missing."""
+        """Returns the boolean of a key; False if the key is missing.
+
+        Raises:
+            ScenarioError: the value is no boolean.
+        """
         value = self.take(key, False)
         if not isinstance(value, bool):
             self.fail(key, "true or false", value)
         return bool(value)
 
     def choice(self, key: str, choices: Iterable[str], default: str | None = None) -> str:
-        """Returns one of the words `choices`; without `default` the key must be given."""
+        """Returns the word of a key, one of `choices`, or `default` if the key is missing.
+
+        Raises:
+            ScenarioError: the value is another one, or the key is missing and `default` is None.
+        """
         value = self.take(key, default)
         known = [str(choice) for choice in choices]
         if value == default and default is not None:
@@ -205,7 +228,11 @@ class ScenarioTable:
         return str(value)
 
     def weights(self, key: str, choices: Iterable[str], default: str) -> Mapping[str, float]:
-        """Returns the choices that have a weight above 0, with it; `default` alone if the key is missing."""
+        """Returns the weights above 0 in the table of a key, by choice; {default: 1} if the key is missing.
+
+        Raises:
+            ScenarioError: the table has another key, a wrong value, or no weight above 0.
+        """
         value = self.take(key, {default: 1})
         known = list(choices)
         table = ScenarioTable(self._file, f"{self._prefix}{key}.", value)
@@ -216,7 +243,11 @@ class ScenarioTable:
         return {choice: weight for choice, weight in weights.items() if weight}
 
     def done(self) -> None:
-        """Raises ScenarioError if the table has a key that no method has asked for."""
+        """Checks that no keys remain that no method has taken.
+
+        Raises:
+            ScenarioError: there is such a key.
+        """
         for key in self.values:
             if key not in self._known:
                 self.fail(key, f"one of {', '.join(sorted(self._known))}", self.values[key])

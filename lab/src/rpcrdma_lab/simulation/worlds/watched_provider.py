@@ -1,7 +1,7 @@
-"""A provider around another one: it reports to watchers all work that is posted, and withholds credits on demand.
+"""A provider around another one: it reports all posted work to watchers, and withholds credits on demand.
 
-Transport and provider are the real ones. Between them each posted receive and each Send is reported before it goes on,
-so that a checker need not trust the counters of either.
+Transport and provider are the real ones. Each posted receive and each Send between them is reported before it is passed
+on, so that a checker need not trust the counters of either.
 """
 
 from __future__ import annotations
@@ -34,12 +34,15 @@ _CREDIT = slice(8, 12)
 _VERSION = slice(4, 8)
 _TYPE = slice(12, 16)
 _ERROR = bytes((0, 0, 0, 4))
-"""The type of the message that refuses another one, in every version."""
+"""The header type of an error, in every version."""
 _INCREMENT_MAX = 0xFFFF
 
 
 class WatchedEnd:
-    """One end of a connection. `peer` is the other one, once that has begun."""
+    """One end of a connection at `node`; `peer` is the other end, None until that has begun.
+
+    `active` says whether this end has connected.
+    """
 
     __slots__ = ("active", "domain", "node", "peer", "withheld")
 
@@ -49,30 +52,33 @@ class WatchedEnd:
         self.active = active
         self.peer: WatchedEnd | None = None
         self.withheld = 0
-        """Credits that Sends would have granted, where a version counts increments."""
+        """Credits that Sends of a version that counts increments would have granted, but were withheld."""
 
 
 class Watcher(Protocol):
-    """Is told of all that passes between transports and providers."""
+    """An observer of the work that transports pass to providers; `WatchedProvider` calls all its methods."""
 
     def opened(self, end: WatchedEnd) -> None:
-        """Is called when an end of a connection begins."""
+        """Observes that an end of a connection begins."""
 
     def receives(self, end: WatchedEnd, count: int) -> None:
-        """Is called when the end posts `count` receives."""
+        """Observes that the end posts `count` receives, just before."""
 
     def sends(self, end: WatchedEnd, message: bytes) -> None:
-        """Is called when the end posts a Send."""
+        """Observes that the end posts a Send with the octets `message`, just before."""
 
     def received(self, end: WatchedEnd) -> None:
-        """Is called when the end takes the next message of its peer."""
+        """Observes that the end takes the completion of its next received message."""
 
     def closed(self, end: WatchedEnd) -> None:
-        """Is called when the end has released everything."""
+        """Observes that the end's driver has released all its resources."""
 
 
 class WatchedProvider:
-    """The provider of one node, around the provider `inner`; `ends` is shared by all nodes of a world."""
+    """A provider that wraps `inner` at one node, reports all work to `watchers`, and can withhold credits.
+
+    `ends` finds the ends of connections by their addresses, and is shared by all nodes of a world.
+    """
 
     def __init__(
         self,
@@ -83,7 +89,7 @@ class WatchedProvider:
     ) -> None:
         self.name = inner.name
         self.withholds_grants = False
-        """Whether the node's Sends grant no further credits at present."""
+        """Whether Sends of the node grant no further credits at present."""
         self.node = node
         self.watchers = watchers
         self._inner = inner
@@ -99,7 +105,7 @@ class WatchedProvider:
         return self._inner.explain_unmade(where, cause)
 
     def join(self, end: WatchedEnd, link: Link) -> None:
-        """Lets both ends of a connection know each other."""
+        """Registers the end of a link, and connects it with the link's other end if that is known."""
         self._ends[link.local, link.peer] = end
         peer = self._ends.get((link.peer, link.local))
         if peer is not None and peer.peer is None and peer.active != end.active:
@@ -167,7 +173,7 @@ class _WatchedDriver:
 
 
 class _WatchedCompletions(deque[Completion]):
-    """The completions `inner`; `on_received` is called for each received message that their owner takes."""
+    """A view of the completion queue `inner`; calls `on_received` for each successful receive that is taken."""
 
     def __init__(self, inner: deque[Completion], on_received: Callable[[], None]) -> None:
         super().__init__()
@@ -225,7 +231,7 @@ class _WatchedQueuePair:
         self._inner.post_send(wr, gather, invalidate=invalidate, signaled=signaled)
 
     def _granted(self, message: bytes) -> bytes:
-        """The message, granting no further credits while they are withheld; increments are made up for later."""
+        """Returns the message, with its credit grant withheld if wanted; withheld increments are granted later."""
         end = self._end
         if message[_TYPE] == _ERROR:
             # Its receiver ignores the word.

@@ -1,7 +1,7 @@
 """One world: servers and clients with the real transport, RPC and NFS code on a simulated fabric, faults and checkers.
 
-First the clients make their calls while faults happen. Then faults are over, and every client must be able to make its
-last calls; then all memory must have come back.
+First the clients make their calls while faults happen. When the faults are over, every client must be able to make its
+last calls; then all memory must have been released.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ from rpcrdma_lab.simulation.worlds.world_client import WorldClient
 __all__ = ["Result", "run_world"]
 
 _WORLD_S = 1800.0
-"""Virtual time by which every world has ended: many times what its calls can take, each with its deadline."""
+"""Virtual seconds after which a world counts as stuck: many times the sum of its calls' deadlines."""
 _TRANSFER_OCTETS = 8192
-"""Of one READ or WRITE: few, so that files of some ten thousand octets take several."""
+"""Octets of one READ or WRITE: few, so that files of some ten thousand octets take several."""
 _IDLE_S = 20.0
-"""Servers end connections of which they hear nothing for so long, or a quarter longer."""
+"""Virtual seconds without a message after which servers end a connection, or up to a quarter longer."""
 _SETTLED_S = 60.0
-"""Virtual time in which servers notice that clients have gone."""
+"""Virtual seconds in which servers notice that clients have gone."""
 _RECEIVES_BESIDE_MAX = 64
-"""Receives of one end of a connection beside twice its credits: for the reverse direction, grants, and some ahead."""
+"""Receives of one end beyond twice its credits: for the reverse direction and grants, and some posted ahead."""
 _REGIONS_MAX = 4096
 _OCTETS_MAX = 1 << 26
-"""What one connection exposes at most: the calls at once of a client, with some items each."""
+"""The most octets, and `_REGIONS_MAX` the most regions, that one connection exposes at a time."""
 
 
 @dataclass(slots=True)
 class Result:
-    """The end of a world."""
+    """The result of a world that has run: its plan, the violations found, and the trace of events."""
 
     plan: Plan
     violations: list[Violation]
@@ -56,13 +56,13 @@ class Result:
     calls: int = 0
     reconnects: int = 0
     faults: int = 0
-    """Faults that have happened."""
+    """The number of faults that have happened."""
     seconds: float = 0.0
-    """Virtual time."""
+    """The virtual seconds that the world lasted."""
 
 
 class _WorldServer:
-    """One server; its disk and the books of its bank outlive a crash."""
+    """A simulated server; its disk and the books of its bank persist when it crashes."""
 
     def __init__(self, world: _World, plan: ServerPlan) -> None:
         self._world = world
@@ -77,7 +77,7 @@ class _WorldServer:
         self._kept = random.Random(f"{world.plan.seed} {self.node}")  # noqa: S311 - to be repeated
 
     def start(self) -> None:
-        """Starts the program."""
+        """Starts the server's program on its node."""
         self.boot += 1
         self._world.fabric.node(self.node).start(self._run())
 
@@ -104,14 +104,14 @@ class _WorldServer:
         await asyncio.Event().wait()
 
     def crash(self, kept: float) -> None:
-        """Ends the program; each unstable write stays with the probability `kept`."""
+        """Crashes the server's node; each unstable write persists with the probability `kept`."""
         self._world.fabric.node(self.node).crash()
         self._world.exposure.crashed(self.node)
         self.disk.crash(lambda: self._kept.random() < kept)
         self.server = self.branch = None
 
     def restart(self) -> None:
-        """Starts the program again, unless it runs: the restart after another crash may have come first."""
+        """Starts the crashed node and its program again; does nothing if they run already."""
         host = self._world.fabric.node(self.node)
         if not host.up:
             host.restart()
@@ -119,7 +119,10 @@ class _WorldServer:
 
 
 class _World:
-    """Everything of one world while it runs."""
+    """A running world: its fabric, servers, clients, faults and watchers, which `run_world` creates.
+
+    `rules` adds the checker of protocol rules, and `traced` records events. It needs a running virtual event loop.
+    """
 
     def __init__(self, plan: Plan, *, rules: bool, traced: bool) -> None:
         loop = asyncio.get_running_loop()
@@ -144,7 +147,7 @@ class _World:
         self.clients: list[WorldClient] = []
 
     def provider(self, node: str) -> WatchedProvider:
-        """Returns the provider of a node, such as "client-0"."""
+        """Returns the watched provider of a node, such as "client-0"; creates it at the first use."""
         if node not in self._providers:
             inner = self.fabric.node(node)
             self._providers[node] = WatchedProvider(inner, node, self.watchers, self._ends)
@@ -177,7 +180,11 @@ class _World:
         self._check()
 
     async def _all(self, programs: Any) -> None:
-        """Runs programs of the clients to their ends."""
+        """Runs `programs`, one coroutine for each client in order, on the clients' nodes, and waits for all.
+
+        Raises:
+            TimeoutError: they take more than 1800 virtual seconds.
+        """
         tasks = [
             self.fabric.node(client.node).start(program) for client, program in zip(self.clients, programs, strict=True)
         ]
@@ -185,7 +192,7 @@ class _World:
             await asyncio.gather(*tasks)
 
     async def _settle(self) -> None:
-        """Waits until servers have noticed that their clients have gone."""
+        """Waits until banks have ended their calls, and servers have noticed that their clients have gone."""
         for server in self.servers.values():
             assert server.server is not None
             assert server.branch is not None
@@ -209,13 +216,13 @@ class _World:
         self.history.violations.append(violation)
 
     def _unexpected(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """An exception that no one awaits."""
+        """Records an exception that the event loop reports as unhandled as a violation."""
         error = context.get("exception")
         self._found(Violation("errors", self.loop.time(), f"{context['message']}: {error!r}"))
 
 
 class _ErrorLog(logging.Handler):
-    """Errors that the package reports to its log are faults of its own."""
+    """A log handler that records errors in the package's log as violations."""
 
     def __init__(self, loop: VirtualLoop, history: History) -> None:
         super().__init__(logging.ERROR)
@@ -228,15 +235,12 @@ class _ErrorLog(logging.Handler):
 
 
 def run_world(plan: Plan, *, rules: bool = True, traced: bool = True) -> Result:
-    """Runs one world to its end.
+    """Runs one world to its end, and returns its result.
 
     Args:
-        plan: the world.
-        rules: whether each message is judged by the rules of its version, which takes a fifth of the time.
-        traced: whether events are recorded; the trace of the result is empty otherwise.
-
-    Returns:
-        The violations that were found, and the trace.
+        plan: the plan of the world.
+        rules: whether each message is checked against its version's rules, which takes a fifth of the time.
+        traced: whether events are recorded; otherwise the trace of the result is empty.
     """
     result = Result(plan, [], Trace(enabled=False))
     logger = logging.getLogger("rpcrdma")

@@ -25,24 +25,35 @@ CALL_TIMEOUT_S = 60.0
 _KEEPALIVE_S = 5.0
 _RECONNECT_MAX_S = 2.0
 RECOVERED_S = 2 * _KEEPALIVE_S + 20.0 + 2 * _RECONNECT_MAX_S + 10.0
-"""The time in which a client finds out that its connection is of no use and has another one: the second look at its
-replies makes a NULL call, whose reply may take 20 s, and connecting takes 10 s at most."""
+"""The seconds in which a client detects that its connection is unusable, and has another connection.
+
+The second check for replies makes a NULL call, whose reply may take 20 s, and connecting takes 10 s at most.
+"""
 _RETRY_S = 0.1
 _FILES = 3
 _LAST = 1 << 16
-"""The numbers of the calls that check the end begin here."""
+"""The first number of the calls at the end of a world."""
 
 _Buffers = list[GuardedBuffer | bytearray]
 _Work = Callable[[PlannedCall, _Buffers], Awaitable[int | None]]
-"""One of the methods below that are named after the kinds of work; it adds the buffers that it gives to its calls."""
+"""A method that makes a planned call, adds its buffers to the list, and returns the reply's journal entry, if any."""
 
 
 class _Unexpected(Exception):
-    """A result other than the expected one."""
+    """Raised when a call returns another result than the expected one."""
 
 
 class WorldClient:
-    """The client of `plan`, whose server has the file system `root`."""
+    """A simulated client, which makes and records the calls of its plan, and compares each result with the expected.
+
+    Args:
+        plan: the plan of the client.
+        provider: the provider of its node.
+        root: the file handle of the server's root directory.
+        history: the record of the world.
+        exposure: checks the buffers of calls.
+        found: is called with each violation.
+    """
 
     def __init__(
         self,
@@ -63,12 +74,12 @@ class WorldClient:
         self.node = f"client-{plan.number}"
         self.server = plan.server
         self.files: dict[str, Content] = {self._name(number): None for number in range(_FILES)}
-        """The content of each of its files, as far as it knows."""
+        """The expected content of each of its files by name."""
         self._locks = [asyncio.Lock() for _ in range(_FILES)]
         self._connection: Connection | None = None
 
     async def run(self) -> None:
-        """Connects, and makes all calls of the plan."""
+        """Connects to the server, repeating until that succeeds, and makes all calls of the plan."""
         plan = self._plan
         options = ConnectOptions(
             provider=self._provider,
@@ -96,7 +107,7 @@ class WorldClient:
         await asyncio.gather(*(self._worker(calls) for _ in range(plan.at_once)))
 
     async def finish(self) -> None:
-        """Makes calls that must succeed, since faults are over; ends the connection."""
+        """Makes the calls that must succeed because all faults are over, and closes the connection."""
         assert self._connection is not None
         last = PlannedCall(_LAST, "transfer", 100, 0.0, into=False, stable=True, name=0)
         # The first call may find a connection that has ended unnoticed.
@@ -141,7 +152,7 @@ class WorldClient:
         self._exposure.goes_on(self.node, f"{work} {number}", buffers)
 
     async def _join_always(self, connection: Connection) -> None:
-        """Tells the bank on each connection that it may be called back there."""
+        """Calls the bank on each new connection, so that the bank makes its reverse calls there, until cancelled."""
         while True:
             count = connection.reconnects
             await self._make("join", -1 - count, self._join, [])
@@ -274,6 +285,6 @@ class WorldClient:
 
 
 def _content(client: int, number: int, octets: int) -> bytes:
-    """Octets that no other call has."""
+    """Returns `octets` octets that differ for each client and call number."""
     line = b"client %d call %d: " % (client, number)
     return (line * (octets // len(line) + 1))[:octets]

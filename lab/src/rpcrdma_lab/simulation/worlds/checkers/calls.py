@@ -11,16 +11,15 @@ __all__ = ["check_calls", "check_notices"]
 
 _NAME = "calls"
 _TICK_S = 1e-6
-"""Deadlines are sums of floating-point numbers."""
+"""Tolerance of times, in seconds: deadlines are sums of floating-point numbers."""
 _RUNS = frozenset({"transfer", "statement", "extract"})
 
 
 def check_calls(history: History) -> Iterator[Violation]:
-    """Yields the contradictions between the outcomes that callers saw and the runs of the handlers.
+    """Yields a violation for each contradiction between the outcomes of calls and the runs of their handlers.
 
-    A call that failed needs a fault that explains it; where it timed out, its time must have passed. A call that
-    succeeded ran at least once, and every call at most once from one start of its server to the next: no reply outlives
-    the server (RFC 5531 section 8 asks for no more).
+    A call that failed needs a fault that explains the failure, and a call that timed out must have waited for its time.
+    A call that succeeded ran at least once. No call runs twice between two starts of its server (RFC 5531 section 8).
     """
     for call in history.calls:
         where = f"client {call.client}, {call.work} {call.number} to server {call.server}"
@@ -48,7 +47,7 @@ def _failure(history: History, call: CallMade, where: str) -> Iterator[Violation
 
 
 def check_notices(history: History) -> Iterator[Violation]:
-    """Checks the calls of servers to clients as `check_calls` does; no client forgets any."""
+    """Yields violations of the servers' calls to clients, as `check_calls`; none of them may ever run twice."""
     for call in history.notices:
         where = f"server {call.server}, notice {call.number} to client {call.client}"
         runs = history.notice_runs.get((call.client, call.server, call.number), [])

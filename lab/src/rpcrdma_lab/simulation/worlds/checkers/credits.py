@@ -11,10 +11,12 @@ __all__ = ["CreditWatcher"]
 
 
 class CreditWatcher:
-    """Counts both ends of each connection: the hardware would end one whose Send finds no receive.
+    """Reports Sends for which the other end has posted no receive, and ends that post too many receives.
 
-    `receives_max` bounds the receives of one end that wait for messages. `found` is called with each violation. The
-    grants themselves are judged by `rules`, from the octets.
+    Args:
+        now_s: returns the virtual time in seconds.
+        found: is called with each violation.
+        receives_max: the largest number of receives of one end that wait for messages.
     """
 
     def __init__(self, now_s: Callable[[], float], found: Callable[[Violation], None], *, receives_max: int) -> None:

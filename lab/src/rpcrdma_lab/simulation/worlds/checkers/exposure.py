@@ -1,4 +1,4 @@
-"""Checks that memory is fenced before its caller goes on, that none beside it is touched, and all is given back."""
+"""Checks that memory is invalidated before its caller continues, that none beside it is touched, and none is left."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _AFTERWARDS = 0xA5
 
 
 class GuardedBuffer:
-    """Memory of a caller between two guards. After its call the caller fills it anew; any later change is a fault."""
+    """A buffer of a caller, `view`, with guard octets before and after it, which shows unwanted changes."""
 
     def __init__(self, octets: int) -> None:
         self.memory = bytearray(_GUARD_OCTETS + octets + _GUARD_OCTETS)
@@ -27,20 +27,20 @@ class GuardedBuffer:
         self._over = False
 
     def use_again(self) -> None:
-        """Fills the memory with other octets: the caller goes on, and uses it for something else."""
+        """Overwrites the buffer after its call, as a caller does that uses its memory for something else."""
         self._over = True
         self.view[:] = bytes([_AFTERWARDS]) * len(self.view)
 
     @property
     def touched(self) -> bool:
-        """Whether the guards, or after `use_again` the memory, are not as the caller left them."""
+        """Whether the guards, or the buffer since `use_again`, have been changed."""
         beside = bytes(self.memory[:_GUARD_OCTETS]), bytes(self.memory[len(self.memory) - _GUARD_OCTETS :])
         inside = self._over and self.view.nbytes and bytes(self.view).strip(bytes([_AFTERWARDS]))
         return beside != (_GUARD, _GUARD) or bool(inside)
 
 
 class Judged(NamedTuple):
-    """A region while it is exposed; `owner` is the object that has the memory."""
+    """A memory region while it is registered; `owner` is the object to which the memory belongs."""
 
     region: MemoryRegion
     owner: object
@@ -50,7 +50,10 @@ class Judged(NamedTuple):
 
 
 class JudgedDomain(SimulatedProtectionDomain):
-    """A protection domain with a ledger of its own, by which it judges each access that the original allows."""
+    """A simulated protection domain that checks each granted access against a second record of its regions.
+
+    `watcher` gets the violations.
+    """
 
     __slots__ = ("_watcher", "exposed", "node")
 
@@ -58,7 +61,7 @@ class JudgedDomain(SimulatedProtectionDomain):
         super().__init__(host, connection)
         self.node = host.host
         self.exposed: dict[int, Judged] = {}
-        """By handle."""
+        """The registered regions by handle."""
         self._watcher = watcher
 
     def register(self, buffer: object, access: Access) -> MemoryRegion:
@@ -100,10 +103,13 @@ class JudgedDomain(SimulatedProtectionDomain):
 
 
 class ExposureWatcher:
-    """Knows all memory that is exposed, by the domains that `domain` makes.
+    """Watches all memory that is registered in the domains that `domain` makes, and reports violations.
 
-    `regions_max` and `octets_max` bound the memory that one connection exposes at a time at one end; `found` is called
-    with each violation.
+    Args:
+        now_s: returns the virtual time in seconds.
+        found: is called with each violation.
+        regions_max: the largest number of regions that one end of a connection may have registered.
+        octets_max: the largest number of octets in them.
     """
 
     def __init__(
@@ -121,16 +127,16 @@ class ExposureWatcher:
         self._domains: dict[JudgedDomain, None] = {}
         self._buffers: list[tuple[str, GuardedBuffer]] = []
         self.owners = _Identities()
-        """The memory that was ever exposed."""
+        """The objects whose memory was ever registered."""
 
     def domain(self, host: Host, connection: int) -> JudgedDomain:
-        """Makes the domain for one end of a connection; see `Fabric`."""
+        """Returns a new protection domain for one end of the connection with this number, at `host`; see `Fabric`."""
         made = JudgedDomain(host, connection, self)
         self._domains[made] = None
         return made
 
     def registered(self, domain: JudgedDomain, region: MemoryRegion) -> None:
-        """Checks the memory that a domain has exposed."""
+        """Checks limits and guard octets after `domain` has registered `region`; reports violations."""
         self.owners.add(region.view.obj)
         octets = sum(each.octets for each in domain.exposed.values())
         if len(domain.exposed) > self._regions_max or octets > self._octets_max:
@@ -159,12 +165,15 @@ class ExposureWatcher:
                 self.tell(f"{domain.node} has closed a connection and left {handle:#010x} exposed")
 
     def crashed(self, node: str) -> None:
-        """Takes note that a node has lost its memory, with all connections."""
+        """Forgets all domains of the node named `node`, whose memory is lost."""
         for domain in [domain for domain in self._domains if domain.node == node]:
             del self._domains[domain]
 
     def goes_on(self, node: str, what: str, buffers: Iterable[GuardedBuffer | bytearray]) -> None:
-        """Checks that the call `what` no longer exposes its `buffers` when its caller at `node` goes on."""
+        """Checks, when the caller at `node` continues after a call, that no buffer of it is still registered.
+
+        Guarded buffers are overwritten then, and checked again by `finish`. `what` describes the call.
+        """
         owners = _Identities()
         for each in buffers:
             owners.add(each.memory if isinstance(each, GuardedBuffer) else each)
@@ -179,18 +188,18 @@ class ExposureWatcher:
                 self._buffers.append((f"{node}, {what}", each))
 
     def finish(self) -> None:
-        """Looks at all memory of callers once more, at the end of the world."""
+        """Checks all guarded buffers for changes after their calls, at the end of the world."""
         for where, buffer in self._buffers:
             if buffer.touched:
                 self.tell(f"{where}: memory beside the buffer was touched, or the buffer after its call")
 
     def tell(self, text: str) -> None:
-        """Reports a violation."""
+        """Reports a violation with this description at the current time."""
         self._found(Violation("exposure", self._now_s(), text))
 
 
 class _Identities:
-    """Objects by identity: memory is not hashable."""
+    """A set of objects by identity, since memory objects are not hashable."""
 
     def __init__(self) -> None:
         self._objects: dict[int, object] = {}
@@ -199,5 +208,5 @@ class _Identities:
         return id(one) in self._objects
 
     def add(self, one: object) -> None:
-        """Keeps the object, so that its identity stays its own."""
+        """Adds an object, and keeps a reference to it, so that its identity is not used again."""
         self._objects[id(one)] = one

@@ -1,4 +1,4 @@
-"""Checks that the files of a server are those of a model, which its clients keep of their own writing."""
+"""Checks that the files of a server equal a model, which its clients keep of their own writes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["UNKNOWN", "Content", "check_files"]
 
 
 class _Unknown:
-    """The content of a file, of which a call failed: it may have run or not."""
+    """The content of a file after a failed call, which the server may have executed or not."""
 
     def __repr__(self) -> str:
         return "unknown"
@@ -20,11 +20,18 @@ class _Unknown:
 UNKNOWN = _Unknown()
 
 Content = bytes | _Unknown | None
-"""The content of a file; None: there is no such file."""
+"""The content of a file; None: there is no file."""
 
 
 def check_files(disk: MemoryFiles, model: Mapping[str, Content], where: str, at_s: float) -> Iterator[Violation]:
-    """Yields the differences between the files on a disk, read without NFS, and those that the model expects."""
+    """Yields a violation for each file on the disk whose content is not the expected one, or not on stable storage.
+
+    Args:
+        disk: the server's files, which are read without NFS.
+        model: the expected content by file name; unknown content is not compared.
+        where: the owner of the files, for texts.
+        at_s: the time in seconds for the violations.
+    """
     for name, wanted in sorted(model.items()):
         if isinstance(wanted, _Unknown):
             continue

@@ -13,10 +13,13 @@ _NAME = "memory"
 
 
 def check_server(server: Server, where: str, at_s: float, *, half_open_max: int) -> Iterator[Violation]:
-    """Yields what a server still holds after all its clients have gone.
+    """Yields a violation for each kind of resource that a server still holds after all its clients have gone.
 
-    Of connections that have ended and whose server was not told, those may stay on which it may call its client back
-    (RFC 8167 section 5.4).
+    Args:
+        server: the server.
+        where: its name for texts.
+        at_s: the time in seconds for the violations.
+        half_open_max: the number of connections that may remain, because their end was not reported to the server.
     """
     statistics = server.statistics()
     if statistics.buffer_octets_lent:

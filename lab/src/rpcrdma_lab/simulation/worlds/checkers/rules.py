@@ -19,11 +19,11 @@ __all__ = ["RuleWatcher"]
 
 _SETTINGS = Settings()
 _OWN, _PEERS = 0, 1
-"""Numbers of the ends in the conversation that one of them sees."""
+"""The numbers of an end and of its peer in the conversation that the end sees."""
 
 
 class _View:
-    """A connection as one end sees it; `arriving` has the Sends of the peer, until the end receives them."""
+    """A connection as one of its ends sees it, with the Sends of the other end that it has not received yet."""
 
     __slots__ = ("arriving", "conversation")
 
@@ -33,7 +33,10 @@ class _View:
 
 
 class RuleWatcher:
-    """Follows each connection as each end sees it; `found` is called with each violation."""
+    """Decodes the messages of each connection as each end sees them, and reports the rules that a Send breaks.
+
+    `now_s` returns the virtual time in seconds; `found` is called with each violation.
+    """
 
     def __init__(self, now_s: Callable[[], float], found: Callable[[Violation], None]) -> None:
         self._now_s = now_s
