@@ -29,7 +29,7 @@ class ClientStatistics(TransportStatistics):
         operations: tuple[OperationStatistics, ...],
         answered: tuple[OperationStatistics, ...],
     ) -> ClientStatistics:
-        """Combines counters with the statistics of calls: own ones (`operations`), and those that it answered."""
+        """Returns statistics with the given transport counters, and the calls that the client made and answered."""
         return cls(**asdict(counters), operations=operations, answered=answered)
 
     def counters(self) -> TransportStatistics:

@@ -18,7 +18,7 @@ A = TypeVar("A")
 R = TypeVar("R")
 
 _CALL_TIMEOUT_S = 60.0
-"""The default of clients' own calls, too."""
+"""The default time limit of calls, as for clients' own calls."""
 _BREACHES_MAX = 3
 """Connections that may end by a breach of the protocol during one call: if it provokes a breach, it will again."""
 
@@ -31,9 +31,9 @@ class ReturningClient:
     clients make the statement belongs in `Service.IDEMPOTENT`: its repeat arrives on a new connection and must reach
     the handler.
 
-    A call that was sent and lost is sent again with the same XID, which a client of this library recognises: the call
-    runs once. So is a call that waits for a reply when the client returns on another connection: this end may never
-    notice that the earlier one has ended.
+    A call that was lost with its connection is sent again with the same XID, which a client of this library recognises,
+    so that it runs the call once. The same holds for a call that waits for a reply when the client returns on another
+    connection: this end may never notice that the earlier connection has ended.
 
     Args:
         client: the client on its first connection (`CallContext.client`).
@@ -69,11 +69,11 @@ class ReturningClient:
 
     @property
     def present(self) -> bool:
-        """Whether the client has a connection, so that calls need not wait for one."""
+        """Whether the client has a connection, so that calls are sent at once."""
         return self._here and not (self._gone or self._client.closed)
 
     def forget(self) -> None:
-        """Gives the client up: waiting and later calls fail with `TransportClosed`."""
+        """Gives up the client for good: waiting and later calls fail with `TransportClosed`."""
         self._gone = True
         self._returned.set()
 
