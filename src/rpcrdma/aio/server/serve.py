@@ -81,10 +81,7 @@ class ServeOptions:
         self.flavors()
 
     def flavors(self) -> tuple[SecurityFlavor, ...]:
-        """Converts `security` to flavors.
-
-        Returns:
-            The flavors in the given order.
+        """Returns the flavors that `security` names, in its order.
 
         Raises:
             ValueError: `security` is empty or has an unknown name.
@@ -100,7 +97,7 @@ class Server:
     Args:
         services: the programs to offer.
         options: the settings.
-        mechanism: accepts contexts of RPCSEC_GSS; None without Kerberos.
+        mechanism: the GSS mechanism that accepts contexts of RPCSEC_GSS; None without Kerberos.
     """
 
     def __init__(
@@ -169,7 +166,7 @@ class Server:
 
     @property
     def connections(self) -> frozenset[RdmaConnection]:
-        """The present RDMA connections."""
+        """The RDMA connections that exist now."""
         return frozenset(self._rdma.connections)
 
     def statistics(self) -> ServerStatistics:
@@ -273,7 +270,12 @@ class Server:
                 _LOGGER.warning("the definition of %s permits what this server refuses: %s", program.name, refused)
 
     async def _listen(self, url: str) -> str:
-        """Listens at one more URL and returns its scheme."""
+        """Listens at one more URL, records its addresses, and returns its scheme, "rdma" or "tcp".
+
+        Raises:
+            LocalProtocolError: the URL is invalid, or asks for TLS over RDMA.
+            ConnectFailed: the server cannot listen at an address.
+        """
         target = parse_url(url, listens=True)
         if target.mount_port is not None:
             raise LocalProtocolError(
@@ -363,7 +365,7 @@ class Server:
             deadline_s: the longest time to wait, in seconds.
 
         Returns:
-            Whether they have ended.
+            Whether these calls have ended.
         """
         return await self._runner.settle(deadline_s)
 
@@ -371,7 +373,7 @@ class Server:
         """Stops listening, lets running calls finish, then ends every connection.
 
         Args:
-            drain_s: seconds for running calls; None takes `ServeOptions.drain_s`.
+            drain_s: the seconds that running calls get; None takes `ServeOptions.drain_s`.
         """
         self.takes_calls = False
         deadline_s = self._options.drain_s if drain_s is None else drain_s
@@ -391,7 +393,7 @@ class Server:
 
 
 class _Starting(Opening[Server]):
-    """The result of `serve`: `await` it, or enter it as a context manager."""
+    """The awaitable that `serve` returns: `await` starts the `Server`; `async with` also closes it at the end."""
 
     OPENED_BY = "rpcrdma.serve"
 

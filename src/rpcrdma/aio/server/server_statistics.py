@@ -12,7 +12,7 @@ __all__ = ["ConnectionStatistics", "HostStatistics", "ListenerStatistics", "Serv
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionStatistics:
-    """One present RDMA connection; `counters` is a copy."""
+    """One RDMA connection that exists at the moment of the statistics; `counters` is a copy."""
 
     peer: str
     """The client's HOST:PORT."""
@@ -23,7 +23,7 @@ class ConnectionStatistics:
 
 @dataclass(slots=True, kw_only=True)
 class HostStatistics:
-    """The present connections of one address."""
+    """The sums over the connections that one client address has at present."""
 
     address: str
     rdma_connections: int = 0
@@ -38,7 +38,7 @@ class HostStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerStatistics:
-    """All connections of one kind, since the server was made."""
+    """The counts of all RDMA connections, or of all TCP connections, since the server was made."""
 
     connections: int
     """Present connections."""
