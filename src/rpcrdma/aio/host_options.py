@@ -61,7 +61,10 @@ class HostAuthentication:
 
     @property
     def wanted(self) -> HostPolicy:
-        """The effective policy of host authentication over RDMA: `policy`, or its default."""
+        """The effective policy of host authentication over RDMA.
+
+        It is `policy`, or without it REQUIRED if another field is set, else OFF.
+        """
         if self.policy is not None:
             return HostPolicy(self.policy)
         given = any(getattr(self, field.name) for field in fields(self))
@@ -235,7 +238,7 @@ class TlsSettings:
         return self._files.context()
 
     def reload(self) -> None:
-        """Reads the files again.
+        """Reads the files of certificates again, for later handshakes.
 
         Raises:
             HostAuthenticationFailed: a file is unfit; the earlier certificate stays in use.

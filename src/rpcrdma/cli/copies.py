@@ -85,7 +85,7 @@ class Copies:
 
     @property
     def status(self) -> ExitStatus:
-        """The exit status of the command so far: that of the first failure, or of a breach of the protocol."""
+        """The exit status of the command so far; DONE while no copy has failed."""
         return self.failures.status
 
     def settings(self, args: argparse.Namespace) -> dict[str, Any]:

@@ -21,7 +21,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Stopped(KeyboardInterrupt):
-    """Signals that the signal with the number `number` has ended the command."""
+    """An interruption of the command by the signal with the number `number`."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)

@@ -94,9 +94,9 @@ class _CommandLine(CommandParser):
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        """Parses the arguments as `argparse` does, and fills in the defaults of shared options.
+        """Parses the arguments as `argparse` does, and fills in the defaults of shared options afterwards.
 
-        The attribute `on_command_line` of the result has the names of the attributes that were set otherwise.
+        The attribute `on_command_line` of the result has the names of all attributes that were there before that.
         """
         known, unknown = super().parse_known_args(args, namespace)
         known.on_command_line = frozenset(vars(known))
@@ -212,7 +212,7 @@ def _configure_logging(args: argparse.Namespace) -> None:
     with_time = "%(asctime)s " if args.command == "serve" else ""
 
     class InOptions(logging.Formatter):
-        """Has the command's options in place of the library's parameters."""
+        """A formatter that names the command's options in place of the library's parameters, and fits the journal."""
 
         def format(self, record: logging.LogRecord) -> str:
             text = console.in_options(super().format(record))

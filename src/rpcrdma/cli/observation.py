@@ -40,7 +40,7 @@ def capturing(args: argparse.Namespace) -> Iterator[None]:
 def telling_metrics(args: argparse.Namespace) -> Iterator[None]:
     """Sets `args.metrics_told` while the context lasts: the Prometheus metrics of the command's connections.
 
-    It is None without --client-metrics, whose address the metrics are offered at otherwise.
+    It is None without --client-metrics; with that option the metrics are offered at its address.
 
     Raises:
         ConnectFailed: the metrics cannot be offered.

@@ -80,11 +80,11 @@ class Failures:
             error.name_below(self.export)
 
     def url_of(self, path: str) -> str:
-        """Returns the URL of a path in the present export; the path itself without a URL."""
+        """Returns the URL of a path in the export that was located last; the path itself if there is none."""
         return path if self.url is None else str(replace(self.url, path=self.export + path, mount_port=None))
 
     def in_url(self, path: str) -> str:
-        """Returns a path in the present export as the path of a URL: with the export's name in front."""
+        """Returns a path in the export that was located last as the path of a URL, with the export's name in front."""
         return self.export + path
 
     def __enter__(self) -> None:

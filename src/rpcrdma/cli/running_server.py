@@ -62,7 +62,7 @@ class RunningServer:
 
     @property
     def status(self) -> str:
-        """A line for people about the state of the server: the URLs at which it listens."""
+        """A line for people on the state of the server, with the URLs at which it listens."""
         return f"listening at {', '.join(self._server.listening)}"
 
     def takes(self, before: Effective, found: Effective, path: str) -> tuple[Effective, list[Mistake]]:

@@ -118,7 +118,7 @@ class _Run:
         """Stores the handler's reply in the reply cache, and sends it to the newest transmission of the call.
 
         The first transmission is dropped if it is another. If the newest cannot carry the reply, the cache holds the
-        reply for a further one.
+        reply for a later transmission.
         """
         first, newest, known = self.first, self.newest, self._known
         first.once = known.context = None

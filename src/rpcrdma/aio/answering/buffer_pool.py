@@ -74,10 +74,10 @@ def room(most: int, free: int, *, of_client: int, own: int, parts: int = CLIENT_
 class BufferPool:
     """Lends memory buffers of any length; buffers of up to 4 MiB come from size classes and are used again.
 
-    `pool_octets_max` bounds the octets of buffers kept for reuse, lent ones included. Beyond it, and above 4 MiB, a
-    buffer is allocated for one use. `octets_max` bounds the octets of all lent buffers. The methods are safe to call
-    from several threads. Each connection uses the pool through a `BufferShare`, so that no connection takes the memory
-    that others need.
+    `pool_octets_max` bounds the octets of the buffers kept for reuse, including lent buffers. Beyond it, and above 4
+    MiB, a buffer is allocated for one use. `octets_max` bounds the octets of all lent buffers. The methods are safe to
+    call from several threads. Each connection uses the pool through a `BufferShare`, so that no connection takes the
+    memory that others need.
     """
 
     __slots__ = (
@@ -416,7 +416,7 @@ class BufferShare(Share):
     def _room(self, parts: int = CLIENT_FREE_PARTS, *, counted: int = 0) -> int:
         """Returns how many more octets the share may hold (negative: none), as if `counted` reserved octets were free.
 
-        `parts`: see the function `room`.
+        A client may hold about 1/`parts` of the free memory, see the function `room`.
         """
         pool = self._pool
         most = pool.octets_max

@@ -257,7 +257,10 @@ class HandlerRunner:
             self._finished(call)
 
     def _work(self, call: ServerCall, worker: Worker) -> _Result:
-        """Runs the handler of the call, or its rest, in the thread of `worker`; returns its reply and error or None."""
+        """Runs the handler of the call, or the rest of a handler that has begun, in the thread of `worker`.
+
+        Returns the reply, and the handler's exception or None. Nothing is raised.
+        """
         call.sent_ns = perf_counter_ns()
         try:
             rest, call.rest = call.rest, None

@@ -42,13 +42,13 @@ class CallMemory:
         return self._octets
 
     def add(self, octets: int) -> None:
-        """Counts the `octets` of a call that has been received; may set `short`."""
+        """Counts the `octets` of a received call; `short` becomes true if the share has no room for them."""
         self._octets += octets
         if self._octets + self.expected > self._covered:
             self._cover()
 
     def remove(self, octets: int) -> None:
-        """Ends the count of the `octets` of an answered call; may clear `short`."""
+        """Ends the count of the `octets` of an answered call; `short` becomes false if there is room again."""
         self._octets -= octets
         if self._covered > RPC_UNCOUNTED_CALL_OCTETS:
             self._cover()

@@ -181,7 +181,10 @@ class ServerCall(CallWithResults):
             self.drop()
 
     def drop(self) -> None:
-        """Ends the call without a reply: its connection has ended, or a repeat of it gets the reply."""
+        """Ends the call without a reply, releases its memory and counts it as dropped.
+
+        The connection of the call has ended, or a repeat of the call gets the reply.
+        """
         self.status = DROPPED
         self.source.drop(self)
         self._count()

@@ -113,7 +113,7 @@ class ClientMetrics(MetricsEndpoint[list[_OfServer]]):
             self._present.add(connection)
 
     def end(self, connection: ConnectionToTell) -> None:
-        """Keeps the final counts of a connection; `Connection` calls it in its event loop.
+        """Adds the final counts of a connection to those of ended connections; `Connection` calls it in its event loop.
 
         Args:
             connection: the connection that ends; no effect if it has ended before.

@@ -12,9 +12,9 @@ __all__ = ["ClientStatistics"]
 
 @dataclass(slots=True, kw_only=True)
 class ClientStatistics(TransportStatistics):
-    """`Connection.statistics`: the counters of all RDMA connections that were made, and the calls over any transport.
+    """The statistics of a client at one moment (`Connection.statistics`): RDMA counters and, over any transport, calls.
 
-    Over TCP the counters are 0.
+    The counters are the sums over all RDMA connections that were made; over TCP they are 0.
     """
 
     operations: tuple[OperationStatistics, ...] = ()
@@ -33,5 +33,5 @@ class ClientStatistics(TransportStatistics):
         return cls(**asdict(counters), operations=operations, answered=answered)
 
     def counters(self) -> TransportStatistics:
-        """Returns the counters of the RDMA connections alone."""
+        """Returns a copy of the RDMA counters alone, without the statistics of calls."""
         return TransportStatistics(**{each.name: getattr(self, each.name) for each in fields(TransportStatistics)})

@@ -264,7 +264,9 @@ class Connection:
         return ClientStatistics.of(add_up(counters), made, answered)
 
     def extension(self, name: str) -> ExtensionLink | None:
-        """Finds an extension on the present transport connection; a reconnect makes a new link.
+        """Returns the present transport connection's link of an extension, by which programs use it.
+
+        A reconnect makes a new link.
 
         Args:
             name: `Extension.name`.
@@ -301,7 +303,7 @@ class Connection:
         self._lost = add_up((self._lost, lost.statistics))
 
     async def close(self) -> None:
-        """Ends the connection: waiting calls fail with `TransportClosed`, handlers of own services are cancelled."""
+        """Ends the connection: waiting calls fail with `TransportClosed`, running handlers are cancelled."""
         self._silence.end()
         try:
             if self._gss is not None:

@@ -79,7 +79,7 @@ class KnownServers:
         self._found.pop(server, None)
 
     def clear(self) -> None:
-        """Forgets all servers."""
+        """Removes the entries of all servers."""
         self._found.clear()
 
     def _keep(self, server: ServerPlace, found: _Found) -> None:

@@ -270,8 +270,8 @@ class ConnectionKeeper:
     def hopeless(self) -> bool:
         """Whether no further connection is made.
 
-        True if the policy forbids it, the server breaks the protocol repeatedly, or several connections had no answer
-        at all.
+        True if the policy forbids it, or the server has ended BREACHES_MAX connections in succession by breaches of the
+        protocol. Before the server's first answer a single breach suffices, or three lost connections.
         """
         if not self.policy.reconnect:
             return True
@@ -286,7 +286,7 @@ class ConnectionKeeper:
         return self._no_answer(error)
 
     def lost(self, connection: SingleConnection, error: TransportClosed) -> None:
-        """Records that `connection` was lost by `error`, and wakes the supervising task; no effect if that is known."""
+        """Records that `connection` was lost by `error`, so that another is made; no effect if that is known."""
         if self._usable is not connection or self.closed:
             return
         self._usable = None

@@ -86,14 +86,15 @@ class ReturningClient:
         timeout_s: float | None = None,
         placement: str = "",
     ) -> R:
-        """Calls the client, which may have to come back first.
+        """Calls a procedure of the client, and waits for its return if it has no connection.
 
         Args:
             procedure: the procedure.
             args: its arguments.
-            into: as in `rpcrdma.rpc.Caller.call`.
+            into: a writable buffer for the result's DDP-eligible item, as in `rpcrdma.rpc.Caller.call`; None: new
+                memory.
             timeout_s: the time limit in seconds, waiting for the client included; None takes that of the constructor.
-            placement: as in `rpcrdma.Connection.call`.
+            placement: how the round-trip extension moves bulk items, as in `rpcrdma.Connection.call`.
 
         Returns:
             The decoded result.

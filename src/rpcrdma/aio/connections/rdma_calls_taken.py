@@ -21,6 +21,8 @@ __all__ = ["RdmaCallsTaken"]
 class RdmaCallsTaken:
     """The peer's calls on one RDMA connection; answers them by `answering`, and implements `CallSource` for it.
 
+    A turn is one run of the connection's event processing in the event loop, of CONNECTION_TURN_S seconds at most.
+
     Args:
         client: the connection, as the caller of the peer.
         responder: sends replies; None on an end that takes no calls.
@@ -72,7 +74,7 @@ class RdmaCallsTaken:
         return bool(self.deferred) and self.unsent_octets < RDMA_UNSENT_REPLY_OCTETS_MAX
 
     def on_call(self, call: ServerCall) -> None:
-        """Answers a call that has arrived; defers it while replies wait to be sent, or when the turn is over.
+        """Answers a call that has arrived; defers it while too many replies wait, or when CONNECTION_TURN_S is over.
 
         A call is dropped without `answering`, and after `drain`.
         """
@@ -90,9 +92,10 @@ class RdmaCallsTaken:
                 self._answering.take(call, self)
 
     def answer_deferred(self) -> bool:
-        """Answers deferred calls until too many replies wait or the turn is over; returns whether it answered any.
+        """Answers deferred calls until too many replies wait or the connection's turn in the event loop is over.
 
-        In a turn that is over it answers none: the replies of the next turn leave together.
+        Returns whether it answered any. In a turn that is over it answers none: the replies of the next turn leave
+        together.
         """
         waited = len(self.deferred)
         if self.turn_ends_s is None:

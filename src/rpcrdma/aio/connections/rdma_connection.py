@@ -240,7 +240,10 @@ class RdmaConnection(CallsMade):
 
     @property
     def arguments_octets_max(self) -> int:
-        """The most octets of a call's arguments: over reverse calls without chunks, the room of an inline message."""
+        """The most octets of a call's encoded arguments.
+
+        For calls to a client that takes no chunks it is the room of an inline message.
+        """
         if self._role is _SERVER and self._endpoint.reverse_support is not ReverseSupport.GENERAL:
             return self._endpoint.inline_arguments_octets - self._encoder.credential_octets
         return self._transport.call_octets_pulled_max - CALL_HEADER_OCTETS - self._encoder.credential_octets
@@ -335,12 +338,12 @@ class RdmaConnection(CallsMade):
         return self._endpoint.extensions.get(name)
 
     def _flush_posted(self) -> None:
-        """Sends the messages that an extension has posted, unless the present turn sends them at its end."""
+        """Sends the messages that an extension has posted; within `_turn` they are sent at its end."""
         if not self.calls_taken.in_turn:
             self._driver.flush()
 
     def _turn_soon(self) -> None:
-        """Schedules another turn, which sends the messages of this one together and answers waiting calls."""
+        """Schedules `_turn` in the event loop: it sends the new messages together, and answers waiting calls."""
         if not self._turn_due and not self.calls_taken.in_turn:
             self._turn_due = True
             self._loop.call_soon(self._end_turn)
@@ -485,7 +488,7 @@ class RdmaConnection(CallsMade):
             call.octets_received = decoder.position
 
     def _on_answered(self) -> None:
-        """Sends a reply that was made outside of a turn, alone or together with others of the loop's iteration."""
+        """Sends a reply that was made outside of `_turn`, alone or together with others of the loop's iteration."""
         self._active_at = self._loop.time()
         if self._holds or self._endpoint.calls_unanswered:
             # The replies of one turn of the loop leave together.

@@ -212,7 +212,7 @@ class TcpCallsTaken:
             self.stream.resume()
 
     def _on_room(self) -> None:
-        """Continues when memory for the announced length of the incoming call has become free."""
+        """Answers held calls and reads on: memory for the announced length of the incoming call has become free."""
         self._expected_at = self._time()
         self.go_on()
 
@@ -275,7 +275,7 @@ class TcpCallsTaken:
         self.memory.remove(call.message_octets)
 
     def close(self) -> None:
-        """Drops held calls, and calls whose handlers have not begun, when the connection ends; closes its shares."""
+        """Drops held calls, and calls whose handlers have not begun, when the connection ends; closes pool shares."""
         while self._held:
             self.memory.remove(len(self._held.popleft()))
         self.results.close()

@@ -246,11 +246,11 @@ class TcpConnection(CallsMade):
 
     @property
     def statistics(self) -> TransportStatistics:
-        """Counters of RPC-over-RDMA, all of them 0."""
+        """New counters of RPC-over-RDMA, all of which are 0 over TCP."""
         return TransportStatistics()
 
     def extension(self, _name: str) -> None:
-        """Returns None: there are no extensions over TCP."""
+        """Returns None for any name, since TCP has no extensions of RPC-over-RDMA."""
 
     @property
     def arguments_octets_max(self) -> int:

@@ -158,7 +158,7 @@ class Journal:
 class AuditLog:
     """A log whose records a thread of its own writes, so that callers never wait. Thread-safe.
 
-    Up to AUDIT_RECORDS_MAX records wait; further ones, and those that cannot be written, are lost and counted.
+    Up to AUDIT_RECORDS_MAX records wait. Records beyond that, and those that cannot be written, are lost and counted.
 
     Args:
         destination: the place of the records; the log closes it.

@@ -82,7 +82,10 @@ class Listener:
         return any(sock.family == socket.AF_INET and sock.getsockname()[1] == port for sock in self._sockets)
 
     def stop(self, places: Collection[tuple[str, int]]) -> None:
-        """Stops accepting at the given hosts and ports; unknown ones have no effect. Accepted connections continue."""
+        """Stops accepting at the given pairs of host and port; accepted connections continue.
+
+        Unknown pairs have no effect.
+        """
         for sock in [each for each in self._sockets if each.getsockname()[:2] in places]:
             self._sockets.remove(sock)
             self._both_families.discard(sock.getsockname()[1])

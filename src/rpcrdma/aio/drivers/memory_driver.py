@@ -54,7 +54,7 @@ class MemoryDriver(ABC, Generic[Q]):
         return None
 
     def turn(self) -> None:
-        """Calls `on_turn` if the queue pair has completions or events, unless the driver is closed."""
+        """Calls `on_turn`, by which the owner takes completions and events, if there are any and the driver is open."""
         if self.queue_pair.has_news and not self._closed:
             self._on_turn()
 

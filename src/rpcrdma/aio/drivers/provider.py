@@ -77,7 +77,7 @@ class Driver(Protocol):
 
     @property
     def protection_domain(self) -> ProtectionDomain:
-        """The protection domain of this connection alone."""
+        """The protection domain in which the connection's memory is registered; no other connection uses it."""
 
     @property
     def terms(self) -> Terms:
@@ -192,7 +192,7 @@ class LinkListener(Protocol):
         """Stops accepting peers at some of its addresses; the others, and connections, stay.
 
         Args:
-            places: host and port of each, as `listen` has returned them; unknown ones have no effect.
+            places: host and port of each, as `listen` has returned them; unknown places have no effect.
         """
 
     def close(self) -> None:
@@ -234,14 +234,11 @@ class Provider(Protocol):
         """
 
     def explain_unmade(self, where: str, cause: str) -> str:
-        """Explains to a person why no RDMA connection was set up over a link.
+        """Returns a message with cause and remedy that explains to people why a link became no RDMA connection.
 
         Args:
-            where: the peer.
-            cause: the reason.
-
-        Returns:
-            A message with cause and remedy.
+            where: the peer, as HOST:PORT.
+            cause: the reason, a clause.
         """
 
 

@@ -121,7 +121,8 @@ class RecordStream:
     def send(self, payload: Payload, ticket: Any = None) -> None:
         """Sends a message now, or as soon as the socket takes it; no effect once the stream is closed.
 
-        `ticket` identifies the message for `on_sent` and `withdraw`. Its memory is used until then.
+        `ticket` identifies the message for `on_sent` and `withdraw`. The memory of `payload` must not change until
+        `on_sent` is called with it, or `withdraw`.
 
         Raises:
             MessageTooLong: the message exceeds the bound: nothing was sent, and the stream continues.

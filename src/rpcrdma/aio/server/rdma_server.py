@@ -220,7 +220,7 @@ class RdmaServer:
 
     @property
     def statistics(self) -> TransportStatistics:
-        """The sums of the counters of all connections, ended ones included."""
+        """The sums of the counters of all RDMA connections since the server was made, including ended connections."""
         return add_up([self._ended_statistics, *(connection.statistics for connection in self.connections)])
 
     def _connected(self, link: Link) -> None:

@@ -58,7 +58,7 @@ class ListenerStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerStatistics:
-    """`Server.statistics`: counts since the server was made, and the resources in use now."""
+    """The statistics of a server at one moment (`Server.statistics`): counts since its start, and resources in use."""
 
     rdma: ListenerStatistics
     tcp: ListenerStatistics

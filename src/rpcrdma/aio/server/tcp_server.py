@@ -73,10 +73,10 @@ class TcpServer:
 
     Args:
         dispatcher: finds the handlers.
-        runner: runs the handlers; its maker drains it. None: a runner that `stop` drains.
-        pool: lends memory for results; None: a new one.
-        arguments: the pool against which received calls count; None: a new one.
-        at_most_once: runs calls that must not run twice, perhaps together with other servers; None: a new one.
+        runner: runs the handlers; its maker drains it. None: a new runner, which `stop` drains.
+        pool: lends memory for results; None: a new pool.
+        arguments: the pool against which received calls count; None: a new pool.
+        at_most_once: runs calls that must not run twice, perhaps together with other servers; None: a new object.
         config: the settings; None: the defaults.
         calls_back: counts calls to clients, and has received calls counted; None: no counts.
     """
@@ -148,7 +148,7 @@ class TcpServer:
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
-        """Host and port of each listener."""
+        """Host and port of each listening socket."""
         return self._listener.addresses
 
     @property
@@ -194,9 +194,9 @@ class TcpServer:
         self._admission.resize(connections_max, connections_max, connections_per_host)
 
     def require(self, xprtsec: XprtSec) -> None:
-        """Changes the least TLS protection of calls that are answered, also on present connections.
+        """Changes the least TLS protection ("none", "tls", "mtls") of calls that are answered.
 
-        A server without TLS offers none by this call.
+        It holds for present connections, too. It has no effect on calls if the server was made without TLS.
         """
         self.config = replace(self.config, xprtsec=xprtsec)
         if self._tls is not None:
