@@ -47,11 +47,11 @@ class AdminAnswers:
     """The settings of the server."""
     server: Server
     services: NfsServices
-    """Its services of version 3."""
+    """The server's services of NFS version 3 and MOUNT."""
     nfs4: Nfs4Service | None
     """The service of version 4; None: it is not offered."""
     away: Callable[[], Mapping[str, str]]
-    """Returns the causes by the names of the exports whose files cannot be reached."""
+    """Returns, by name of each export whose files cannot be reached, the cause."""
     reload: ConfigurationReload | None
     """Reads the configuration again; None: there is no file."""
     started_s: float = field(default_factory=time.monotonic)

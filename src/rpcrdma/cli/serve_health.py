@@ -84,9 +84,9 @@ class ServerHealth:
         self._audit = audit
         self._clock = clock
         self._away: dict[str, str] = {}
-        """The causes by the names of exports whose directory is away."""
+        """The cause for each export whose directory cannot be reached, by the export's name."""
         self._looking: tuple[str, float] | None = None
-        """The export that is being looked at, and since when."""
+        """The name of the export that is being checked, and the time at which its check began; None between checks."""
         self._expires_s: float | None = None
         self._warned_day = -1
         self._unready = "the server starts"

@@ -19,7 +19,7 @@ __all__ = ["AnswerLog"]
 class _FailedCall(Protocol):
     route: Route
     procedure: Procedure[Any, Any] | None
-    """The one under whose name the call is counted: see `Procedure.named`."""
+    """The procedure under whose name the call is counted (`Procedure.named`); None: the route names it."""
 
     @property
     def ended(self) -> bool: ...

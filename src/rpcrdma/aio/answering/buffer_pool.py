@@ -92,12 +92,12 @@ class BufferPool:
         self._pooled = 0
         self._free: dict[int, list[PooledMemory]] = {}
         self._lent: dict[int, tuple[PooledMemory, list[PooledMemory] | None, BufferShare | None]] = {}
-        """By the identity of the whole buffer: the buffer, the free list of its size class, and the share it was
-        lent to."""
+        """Each lent buffer, by the identity of the whole buffer: the buffer, the free list of its size class, and the
+        share to which it is lent."""
         self.lock = threading.Lock()
         self.turns: Turns[BufferShare] = Turns()
         self._loop: asyncio.AbstractEventLoop | None = None
-        """Of those that wait."""
+        """The event loop of the connections that wait; None before the first."""
         self._serving = False
         self.messages = ResultMemory()
         """Memory of large messages that arrive over TCP, for the event loop."""
@@ -244,7 +244,7 @@ class BufferShare(Share):
         self._turns: list[tuple[int, bool, Callable[[], None]]] = []
         """The waiting requests, the oldest first: octets, whether `counted` is left out, and the `resume` function."""
         self.counted = 0
-        """Octets of `held` that are counted without a buffer."""
+        """The octets of `held` that are counted without a buffer."""
         self.closed = False
         self._over = False
 

@@ -60,9 +60,9 @@ class HandlerRunner:
         self._idle: asyncio.Event | None = None
         self._drained = False
         self.running = 0
-        """Calls in worker threads and tasks, and computations."""
+        """The number of calls in worker threads and tasks, and of computations."""
         self._period = _Period()
-        """Has the calls in threads and tasks that began since the last call of `settle`."""
+        """Counts the calls in threads and tasks that began since the last call of `settle`."""
         self._past: list[_Period] = []
         """The earlier periods whose calls still run."""
 

@@ -69,10 +69,11 @@ class ServerCall(CallWithResults):
     once: SingleRun | None = None
     """The run of a call that must not run twice, while its handler runs; else None."""
     period: Any
-    """The count of running calls that has the call, while its handler runs in a thread or as a task."""
+    """The `_Period` of the `HandlerRunner` in which the handler began, while it runs in a thread or as a task."""
     statistics: CallStatistics | None = None
     began_ns: int
-    """When the call arrived; this and the two times below are taken only where calls are counted."""
+    """The time in nanoseconds of the call's arrival; this and the two times below are set only where calls are
+    counted."""
     sent_ns: int = 0
     """When the handler began, or got a thread, memory or its turn as a task, after a wait for these."""
     ended_ns: int

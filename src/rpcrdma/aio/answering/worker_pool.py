@@ -31,7 +31,7 @@ from rpcrdma.rpc.service import ActAs, Steps
 __all__ = ["ConnectionCalls", "Turn", "Worker", "WorkerPool"]
 
 _KEPT_FOR_CONNECTIONS_FROM = 5
-"""With fewer threads than this one is kept free, not two: most are there to be used."""
+"""With fewer threads than this number, one thread is kept free, not two: most are there to be used."""
 _BRIEF_S = 0.002
 """The time after which a brief call counts as waiting: ten times that of writing 1 MiB to the page cache."""
 
@@ -170,9 +170,9 @@ class WorkerPool(Generic[T, R]):
         self._kept_for_connections = self._kept_for_clients + int(workers >= _KEPT_FOR_CONNECTIONS_FROM)
         self._most_for_one = max(1, workers - self._kept_for_connections - 1)
         self._wait_for: Counter[Hashable] = Counter()
-        """The number of calls that run, by the resource that they wait for."""
+        """The number of running calls, by the resource that may block them."""
         self._waiting: Counter[Hashable] = Counter()
-        """The number of calls that wait for a thread, by the resource that they will wait for."""
+        """The number of calls that wait for a thread, by the resource that may block them."""
         self._turns: Turns[ConnectionCalls[T]] = Turns()
         self._connections: dict[object, ConnectionCalls[T]] = {}
         """The connections that have calls in the pool."""

@@ -18,9 +18,10 @@ class ClientStatistics(TransportStatistics):
     """
 
     operations: tuple[OperationStatistics, ...] = ()
-    """The calls that were made, by procedure and status; none without `ConnectOptions.count_calls`."""
+    """The calls that were made, by procedure and status; empty without `ConnectOptions.count_calls`."""
     answered: tuple[OperationStatistics, ...] = ()
-    """The server's calls to the services of this client, likewise."""
+    """The server's calls to the services of this client, by procedure and status; empty without
+    `ConnectOptions.count_calls`."""
 
     @classmethod
     def of(

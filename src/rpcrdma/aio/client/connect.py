@@ -104,23 +104,23 @@ class ConnectOptions:
     "rpcrdma.client" warns: once, and again after each doubling of the silence. None: never, for servers whose handlers
     take long."""
     call_timeout_s: float | None = 60.0
-    """The time limit of calls that name none, 60 s as in Linux; None: no limit."""
+    """The time limit in seconds of calls that name none, 60 s as in Linux; None: no limit."""
     reconnect: bool = True
     """Whether the client restores a lost connection and sends its unanswered calls again. A server that remembers
     replies, as this library's does until it restarts, still runs each call once. The client does not reconnect to a
     server that breaks the protocol or loses three connections before its first answer."""
     reconnect_for_s: float | None = None
-    """Time for which the client tries to reconnect before waiting calls fail; None: each call waits until its
+    """The seconds for which the client tries to reconnect before waiting calls fail; None: each call waits until its
     deadline."""
     reconnect_delay_max_s: float = 30.0
     """The longest pause before a new attempt to connect: half of the default time limit of calls, so that each call
     sees another attempt. A lower value finds a server sooner, but burdens a server in trouble. A connection that no
     call waits for is restored within this time; at once if the server may call this client."""
     retransmissions: int | None = None
-    """How many times one call may be sent again; None: any number until its deadline."""
+    """The number of times that one call may be sent again; None: any number until its deadline."""
     keepalive_s: float | None = 60.0
-    """The silence after which a NULL call checks whether the server still answers; None or 0: never. Linux servers
-    close idle connections after 6 minutes."""
+    """The silence in seconds after which a NULL call checks whether the server still answers; None or 0: never. Linux
+    servers close idle connections after 6 minutes."""
     services: Sequence[Service] = ()
     """Services that the server may call on the connection (RFC 8167), after a call of its own program has stated
     that; its handlers reach the client by `CallContext.client`. Without services such calls are dropped."""

@@ -33,7 +33,7 @@ _AGAIN = frozenset({AuthStat.RPCSEC_GSS_CREDPROBLEM, AuthStat.RPCSEC_GSS_CTXPROB
 _TOKENS_MAX = 8
 """Tokens of the client for one context: Kerberos has one, the longest mechanisms in use four."""
 _RENEW_PART = 0.1
-"""A context is renewed when so much of its lifetime is left: an hour for a ticket of ten."""
+"""The part of a context's lifetime that is left when it is renewed: an hour for a ticket of ten hours."""
 _RENEW_AGAIN_S = 10.0
 """How long a context that still lives is used after it could not be renewed, before that is tried again."""
 _DESTROY_S = 1.0
@@ -66,7 +66,7 @@ class GssSessions:
         self._ends_s: float | None = None
         self._making: asyncio.Task[GssSession] | None = None
         self.principal: str | None = None
-        """The client's principal, once a context has been made."""
+        """The client's principal; None before a context has been made."""
 
     async def start(self, call: Call, connection: _Connection) -> Any:
         """Makes a call under the present context on `connection`, and returns its decoded result.

@@ -98,13 +98,13 @@ class ReconnectPolicy:
     for_s: float | None = None
     """Seconds of attempts before waiting calls fail; the next call starts them anew. None: no limit."""
     retransmissions: int | None = None
-    """How often one call is sent again; None: until its deadline."""
+    """The number of times that one call is sent again; None: any number until its deadline."""
     keepalive_s: float | None = 60.0
-    """After so long without a reply a NULL call checks whether the server answers; None or 0: never."""
+    """The seconds without a reply after which a NULL call checks whether the server answers; None or 0: never."""
     keepalive_reply_s: float = 20.0
-    """How long the reply to that NULL call may take before the connection is given up."""
+    """The seconds that the reply to that NULL call may take before the connection is given up."""
     random: Callable[[], float] = random_fraction
-    """Returns a number from 0 up to 1."""
+    """Returns a random number from 0 to less than 1."""
 
     def delay_s(self, failures: int) -> float:
         """Returns the random seconds to wait before the next attempt, after `failures` failed attempts.

@@ -88,7 +88,7 @@ class RdmaConnection(CallsMade):
     )  # fmt: skip
 
     xprtsec: XprtSec = "none"
-    """See `ReverseCaller.xprtsec`."""
+    """The protection by TLS, which RPC over RDMA does not have."""
 
     def __init__(
         self,
@@ -113,7 +113,8 @@ class RdmaConnection(CallsMade):
         self._role = role = Role.CLIENT if link.active else Role.SERVER
         host = self.peer[0]
         self.origin = CallOrigin(host, "rdma")
-        """See `ReverseCaller.origin`."""
+        """The peer's address, the transport and the proved host, for rules of access; replaced when the host is
+        proved."""
         self._name = authority(*self.peer)
         self._arguments = arguments.share(host)
         self._active_at = self._loop.time()

@@ -93,18 +93,18 @@ class TcpCallsTaken:
         self._held_octets = 0
         self._expected_at = 0.0
         self.sent_at = self._time()
-        """When a message of this side last left."""
+        """The loop time in seconds at which a message of this side last left."""
         self.draining = False
         self.outstanding = 0
-        """Calls whose replies have not left."""
+        """The number of calls whose replies have not left."""
         self.running = 0
-        """Calls that have no reply yet."""
+        """The number of calls that have no reply yet."""
         self.dropped = 0
         """Calls that arrived at a client without services."""
         self.taken = 0
         """Calls that arrived and were to be answered."""
         self.octets_taken = 0
-        """Octets of these calls, without record headers."""
+        """The octets of the calls counted by `taken`, without record headers."""
 
     @property
     def stalled(self) -> bool:

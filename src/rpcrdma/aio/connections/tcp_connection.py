@@ -130,7 +130,8 @@ class TcpConnection(CallsMade):
         self._end: asyncio.Future[None] | None = None
         self._active_at = self._loop.time()
         self.origin = CallOrigin(self.host, "tcp", 0 < peer[1] < 1024)
-        """See `ReverseCaller.origin`."""
+        """The peer's address, transport, TLS protection and proved host, for rules of access; replaced when TLS
+        begins."""
         self.calls_taken = calls_taken = TcpCallsTaken(
             self,
             answering,
@@ -144,9 +145,9 @@ class TcpConnection(CallsMade):
         self._messages = arguments.messages
         self._tls = tls
         self.host_identity: HostIdentity | None = None
-        """See `ReverseCaller.host_identity`."""
+        """The host identity that the peer has proved in TLS; None without a proof."""
         self.xprtsec: XprtSec = "none"
-        """See `ReverseCaller.xprtsec`."""
+        """The protection of the connection by TLS: "none", "tls" or "mtls"."""
         if isinstance(sock, TlsSocket):
             self._protected(sock)
         make_stream: type[RecordStream] = TlsRecordStream if tls or isinstance(sock, TlsSocket) else RecordStream

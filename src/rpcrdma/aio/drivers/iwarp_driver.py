@@ -30,7 +30,8 @@ __all__ = ["IwarpDriver"]
 _LOGGER = logging.getLogger("rpcrdma")
 
 _RECEIVE_BUDGET_OCTETS = 1 << 20
-"""Received in one turn of the loop before other connections get theirs; small frames end the turn by their time."""
+"""The octets received in one turn of the loop before other connections get theirs; small frames end the turn by their
+time."""
 
 _SEND_OCTETS = 17 << 16
 """Offered to one `sendmsg`: a result of 1 MiB with its reply, for which the peer then wakes once. A peer that is faster

@@ -35,7 +35,8 @@ _LET_GO_S = 0.2
 """How long calls that have just failed may take to deregister their memory before the kernel does it for them, and how
 often a device is tried that another event loop of the process still uses."""
 _PORT_DOWN_S = 10.0
-"""A cable that is plugged again, or a switch that fails over, costs no connection."""
+"""Seconds after which a port that is down ends connections: a cable that is plugged again, or a switch that fails over,
+costs no connection."""
 _CLASS = "infiniband_verbs"
 _NODES = Path("/sys/class", _CLASS)
 _LOST = "lost"

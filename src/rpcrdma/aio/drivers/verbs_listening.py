@@ -19,9 +19,9 @@ __all__ = ["ListeningAddress"]
 _BACKLOG = 128
 _ANY = ("0.0.0.0", "::")  # noqa: S104 - they are recognized
 _RETRY_FIRST_S = 0.5
-"""A device that was announced gets its addresses a moment later."""
+"""Seconds before the first attempt to listen again: a device that was announced gets its addresses a moment later."""
 _RETRY_MAX_S = 30.0
-"""Without announcements, this is the longest time for which a device is back and nothing listens on it."""
+"""The longest pause between attempts in seconds, after which a device without announcements is found again."""
 
 
 class ListeningAddress:

@@ -33,7 +33,7 @@ _NAME = "verbs"
 _MANAGERS: WeakKeyDictionary[
     asyncio.AbstractEventLoop, dict[tuple[Binding, Callable[[], Announcements]], ConnectionManager]
 ] = WeakKeyDictionary()
-"""One for each event loop, since each connection that is made anew has a provider of its own."""
+"""The connection manager of each event loop, since each connection that is made anew has a provider of its own."""
 # The kernel's modules are loaded by the first device; rdma_ucm is not.
 _MISSING = (
     "there is no RDMA device (see rdma link), no driver of libibverbs for it (install ibverbs-providers), or no "

@@ -28,7 +28,7 @@ class Health(NamedTuple):
     exports: Mapping[str, bool] = {}
     """Whether each export is available, by its name."""
     registered: bool | None = None
-    """Whether rpcbind leads clients to the server; None: it is not to do so."""
+    """Whether the server's programs are registered at rpcbind; None: they are not to be."""
     certificate_expires_s: float | None = None
     """When the server's certificate expires, in seconds since 1970; None: there is none."""
     audit_lost: int | None = None
@@ -36,9 +36,9 @@ class Health(NamedTuple):
     reload_taken: bool | None = None
     """Whether the settings of the last reading of the configuration are in use; None: there is no configuration."""
     reload_taken_at_s: float | None = None
-    """When settings of a reading were last taken, in seconds since 1970."""
+    """When settings that were read were last put to use, in seconds since 1970; None: never."""
     version: str = ""
-    """The version of this package; "" for a program of its own."""
+    """The version of this package, for the command `rpcrdma serve`; "" for other programs."""
 
 
 class MetricsExporter(MetricsEndpoint[tuple[ServerStatistics, Health]]):

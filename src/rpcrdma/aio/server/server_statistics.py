@@ -51,9 +51,9 @@ class ListenerStatistics:
     """Calls that decoded, by the name of the procedure; procedures without any are left out. With
     `ServeOptions.count_calls` calls of COMPOUND that have ended count by their operations, "OPEN+READ+CLOSE"."""
     operations: tuple[OperationStatistics, ...]
-    """The calls that have ended, by procedure and status; none without `ServeOptions.count_calls`."""
+    """The calls that have ended, by procedure and status; empty without `ServeOptions.count_calls`."""
     calls_back: tuple[OperationStatistics, ...]
-    """The server's own calls to clients, likewise."""
+    """The server's own calls to clients, by procedure and status; empty without `ServeOptions.count_calls`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class ServerStatistics:
     rdma: ListenerStatistics
     tcp: ListenerStatistics
     counters: TransportStatistics
-    """The sums over all RDMA connections, ended ones included."""
+    """The sums over all RDMA connections, including those that have ended."""
     connections: tuple[ConnectionStatistics, ...]
     tcp_octets_received: int
     """Octets of calls over TCP."""
