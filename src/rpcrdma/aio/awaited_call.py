@@ -36,14 +36,14 @@ _INTERNAL = sys.stdlib_module_names | {"rpcrdma", "fsspec"}
 
 
 def forget_frames(error: BaseException) -> bool:
-    """Empties the traceback of an error, and of its causes, if it has frames of the library alone.
+    """Removes the tracebacks of `error` and its causes if they show only frames of the library, which users cannot use.
 
-    Nothing is emptied if the logger `rpcrdma.client` is enabled for DEBUG. The traceback of an error stays, with those
-    of its causes, if a frame is of another module, such as a function that the caller has handed in, or if the error is
-    none that the library documents.
+    Nothing is removed if the logger `rpcrdma.client` is enabled for DEBUG. The traceback of an error stays, with those
+    of its causes, if it has a frame of another module, such as a function that the caller has handed in, or if the
+    error is of no class that the library documents.
 
     Returns:
-        Whether the traceback of `error` was emptied.
+        Whether the traceback of `error` was removed.
     """
     if _LOGGER.isEnabledFor(logging.DEBUG) or not _shows_the_library_alone(error):
         return False
@@ -63,7 +63,7 @@ def _shows_the_library_alone(error: BaseException) -> bool:
 
 
 def without_frames(function: Callable[P, T]) -> Callable[P, T]:
-    """Decorates a function so that tracebacks of its errors end with the caller's line, see `forget_frames`."""
+    """Returns `function` wrapped so that tracebacks of its errors end with the caller's line: see `forget_frames`."""
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -82,10 +82,11 @@ def wait_for(
     *,
     undo: Callable[[T], Coroutine[Any, Any, object]] | None = None,
 ) -> T:
-    """Returns the result of the coroutine that `begin` makes, which `loop` runs in another thread.
+    """Runs the coroutine that `begin()` makes in the event loop `loop` of another thread, and returns its result.
 
-    An exception in the waiting thread cancels the coroutine, and is raised when the coroutine has ended. If that has
-    ended with a result meanwhile, `loop` runs `undo` with the result.
+    The calling thread blocks. An exception in it, such as KeyboardInterrupt, cancels the coroutine, and is raised when
+    the coroutine has ended. If the coroutine has returned a result nevertheless, `loop` runs `undo(result)` first. The
+    coroutine's own exception is raised as it is.
 
     Raises:
         LocalProtocolError: the loop is closed, or its end has cancelled the coroutine.
@@ -107,7 +108,10 @@ def wait_for(
 
 
 class _AwaitedCall(Generic[T]):
-    """One coroutine: `start` and `give_up` run in the loop, the other methods in the waiting thread."""
+    """One coroutine, made by `begin()`, for which a thread waits while an event loop in another thread runs it.
+
+    `start` and `give_up` run in the loop, the other methods in the waiting thread.
+    """
 
     __slots__ = ("_begin", "_failure", "_given_up", "_result", "_running", "_task", "_wake", "ended")
 
@@ -135,7 +139,7 @@ class _AwaitedCall(Generic[T]):
             raise LocalProtocolError(_ENDED) from None
 
     def start(self) -> None:
-        """Begins the coroutine, in the loop's thread."""
+        """Makes the task of the coroutine; runs in the loop's thread."""
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def _run(self) -> None:
@@ -155,7 +159,7 @@ class _AwaitedCall(Generic[T]):
         self._wake.release()
 
     def wait(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Waits in the calling thread until the coroutine has ended.
+        """Blocks the calling thread until the coroutine has ended in `loop`.
 
         Raises:
             LocalProtocolError: the loop is closed, and runs the coroutine no more.
@@ -166,7 +170,7 @@ class _AwaitedCall(Generic[T]):
                 raise LocalProtocolError(_ENDED)
 
     def give_up(self) -> None:
-        """Cancels the coroutine, in the loop's thread; `wait` returns when it has ended."""
+        """Cancels the coroutine, or keeps it from beginning, in the loop's thread; `wait` returns when it has ended."""
         self._given_up = True
         if self._running:
             assert self._task is not None, "it has begun"
@@ -176,10 +180,10 @@ class _AwaitedCall(Generic[T]):
             self._wake.release()
 
     def result(self) -> T:
-        """Returns the result of the coroutine, or raises its exception; to be called once `wait` has returned.
+        """Returns the result of the coroutine, or raises its exception; called once, after `wait` has returned.
 
         Raises:
-            LocalProtocolError: it was cancelled.
+            LocalProtocolError: the coroutine was cancelled.
         """
         failure, self._failure = self._failure, None
         if failure is None:
@@ -192,5 +196,5 @@ class _AwaitedCall(Generic[T]):
 
     @property
     def succeeded(self) -> bool:
-        """Whether the coroutine has ended with a result."""
+        """Whether the coroutine has ended with a result, and not by an exception."""
         return hasattr(self, "_result")

@@ -61,21 +61,24 @@ class HostAuthentication:
 
     @property
     def wanted(self) -> HostPolicy:
-        """The effective policy."""
+        """The effective policy of host authentication over RDMA.
+
+        It is `policy`, or without it REQUIRED if another field is set, else OFF.
+        """
         if self.policy is not None:
             return HostPolicy(self.policy)
         given = any(getattr(self, field.name) for field in fields(self))
         return HostPolicy.REQUIRED if given else HostPolicy.OFF
 
     def check_version(self, choice: str | int, setting: str) -> None:
-        """Checks that a version of RPC-over-RDMA has host authentication, if the policy requires it.
+        """Checks that one of the versions of RPC-over-RDMA has host authentication, if the policy requires it.
 
         Args:
             choice: one of `rpcrdma.extension.VERSION_CHOICES`.
             setting: the name of the class with the option `rpcrdma_version`, for the message.
 
         Raises:
-            HostAuthenticationFailed: the version has no host authentication.
+            HostAuthenticationFailed: it is required, and none of the versions of `choice` has host authentication.
         """
         if self.wanted is HostPolicy.REQUIRED and not any(dialect.introduces for dialect in offered(choice)):
             _unfit(
@@ -85,14 +88,11 @@ class HostAuthentication:
             )
 
     def source(self, role: Role, host: str | None = None) -> AuthenticatorSource:
-        """Reads the files for host authentication over RDMA.
+        """Returns a function that makes the authenticator of each RDMA connection, and reads the files for it now.
 
         Args:
             role: client or server.
-            host: the host that a client connects to; None at a server.
-
-        Returns:
-            A function that makes the authenticator of each connection.
+            host: the host that a client connects to, expected of the peer if `names` is empty; None at a server.
 
         Raises:
             HostAuthenticationFailed: a file or a name is unfit; the message names it and the remedy.
@@ -113,18 +113,15 @@ class HostAuthentication:
         return lambda: HostAuthenticator(files.context(), role, policy, names)
 
     def tls(self, role: Role, xprtsec: XprtSec, host: str | None = None) -> TlsSettings:
-        """Reads the files for TLS over TCP.
+        """Returns the settings for TLS over TCP, and reads the files for them now.
 
         Args:
             role: client or server.
             xprtsec: the least protection.
-            host: the host that a client connects to; None at a server.
-
-        Returns:
-            The settings of TLS handshakes.
+            host: the host that a client connects to, expected of the peer if `names` is empty; None at a server.
 
         Raises:
-            HostAuthenticationFailed: a file or a name is unfit, or missing; the message names it and the remedy.
+            HostAuthenticationFailed: a file or a name is unfit or missing; the message names it and the remedy.
         """
         if self.context is not None:
             _unfit("a prepared SSL context serves over RDMA alone", "name the files for TLS")
@@ -140,13 +137,10 @@ class HostAuthentication:
         return TlsSettings(files, xprtsec, names, None if host is None else _dns_name(host))
 
     def load(self, role: Role) -> ssl.SSLContext:
-        """Reads the files for host authentication over RDMA into an SSL context.
+        """Reads the files for host authentication over RDMA into a new SSL context and returns it.
 
         Args:
             role: client or server.
-
-        Returns:
-            The context.
 
         Raises:
             HostAuthenticationFailed: a file is unfit or missing.
@@ -175,7 +169,11 @@ class HostAuthentication:
             )
 
     def _context(self, role: Role) -> ssl.SSLContext:
-        """Makes an SSL context with the certificate and the authorities whose files are set."""
+        """Returns a new SSL context for `role`, with the certificate and the authorities whose files are set.
+
+        Raises:
+            HostAuthenticationFailed: a file is unfit.
+        """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT if role is Role.CLIENT else ssl.PROTOCOL_TLS_SERVER)
         if self.certificate is not None:
             self._load_certificate(context, self.certificate, self.key or self.certificate)
@@ -203,14 +201,14 @@ class HostAuthentication:
 
 
 class AuthoritiesInUse:
-    """The content of the file of authorities that verified the hosts of a server's connections."""
+    """The content of the file `options.authorities`, by which a server notices that the authorities were replaced."""
 
     def __init__(self, options: HostAuthentication) -> None:
         self._path = options.authorities
         self._content = self._read()
 
     def replaced(self) -> bool:
-        """Returns whether the content differs from that at the last call, or at the start."""
+        """Reads the file again; returns whether its content differs from that at the last call, or at the start."""
         before, self._content = self._content, self._read()
         return self._content != before
 
@@ -222,9 +220,10 @@ class AuthoritiesInUse:
 
 
 class TlsSettings:
-    """The settings of one side of RPC-with-TLS for its handshakes.
+    """The settings of one side for the TLS handshakes of its connections; `HostAuthentication.tls` makes it.
 
-    The peer must have one of `names`. `xprtsec` is the protection that the options ask for.
+    `names` are the host names of which the peer must have one, empty: any. `xprtsec` is the protection that the options
+    ask for. The certificates are read again when their files have changed.
     """
 
     def __init__(self, files: _Files, xprtsec: XprtSec, names: Sequence[HostName], server_name: str | None) -> None:
@@ -235,11 +234,11 @@ class TlsSettings:
         """The DNS name by which a client reaches the server; None for an address."""
 
     def context(self) -> ssl.SSLContext:
-        """Returns the context made of the present files."""
+        """Returns the SSL context made of the present files; of the earlier files while the present ones are unfit."""
         return self._files.context()
 
     def reload(self) -> None:
-        """Reads the files again.
+        """Reads the files of certificates again, for later handshakes.
 
         Raises:
             HostAuthenticationFailed: a file is unfit; the earlier certificate stays in use.
@@ -248,7 +247,7 @@ class TlsSettings:
 
 
 class _Files:
-    """The SSL context made of files, which may be renewed while a server runs."""
+    """An SSL context made of the files of `options` by `load`, and made anew when the files have changed."""
 
     def __init__(self, options: HostAuthentication, load: Callable[[], ssl.SSLContext]) -> None:
         self._options = options
@@ -257,7 +256,7 @@ class _Files:
         self._context = load()
 
     def context(self) -> ssl.SSLContext:
-        """Returns the context of the present files, or of the earlier ones while the present ones are unfit."""
+        """Returns the context of the present files; if they are unfit, logs a warning and returns the earlier one."""
         seen = self._state()
         if seen != self._seen:
             try:
@@ -267,7 +266,11 @@ class _Files:
         return self._context
 
     def reload(self) -> None:
-        """Reads the files, changed or not; an error leaves the context unchanged."""
+        """Reads the files, changed or not, into a new context.
+
+        Raises:
+            HostAuthenticationFailed: a file is unfit; the earlier context stays.
+        """
         self._seen = self._state()
         self._context = self._load()
 
@@ -288,7 +291,17 @@ def _dns_name(host: str) -> str | None:
 
 
 def _expect(path: str | PathLike[str], label: str, what: str, parameter: str) -> str:
-    """Returns the content of a file with a PEM block of `label`; `what` and `parameter` are words for the message."""
+    """Returns the content of a PEM file, and checks that it has a block whose label ends with `label`.
+
+    Args:
+        path: the file.
+        label: the label, such as "PRIVATE KEY".
+        what: the words for such a block, for messages.
+        parameter: the parameter of `HostAuthentication` that names the file, for messages.
+
+    Raises:
+        HostAuthenticationFailed: the file cannot be read, or has no such block.
+    """
     setting = f"HostAuthentication({parameter}=...)"
     try:
         text = Path(path).read_text(encoding="ascii", errors="replace")

@@ -70,10 +70,13 @@ def _gssapi() -> Any:
 
 
 class KerberosMechanism:
-    """See `GssMechanism`.
+    """Kerberos version 5 as a `GssMechanism`, with the system's Kerberos library.
+
+    `principal` is the client's, `ccache` the credential cache with tickets and `keytab` the file with a server's keys;
+    None takes those of the system.
 
     Raises:
-        UserAuthenticationFailed: the package `gssapi` is not installed.
+        UserAuthenticationFailed: the package `gssapi` is not installed, or does not work.
     """
 
     # RFC 4121 sections 4.2.4 and 4.2.6: header, confounder, copy of the header and checksum, 24 octets at most.
@@ -94,12 +97,10 @@ class KerberosMechanism:
         return self._gssapi.OID.from_int_seq(_OID)
 
     def _credentials(self, usage: str) -> Any:
-        """Returns the tickets for the usage "initiate", else the keys.
-
-        They are in the places that the options or the system name.
+        """Returns the library's credentials: tickets for the usage "initiate", keys for the usage "accept".
 
         Raises:
-            GSSError: there are none.
+            GSSError: there are none in the places that the options or the system name.
         """
         gssapi = self._gssapi
         store = {"ccache": self._ccache} if usage == "initiate" else {"keytab": self._keytab}
@@ -110,10 +111,10 @@ class KerberosMechanism:
         return gssapi.Credentials(name=name, usage=usage, mechs=[self._oid], store=given or None)
 
     def check_ticket(self) -> None:
-        """Checks that there is a valid ticket.
+        """Checks that the credential cache has a valid ticket. May block.
 
         Raises:
-            GssFailure: there is none.
+            GssFailure: there is none, or it has expired; the message has the remedy.
         """
         errors = self._gssapi.exceptions.GSSError
         try:
@@ -124,11 +125,18 @@ class KerberosMechanism:
             raise GssFailure(_WORDS[32])
 
     def check_keys(self) -> None:
-        """See `GssMechanism.check_keys`."""
+        """Checks that the keytab has a key for a server. May block.
+
+        Raises:
+            GssFailure: there is none; the message has the remedy.
+        """
         self.accept()
 
     def explained(self, major: int, minor: int, host: str) -> str:
-        """See `GssMechanism.explained`."""
+        """Returns cause and remedy, in words, of a server's refusal with the status codes `major` and `minor`.
+
+        `host` is the server's name in its principal nfs/HOST; "" if unknown.
+        """
         known = _known(minor, host)
         if known is not None:
             return known
@@ -138,7 +146,11 @@ class KerberosMechanism:
         return f"the server refuses the ticket ({'; '.join(told)})" if told else "the server refuses the ticket"
 
     def initiate(self, host: str) -> GssContext:
-        """See `GssMechanism.initiate`."""
+        """Returns a new context of a client with the server nfs@`host`, before its first token. May block.
+
+        Raises:
+            GssFailure: there is no valid ticket, or the library makes no context.
+        """
         gssapi = self._gssapi
         flags = gssapi.RequirementFlag
         try:
@@ -156,7 +168,11 @@ class KerberosMechanism:
         return _KerberosContext(gssapi, context, host)
 
     def accept(self) -> GssContext:
-        """See `GssMechanism.accept`."""
+        """Returns a new context of a server, which accepts a client. May block.
+
+        Raises:
+            GssFailure: there is no key; the message has the remedy.
+        """
         gssapi = self._gssapi
         try:
             context = gssapi.SecurityContext(creds=self._credentials("accept"), usage="accept")
@@ -172,7 +188,7 @@ class KerberosMechanism:
 
 
 class _KerberosContext:
-    """See `GssContext`."""
+    """A `GssContext` by a security context of the package `gssapi`; `host` is the server's name at a client, or ""."""
 
     def __init__(self, gssapi: Any, context: Any, host: str) -> None:
         self._errors = gssapi.exceptions.GSSError
@@ -195,7 +211,10 @@ class _KerberosContext:
 
     @contextlib.contextmanager
     def _using(self, token: bytes = b"") -> Iterator[Any]:
-        """Yields the library's context; its errors become `GssFailure`: `token` may have the peer's reason."""
+        """Yields the library's context, and turns an error of the library in the block into a `GssFailure`.
+
+        `token` is the token of the peer that is being processed, from which the reason may be taken; b"" for none.
+        """
         try:
             yield self._context
         except self._errors as error:
@@ -236,7 +255,10 @@ class _KerberosContext:
 
 
 def _failure(error: Any, host: str, token: bytes = b"") -> GssFailure:
-    """Returns the failure for an error of the library; `token` is the peer's, which may have the reason."""
+    """Returns the `GssFailure` for an error of the library, with cause and remedy in words.
+
+    `host` is the server's name, "" if unknown. `token` is the peer's token, which may have the reason; b"" for none.
+    """
     major = int(error.maj_code) & 0xFFFF0000 or GssMajor.FAILURE
     words = _known(error.min_code, host) or (_WORDS[32] if major == _CREDENTIAL_EXPIRED else _text(error))
     if (error.min_code - _ERRORS_FROM) & 0xFFFFFFFF == _SKEW and (found := _TIME_OF_SERVER.search(token)):
@@ -254,15 +276,15 @@ def _known(minor: int, host: str) -> str | None:
 
 
 def _text(error: Any) -> str:
-    """Returns the library's words for its error, in one line."""
+    """Returns the message of a GSSError, in one line."""
     return str(error.gen_message()).replace("\n", " ")
 
 
 def local_user(principal: str) -> LocalUser | None:
-    """Returns the local user for a principal by the system's rules, with the groups of its database; None if unknown.
+    """Returns the local user for a Kerberos principal by the system's rules, with its groups in the user database.
 
-    None for principals that no rule maps, those of hosts and services among them, and for names without an account.
-    May block.
+    None for principals that no rule maps, those of hosts and services among them, and for names without an account. May
+    block.
     """
     name = _local_name(principal)
     if name is None:
@@ -279,7 +301,10 @@ _NAME_OCTETS_MAX: Final = 256
 
 
 def _local_name(principal: str) -> str | None:
-    """Returns the result of auth_to_local in krb5.conf, as krb5_aname_to_localname gives it."""
+    """Returns the local user name to which auth_to_local in krb5.conf maps `principal`; None without a rule.
+
+    The mapping is that of krb5_aname_to_localname in libkrb5; None also without that library.
+    """
     try:
         library = ctypes.CDLL("libkrb5.so.3")
     except OSError:

@@ -31,7 +31,7 @@ SNAPSHOT_S = 5.0
 """How long a scrape waits for an event loop; Prometheus itself gives up after ten seconds."""
 
 NO_ANSWER = b"the event loop does not answer\n"
-"""The page of a program that is busy with something else."""
+"""The page while an event loop is busy with something else."""
 
 _LABELS = ["side", "transport", "program", "version", "procedure", "status"]
 _COUNTS = {
@@ -101,36 +101,37 @@ T = TypeVar("T")
 
 
 class Asked(NamedTuple, Generic[T]):
-    """The future answers of event loops, and the function that makes metrics of them."""
+    """The questions of one scrape: futures of the event loops' answers, and the function that makes metrics of them."""
 
     answers: list[concurrent.futures.Future[T]]
     metrics: Callable[[list[T]], Iterable[Metric]]
 
 
 class MetricsEndpoint(ABC, Generic[T]):
-    """Offers Prometheus the metrics of event loops over HTTP; at each scrape every loop supplies a `T`.
+    """Base of endpoints that offer Prometheus the metrics of event loops over HTTP, at /metrics.
+
+    At each scrape every loop supplies a `T`. The object can also be registered as a collector with prometheus-client.
 
     Args:
-        pages: further HTTP pages beside /metrics, by their paths.
+        pages: the functions that make further pages beside /metrics, by their paths; None: no further pages.
     """
 
     def __init__(self, pages: Mapping[str, Page] | None = None) -> None:
         self._http = PageServer({"/metrics": self._page, **(pages or {})})
         self.url = ""
-        """The URL for Prometheus, once started."""
+        """The URL of /metrics for Prometheus; "" before `start`."""
 
     @abstractmethod
     def _ask(self) -> Asked[T]:
-        """Asks each event loop for its `T`, without waiting.
+        """Asks each event loop for its `T`, without waiting; may be called in any thread.
 
         Returns the futures, and the function that makes metrics of their results.
         """
 
     def collect(self) -> Iterable[Metric]:
-        """Collects the metrics, in any thread; the registry of prometheus-client calls it.
+        """Collects the present metrics, in any thread; the registry of prometheus-client calls it.
 
-        Returns:
-            The present metrics; none if an event loop does not answer within 5 s.
+        Returns no metrics if an event loop does not answer within 5 s.
         """
         asked = self._ask()
         done, late = concurrent.futures.wait(asked.answers, SNAPSHOT_S)
@@ -143,7 +144,10 @@ class MetricsEndpoint(ABC, Generic[T]):
         return ()
 
     async def _page(self, request: Request) -> Answer:
-        """Returns the answer to a scrape; in the thread of the HTTP server."""
+        """Returns the page /metrics, compressed if the client permits it; runs in the thread of the HTTP server.
+
+        The status is 503 if an event loop does not answer within 5 s.
+        """
         from prometheus_client import CollectorRegistry  # noqa: PLC0415
         from prometheus_client.exposition import choose_encoder  # noqa: PLC0415
 
@@ -182,12 +186,12 @@ class MetricsEndpoint(ABC, Generic[T]):
         self.url = f"http://{authority(host, address[1])}/metrics"
 
     def stop_listening(self) -> None:
-        """Stops the HTTP server and ends scrapes in progress."""
+        """Stops the HTTP server and ends scrapes in progress; no effect if it does not run."""
         self._http.close()
 
 
 class _Collected:
-    """Metrics, in the form that a registry takes."""
+    """A list of metrics as a collector that a registry of prometheus-client takes."""
 
     def __init__(self, metrics: list[Metric]) -> None:
         self._metrics = metrics
@@ -200,7 +204,10 @@ class _Collected:
 
 
 def asked_of(loop: asyncio.AbstractEventLoop, question: Callable[[], T]) -> concurrent.futures.Future[T]:
-    """Asks the event loop `loop` for the result of `question`; at once in that loop itself, or if it was closed."""
+    """Schedules `question` in the event loop `loop`, and returns the future of its result or exception.
+
+    `question` is called at once if `loop` is the running loop or is closed.
+    """
     answer: concurrent.futures.Future[T] = concurrent.futures.Future()
 
     def take() -> None:
@@ -223,7 +230,10 @@ def asked_of(loop: asyncio.AbstractEventLoop, question: Callable[[], T]) -> conc
 
 
 async def answers_of(asked: list[concurrent.futures.Future[T]]) -> list[T] | None:
-    """Returns the answers of all event loops; None while one of them does not answer."""
+    """Returns the results of the futures, in their order; None if one of them has none within 5 s.
+
+    An exception of a future is raised.
+    """
     try:
         async with asyncio.timeout(SNAPSHOT_S):
             return await asyncio.gather(*map(asyncio.wrap_future, asked))
@@ -239,9 +249,9 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 class CallMetrics:
-    """Call statistics by side, transport, procedure and status, and with `by_server` by the server as well.
+    """The metrics about calls by side, transport, procedure and status, and with `by_server` by the server as well.
 
-    `side` is "server" for calls that this side answers, "client" for calls that it makes.
+    The side is "server" for calls that this program answers, "client" for calls that it makes.
     """
 
     def __init__(self, *, by_server: bool = False) -> None:
@@ -258,7 +268,14 @@ class CallMetrics:
         }
 
     def add(self, side: str, transport: str, operations: Iterable[OperationStatistics], server: str = "") -> None:
-        """Adds the counts of one side over one transport; `server` is the URL of the other end, if it is one."""
+        """Adds the counts of calls to the metrics.
+
+        Args:
+            side: "server" or "client".
+            transport: "rdma" or "tcp".
+            operations: the counts by procedure and status.
+            server: with `by_server` the URL of the server, else unused.
+        """
         for each in operations:
             labels = [side, transport, str(each.program), str(each.version), each.procedure, each.status]
             if self._by_server:
@@ -272,13 +289,16 @@ class CallMetrics:
                 self._times[part].add_metric(labels, buckets, histogram.sum_ns / 1e9)
 
     def families(self) -> Iterator[Metric]:
-        """Yields all metrics, for Prometheus."""
+        """Yields all metric families with the counts added so far."""
         yield from self._counts.values()
         yield from self._times.values()
 
 
 def transport_metrics(told: Mapping[str, TransportStatistics] | TransportStatistics) -> Iterator[Metric]:
-    """Yields the counters of RDMA connections: those of a server, or of a client by the URL of its servers."""
+    """Yields the metric families of RDMA transport counters.
+
+    `told` has the counters of a server, or those of a client's connections by the URL of the server.
+    """
     from prometheus_client.core import CounterMetricFamily  # noqa: PLC0415
 
     counted = [([server], counters) for server, counters in told.items()] if isinstance(told, Mapping) else [([], told)]

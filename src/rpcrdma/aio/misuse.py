@@ -20,10 +20,10 @@ _REMEDY = "open it anew there, or use rpcrdma.sync, whose objects work in every 
 
 
 def check_loop(own: asyncio.AbstractEventLoop) -> None:
-    """Checks that the caller runs in the loop `own`, before it waits for an object of that loop.
+    """Checks that the caller runs in the event loop `own`.
 
     Raises:
-        LocalProtocolError: the caller does not run in that loop.
+        LocalProtocolError: the caller runs in another event loop or outside of any; the message has the remedy.
     """
     try:
         running = asyncio.get_running_loop()
@@ -37,10 +37,11 @@ def check_loop(own: asyncio.AbstractEventLoop) -> None:
 
 
 class AsynchronousOnly:
-    """A special method of synchronous objects, such as `__enter__`, which an asynchronous one does not have.
+    """A descriptor in place of a special method that only synchronous objects have, such as `__enter__`.
 
-    Looking for it raises a TypeError with the remedy. It is a descriptor, because some programs look without calling:
-    pandas looks for `__iter__` of its argument before it reads, and could not use the coroutines that it would get.
+    Looking it up on an instance raises a TypeError, which names `instead`, the right statement. It is a descriptor,
+    because some programs look without calling: pandas looks for `__iter__` of its argument before it reads, and could
+    not use the coroutines that it would get.
     """
 
     def __init__(self, instead: str) -> None:
@@ -61,13 +62,14 @@ C = TypeVar("C", bound=_Closable)
 
 
 class Opening(ABC, Generic[C]):
-    """The result of a function that opens an object: `await` it for the object, or enter it, which closes that, too.
+    """The result of a function that opens an object asynchronously, such as `connect`.
 
-    Before that, looking for one of the object's attributes raises an AttributeError with the remedy.
+    `await` opens and returns the object; `async with` also closes it at exit. Looking up any other attribute raises an
+    AttributeError with the remedy.
     """
 
     OPENED_BY: ClassVar[str]
-    """The function as a program writes it."""
+    """The name of the function as a program writes it, for messages."""
 
     _opened: C | None = None
 
@@ -84,7 +86,7 @@ class Opening(ABC, Generic[C]):
 
     @abstractmethod
     async def _open(self) -> C:
-        """Opens the object."""
+        """Opens and returns the object; subclasses implement it."""
 
     def __await__(self) -> Generator[Any, None, C]:
         return self._open().__await__()
@@ -101,7 +103,7 @@ class Opening(ABC, Generic[C]):
 
 
 def known_options(options: type[T]) -> type[T]:
-    """Decorates a dataclass of options, so that an unknown option is a TypeError with the names of similar ones."""
+    """Decorates a dataclass of options: an unknown keyword argument raises a TypeError that names similar options."""
     construct = options.__init__
     known = [each.name for each in dataclasses.fields(options) if each.init]  # type: ignore[arg-type]
 
@@ -127,15 +129,15 @@ def _similar(name: str, known: list[str]) -> list[str]:
 
 
 def check_numbers(options: Any) -> None:
-    """Checks that each int and float of options is at least 0 and finite.
+    """Checks that each int and float among options is finite and at least 0.
 
     Args:
-        options: an instance of a dataclass whose annotations are strings. Fields annotated with `int` or `float`, with
-            or without None, are looked at.
+        options: an instance of a dataclass whose annotations are strings. Only fields annotated with `int` or `float`,
+            with or without None, are checked.
 
     Raises:
         TypeError: a field has a value of another type; the message names the field.
-        ValueError: a number is negative, infinite or not a number; likewise.
+        ValueError: a number is negative, infinite or not a number; the message names the field.
     """
     for field in dataclasses.fields(options):
         kind, _, other = str(field.type).partition(" | ")

@@ -25,10 +25,7 @@ class KerberosKeys:
     """A mechanism in place of Kerberos, for tests."""
 
     def made(self) -> GssMechanism:
-        """Makes the GSS mechanism.
-
-        Returns:
-            `mechanism`, or Kerberos with `keytab`.
+        """Returns `mechanism`, or else Kerberos with `keytab`.
 
         Raises:
             UserAuthenticationFailed: the package `gssapi` is not installed.
@@ -63,15 +60,11 @@ class Kerberos:
 
     @property
     def security(self) -> SecurityFlavor:
-        """The security flavor."""
+        """The security flavor whose name `flavor` is."""
         return security_flavor(self.flavor)
 
     def lacks(self) -> str:
-        """Checks that there is a ticket; may block.
-
-        Returns:
-            Cause and remedy if calls cannot be made; "" if they can.
-        """
+        """Returns cause and remedy if there is no ticket, so that calls cannot be made; else "". May block."""
         try:
             self.made().check_ticket()
         except RpcRdmaError as error:
@@ -79,10 +72,7 @@ class Kerberos:
         return ""
 
     def made(self) -> GssMechanism:
-        """Makes the GSS mechanism.
-
-        Returns:
-            `mechanism`, or Kerberos with `principal` and `ccache`.
+        """Returns `mechanism`, or else Kerberos with `principal` and `ccache`.
 
         Raises:
             UserAuthenticationFailed: the package `gssapi` is not installed.

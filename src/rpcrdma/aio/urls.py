@@ -42,9 +42,10 @@ _OF_NAMES = str.maketrans({character: f"%{ord(character):02X}" for character in 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Url:
-    """A parsed URL; `path` is percent-decoded, and starts with "/" or is empty. `str` of it is a URL that parses to it.
+    """A parsed URL of a service; `str` of it is a URL that parses to an equal object.
 
-    `mount_port` is the TCP port of MOUNT, `provider` the provider to listen over; None if the URL does not name it.
+    `path` is percent-decoded, and starts with "/" or is empty. `mount_port` is the TCP port of MOUNT, `provider` the
+    name of the provider to listen over; None if the URL does not name it.
     """
 
     scheme: Scheme
@@ -58,7 +59,7 @@ class Url:
 
     @property
     def authority(self) -> str:
-        """HOST:PORT, an IPv6 address in brackets."""
+        """HOST:PORT, with an IPv6 address in brackets."""
         return authority(self.host, self.port)
 
     @property
@@ -74,7 +75,10 @@ class Url:
 
 
 def url_form(text: str) -> str:
-    """Returns a hint in place of `text`, which is no URL: the URL for mount's HOST:/PATH, or the form of URLs."""
+    """Returns a hint for messages about `text`, which is no URL.
+
+    The hint is the URL that `text` stands for if it has the form HOST:/PATH of `mount`, else the general form of URLs.
+    """
     mounted = _AS_MOUNT.fullmatch(text)
     if mounted is None:
         return "write rdma://HOST[:PORT][/PATH] or tcp://HOST[:PORT][/PATH]"
@@ -84,10 +88,12 @@ def url_form(text: str) -> str:
 
 
 def parse_url(text: str, *, listens: bool = False) -> Url:
-    """Parses a service URL; `listens`: one at which a server listens.
+    """Parses the URL of a service.
+
+    `listens`: whether it is a URL at which a server listens, which may end with ?provider=NAME.
 
     Raises:
-        LocalProtocolError: it is not one; the message names the fault and shows the form.
+        LocalProtocolError: `text` is no such URL; the message names the fault and shows the form.
         TypeError: `text` is no str.
     """
     if not isinstance(text, str):

@@ -58,7 +58,7 @@ version 3, which hold nothing, leave the list.
 
 
 def add_arguments(parser: CommandParser) -> None:
-    """Adds the commands of `admin`."""
+    """Adds the subcommands of `rpcrdma admin` (status, clients, exports, revoke), with their arguments, to `parser`."""
     parser.epilog = _EXAMPLES
     commands = parser.add_subparsers(title="commands", dest="admin_command", required=True, metavar="COMMAND")
     for word, show, arguments, examples, summary in (
@@ -85,7 +85,10 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 def _ask(args: argparse.Namespace, show: Callable[[Mapping[str, Any]], None]) -> int:
-    """Asks the server, and prints the answer, without `--json` by `show`."""
+    """Asks the running server about the command in `args`, and prints the answer as JSON or by `show`.
+
+    Returns the exit status; errors are printed.
+    """
     args.directory = None
     found = effective(args)
     errors = [fault for fault in found.faults if not fault.is_warning]
@@ -118,11 +121,11 @@ def _ask(args: argparse.Namespace, show: Callable[[Mapping[str, Any]], None]) ->
 
 
 def _exchanged(path: Path, request: Mapping[str, str]) -> dict[str, Any]:
-    """Sends a request and receives the answer.
+    """Sends a request to the admin socket at `path`, and returns the server's answer, a JSON object with the item "ok".
 
     Raises:
-        OSError: there is no connection, or no answer in time.
-        ValueError: the answer is none.
+        OSError: there is no connection, or no answer within ADMIN_ANSWER_S seconds.
+        ValueError: the answer is cut off, too long, or no answer of `rpcrdma serve`; the text is a clause for messages.
     """
     import json  # noqa: PLC0415
     import socket  # noqa: PLC0415
@@ -255,5 +258,5 @@ def _counted(number: int, noun: str) -> str:
 
 
 def _span(seconds: float) -> str:
-    """Returns a duration such as "45 s" or "1 day, 3:12:05"."""
+    """Returns the text of a duration in seconds, such as "45 s" or, from a minute on, "1 day, 3:12:05"."""
     return f"{seconds:.0f} s" if seconds < 60 else str(timedelta(seconds=round(seconds)))

@@ -57,7 +57,7 @@ _INDEX = re.compile(r"\[\d+\]")
 
 
 def add_arguments(parser: CommandParser) -> None:
-    """Adds the command's arguments."""
+    """Adds the arguments of `rpcrdma call` to `parser`."""
     parser.describe(run, "URL FILE.x PROCEDURE [JSON]", _EXAMPLES)
     # JSON may follow options: before Python 3.12.7 an optional argument was taken as absent at the first option.
     parser.options_anywhere = True
@@ -111,7 +111,12 @@ def _save(text: str) -> tuple[str, Path]:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the command; returns its exit status."""
+    """Runs `rpcrdma call`: makes one RPC by its interface definition, and prints its result; returns the exit status.
+
+    Raises:
+        LocalProtocolError: definition and arguments are both to come from standard input, or do not fit each other.
+        RpcRdmaError, OSError: the call failed, or a file cannot be read or written.
+    """
     from rpcrdma.xdr.language import LanguageError  # noqa: PLC0415
 
     if args.file == args.arguments == "-":
@@ -137,7 +142,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _own_definition(name: str) -> str | None:
-    """Returns the path of a definition that comes with the library, unless there is a file of this name."""
+    """Returns the path of the interface definition `name` that comes with the library; None if there is none.
+
+    None is returned as well if a file of this name exists.
+    """
     return str(own_definition(name)) if name in OWN_DEFINITIONS and not Path(name).exists() else None
 
 
@@ -154,16 +162,16 @@ class _Call:
     found: LoadedProcedure
     value: Any = None
     octets: int = 0
-    """Of the encoded arguments."""
+    """The octets of the encoded arguments."""
     saved: set[str] = field(default_factory=set)
     failures: list[OSError] = field(default_factory=list)
 
     def prepare(self) -> None:
-        """Reads the arguments, before anything is sent.
+        """Reads the arguments of the call from JSON and encodes them, before anything is sent.
 
         Raises:
-            JsonMismatch: they do not have the types of the procedure's arguments.
-            LocalProtocolError: the result has no data that could be saved as wanted.
+            JsonMismatch: the arguments do not have the types of the procedure's arguments.
+            LocalProtocolError: the result has no opaque data at a path of `--save`.
             OSError: a file cannot be read.
         """
         from rpcrdma.xdr.codec import Encoder  # noqa: PLC0415
@@ -212,7 +220,12 @@ class _Call:
                 raise error
 
     async def run(self) -> ExitStatus:
-        """Calls, and prints the result."""
+        """Connects, makes the call, prints its result and saves its data; returns `ExitStatus.DONE`.
+
+        Raises:
+            RpcRdmaError: the connection or the call failed; the error has a note with advice.
+            OSError: data cannot be saved.
+        """
         from rpcrdma.aio.client.connect import connect  # noqa: PLC0415
 
         options = self._options()
@@ -240,7 +253,7 @@ class _Call:
         )
 
     async def _located(self, options: ConnectOptions) -> Url:
-        """Returns the URL with its port; over TCP the port mapper supplies it if the user gave none."""
+        """Returns the URL with its port; over TCP the server's port mapper supplies it if the user gave none."""
         from rpcrdma.nfs.client.port_mapper import check_may_be_asked, registered_port  # noqa: PLC0415
 
         url: Url = self.args.url

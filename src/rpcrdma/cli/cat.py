@@ -19,13 +19,13 @@ _EXAMPLES = """\
 
 
 def add_arguments(parser: CommandParser) -> None:
-    """Adds the command's arguments."""
+    """Adds the arguments of `rpcrdma cat` to `parser`."""
     parser.describe(run, "URL ...", _EXAMPLES)
     parser.add_argument("url", nargs="+", type=service_url, metavar="URL", help="rdma://HOST[:PORT]/EXPORT/PATH")
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs the command; returns its exit status."""
+    """Runs `rpcrdma cat`: writes the files at `args.url` to standard output; returns the exit status."""
     failures = Failures()
     # Standard output may block for as long as its reader likes, and a signal must end even that.
     stop_at_once()

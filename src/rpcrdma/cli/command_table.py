@@ -44,7 +44,8 @@ def added_commands() -> dict[str, tuple[str, str]]:
     A table that cannot be loaded is left out, with a warning.
 
     Returns:
-        Words, each with the module of the command and its summary. No word of this package is among them.
+        The module and the summary of each command, by its word on the command line. Words of this package's own
+        commands are left out.
     """
     # It takes 40 ms, half of the start of a command.
     from importlib.metadata import entry_points  # noqa: PLC0415

@@ -19,13 +19,13 @@ _EXAMPLES = """\
 
 
 def add_arguments(parser: CommandParser) -> None:
-    """Adds the command's arguments."""
+    """Adds the arguments of `rpcrdma completion` to `parser`."""
     parser.describe(run, "SHELL", _EXAMPLES, connects=False)
     parser.add_argument("shell", choices=_SHELLS, metavar="SHELL", help="%(choices)s")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the command; returns its exit status."""
+    """Runs `rpcrdma completion`: prints the completion script for the shell `args.shell`; returns the exit status."""
     import shtab  # noqa: PLC0415
 
     from rpcrdma.cli.main import build_parser  # noqa: PLC0415
@@ -37,7 +37,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _mark_paths(parser: argparse.ArgumentParser, files: object, directories: object) -> None:
-    """Marks the arguments for local paths, also in subcommands, so that shells complete them."""
+    """Marks the arguments of `parser` and its subcommands that are local paths, so that shells complete them.
+
+    `files` and `directories` are the marks, of the package shtab, for paths of files and of directories.
+    """
     several: list[argparse.Action] = []
     for action in parser._actions:  # noqa: SLF001 - argparse has no other way to list them
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001

@@ -47,7 +47,7 @@ _EXAMPLES_OF_UNIT = """\
 
 
 def add_arguments(parser: CommandParser) -> None:
-    """Adds the commands of `config`."""
+    """Adds the subcommands of `rpcrdma config` (show, exports, unit), with their arguments, to `parser`."""
     parser.epilog = _EXAMPLES_OF_BOTH
     commands = parser.add_subparsers(title="commands", dest="config_command", required=True, metavar="COMMAND")
     show = commands.add_parser(
@@ -123,7 +123,7 @@ def _show(args: argparse.Namespace) -> int:
 
 
 def _terms(export: ExportedRule, settings: Iterable[Setting] = OF_EXPORTS) -> dict[str, tuple[Any, str]]:
-    """Returns the terms of an export, or of a rule, with their origins, by the names of their settings."""
+    """Returns value and origin of each of `settings` in an export or rule, by the name of the setting."""
     return {
         setting.name: (getattr(export, setting.dest), export.origins.get(setting.dest, DEFAULT)) for setting in settings
     }
@@ -138,7 +138,10 @@ def _as_json(values: Mapping[str, tuple[Any, str]]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Returns a value as JSON has it: texts and numbers, lists of them, and null where the server decides."""
+    """Converts the value of a setting to a JSON value: text, number, boolean, list, or None where the server decides.
+
+    A pair of host and port becomes HOST:PORT.
+    """
     if isinstance(value, tuple) and value and isinstance(value[0], str) and isinstance(value[1], int):
         host, port = value
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -148,7 +151,10 @@ def _plain(value: Any) -> Any:
 
 
 def _written(value: Any, default_text: str = "") -> str:
-    """Returns a value as a configuration file would have it, or the default in words, "-" for none, in its place."""
+    """Returns the text of a setting's value as a configuration file has it.
+
+    Without a value it is `default_text` in parentheses, or "-" if that is "".
+    """
     plain = _plain(value)
     if plain is None or plain == []:
         return f"({default_text})" if default_text else "-"

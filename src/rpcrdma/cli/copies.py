@@ -33,7 +33,7 @@ _NOT_CARRIED = {
 
 
 def add_copy_options(parser: CommandParser, exact_modes: str) -> None:
-    """Adds the options of `get` and `put`; `exact_modes` is the help of -p."""
+    """Adds the options that `rpcrdma get` and `rpcrdma put` share to `parser`; `exact_modes` is the help text of -p."""
     add = parser.add_argument
     add("-r", "--recursive", action="store_true", help="accepted for habit: trees are always copied")
     add("-p", "--preserve", dest="exact_modes", action="store_true", help=exact_modes)
@@ -57,7 +57,11 @@ def add_copy_options(parser: CommandParser, exact_modes: str) -> None:
 
 
 class Copies:
-    """The sum of several copies, which are at the server or on this machine."""
+    """The progress, totals and failures of the copies that one `rpcrdma get` or `rpcrdma put` makes.
+
+    `advance` shows the progress, by octets and files. `at_server`: whether the copies are at the server, not on this
+    machine.
+    """
 
     def __init__(self, advance: Advance, *, at_server: bool = False) -> None:
         self.files = 0
@@ -81,15 +85,15 @@ class Copies:
 
     @property
     def status(self) -> ExitStatus:
-        """The exit status so far."""
+        """The exit status of the command so far; DONE while no copy has failed."""
         return self.failures.status
 
     def settings(self, args: argparse.Namespace) -> dict[str, Any]:
-        """Returns the arguments of one copy that files and trees have in common."""
+        """Returns the keyword arguments that copying a file and copying a tree share, from the options in `args`."""
         return {"progress": self.progress(), "sparse": args.sparse, "resume": args.resume}
 
     def progress(self) -> Callable[[int, int], None]:
-        """Returns the function that one copy calls with the files and octets copied so far."""
+        """Returns a new progress function for one copy, which calls it with its files and octets copied so far."""
         done = done_files = 0
 
         def advance(files: int, octets: int) -> None:
@@ -100,10 +104,12 @@ class Copies:
         return advance
 
     def place(self, args: argparse.Namespace, sources: int, dest: str, *, directory: bool) -> bool:
-        """Returns whether copies belong into `dest`, not in its place; `directory`: whether `dest` is a directory.
+        """Returns whether copies belong into the directory `dest`; False: the only copy gets the name `dest` itself.
+
+        `sources` is the number of sources. `directory`: whether `dest` is a directory.
 
         Raises:
-            OSError: ENOTDIR: the number of sources, or -T, contradicts that.
+            OSError: ENOTDIR: there are several sources, and `dest` is no directory or -T was given.
         """
         if sources == 1:
             return directory and not args.own_name
@@ -124,7 +130,7 @@ class Copies:
         return error
 
     def take_file_place(self, dest: str, target: str, *, directory: bool, into: bool) -> None:
-        """Takes `target` for the copy of a file.
+        """Reserves the path `target` for the copy of a single file.
 
         Args:
             dest: the destination as the user has named it.
@@ -147,23 +153,26 @@ class Copies:
         self._files.add(target)
 
     def tell_where_resumed(self, args: argparse.Namespace, dest: str, target: str) -> None:
-        """Prints the place of a new tree in an existing directory, which may be the copy that the user wants to resume.
+        """Prints, with --resume, that a tree is copied to `target`, within the existing directory `dest`.
 
-        The command cannot tell both cases apart.
+        The user may have meant `dest` itself as the copy to resume; the hint names -T for that.
         """
         if args.resume:
             console.talk(f"hint: {dest} is a directory, so the copy is {target}; with -T the copy is {dest} itself")
 
     def add_file(self, octets: int, lost: Lost, *, sparse: bool) -> None:
-        """Counts a file that was copied without the properties `lost`; `sparse`: its holes were kept."""
+        """Adds a copied file of `octets` octets to the totals; `lost` are the properties that the copy lacks.
+
+        `sparse`: the copy has holes of its own, so that a lack of holes does not count.
+        """
         self.files += 1
         self.octets += octets
         self.not_carried.update(kind.value for kind in lost if not (sparse and kind.value == "holes"))
 
     def add_tree(self, report: CopyReport, *, in_url: bool = False) -> None:
-        """Counts a tree that was copied, and prints its failures.
+        """Adds the report on a copied tree to the totals, and prints its failures and the entries left out.
 
-        `in_url`: its paths are paths in an export, and are printed as in URLs.
+        `in_url`: the paths of the report are paths in an export, and are printed as URLs.
         """
         from rpcrdma.commands.failures import as_json  # noqa: PLC0415
 
@@ -196,7 +205,7 @@ class Copies:
         _tell_rest("not copied", report.failures_total)
 
     def report(self, args: argparse.Namespace) -> int:
-        """Prints the sum; returns the exit status."""
+        """Prints the totals, as JSON with --json, and warnings about properties lost; returns the exit status."""
         seconds = time.perf_counter() - self._start
         facts: dict[str, Any] = {
             "files": self.files,
@@ -230,7 +239,10 @@ class Copies:
 
 
 def _naming(path: str, message: str) -> str:
-    """Returns `message` with the path in front: it may start with the last name alone, or with another path."""
+    """Returns `message` with the readable form of `path` in front, unless it contains that already.
+
+    The last name of `path` at the beginning of `message` is replaced.
+    """
     from rpcrdma.commands.failures import readable_path  # noqa: PLC0415
 
     name, shown = path.rpartition("/")[2], readable_path(path)

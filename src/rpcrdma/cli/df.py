@@ -26,14 +26,14 @@ _HEADINGS = ("path", "size", "used", "available", "use", "files")
 
 
 def add_arguments(parser: CommandParser) -> None:
-    """Adds the command's arguments."""
+    """Adds the arguments of `rpcrdma df` to `parser`."""
     parser.describe(run, "URL ...", _EXAMPLES)
     parser.add_argument("url", nargs="+", type=service_url, metavar="URL", help="rdma://HOST[:PORT]/EXPORT/PATH")
     add_json(parser, "one JSON object a line for each file system")
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs the command; returns its exit status."""
+    """Runs `rpcrdma df`: prints the space in the file systems at `args.url`; returns the exit status."""
     failures = Failures()
     rows = []
     async with Servers(args, failures) as servers:
@@ -52,7 +52,11 @@ async def run(args: argparse.Namespace) -> int:
 
 
 async def _exports_at(servers: Servers, url: Url) -> AsyncIterator[Url]:
-    """Yields `url` itself, or the exports below it if no export contains it."""
+    """Yields `url` itself if an export contains it, or else the URLs of the exports below it.
+
+    Raises:
+        NoSuchExport: no export contains `url` or is below it.
+    """
     from rpcrdma.nfs.client.mount_client import NoSuchExport  # noqa: PLC0415
 
     try:

@@ -25,9 +25,10 @@ _LAST_LINES_S = 2.0
 
 
 class EventLines(logging.Handler):
-    """Writes events to `descriptor` in a thread of its own; an event is a log record with an `event`.
+    """A logging handler that writes events as lines of JSON to the file `descriptor`, in a thread of its own.
 
-    Waiting lines are bounded; an event `lost` has the number of events left out in its place.
+    An event is a log record with an attribute `event`. Up to EVENT_LINES_MAX lines wait; further events are left out,
+    and an event `lost` with their number takes their place.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -40,14 +41,14 @@ class EventLines(logging.Handler):
         self._thread.start()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Writes the event of a log record, if it has one."""
+        """Queues the event of a log record for writing, if the record has one; never waits."""
         event = getattr(record, "event", None)
         if event is not None:
             reason = event.get("reason")
             self.put({**event, "reason": console.in_options(reason)} if reason else event)
 
     def put(self, event: dict[str, Any]) -> None:
-        """Queues an event; never waits.
+        """Queues an event for writing as a line of JSON; never waits.
 
         If the queue is full, the event is left out and counted in a later event `lost`.
         """
@@ -61,7 +62,7 @@ class EventLines(logging.Handler):
                 self._lost += 1
 
     def end(self) -> None:
-        """Waits a while for the last lines to be taken."""
+        """Writes the queued lines and ends the thread; gives up after a few seconds if nobody reads them."""
         with contextlib.suppress(queue.Full):
             self._lines.put(None, timeout=_LAST_LINES_S)
             self._thread.join(_LAST_LINES_S)
@@ -81,14 +82,18 @@ class EventLines(logging.Handler):
 
 @contextlib.contextmanager
 def server_events() -> Iterator[EventLines]:
-    """Prints events of the server as lines of standard output; outside of the context the log is as it was."""
+    """Prints the server's events as lines of JSON on standard output while the context lasts; yields their handler.
+
+    Log records that are events are not printed on standard error meanwhile. At exit the last lines are written, and the
+    log is as before.
+    """
     sys.stdout.flush()
     lines = EventLines(sys.stdout.fileno())
     logger, root = logging.getLogger("rpcrdma.server"), logging.getLogger()
     before = logger.level, {handler: handler.level for handler in root.handlers}
 
     def is_no_line(record: logging.LogRecord) -> bool:
-        """Returns whether a log record has not become a line of data, which is not printed a second time."""
+        """Returns whether a log record is not printed as an event, and so belongs on standard error."""
         return not hasattr(record, "event")
 
     logger.setLevel(logging.INFO)

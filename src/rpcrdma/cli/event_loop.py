@@ -21,7 +21,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Stopped(KeyboardInterrupt):
-    """The signal `number` has ended the command."""
+    """An interruption of the command by the signal with the number `number`."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
@@ -29,20 +29,26 @@ class Stopped(KeyboardInterrupt):
 
 
 class HeldHangUp:
-    """The handler of SIGHUP while a server starts: a reload that comes too early must not end it."""
+    """A handler of SIGHUP that only notes the signal (`received`), while a server starts: a reload must not end it.
+
+    `had_terminal`: whether the process had a controlling terminal when the handler was made.
+    """
 
     def __init__(self) -> None:
         self.received = False
         self.had_terminal = has_terminal()
 
     def __call__(self, _number: int, _frame: FrameType | None) -> None:
-        """Keeps the signal for `handle_hang_ups`."""
+        """Notes the signal; the server handles it when it has started."""
         self.received = True
 
 
 @contextmanager
 def holding_hang_ups() -> Iterator[None]:
-    """Keeps SIGHUP for `handle_hang_ups` within the context, unless the process ignores it, as under nohup."""
+    """Installs a `HeldHangUp` for SIGHUP while the context lasts, and restores the earlier handler at exit.
+
+    There is no effect if the process ignores SIGHUP, as under nohup, and outside the main thread.
+    """
     before = signal.getsignal(signal.SIGHUP)
     if before in {signal.SIG_IGN, None} or threading.current_thread() is not threading.main_thread():
         yield
@@ -55,7 +61,7 @@ def holding_hang_ups() -> Iterator[None]:
 
 
 def has_terminal() -> bool:
-    """Returns whether this process has a controlling terminal, which it has no longer once that hung up."""
+    """Returns whether this process has a controlling terminal that has not hung up."""
     try:
         os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
     except OSError:
@@ -64,10 +70,13 @@ def has_terminal() -> bool:
 
 
 def run_async(main: Coroutine[Any, Any, T]) -> T:
-    """Runs a command to its end.
+    """Runs the coroutine of a command in a new event loop, uvloop's if it is installed, and returns its result.
 
-    The first SIGINT, SIGTERM or SIGHUP cancels it, so that it can remove unfinished files, and is then raised as
-    `Stopped`; a second one ends the process at once.
+    The first SIGINT, SIGTERM or SIGHUP cancels the coroutine, so that it can remove unfinished files; a second one ends
+    the process at once.
+
+    Raises:
+        Stopped: a signal has cancelled the coroutine.
     """
     # Every command has this function; --help of no command needs this slow import.
     import asyncio  # noqa: PLC0415
@@ -89,7 +98,10 @@ def run_async(main: Coroutine[Any, Any, T]) -> T:
 
 
 def stop_at_once() -> None:
-    """Lets the signals raise `Stopped` at any point of this thread: for commands without unfinished files."""
+    """Lets SIGINT, SIGTERM and SIGHUP raise `Stopped` at any point of the main thread.
+
+    It is for commands without unfinished files, which need no orderly end.
+    """
 
     def stop(number: int, _frame: FrameType | None) -> None:
         raise Stopped(number)
@@ -145,9 +157,10 @@ class _Stopping:
 
 
 def _heeded() -> list[signal.Signals]:
-    """Returns those of SIGINT, SIGTERM and SIGHUP that the process neither ignores nor holds back.
+    """Returns those of SIGINT, SIGTERM and SIGHUP that the process neither ignores nor holds back (`HeldHangUp`).
 
-    None outside the main thread, which alone sets handlers. Background scripts ignore SIGINT, nohup ignores SIGHUP.
+    The list is empty outside the main thread, which alone sets handlers. Background scripts ignore SIGINT, nohup
+    ignores SIGHUP.
     """
     if threading.current_thread() is not threading.main_thread():
         return []

@@ -39,10 +39,10 @@ __all__ = [
 
 _ACCESS: Final = ("none", "ro", "rw")
 _SQUASH: Final = ("all", "root", "none")
-"""From the fewest rights to the most."""
+"""The values of `squash`, from the fewest rights to the most."""
 
 ALL_HOSTS: Final = "*"
-"""The host that stands for all."""
+"""The host of a rule that stands for all hosts."""
 SQUASHED: Final = ("root", "all", "none")
 """The callers that act as the anonymous user."""
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(://|::)")
@@ -51,9 +51,9 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(://|::)")
 
 @dataclass(frozen=True, slots=True)
 class RuleArgument:
-    """A rule as a file has it: `own` has the terms that it does not leave to its export.
+    """An access rule as a configuration file has it; `own` are the settings that it sets, by attribute names.
 
-    `origins` has the place of the rule under "", and those of its own terms.
+    `origins` has the place of the rule in the file under "", and that of each of its own settings.
     """
 
     own: Mapping[str, Any]
@@ -62,10 +62,10 @@ class RuleArgument:
 
 @dataclass(frozen=True, slots=True)
 class ExportArgument:
-    """An export as the command line or a file has it: `own` has the terms that it does not leave to the defaults.
+    """An export as the command line or a file has it; `own` are the settings that it sets, by attribute names.
 
-    `origins` has the place of the export in a file under "", and those of its own terms; it is empty for exports of the
-    command line.
+    `source` is a directory or a URL of fsspec. `origins` has the place of the export in a file under "", and that of
+    each of its own settings; it is empty for exports of the command line.
     """
 
     name: str
@@ -77,9 +77,10 @@ class ExportArgument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedRule:
-    """A rule of an export with all its terms, by the attributes of their settings.
+    """An access rule of an export with the values of all settings.
 
-    `sec` has the flavors with which the export may be used, the preferred one first; None for those without a proof.
+    `sec` has the flavors with which the export may be used, the preferred one first; None: those that prove no user.
+    `access` is "none", "ro" or "rw". Empty `hosts`, `principals` and `certificates` match every caller.
     """
 
     access: str
@@ -96,18 +97,21 @@ class ExportedRule:
 
     @property
     def flavors(self) -> tuple[SecurityFlavor, ...]:
-        """The security flavors."""
+        """The security flavors with which the rule admits calls, the preferred one first."""
         from rpcrdma.nfs.export.access_terms import UNPROVED  # noqa: PLC0415
 
         return UNPROVED if self.sec is None else self.sec
 
     @property
     def is_for_all_hosts(self) -> bool:
-        """Whether calls of every host can match it."""
+        """Whether calls from every host can match the rule."""
         return (not self.hosts or ALL_HOSTS in self.hosts) and not self.certificates
 
     def gives_less_than(self, other: ExportedRule) -> bool:
-        """Returns whether a caller has more rights by another rule, or needs less proof."""
+        """Returns whether `other` gives a caller more rights than this rule, or asks for less proof.
+
+        False if `other` gives no access.
+        """
         return other.access != "none" and (
             _ACCESS.index(other.access) > _ACCESS.index(self.access)
             or _SQUASH.index(other.squash) > _SQUASH.index(self.squash)
@@ -118,9 +122,10 @@ class ExportedRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported(ExportedRule):
-    """A directory with the name under which clients mount it, its rules, and all terms, which are the last rule.
+    """An export of a server with the values of all settings; the export's own terms act as the last of its `rules`.
 
-    `source` is a directory of this machine, or the URL of a file system of fsspec.
+    `name` is the path by which clients mount it. `source` is a directory of this machine, or the URL of a file system
+    of fsspec.
     """
 
     name: str
@@ -139,18 +144,18 @@ class Exported(ExportedRule):
 
     @property
     def admitting(self) -> list[ExportedRule]:
-        """The rules that let calls pass, or all if none does; the terms of the export itself are the last one."""
+        """The rules that give access, the export's own terms last; all rules if none gives access."""
         rules = [*self.rules, self]
         return [rule for rule in rules if rule.access != "none"] or rules
 
     @property
     def all_hosts(self) -> list[str]:
-        """The hosts of all rules."""
+        """The hosts of all rules, without the "*" that stands for all hosts."""
         return [host for rule in (*self.rules, self) for host in rule.hosts if host != ALL_HOSTS]
 
     @property
     def restrained_hosts(self) -> list[str]:
-        """The hosts of rules in whose absence a later rule might give them more."""
+        """The hosts of rules that give less than a later rule, so that their callers would gain rights without them."""
         restraining = [
             rule
             for number, rule in enumerate(self.rules)
@@ -165,17 +170,17 @@ class Exported(ExportedRule):
 
     @property
     def security(self) -> tuple[SecurityFlavor, ...]:
-        """The security flavors of all rules."""
+        """The security flavors with which any rule admits calls, without repetition."""
         return tuple(dict.fromkeys(flavor for rule in self.admitting for flavor in rule.flavors))
 
     @property
     def least_protection(self) -> XprtSec:
-        """The least protection by TLS with which some rule lets calls pass."""
+        """The least TLS protection with which any rule admits calls."""
         return min((rule.xprtsec for rule in self.admitting), key=XPRTSEC_CHOICES.index)
 
     @property
     def shown(self) -> str:
-        """The source as people may see it: an absolute path, or a URL without its password."""
+        """The source for people: an absolute path, or a URL without its password."""
         if isinstance(self.source, Path):
             return str(self.source.absolute())
         from rpcrdma.nfs.export.fsspec_store import shown_url  # noqa: PLC0415
@@ -184,7 +189,10 @@ class Exported(ExportedRule):
 
 
 def _one_of(choices: Sequence[str], complaint: str) -> Callable[[str], str]:
-    """Returns a parser that takes these words alone."""
+    """Returns a parser that takes one of `choices` and returns it.
+
+    The parser raises ArgumentTypeError for any other word, with `complaint` and the choices in its message.
+    """
 
     def parse(text: str) -> str:
         if text not in choices:
@@ -195,7 +203,7 @@ def _one_of(choices: Sequence[str], complaint: str) -> Callable[[str], str]:
 
 
 def parse_security(text: str) -> tuple[SecurityFlavor, ...]:
-    """Parses an argument such as krb5p:krb5i, the preferred flavor first.
+    """Parses a list of security flavors such as krb5p:krb5i, the preferred flavor first.
 
     Raises:
         ArgumentTypeError: a flavor is unknown, or named twice.
@@ -237,7 +245,7 @@ def parse_export(text: str) -> ExportArgument:
     hosts=HOST[,HOST].... They are read from the end, so that a directory may have colons in its name.
 
     Raises:
-        ArgumentTypeError: it is no export; the message names the fault.
+        ArgumentTypeError: `text` is no export; the message names the fault.
     """
     name, equals, directory = text.partition("=")
     if not equals or not directory:
@@ -263,10 +271,10 @@ def parse_export(text: str) -> ExportArgument:
 
 
 def parse_root(text: str) -> ExportArgument:
-    """Parses an argument DIR or URL, to be exported as /.
+    """Parses an argument DIR or URL, a directory or file system that is exported as /.
 
     Raises:
-        ArgumentTypeError: it is empty, or begins with ~.
+        ArgumentTypeError: `text` is empty, or begins with ~.
     """
     if not text:
         raise argparse.ArgumentTypeError("the name of a file or directory is empty")
@@ -274,7 +282,10 @@ def parse_root(text: str) -> ExportArgument:
 
 
 def export_name(text: str) -> str | None:
-    """Returns the name of an export with a slash before it and none at its end; None if it cannot be one."""
+    """Returns `text` as the name of an export, with a slash before it and none at its end.
+
+    None: a part of it is empty, "." or "..".
+    """
     parts = text.strip("/").split("/")
     if parts != [""] and any(part in {"", ".", ".."} for part in parts):
         return None
@@ -282,10 +293,10 @@ def export_name(text: str) -> str | None:
 
 
 def absolute_export_name(text: str) -> str:
-    """Parses the name of an export in a file, which has a slash before it.
+    """Checks the name of an export in a configuration file, which has a slash before it, and returns it.
 
     Raises:
-        ArgumentTypeError: it is no such name.
+        ArgumentTypeError: `text` is no such name.
     """
     name = export_name(text)
     if name is None or name != text:
@@ -294,10 +305,10 @@ def absolute_export_name(text: str) -> str:
 
 
 def fsspec_url(text: str) -> str:
-    """Parses the URL of a file system of fsspec.
+    """Checks that `text` begins as a URL of a file system of fsspec, and returns it.
 
     Raises:
-        ArgumentTypeError: it is no URL.
+        ArgumentTypeError: `text` is no URL.
     """
     if not _URL.match(text):
         raise argparse.ArgumentTypeError(f"{text!r} is no URL; write PROTOCOL://PATH, or directory for a directory")
@@ -305,10 +316,10 @@ def fsspec_url(text: str) -> str:
 
 
 def directory_path(text: str) -> Path:
-    """Parses the path of a directory, which need not exist.
+    """Returns the path of a directory, which need not exist.
 
     Raises:
-        ArgumentTypeError: it begins with ~.
+        ArgumentTypeError: `text` begins with ~.
     """
     if text.startswith("~"):
         raise argparse.ArgumentTypeError(f"{text!r}: ~ is not expanded here; write the whole path, or ./~ for a name")
@@ -316,12 +327,12 @@ def directory_path(text: str) -> Path:
 
 
 def host_or_network(text: str) -> str:
-    """Parses one of the hosts of a rule: an address, a network, the name of a host, or * for all.
+    """Checks one of the hosts of a rule, an address, a network, the name of a host, or * for all, and returns it.
 
     The system's resolver takes more for addresses than people do: 010.0.0.1 for 8.0.0.1, and 10.1 for 10.0.0.1.
 
     Raises:
-        ArgumentTypeError: it is none of these.
+        ArgumentTypeError: `text` is none of these.
     """
     import ipaddress  # noqa: PLC0415 - only a server has hosts
 
@@ -339,10 +350,10 @@ def host_or_network(text: str) -> str:
 
 
 def principal(text: str) -> str:
-    """Parses a principal of a rule: user@REALM, or *@REALM.
+    """Checks a principal of a rule, user@REALM or *@REALM, and returns it.
 
     Raises:
-        ArgumentTypeError: it is neither.
+        ArgumentTypeError: `text` is neither.
     """
     from rpcrdma.nfs.export.access_terms import check_principal  # noqa: PLC0415
 
@@ -353,7 +364,7 @@ def principal(text: str) -> str:
 
 
 def certificate_name(text: str) -> str:
-    """Parses a name of a host as certificates have it.
+    """Checks a name of a host as certificates have it (a DNS name, IP address or URI), and returns it.
 
     Raises:
         ArgumentTypeError: no certificate can have this name.
@@ -370,7 +381,13 @@ def _source(text: str) -> Path | str:
 
 
 def _last_option(text: str) -> tuple[str, str, Any] | None:
-    """Splits off the last option: the text before it, its field and its value; None if the text ends with no option."""
+    """Splits the last option off an export: returns the text before it, the attribute it sets, and its value.
+
+    None: the text ends with no option.
+
+    Raises:
+        ArgumentTypeError: the value of the option is invalid.
+    """
     if (found := _HOSTS.fullmatch(text)) is not None:
         return found[1], "hosts", _parse_hosts(found[2])
     rest, colon, word = text.rpartition(":")
@@ -392,7 +409,7 @@ def _last_option(text: str) -> tuple[str, str, Any] | None:
 
 
 def existing_directory(directory: Path) -> Path:
-    """Returns the absolute path of a directory.
+    """Returns the absolute path of an existing directory, without symbolic links.
 
     Raises:
         OSError: `directory` is no directory, or cannot be read; the error has the absolute path.
@@ -414,7 +431,7 @@ def served_directory(export: Exported) -> Path | None:
     """Returns the absolute path of an export's directory; None for a URL.
 
     Raises:
-        OSError: it is no directory, cannot be read, or has no file system mounted, if it must be a mount point.
+        OSError: the directory does not exist, cannot be read, or must be a mount point and is none.
     """
     if isinstance(export.source, str):
         return None
@@ -425,9 +442,9 @@ def served_directory(export: Exported) -> Path | None:
 
 
 def default_state_dir() -> Path:
-    """Returns the directory of the state that must survive a restart: below $XDG_STATE_HOME if that is set.
+    """Returns the default directory for the state that must survive a restart of a server.
 
-    Otherwise it is the machine's for root, and the user's for others.
+    It is below $XDG_STATE_HOME if that is set; otherwise the machine's for root, and the user's for others.
     """
     if base := os.environ.get("XDG_STATE_HOME"):
         return Path(base) / "rpcrdma"

@@ -25,7 +25,7 @@ the clients: ?
 
 
 def add_arguments(parser: CommandParser) -> None:
-    """Adds the command's arguments."""
+    """Adds the arguments of `rpcrdma exports` to `parser`."""
     parser.describe(run, "URL ...", _EXAMPLES)
     parser.add_argument(
         "url", nargs="+", type=service_url, metavar="URL", help="rdma://HOST[:PORT] or tcp://HOST[:PORT]"
@@ -34,7 +34,7 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs the command; returns its exit status."""
+    """Runs `rpcrdma exports`: prints the exports of the servers at `args.url`; returns the exit status."""
     for url in args.url:
         if url.path.strip("/"):
             return console.error(

@@ -26,7 +26,7 @@ _EXAMPLES = """\
 
 
 def add_arguments(parser: CommandParser) -> None:
-    """Adds the command's arguments."""
+    """Adds the arguments of `rpcrdma get` to `parser`."""
     parser.describe(run, "URL ... DEST", _EXAMPLES)
     parser.add_argument("source", nargs="+", metavar="URL", help="rdma://HOST[:PORT]/EXPORT/PATH, a file or a tree")
     parser.add_argument(
@@ -40,7 +40,10 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs the command; returns its exit status."""
+    """Runs `rpcrdma get`: copies the files and trees at the URLs `args.source` to `args.dest`.
+
+    Returns the exit status.
+    """
     if is_url(args.dest):
         return console.error(f"{args.dest} is not a local path", "put copies to a server", status=ExitStatus.USAGE)
     for source in args.source:

@@ -17,7 +17,7 @@ _EXAMPLES = """\
 
 
 def add_arguments(parser: CommandParser) -> None:
-    """Adds the command's arguments."""
+    """Adds the arguments of `rpcrdma help` to `parser`."""
     parser.describe(run, "[TOPIC]...", _EXAMPLES, connects=False)
     parser.add_argument(
         "topic",
@@ -28,7 +28,7 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the command; returns its exit status."""
+    """Runs `rpcrdma help`: prints the help on the topic `args.topic`, a list of words; returns the exit status."""
     if args.topic != ["connection"]:
         from rpcrdma.cli.main import main  # noqa: PLC0415 - it imports this module
 

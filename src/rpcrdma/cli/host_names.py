@@ -24,13 +24,13 @@ _NETWORKS_KEPT: Final = 1 << 14
 
 
 class HostNames:
-    """Looks up names of hosts, and remembers their addresses for `HOST_NAME_VALID_S`. Thread-safe.
+    """Looks up IP addresses of host names in threads, and remembers them for `HOST_NAME_VALID_S` seconds. Thread-safe.
 
-    Threads ask the system's resolver, which may take minutes where no name server answers. Who wants an address waits
-    for `HOST_NAME_ANSWERS_S` at most. A name that has had an address keeps it while it cannot be looked up again.
+    The system's resolver may take minutes where no name server answers; callers wait for `HOST_NAME_ANSWERS_S` seconds
+    at most. A name that has had an address keeps it while it cannot be looked up again.
 
     Args:
-        clock: the time in seconds, for the age of addresses.
+        clock: returns the time in seconds, for the age of addresses.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -43,13 +43,13 @@ class HostNames:
         self._names: set[str] = set()
         """The names that were looked up last."""
         self._asked: dict[str, None] = {}
-        """Names without an answer yet."""
+        """The names that are being looked up."""
         self._queue: deque[str] = deque()
-        """Those of them that no thread is busy with."""
+        """Those names in `_asked` that no thread looks up yet."""
         self._threads = 0
 
     def renewed(self) -> HostNames:
-        """Returns an object that looks up all names again; they keep their addresses while that is impossible."""
+        """Returns a new object that looks up all names again, and keeps their addresses while that is impossible."""
         renewed = HostNames(self._clock)
         with self._changed:
             found = {name: each for name, (_, each) in self._found.items() if name in self._names}
@@ -57,7 +57,10 @@ class HostNames:
         return renewed
 
     def look_up(self, hosts: Iterable[str]) -> None:
-        """Looks up the names among hosts whose addresses are unknown or old, all at once, and waits for the answers."""
+        """Looks up those of `hosts` that are names whose addresses are unknown or old, all at once.
+
+        Waits for the answers, `HOST_NAME_ANSWERS_S` seconds at most. Failures are not raised: see `networks_of`.
+        """
         ends_s = time.monotonic() + HOST_NAME_ANSWERS_S
         names = {host for host in hosts if network_of(host) is None}
         with self._changed:
@@ -75,7 +78,10 @@ class HostNames:
                 self._changed.wait(left_s)
 
     def networks_of(self, hosts: Iterable[str]) -> tuple[list[Network], list[OSError]]:
-        """Returns the networks of hosts, and the errors of names without an address; asks nobody (see `look_up`)."""
+        """Returns the networks of `hosts`, by the addresses that `look_up` has found, without asking a name server.
+
+        The second list has an OSError for each name without a known address.
+        """
         networks: list[Network] = []
         unknown: list[OSError] = []
         for host in hosts:
@@ -110,7 +116,7 @@ class HostNames:
 
 
 def _asked_for(name: str) -> tuple[tuple[str, ...], str]:
-    """Returns the addresses of a name; without any, the cause."""
+    """Asks the system's resolver for a name; returns its IP addresses, and a text with the cause if there are none."""
     try:
         answers = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
@@ -121,7 +127,7 @@ def _asked_for(name: str) -> tuple[tuple[str, ...], str]:
 
 @lru_cache(_NETWORKS_KEPT)
 def network_of(host: str) -> Network | None:
-    """Returns the network of an address or a network; None for the name of a host."""
+    """Returns the network of an address or a network in text form; None if `host` is the name of a host."""
     try:
         return ipaddress.ip_network(host, strict=False)
     except ValueError:

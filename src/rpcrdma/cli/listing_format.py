@@ -23,17 +23,17 @@ _KINDS = {
 
 
 def kind_of(attributes: Stat) -> str:
-    """Returns the type of file in a word."""
+    """Returns the type of file in a word, such as "file", "directory" or "symlink"; "unknown" if there is none."""
     return _KINDS.get(stat.S_IFMT(attributes.st_mode), "unknown")
 
 
 def local_time(nanoseconds: int) -> str:
-    """Returns a time stamp in the local time zone, to the second."""
+    """Returns a time stamp, given in nanoseconds since 1970, as "YYYY-MM-DD HH:MM:SS" in the local time zone."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(nanoseconds // 10**9))
 
 
 def long_columns(attributes: Stat) -> list[str]:
-    """Returns mode, links, numeric owner and group, octets and modification time, as `ls -ln` shows them."""
+    """Returns the texts of mode, link count, numeric owner and group, octets, and modification time, as `ls -ln`."""
     return [
         stat.filemode(attributes.st_mode),
         str(attributes.st_nlink),
@@ -45,7 +45,10 @@ def long_columns(attributes: Stat) -> list[str]:
 
 
 def attributes_json(path: str, attributes: Stat) -> dict[str, Any]:
-    """Returns the attributes with units in the keys; `mode` holds the permission bits in octal."""
+    """Returns the attributes of the file at `path` as a JSON object with units in its keys.
+
+    `mode` has the permission bits in octal, as text.
+    """
     return {
         "path": path,
         "type": kind_of(attributes),

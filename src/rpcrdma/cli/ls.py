@@ -36,7 +36,7 @@ _SORTED_MAX = 20_000
 
 
 def add_arguments(parser: CommandParser) -> None:
-    """Adds the command's arguments."""
+    """Adds the arguments of `rpcrdma ls` to `parser`."""
     parser.describe(run, "URL ...", _EXAMPLES)
     parser.add_argument("url", nargs="+", type=service_url, metavar="URL", help="rdma://HOST[:PORT]/EXPORT/PATH")
     parser.add_argument("-l", dest="long", action="store_true", help="show mode, links, owner, group, size and time")
@@ -47,14 +47,17 @@ def add_arguments(parser: CommandParser) -> None:
 
 @dataclass(slots=True)
 class _Listing:
-    """The output of one run."""
+    """The state of the output of one `rpcrdma ls`.
+
+    `headed`: whether each directory has a heading, since several are listed. `first`: whether nothing was printed yet.
+    """
 
     args: argparse.Namespace
     headed: bool
     first: bool = True
 
     def head(self, shown_as: str) -> None:
-        """Prints the line before the names of a directory, where several are listed."""
+        """Prints the heading `shown_as` before the names of a directory, if headings are wanted."""
         if self.headed and not self.args.json:
             console.write(("" if self.first else "\n") + console.shown(shown_as) + ":\n")
         self.first = False
@@ -62,7 +65,11 @@ class _Listing:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One name; without attributes where the server would not give them: a directory, unless `refused`."""
+    """One name of a listing.
+
+    `attributes` are None where the server did not return them: then it counts as a directory, unless it was `refused`.
+    `target` is that of a symbolic link, None if not read. `export`: whether it is an export.
+    """
 
     name: str
     attributes: Stat | None
@@ -72,7 +79,7 @@ class _Row:
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs the command; returns its exit status."""
+    """Runs `rpcrdma ls`: lists the files and directories at `args.url`; returns the exit status."""
     failures = Failures()
     listing = _Listing(args, headed=args.recursive or len(args.url) > 1)
     async with Servers(args, failures) as servers:
@@ -95,7 +102,12 @@ async def _ls_url(listing: _Listing, servers: Servers, failures: Failures, url: 
 
 
 async def _list_url(listing: _Listing, servers: Servers, failures: Failures, url: Url) -> None:
-    """Lists the file or directory at `url`; with -R the directories below it, too."""
+    """Lists the file or directory at `url`; with -R also the directories below it.
+
+    Raises:
+        NoSuchExport: no export contains `url`.
+        OSError: there is no such file, or the server refuses it.
+    """
     args = listing.args
     filesystem, path = await servers.locate(url)
     if (await filesystem.stat(path)).is_dir():
@@ -107,7 +119,10 @@ async def _list_url(listing: _Listing, servers: Servers, failures: Failures, url
 
 
 async def _list_tree(listing: _Listing, filesystem: NfsFilesystem, top: str, shown_as: str, failures: Failures) -> None:
-    """Prints a directory, with -R also those below it: each in the order of its names."""
+    """Prints the content of the directory `top`, and with -R of those below it, each sorted by name.
+
+    `shown_as` is the path of `top` for headings. Failures below `top` are reported by `failures`.
+    """
     args = listing.args
     prefix = shown_as.rstrip("/") + "/"
     waiting: list[DirEntry] = []
@@ -152,7 +167,10 @@ def _row(args: argparse.Namespace, entry: DirEntry, path: str, targets: dict[str
 async def _sorted_runs(
     args: argparse.Namespace, entries: AsyncIterator[E], name_of: Callable[[E], str]
 ) -> AsyncIterator[list[E]]:
-    """Yields the entries to be shown, sorted: all of them, or if they are many, `_SORTED_MAX` at a time."""
+    """Yields the entries to be shown in sorted lists: all in one list, or `_SORTED_MAX` at a time if there are more.
+
+    `name_of` returns the name of an entry. An OSError of `entries` is raised after the entries before it.
+    """
     run: list[E] = []
     failure: OSError | None = None
     try:
@@ -175,7 +193,10 @@ def _name(entry: DirEntry) -> str:
 
 
 def _with_room(run: list[DirEntry], waiting: int, failures: Failures) -> list[DirEntry]:
-    """Returns the directories in `run` that may wait to be listed beside `waiting` others."""
+    """Returns the directories in `run` that may wait to be listed while `waiting` others wait.
+
+    If the bound NFS_TREE_PENDING_MAX leaves out some, an error is reported by `failures`.
+    """
     directories = [entry for entry in run if entry.refusal is None and entry.is_dir()]
     room = max(0, NFS_TREE_PENDING_MAX - waiting)
     if len(directories) > room:
@@ -188,7 +209,10 @@ def _with_room(run: list[DirEntry], waiting: int, failures: Failures) -> list[Di
 async def _targets(
     args: argparse.Namespace, filesystem: NfsFilesystem, links: list[str], failures: Failures
 ) -> dict[str, str]:
-    """Returns the targets of symbolic links by the links' paths, if they are to be shown; refusals go to `failures`."""
+    """Returns the targets of symbolic links by the paths of these, if they are shown (-l, --json); else none.
+
+    Links that were removed are left out, and so are refused ones, which are reported by `failures`.
+    """
     import asyncio  # noqa: PLC0415 - see `run_async`
 
     targets: dict[str, str] = {}
@@ -205,7 +229,10 @@ async def _targets(
 
 
 def _below(exports: Sequence[str], path: str) -> dict[str, bool]:
-    """Returns the names of exports and directories below `path`, which is in no export; True marks exports."""
+    """Returns the first names below `path` of the exports below it, sorted; True marks names that are exports.
+
+    `path` itself is in no export; the other names are directories above exports.
+    """
     above = [name for name in path.split("/") if name]
     found: dict[str, bool] = {}
     for export in exports:
@@ -219,7 +246,10 @@ def _below(exports: Sequence[str], path: str) -> dict[str, bool]:
 async def _list_exports(
     listing: _Listing, servers: Servers, failures: Failures, url: Url, below: dict[str, bool]
 ) -> None:
-    """Lists the exports below `url` as directories; with -R their content, too."""
+    """Lists the names in `below`, exports or directories above them, as directories; with -R their content, too.
+
+    `url` is the URL of the directory that has them; it is in no export.
+    """
     args = listing.args
     listing.head(url.path or "/")
     prefix = url.path.rstrip("/") + "/"

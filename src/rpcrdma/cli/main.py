@@ -40,10 +40,10 @@ environment:
 
 
 class _CommandLine(CommandParser):
-    """The parser of `rpcrdma`. It looks for commands of other distributions if a word names none of this package.
+    """The parser of the command line `rpcrdma`; subcommands of other distributions are added when a word needs them.
 
     Args:
-        shows_all: Whether it has all commands from the start, with their arguments and all options in their helps.
+        shows_all: whether it has all commands from the start, with their arguments and all options in their helps.
     """
 
     def __init__(self, *, shows_all: bool) -> None:
@@ -94,7 +94,10 @@ class _CommandLine(CommandParser):
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        """As in `CommandParser`; `on_command_line` has the names of the attributes that no shared default has set."""
+        """Parses the arguments as `argparse` does, and fills in the defaults of shared options afterwards.
+
+        The attribute `on_command_line` of the result has the names of all attributes that were there before that.
+        """
         known, unknown = super().parse_known_args(args, namespace)
         known.on_command_line = frozenset(vars(known))
         for name in SHARED_DEFAULTS.keys() - known.on_command_line:
@@ -115,10 +118,10 @@ class _CommandLine(CommandParser):
 
 
 def build_parser(*, whole: bool = False) -> CommandParser:
-    """Returns the parser of the command line.
+    """Returns the parser of the command line `rpcrdma`.
 
     Args:
-        whole: Whether it has the arguments of all commands, not those of the chosen one alone.
+        whole: whether it has the arguments of all commands, not only those of the chosen one.
     """
     return _CommandLine(shows_all=whole)
 
@@ -128,7 +131,7 @@ def _fill(module: str, parser: CommandParser) -> None:
 
 
 def run() -> int:
-    """Runs `main` in a process of its own.
+    """Runs `main` as the only work of this process, and returns its exit status; arranges garbage collection for that.
 
     Imported modules live until the process ends. Garbage collections that look through them during the imports, and
     several more when the interpreter ends, are a quarter of the cost of a short command.
@@ -148,9 +151,12 @@ def _leave_out_what_lives() -> None:
 
 
 def main(argv: Sequence[str] | None = None, *, when_loaded: Callable[[], None] = lambda: None) -> int:
-    """Runs one command and returns its exit status; errors are printed in a line or two, never as a traceback.
+    """Runs one command of `rpcrdma` and returns its exit status; errors are printed in a line or two, not raised.
 
-    `when_loaded` is called before the command begins its work.
+    `argv` are the arguments, None for those of the process. `when_loaded` is called before the command begins its work.
+
+    Raises:
+        SystemExit: the parser has ended the command, after --help or wrong usage.
     """
     console.prepare()
     words = sys.argv[1:] if argv is None else argv
@@ -194,7 +200,7 @@ def main(argv: Sequence[str] | None = None, *, when_loaded: Callable[[], None] =
 
 
 def _drop_output() -> None:
-    """Drops the output that is not written yet: the interpreter would try to write it once more, and complain."""
+    """Discards the output that is not written yet, lest the interpreter tries to write it once more and complains."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -206,7 +212,7 @@ def _configure_logging(args: argparse.Namespace) -> None:
     with_time = "%(asctime)s " if args.command == "serve" else ""
 
     class InOptions(logging.Formatter):
-        """Has the command's options in place of the library's parameters."""
+        """A formatter that names the command's options in place of the library's parameters, and fits the journal."""
 
         def format(self, record: logging.LogRecord) -> str:
             text = console.in_options(super().format(record))

@@ -17,7 +17,7 @@ _EXAMPLES = """\
 
 
 def add_arguments(parser: CommandParser) -> None:
-    """Adds the command's arguments."""
+    """Adds the arguments of `rpcrdma mkdir` to `parser`."""
     parser.describe(run, "URL ...", _EXAMPLES)
     parser.add_argument("url", nargs="+", type=service_url, metavar="URL", help="rdma://HOST[:PORT]/EXPORT/PATH")
     parser.add_argument(
@@ -30,7 +30,7 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs the command; returns its exit status."""
+    """Runs `rpcrdma mkdir`: makes the directories at `args.url`; returns the exit status."""
     failures = Failures()
     async with Servers(args, failures) as servers:
         for url in args.url:

@@ -18,7 +18,7 @@ _EXAMPLES = """\
 
 
 def add_arguments(parser: CommandParser) -> None:
-    """Adds the command's arguments."""
+    """Adds the arguments of `rpcrdma mv` to `parser`."""
     parser.describe(run, "SOURCE ... DEST", _EXAMPLES)
     parser.add_argument("source", nargs="+", type=service_url, metavar="SOURCE", help="rdma://HOST[:PORT]/EXPORT/PATH")
     parser.add_argument(
@@ -28,7 +28,7 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs the command; returns its exit status."""
+    """Runs `rpcrdma mv`: renames or moves `args.source` to `args.dest`, URLs of one server; returns the exit status."""
     from rpcrdma.nfs.errors import ServerPathError  # noqa: PLC0415
 
     dest = args.dest

@@ -13,7 +13,13 @@ __all__ = ["capturing", "telling_metrics"]
 
 @contextlib.contextmanager
 def capturing(args: argparse.Namespace) -> Iterator[None]:
-    """Sets `args.capture` within the context: it records packets, or is None without `--pcap`."""
+    """Sets `args.capture` while the context lasts: a packet capture to the file of --pcap, or None without it.
+
+    At exit the file is completed, with a warning if no connection was recorded.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
     args.capture = None
     if getattr(args, "pcap", None) is None:
         yield
@@ -32,7 +38,13 @@ def capturing(args: argparse.Namespace) -> Iterator[None]:
 
 @contextlib.contextmanager
 def telling_metrics(args: argparse.Namespace) -> Iterator[None]:
-    """Sets `args.metrics_told` within the context: it observes connections; None without `--client-metrics`."""
+    """Sets `args.metrics_told` while the context lasts: the Prometheus metrics of the command's connections.
+
+    It is None without --client-metrics; with that option the metrics are offered at its address.
+
+    Raises:
+        ConnectFailed: the metrics cannot be offered.
+    """
     args.metrics_told = None
     if getattr(args, "client_metrics", None) is None:
         yield

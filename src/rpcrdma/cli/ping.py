@@ -34,7 +34,7 @@ _PERCENTILES = {"p50": 0.50, "p90": 0.90, "p99": 0.99}
 
 
 def add_arguments(parser: CommandParser) -> None:
-    """Adds the command's arguments."""
+    """Adds the arguments of `rpcrdma ping` to `parser`."""
     parser.describe(run, "URL", _EXAMPLES)
     parser.add_argument("url", type=service_url, metavar="URL", help="rdma://HOST[:PORT] or tcp://HOST[:PORT]")
     parser.add_argument(
@@ -73,7 +73,11 @@ class _Outcome:
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs the command; returns its exit status."""
+    """Runs `rpcrdma ping`: measures empty calls to `args.url`, and prints times and terms; returns the exit status.
+
+    Raises:
+        RpcRdmaError: the server cannot be reached, or does not have the program.
+    """
     import asyncio  # noqa: PLC0415 - see `run_async`
 
     from rpcrdma.aio.client.connect import connect  # noqa: PLC0415
@@ -126,7 +130,7 @@ async def _call(args: argparse.Namespace, connection: Connection, outcome: _Outc
 
 
 def _tell(args: argparse.Namespace, line: str) -> None:
-    """Prints the line of one call if calls are made at intervals; otherwise logs it, for -v."""
+    """Prints the line about one call if calls are made at intervals; otherwise logs it, to be seen with -v."""
     if args.interval is None:
         import logging  # noqa: PLC0415
 
@@ -204,7 +208,10 @@ def _print_counters(report: dict[str, Any]) -> None:
 
 
 def _print_operations(operations: list[dict[str, Any]]) -> None:
-    """Prints statistics in the form of /proc/self/mountstats, with percentiles."""
+    """Prints the statistics of calls as a table, with the names of /proc/self/mountstats, and a percentile.
+
+    `operations` are the JSON objects of `OperationStatistics.as_json`.
+    """
     counts = ["ops", "trans", "bytes_sent", "bytes_recv"]
     rows = []
     for each in operations:
@@ -268,7 +275,7 @@ def _worded(value: int | str | bool) -> str:
 
 
 def _print_histogram(round_trips_us: list[float]) -> None:
-    """Prints a line for each quarter of a power of two from the shortest round trip to the longest."""
+    """Prints a histogram of round trips, given in microseconds, with four lines for each doubling of the time."""
     bounds = [10 * 2 ** (step / 4) for step in range(80)]
     counts = [0] * len(bounds)
     for value in round_trips_us:

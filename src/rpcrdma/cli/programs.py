@@ -39,7 +39,7 @@ _PROBED_NETIDS: dict[str, Scheme] = {"tcp": "tcp", "tcp6": "tcp", "rdma": "rdma"
 
 
 def add_arguments(parser: CommandParser) -> None:
-    """Adds the command's arguments."""
+    """Adds the arguments of `rpcrdma programs` to `parser`."""
     parser.describe(run, "URL", _EXAMPLES)
     parser.add_argument(
         "url",
@@ -69,7 +69,7 @@ def add_arguments(parser: CommandParser) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """A program at one port."""
+    """A program to be probed at one port of the host."""
 
     scheme: Scheme
     port: int
@@ -78,16 +78,22 @@ class _Target:
 
 @dataclass(slots=True)
 class _Probed:
-    """The answers of a target: versions that answered, and others with the reason why not."""
+    """The answers about a target: the versions that answered, and the others with the reasons why not."""
 
     answered: set[int]
     failed: dict[int, str]
     unreachable: Exception | None = None
-    """Nothing was answered at all."""
+    """The error if the target answered no call; else None."""
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs the command; returns its exit status."""
+    """Runs `rpcrdma programs`: prints the RPC programs of the host of `args.url`; returns the exit status.
+
+    It asks the port mapper, then calls the programs that this names, and the usual ones at the URL's port.
+
+    Raises:
+        RpcRdmaError: neither the port mapper nor a program answers.
+    """
     from rpcrdma.nfs.client.port_mapper import check_may_be_asked, registrations  # noqa: PLC0415
 
     url: Url = args.url
@@ -138,7 +144,11 @@ async def run(args: argparse.Namespace) -> int:
 
 
 def _probed_netids(host: str, mapper_version: int | None) -> dict[str, Scheme]:
-    """Returns the transports that can be probed: addresses of IPv4 lead to no listener for IPv6, nor vice versa."""
+    """Returns the schemes of the transports (netids) that can be probed at `host`, by netid.
+
+    Addresses of IPv4 lead to no listener for IPv6, nor the other way round. `mapper_version` is that of the port
+    mapper, None if it did not answer.
+    """
     from rpcrdma.nfs.client.port_mapper import WITHOUT_IPV6, reaches  # noqa: PLC0415
 
     every = _PROBED_NETIDS.items()
@@ -146,12 +156,12 @@ def _probed_netids(host: str, mapper_version: int | None) -> dict[str, Scheme]:
 
 
 def _shown(url: Url) -> str:
-    """Returns the URL as it was given: without a port where none is asked but the port mapper's."""
+    """Returns the text of a URL as the user gave it, without the default port that is not asked."""
     return str(url) if _own_port(url) else f"{url.scheme}://{url.authority.removesuffix(f':{url.port}')}"
 
 
 def _own_port(url: Url) -> bool:
-    """Returns whether the URL is a service to be asked: there is no default port for TCP, but for the port mapper's."""
+    """Returns whether the port of the URL is to be asked: over TCP only if the user has named it."""
     return url.scheme == "rdma" or url.port_given
 
 
@@ -160,7 +170,7 @@ def _at(url: Url, target: _Target) -> bool:
 
 
 def _error_at(url: Url, probed: dict[_Target, _Probed]) -> Exception | None:
-    """Returns the error if nothing answers at the URL's own port, else None."""
+    """Returns the error if no program answers at the port of `url`, else None; None also if that port was not asked."""
     failures = [probe.unreachable for target, probe in probed.items() if _at(url, target)]
     return failures[0] if all(failures) and failures else None
 
@@ -168,7 +178,11 @@ def _error_at(url: Url, probed: dict[_Target, _Probed]) -> Exception | None:
 async def _probe(
     host: str, target: _Target, versions: set[int], options: ConnectOptions, limited: asyncio.Semaphore
 ) -> _Probed:
-    """Makes empty calls: of a version that does not exist, then of versions that may exist."""
+    """Asks for the versions of a program at one port by empty calls, and returns the answers.
+
+    The first call has a version that does not exist, since its refusal names others. `versions` are called in any case.
+    `limited` bounds the probes at a time.
+    """
     from rpcrdma.aio.client.connect import connect  # noqa: PLC0415
     from rpcrdma.aio.urls import Url  # noqa: PLC0415
     from rpcrdma.rpc.program import null_procedure  # noqa: PLC0415
@@ -194,7 +208,10 @@ async def _probe(
 
 
 async def _offered(connection: Connection, program: int, timeout_s: float) -> set[int]:
-    """Returns the versions of a program that the server states on refusing one that does not exist; empty if none."""
+    """Returns the versions that a server names when it refuses a version of `program` that does not exist.
+
+    The set is empty if it names none.
+    """
     from rpcrdma.errors import ProgramMismatch  # noqa: PLC0415
     from rpcrdma.rpc.program import null_procedure  # noqa: PLC0415
 

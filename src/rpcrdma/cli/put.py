@@ -29,7 +29,7 @@ _EXAMPLES = """\
 
 
 def add_arguments(parser: CommandParser) -> None:
-    """Adds the command's arguments."""
+    """Adds the arguments of `rpcrdma put` to `parser`."""
     parser.describe(run, "SOURCE ... URL", _EXAMPLES)
     parser.add_argument("source", nargs="+", type=local_name, metavar="SOURCE", help="a local file or tree")
     parser.add_argument("dest", metavar="URL", help="name of the copy, or an existing directory for the copies")
@@ -37,7 +37,10 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs the command; returns its exit status."""
+    """Runs `rpcrdma put`: copies the local files and trees `args.source` to the URL `args.dest`.
+
+    Returns the exit status.
+    """
     if not is_url(args.dest):
         return no_url(args.dest)
     for source in args.source:
@@ -86,7 +89,7 @@ async def _put(args: argparse.Namespace, sources: list[Path], url: Url) -> int:
 
 @contextlib.contextmanager
 def _naming_missing_directory(copies: Copies, dest: str) -> Iterator[None]:
-    """Adds the command that makes the directory of `dest` to an error of the server that it is missing."""
+    """Adds a note to a server's FileNotFoundError in the context: the command that makes the directory of `dest`."""
     from rpcrdma.nfs.errors import ServerPathError  # noqa: PLC0415
 
     try:

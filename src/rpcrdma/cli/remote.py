@@ -23,10 +23,14 @@ TOLD_MAX = 20
 
 
 class Failures:
-    """A context for each of several files: a failure of one is printed and does not stop the others.
+    """A context for the work on each of several files: an OSError is printed and suppressed, so that the others follow.
 
-    An error that is not about a file (a lost connection, a protocol violation) propagates. `collected`: the list that
-    takes the objects for `--json`, if they are to stand in the command's own report.
+    Other errors (a lost connection, a protocol violation) and BrokenPipeError propagate. `status` is the exit status so
+    far.
+
+    Args:
+        collected: the list that gets the --json objects of failures, for the command's own report; None: each is
+            printed.
     """
 
     def __init__(self, collected: list[dict[str, Any]] | None = None) -> None:
@@ -38,7 +42,7 @@ class Failures:
         """The URL of a source or target, which errors name that have none."""
 
     def tell(self, error: BaseException) -> None:
-        """Prints a failure, and keeps its exit status."""
+        """Prints an error, takes its exit status as `status`, and adds it to `collected`."""
         from rpcrdma.commands.failures import as_json, tell  # noqa: PLC0415
 
         self.name_as_in_url(error)
@@ -47,7 +51,10 @@ class Failures:
         self.status = tell(error, in_report=self.collected is not None)
 
     def tell_of_tree(self, errors: Sequence[Exception], total: int, kind: str) -> None:
-        """Prints the first failures with a tree, and the number of further ones of its `total`: "5 more `kind`"."""
+        """Prints the first TOLD_MAX of the `errors` with a tree, and a line with the number of further ones.
+
+        `total` is the number of all failures, `kind` their noun for that line.
+        """
         violated = False
         for error in errors[:TOLD_MAX]:
             self.tell(error)
@@ -58,7 +65,10 @@ class Failures:
             self.status = ExitStatus.PROTOCOL_VIOLATION
 
     def name_as_in_url(self, error: BaseException | None) -> None:
-        """Makes an error of the server, which names a path in the export, name the path as URLs do."""
+        """Makes an error of the server, and those of an exception group, name its path as URLs do, below the export.
+
+        Other errors stay as they are.
+        """
         from rpcrdma.nfs.errors import ServerPathError  # noqa: PLC0415
 
         if isinstance(error, ExceptionGroup):
@@ -70,11 +80,11 @@ class Failures:
             error.name_below(self.export)
 
     def url_of(self, path: str) -> str:
-        """Returns the URL of a path in the export."""
+        """Returns the URL of a path in the export that was located last; the path itself if there is none."""
         return path if self.url is None else str(replace(self.url, path=self.export + path, mount_port=None))
 
     def in_url(self, path: str) -> str:
-        """Returns a path in the export as a path of a URL."""
+        """Returns a path in the export that was located last as the path of a URL, with the export's name in front."""
         return self.export + path
 
     def __enter__(self) -> None:
@@ -90,9 +100,13 @@ class Failures:
 
 
 class Servers:
-    """File systems by URL, with one connection to each server; an asynchronous context manager that closes them all.
+    """The file systems that a command uses, with one connection to each server for each security setting.
 
-    `locate` sets the export of `failures` that later errors concern.
+    An asynchronous context manager, which closes them all at exit.
+
+    Args:
+        args: the parsed arguments, with the options of the connection.
+        failures: gets the URL and export that later errors concern; None: none.
     """
 
     def __init__(self, args: argparse.Namespace, failures: Failures | None = None) -> None:
@@ -113,7 +127,9 @@ class Servers:
         await self._stack.aclose()
 
     async def locate(self, url: Url) -> tuple[MountedFilesystem, str]:
-        """Returns the file system that `url` is in, and the path in it; the same object for each URL of an export.
+        """Mounts the export that has `url`; returns its file system and the path in it.
+
+        All URLs of one export have the same file system object.
 
         Raises:
             ConnectFailed: NFS or MOUNT cannot be reached.

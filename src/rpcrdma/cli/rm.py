@@ -23,7 +23,7 @@ _EXAMPLES = """\
 
 
 def add_arguments(parser: CommandParser) -> None:
-    """Adds the command's arguments."""
+    """Adds the arguments of `rpcrdma rm` to `parser`."""
     parser.describe(run, "URL ...", _EXAMPLES)
     parser.add_argument("url", nargs="+", type=service_url, metavar="URL", help="rdma://HOST[:PORT]/EXPORT/PATH")
     parser.add_argument("-r", "-R", dest="recursive", action="store_true", help="remove directories and their contents")
@@ -33,7 +33,7 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs the command; returns its exit status."""
+    """Runs `rpcrdma rm`: removes the files, and with -r the trees, at `args.url`; returns the exit status."""
     for url in args.url:
         if not url.path.strip("/"):
             return console.error(
@@ -65,7 +65,11 @@ async def run(args: argparse.Namespace) -> int:
 
 
 async def _remove(args: argparse.Namespace, filesystem: NfsFilesystem, path: str) -> RemoveReport | None:
-    """Returns the report on a tree; None if `path` is no directory."""
+    """Removes the file or, with -r, the tree at `path`; returns the report on a tree, None for a file.
+
+    Raises:
+        OSError: EISDIR: `path` is a directory, and -r is not given; or the server refuses.
+    """
     from rpcrdma.nfs.errors import ServerPathError  # noqa: PLC0415
 
     attributes = await filesystem.lstat(path)

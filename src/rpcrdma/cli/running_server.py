@@ -30,13 +30,13 @@ __all__ = ["RunningServer", "changes_of_exports", "idle_s", "lasting_addresses",
 
 
 class RunningServer:
-    """A server with the settings that it has at present.
+    """A running `rpcrdma serve` with its present settings, some of which can be changed while it runs.
 
     Args:
         args: the settings in use, as parsed arguments.
         server: the server.
         exports: its exports.
-        nfs4: the service of version 4; None: it is not offered.
+        nfs4: the service of NFS version 4; None: it is not offered.
         registered: its programs at rpcbind; None: they are not registered.
     """
 
@@ -62,16 +62,18 @@ class RunningServer:
 
     @property
     def status(self) -> str:
-        """The state of the server, in a line for people."""
+        """A line for people on the state of the server, with the URLs at which it listens."""
         return f"listening at {', '.join(self._server.listening)}"
 
     def takes(self, before: Effective, found: Effective, path: str) -> tuple[Effective, list[Mistake]]:
-        """Returns the settings that the running server can take, and the changes that need a restart.
+        """Returns the new settings as far as the running server can take them, and a mistake for each other change.
+
+        Settings whose change needs a restart keep their present values.
 
         Args:
             before: the settings in use.
             found: those of its files now.
-            path: the place of a value that the files no longer have.
+            path: the place of a value that the files no longer have, for the mistakes.
         """
         waiting: list[Mistake] = []
         server = dict(found.server)
@@ -92,10 +94,10 @@ class RunningServer:
         return found._replace(server=server, exports=tuple(exports)), waiting
 
     def _fitting(self, export: Exported, old: Exported | None) -> tuple[list[Exported], list[Mistake]]:
-        """Returns an export as the server can take it without a restart, and the changes of it that need one.
+        """Returns an export as the server can take it without a restart, and a mistake for each change that needs one.
 
-        One of them leaves the export with all its present terms, since some new terms may open to everybody what others
-        close. Nothing is returned for a new export that needs a restart.
+        The list has at most one export. If a change needs a restart, it is `old` with all its present terms, since some
+        new terms may open to everybody what others close; no export if `old` is None.
         """
         place = export.origins[""]
         waiting = []
@@ -110,7 +112,7 @@ class RunningServer:
         return [export], waiting
 
     def _lacks(self, rule: ExportedRule) -> list[str]:
-        """Returns the terms of a rule for which the server has had no keys or certificates at its start."""
+        """Returns the names of those terms of a rule for which the server had no keys or certificates at its start."""
         lacking = []
         if not self._has_keys and any(flavor.service is not None for flavor in rule.flavors):
             lacking.append("sec")
@@ -119,7 +121,7 @@ class RunningServer:
         return lacking
 
     async def apply(self, found: Effective, names: HostNames, renew: Callable[[], None] | None = None) -> None:
-        """Takes settings that `takes` has returned: all of them, or none.
+        """Changes the running server to settings that `takes` has returned: to all of them, or to none if this raises.
 
         Args:
             found: the settings.
@@ -129,7 +131,7 @@ class RunningServer:
         Raises:
             HostAuthenticationFailed: a certificate is unfit.
             ConnectFailed: the server cannot listen at an address.
-            ValueError, OSError: see `ServedExports.replace`.
+            ValueError, OSError: an export cannot be served: see `ServedExports.replace`.
         """
         server, before, args = self._server, self._args, argparse.Namespace(**vars(self._args))
         found.put_into(args)
@@ -160,7 +162,7 @@ class RunningServer:
             self._registered.look_soon()
 
     def _note_for_next_run(self, at: list[str], exports: list[Exported]) -> None:
-        """Writes down by what the next run of the server finds the clients of this one; may block."""
+        """Stores the addresses and exports by which the next run of the server recognises its clients; may block."""
         if self._nfs4 is not None:
             # With the earlier exports, lest clients be lost if the server dies before it has changed them.
             self._nfs4.state.database.serve(lasting_addresses(at), names_of_exports(exports))
@@ -178,28 +180,34 @@ class RunningServer:
 
 
 def _nothing() -> None:
-    """Reads no certificates."""
+    """Does nothing, where there are no certificates to be read."""
 
 
 def idle_s(args: argparse.Namespace, default: float) -> float | None:
-    """Returns the seconds after which an idle connection ends; None for never."""
+    """Returns the seconds after which an idle connection ends; None for never, which the setting 0 stands for.
+
+    `default` is used without --idle-timeout.
+    """
     return (default if args.idle_timeout is None else args.idle_timeout) or None
 
 
 def lasting_addresses(urls: Iterable[str]) -> list[str]:
-    """Returns the URLs at which clients find the server again after a restart, as its database has them."""
+    """Returns those of `urls` at which clients find the server again after a restart, without providers.
+
+    URLs with port 0, which takes any free port, are left out.
+    """
     # A provider after "?" is no part of an address, and nobody finds a free port again.
     addresses = [url.partition("?")[0] for url in urls]
     return [address for address in addresses if not address.endswith(":0")]
 
 
 def names_of_exports(exports: Iterable[Exported]) -> list[str]:
-    """Returns the texts by which the database of clients tells exports from others."""
+    """Returns a text for each export, by which the database of clients recognises the export in a later run."""
     return [ascii(f"{export.name}={export.shown}") for export in exports]
 
 
 def changes_of_exports(before: Effective, found: Effective) -> Iterator[str]:
-    """Yields the changes from exports to others, in words."""
+    """Yields a phrase for each difference between the exports in use and those found, such as "access of /data"."""
     old = {export.name: export for export in before.exports}
     for export in found.exports:
         known = old.pop(export.name, None)
@@ -231,7 +239,10 @@ def _takes_at_once(setting: Setting, old: Any, new: Any) -> bool:
 
 
 def _share_a_port(old: Iterable[Url], new: Iterable[Url]) -> bool:
-    """Returns whether a change divides a port anew between IPv4 and [::], which takes IPv4 where nothing else does."""
+    """Returns whether a change of the URLs to listen at divides a port anew between IPv4 and [::].
+
+    A socket at [::] takes IPv4 only where no other socket has the port, so that such a change needs a restart.
+    """
     before, after = set(old), set(new)
     for url in before ^ after:
         hosts = {

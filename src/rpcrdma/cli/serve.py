@@ -83,7 +83,7 @@ blocks, behind all threads that compute: Python's own 5 ms make tenths of a seco
 
 
 def add_arguments(parser: CommandParser) -> None:
-    """Adds the command's arguments."""
+    """Adds the arguments of `rpcrdma serve` to `parser`."""
     parser.describe(run, "[DIR]", _EXAMPLES, connects=False)
     add = parser.add_argument
     add_settings(parser)
@@ -105,7 +105,10 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the command; returns its exit status."""
+    """Runs `rpcrdma serve`: serves the exports of the settings until a signal stops it; returns the exit status.
+
+    With --check, it checks the settings and starts no server.
+    """
     given = argparse.Namespace(**vars(args))
     found = effective(args)
     found.put_into(args)
@@ -249,7 +252,7 @@ async def _serve(args: argparse.Namespace, found: Effective, reload: Configurati
 
 
 async def _started(start: Awaitable[Any], *others: Server | RegisteredPrograms | MetricsExporter | None) -> Any:
-    """Awaits the start of a part of the server; if that fails, closes the `others`."""
+    """Awaits the start of a part of the server and returns its result; after a failure, closes the `others`."""
     try:
         return await start
     except BaseException:
@@ -281,13 +284,13 @@ def _open_state(args: argparse.Namespace) -> ServerState:
 
 
 def _flavors(args: argparse.Namespace) -> list[SecurityFlavor]:
-    """Returns the flavors that the server can check: each export asks for its own, and may change them."""
+    """Returns the security flavors that the server can check: those of Kerberos only if an export asks for one."""
     needs_keys = any(flavor.service is not None for export in args.exports for flavor in export.security)
     return [flavor for flavor in SecurityFlavor if needs_keys or flavor.service is None]
 
 
 def _nfs4(args: argparse.Namespace, services: NfsServices, state: ServerState) -> Nfs4Service | None:
-    """Returns the service of version 4 over the same exports; None unless it is wanted."""
+    """Returns the service of NFS version 4 over the exports of `services`; None if the settings do not want it."""
     if "4" not in args.nfs:
         return None
     from rpcrdma.nfs.server.services import build_nfs4  # noqa: PLC0415
@@ -308,10 +311,10 @@ def _nfs4(args: argparse.Namespace, services: NfsServices, state: ServerState) -
 async def _wait(
     stop: asyncio.Event, services: NfsServices, nfs4: Nfs4Service | None, exports: ServedExports
 ) -> AsyncIterator[Exported]:
-    """Waits for `stop`; meanwhile closes files that are no longer in use, ends leases, and looks for exports.
+    """Waits for `stop`; every 5 s meanwhile closes idle files, ends leases, and looks for exports that are missing.
 
     Yields:
-        Exports that are served from now on.
+        The exports that are served from now on.
     """
     while not stop.is_set():
         with contextlib.suppress(TimeoutError):

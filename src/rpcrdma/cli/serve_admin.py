@@ -30,7 +30,10 @@ _NAME: Final = "admin.sock"
 
 
 def admin_socket_path(setting: Path | str | None, state_dir: Path) -> Path | None:
-    """Returns the path of a server's admin socket by the values of `admin` and `state-dir`; None: it has none."""
+    """Returns the path of a server's admin socket; None if it has none.
+
+    `setting` is the value of `admin`: a path, "off", or None for the default in `state_dir`.
+    """
     if setting is None:
         return state_dir / _NAME
     return setting if isinstance(setting, Path) else None
@@ -38,17 +41,17 @@ def admin_socket_path(setting: Path | str | None, state_dir: Path) -> Path | Non
 
 @dataclass(frozen=True, slots=True)
 class AdminAnswers:
-    """Answers the requests of `rpcrdma admin`."""
+    """Answers the requests of `rpcrdma admin` at a running server: status, clients, exports, and revoking state."""
 
     args: argparse.Namespace
     """The settings of the server."""
     server: Server
     services: NfsServices
-    """Its services of version 3."""
+    """The server's services of NFS version 3 and MOUNT."""
     nfs4: Nfs4Service | None
     """The service of version 4; None: it is not offered."""
     away: Callable[[], Mapping[str, str]]
-    """Returns the causes by the names of the exports whose files cannot be reached."""
+    """Returns, by name of each export whose files cannot be reached, the cause."""
     reload: ConfigurationReload | None
     """Reads the configuration again; None: there is no file."""
     started_s: float = field(default_factory=time.monotonic)
@@ -57,8 +60,8 @@ class AdminAnswers:
         """Listens at the admin socket.
 
         Returns:
-            The socket, to be closed after the server; None: there is to be none, or another server has the one in the
-            state directory that both share, which the log says.
+            The socket, to be closed after the server. None: the setting is off, or the default socket cannot be made,
+            as when another server has it; the log says why.
 
         Raises:
             ConnectFailed: the socket that the settings name cannot be made.
@@ -182,7 +185,7 @@ class AdminAnswers:
 
 
 def _plain(report: Any) -> dict[str, Any]:
-    """Returns the report on a client of version 4 for JSON."""
+    """Converts the report on a client of NFS version 4 to a JSON object."""
     found = asdict(report)
     found |= found.pop("holdings")
     return {**found, "versions": list(report.versions), "silent_s": round(report.silent_s, 1)}

@@ -20,10 +20,10 @@ __all__ = ["audited"]
 
 @contextmanager
 def audited(args: argparse.Namespace, services: NfsServices, nfs4: Nfs4Service | None) -> Iterator[AuditLog | None]:
-    """Keeps the access log of a server that is about to start, whose services are not offered yet.
+    """Writes the access log of a server while the context lasts; the services must not be offered yet.
 
     Yields:
-        The log; None: none is wanted.
+        The log, which is closed at exit; None: the settings want none.
 
     Raises:
         OSError: the log cannot be written.

@@ -34,7 +34,10 @@ _WARN_S: Final = 14 * _DAY_S
 
 
 def expiry_warning(certificate: Path, now_s: float) -> str | None:
-    """Returns a warning if a certificate in the file expires within 14 days of `now_s` (since 1970); else None."""
+    """Returns a warning if the first certificate in a PEM file expires within 14 days of `now_s`; else None.
+
+    `now_s` is in seconds since 1970. None is returned as well if the file is unfit.
+    """
     expires_s = _expiry_s(certificate)
     if expires_s is None or expires_s - now_s >= _WARN_S:
         return None
@@ -43,7 +46,10 @@ def expiry_warning(certificate: Path, now_s: float) -> str | None:
 
 
 def _expiry_s(certificate: Path) -> float | None:
-    """Returns the time at which the first certificate of a file expires; None if the file is unfit just now."""
+    """Returns the time, in seconds since 1970, at which the first certificate of a PEM file expires.
+
+    None: the file cannot be read, or has no certificate, at present.
+    """
     try:
         return first_expiry_s(certificate.read_text(encoding="ascii", errors="replace"))
     except (OSError, ValueError):
@@ -51,15 +57,15 @@ def _expiry_s(certificate: Path) -> float | None:
 
 
 class ServerHealth:
-    """Looks every five seconds at the exports and the certificate of a running server, in a thread of its own.
+    """Checks the exports and the certificate of a running server every five seconds, in a thread of its own.
 
     A file system that does not answer holds up this thread alone.
 
     Args:
         exports: returns all exports of the server.
-        absent: returns those that are not served yet.
+        absent: returns the exports that are not served yet.
         certificate: the file of the server's certificate; None: it has none.
-        audit: the access log; None: there is none.
+        audit: the access log, whose lost records are reported; None: there is none.
         clock: returns seconds since 1970.
     """
 
@@ -78,9 +84,9 @@ class ServerHealth:
         self._audit = audit
         self._clock = clock
         self._away: dict[str, str] = {}
-        """The causes by the names of exports whose directory is away."""
+        """The cause for each export whose directory cannot be reached, by the export's name."""
         self._looking: tuple[str, float] | None = None
-        """The export that is being looked at, and since when."""
+        """The name of the export that is being checked, and the time at which its check began; None between checks."""
         self._expires_s: float | None = None
         self._warned_day = -1
         self._unready = "the server starts"
@@ -90,29 +96,32 @@ class ServerHealth:
         self._closed = threading.Event()
 
     def start(self) -> None:
-        """Looks from now on, until `close`."""
+        """Starts the thread that checks until `close`."""
         threading.Thread(target=self._run, name="rpcrdma-health", daemon=True).start()
 
     def close(self) -> None:
-        """Ends the looks; never waits."""
+        """Ends the checks; does not wait for the thread."""
         self._closed.set()
 
     def ready(self, registered: RegisteredPrograms | None) -> None:
-        """Takes the server for ready from now on; `registered` are its programs at rpcbind, None if there are none."""
+        """Records that the server is ready for clients; `registered` are its programs at rpcbind, None: none."""
         self._unready, self._registered = "", registered
 
     def configuration_read(self, taken: bool) -> None:
-        """Notes a reading of the configuration, first at the start; unless `taken`, earlier settings stay in use."""
+        """Records a reading of the configuration, the first one at the start.
+
+        `taken`: whether its settings are in use; if not, earlier settings stay in use.
+        """
         self._reload_taken = taken
         if taken:
             self._reload_taken_at_s = self._clock()
 
     def stopping(self) -> None:
-        """Takes the server for one that stops."""
+        """Records that the server stops, so that it is not ready any more."""
         self._unready = "the server stops"
 
     def away(self) -> dict[str, str]:
-        """Returns the causes by the names of the exports whose files cannot be reached now; never waits."""
+        """Returns the causes why the files of exports cannot be reached now, by the exports' names; never waits."""
         away = dict(self._away)
         looking = self._looking
         if looking is not None and self._clock() - looking[1] >= _HANGS_S:
@@ -120,7 +129,10 @@ class ServerHealth:
         return away | {export.name: "it is not served yet" for export in self._absent()}
 
     def state(self) -> Health:
-        """Returns the present state; never waits."""
+        """Returns the state of the server for health checks and metrics; never waits.
+
+        The server is unready while it starts or stops, or an export with `missing` "fail" is away.
+        """
         from rpcrdma.aio.server.metrics import Health  # noqa: PLC0415
 
         exports = [*self._exports()]
@@ -139,7 +151,7 @@ class ServerHealth:
         )
 
     def look(self) -> None:
-        """Looks at the certificate and at each directory; the log has what has changed. May block."""
+        """Checks the certificate and the directory of each export once, and logs changes and warnings. May block."""
         now_s = self._clock()
         if self._certificate is not None:
             self._expires_s = _expiry_s(self._certificate)

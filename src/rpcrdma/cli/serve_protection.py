@@ -22,26 +22,30 @@ def _weakest(exports: Sequence[Exported]) -> XprtSec:
 
 
 def least_protection(exports: Sequence[Exported]) -> XprtSec:
-    """Returns the least protection with which the server answers any call over TCP."""
+    """Returns the least TLS protection with which the server answers any call over TCP, MOUNT included."""
     return "none" if any(export.mount_in_clear for export in exports) else _weakest(exports)
 
 
 def hosts_of(args: argparse.Namespace) -> HostAuthentication:
-    """Returns the server's certificates; only for TLS if an export asks for TLS, or if there are no authorities."""
+    """Returns the server's certificates and their use, of the settings in `args`.
+
+    They are for TLS alone if an export asks for TLS or there are no authorities; otherwise also for host authentication
+    over RDMA.
+    """
     in_tls = any(rule.xprtsec != "none" for export in args.exports for rule in export.admitting)
     hosts = host_authentication(args, in_tls=in_tls)
     return hosts if in_tls or hosts.authorities is not None else host_authentication(args, in_tls=True)
 
 
 def listen_at(args: argparse.Namespace) -> list[str]:
-    """Returns the URLs to listen at: by default not rdma:// if every export asks for TLS."""
+    """Returns the URLs at which the server listens; by default no rdma:// URL if every export asks for TLS."""
     if args.listen:
         return [str(url) for url in args.listen]
     return [url for url in DEFAULT_LISTEN if url.startswith("tcp://") or _weakest(args.exports) == "none"]
 
 
 def tls_conflict(args: argparse.Namespace) -> tuple[str, str] | None:
-    """Returns a cause and its remedy if the options about TLS contradict each other or lack files; else None."""
+    """Returns cause and remedy if the options about TLS contradict each other or lack files; else None."""
     from rpcrdma.aio.host_options import NO_TLS_OVER_RDMA  # noqa: PLC0415 - only where TLS is wanted
 
     wanted = [rule.xprtsec for export in args.exports for rule in export.admitting]

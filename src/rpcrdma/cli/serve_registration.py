@@ -17,13 +17,18 @@ __all__ = ["register"]
 
 
 async def register(choice: str, offered: Sequence[Service], server: Server) -> RegisteredPrograms | None:
-    """Registers the programs of a server that listens already, as the value `choice` of the setting asks.
+    """Registers the programs of a server that listens at the rpcbind of this machine, if the settings ask for it.
+
+    Args:
+        choice: the setting: "yes", "no", or "auto", for root's servers that other machines can reach.
+        offered: the services.
+        server: the server.
 
     Returns:
         The registered programs, to be closed before the server; None: none are to be registered.
 
     Raises:
-        ConnectFailed: with `choice` "yes": a program could not be registered.
+        ConnectFailed: with "yes": a program could not be registered.
     """
     # An ordinary user's server is not the machine's, and one at loopback addresses would mislead other machines.
     if choice == "no" or (choice == "auto" and os.geteuid() != 0):

@@ -29,7 +29,7 @@ Report: TypeAlias = Callable[[dict[str, Any], str], None]
 
 
 class ConfigurationReload:
-    """Reads the configuration of a running server again.
+    """Reads the configuration of a running server again on request, and applies it.
 
     Args:
         given: the parsed arguments, with the values of the command line alone.
@@ -43,21 +43,22 @@ class ConfigurationReload:
         self.names = HostNames()
         """Looks up the names of hosts of the settings in use."""
         self.on_end: Callable[[bool], None] | None = None
-        """Is called at the end of each reading: whether the settings of the files are in use."""
+        """Is called at the end of each reading with whether the settings of the files are in use; None: nothing is
+        called."""
         self.last: tuple[float, str] | None = None
         """The time of the last reading, in seconds since 1970, and what could not be applied; None: there was none."""
 
     def request(self) -> None:
-        """Requests one more reading; requests during a reading lead to a single one after it."""
+        """Requests another reading; several requests during a reading lead to a single one after it."""
         self._requested.set()
 
     async def run(
         self, manager: ServiceManager, server: RunningServer, renew: Callable[[], None] | None, report: Report
     ) -> None:
-        """Serves requests until it is cancelled.
+        """Serves requests until its task is cancelled; a failed reading is logged and leaves all settings as they are.
 
         Args:
-            manager: the service manager, which receives the beginning and the end of each reading.
+            manager: the service manager, which is notified of the beginning and the end of each reading.
             server: the running server.
             renew: reads the certificates in use again, or raises HostAuthenticationFailed; None: there are none.
             report: reports the end of each reading.
@@ -77,10 +78,10 @@ class ConfigurationReload:
             manager.ready(ended or server.status)
 
     async def _read(self, server: RunningServer, renew: Callable[[], None] | None, report: Report) -> tuple[str, bool]:
-        """Reads and applies the settings.
+        """Reads the files and applies their settings; reports the outcome.
 
         Returns:
-            A line about what could not be applied, "" if there is nothing; whether the settings are in use.
+            A line about settings that could not be applied, "" if there are none; and whether the settings are in use.
         """
         args, names = argparse.Namespace(**vars(self._given)), self.names.renewed()
         # Disks and name servers may take their time, and calls go on.
@@ -123,13 +124,16 @@ class ConfigurationReload:
 def _compared(
     server: RunningServer, before: Effective, found: Effective, path: str
 ) -> tuple[Effective, list[Mistake], list[str]]:
-    """Returns the settings that the server can take, what it cannot take, and the changes of its exports."""
+    """Returns the settings that the server can take, the mistakes about those that need a restart, and changed exports.
+
+    The arguments are those of `RunningServer.takes`; the changes are phrases.
+    """
     fitting, waiting = server.takes(before, found, path)
     return fitting, waiting, list(changes_of_exports(before, fitting))
 
 
 def _examined(args: argparse.Namespace, names: HostNames) -> tuple[Effective, list[Mistake]]:
-    """Reads the files, sets the values of `args` and examines them as `--check` does."""
+    """Reads the files, sets the values of `args`, and checks them as --check does; returns settings and mistakes."""
     found = effective(args)
     found.put_into(args)
     return found, find_mistakes(args, found, names)

@@ -26,14 +26,14 @@ _RETIRE_S: Final = 10.0
 
 
 class ServedExports:
-    """The exports of a running server. One change at a time is made.
+    """The exports that a running server serves, and their changes, of which one at a time is made.
 
     Args:
-        services: the services of version 3 and MOUNT.
+        services: the services of NFS version 3 and MOUNT.
         nfs4: the service of version 4; None: it is not offered.
         waiting: the exports of the configuration.
-        ready: those that the services serve.
-        settle: waits for the end of the calls that run, and returns whether they have ended: see `Server.settle`.
+        ready: those exports that the services serve already.
+        settle: waits, at most the given seconds, for the end of running calls, and returns whether they have ended.
     """
 
     def __init__(
@@ -53,10 +53,10 @@ class ServedExports:
         self._ending: set[asyncio.Task[None]] = set()
 
     async def look(self) -> list[Exported]:
-        """Serves the exports that have become ready, and admits hosts by their present addresses.
+        """Begins to serve exports that have become ready, and admits hosts by their present addresses.
 
         Returns:
-            The exports that are served from now on.
+            The exports that are served from now on; none while `replace` runs.
         """
         if self._turn.locked():
             # A reload makes all exports anew, and may have to wait for calls that hang.
@@ -76,11 +76,10 @@ class ServedExports:
         Args:
             exports: all exports from then on.
             names: looks up names of hosts.
-            step: is called in that step, before the exports change, and may raise; then nothing changes.
+            step: called in that step, before the exports change; if it raises, nothing changes.
 
         Raises:
-            ValueError, OSError: an export cannot be served, or data of one that is removed is lost; nothing has
-                changed.
+            ValueError, OSError: an export cannot be served, or data of a removed export is lost; nothing has changed.
         """
         async with self._turn:
             waiting = WaitingExports(exports, names)
@@ -129,7 +128,7 @@ class ServedExports:
         _report(await asyncio.to_thread(change.retire, close=True))
 
     async def close(self) -> None:
-        """Waits no more for calls in exports that are gone."""
+        """Cancels the waiting for calls in removed exports; the files of these stay open until the server closes."""
         for task in self._ending:
             task.cancel()
         await asyncio.gather(*self._ending, return_exceptions=True)

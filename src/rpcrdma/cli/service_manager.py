@@ -15,7 +15,9 @@ _LOGGER = logging.getLogger("rpcrdma.server")
 
 
 class ServiceManager:
-    """The service manager that has started this process; every method has no effect if there is none.
+    """The service manager that has started this process, such as systemd (sd_notify(3)).
+
+    Without such a manager, every method does nothing.
 
     Args:
         environment: has the manager's variables NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID.
@@ -32,7 +34,7 @@ class ServiceManager:
         """Seconds between two signs of life: the manager ends a process that sends none for twice as long."""
 
     def tell(self, *assignments: str) -> None:
-        """Sends assignments such as "READY=1" in one datagram; never waits. A failure is logged."""
+        """Sends assignments such as "READY=1" to the manager in one datagram; never waits. A failure is logged."""
         if not self._address:
             return
         try:
@@ -43,14 +45,14 @@ class ServiceManager:
             _LOGGER.warning("the service manager does not take %s: %s", assignments[0], error.strerror or error)
 
     def ready(self, status: str) -> None:
-        """Reports that the server takes calls, with a line for people; the first time signs of life begin."""
+        """Reports that the server takes calls, with `status`, a line for people; starts the watchdog's signals once."""
         self.tell("READY=1", f"STATUS={' '.join(status.splitlines())}")
         if self._address and self._watchdog_s and not self._lives:
             self._lives = True
             self._live(asyncio.get_running_loop())
 
     def reloading(self) -> None:
-        """Reports that a reload begins, which `ready` ends; the time tells it from one that began before a signal."""
+        """Reports that a reload begins, which `ready` ends; a time stamp distinguishes it from earlier ones."""
         self.tell("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
     def _live(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -22,7 +22,7 @@ _EXAMPLES = """\
 
 
 def add_arguments(parser: CommandParser) -> None:
-    """Adds the command's arguments."""
+    """Adds the arguments of `rpcrdma stat` to `parser`."""
     parser.describe(run, "URL ...", _EXAMPLES)
     parser.add_argument("url", nargs="+", type=service_url, metavar="URL", help="rdma://HOST[:PORT]/EXPORT/PATH")
     parser.add_argument("-L", dest="follow", action="store_true", help="follow symbolic links")
@@ -30,7 +30,7 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs the command; returns its exit status."""
+    """Runs `rpcrdma stat`: prints the attributes of the files at `args.url`; returns the exit status."""
     failures = Failures()
     async with Servers(args, failures) as servers:
         for url in args.url:

@@ -58,7 +58,7 @@ _LEFT_OUT = ("p90", "bytes_recv", "bytes_sent", "queue", "handler", "rtt", "p50"
 
 
 def add_arguments(parser: CommandParser) -> None:
-    """Adds the command's arguments."""
+    """Adds the arguments of `rpcrdma stats` to `parser`."""
     parser.describe(run, "URL", _EXAMPLES, connects=False)
     add = parser.add_argument
     add("url", type=_metrics_url, metavar="URL", help="http://HOST:PORT, where `rpcrdma serve --metrics` listens")
@@ -75,7 +75,14 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs the command; returns its exit status."""
+    """Runs `rpcrdma stats`: prints the call statistics at the metrics URL `args.url`; returns the exit status.
+
+    With --watch, it prints those of each interval until it is interrupted.
+
+    Raises:
+        ConnectFailed: there is no answer.
+        RemoteProtocolError: the answer has no statistics.
+    """
     from rpcrdma.aio.client.metrics_page import read_page, since  # noqa: PLC0415
 
     before, before_s = read_page(await _fetched(args.url)), time.monotonic()
@@ -100,7 +107,7 @@ async def run(args: argparse.Namespace) -> int:
 
 
 async def _fetched(url: str) -> str:
-    """Returns the answer at `url`, if it arrives whole within the deadline.
+    """Returns the text of the answer at `url`, if it arrives whole within 10 s.
 
     The look-up of the host name and single reads cannot be interrupted. So they run in a thread for which the process
     does not wait at its end.
@@ -132,7 +139,11 @@ async def _fetched(url: str) -> str:
 
 
 def _metrics_url(text: str) -> str:
-    """Returns the URL of a metrics endpoint."""
+    """Parses the URL of a metrics endpoint; adds the path /metrics if it has none.
+
+    Raises:
+        ArgumentTypeError: `text` is no URL of HTTP.
+    """
     parts = urlsplit(text)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise argparse.ArgumentTypeError(
@@ -192,7 +203,7 @@ def _print_side(page: Page, side: str, interval_s: float | None) -> None:
 
 
 def _left_out(rows: Sequence[Mapping[str, str]], columns: Sequence[str]) -> list[str]:
-    """Returns the columns that the terminal has no room for."""
+    """Returns the columns for which the terminal is too narrow, in the order of leaving out; [] without a terminal."""
     if not sys.stdout.isatty():
         return []
     widths = {name: max(len(row[name]) for row in rows) for name in columns}

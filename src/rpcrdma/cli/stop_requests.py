@@ -17,7 +17,10 @@ __all__ = ["handle_hang_ups", "stop_at_eof", "stop_on_signals"]
 
 
 def stop_on_signals(stop: asyncio.Event) -> Callable[[int], None]:
-    """Sets `stop` on SIGINT and SIGTERM; returns the function that handles a signal, SIGHUP as well."""
+    """Sets `stop` on SIGINT and SIGTERM; returns the function that handles a signal by its number, for SIGHUP as well.
+
+    A second signal ends the process at once.
+    """
     loop = asyncio.get_running_loop()
 
     def on_signal(number: int) -> None:
@@ -36,13 +39,13 @@ def stop_on_signals(stop: asyncio.Event) -> Callable[[int], None]:
 
 
 def handle_hang_ups(renew: Callable[[], None] | None, hung_up: Callable[[], None]) -> None:
-    """Handles SIGHUP in the running event loop, also one that was held back.
+    """Handles SIGHUP in the running event loop, also a SIGHUP that was held back while the server started.
 
     A process that ignores the signal, as under nohup, outlives its terminal.
 
     Args:
         renew: reads files again; None: there are none.
-        hung_up: is called where `renew` is None, or the terminal of this process is gone.
+        hung_up: called in place of `renew` if that is None, or the terminal of this process is gone.
     """
     held = signal.getsignal(signal.SIGHUP)
     if held is signal.SIG_IGN:
@@ -64,7 +67,7 @@ def handle_hang_ups(renew: Callable[[], None] | None, hung_up: Callable[[], None
 
 
 def stop_at_eof(stop: asyncio.Event) -> None:
-    """Sets `stop` when standard input ends, or if it cannot be read."""
+    """Sets `stop` when standard input ends, or at once if it is closed or cannot be read."""
     loop = asyncio.get_running_loop()
     if sys.__stdin__ is None:
         # It was closed when the process began, and its number may be that of any other file.
@@ -91,7 +94,7 @@ def stop_at_eof(stop: asyncio.Event) -> None:
 
 
 def _at_eof() -> bool:
-    """Reads standard input; returns True at its end, or if it cannot be read, such as a closed terminal."""
+    """Reads standard input and discards the octets; returns whether it is at its end or cannot be read."""
     try:
         return not os.read(0, 1 << 16)
     except BlockingIOError:

@@ -20,29 +20,31 @@ _LOGGER = logging.getLogger("rpcrdma.server")
 
 
 class WaitingExports:
-    """Makes the exports of a server, and those that it can serve only later.
+    """Makes the exports of a server from its settings, and keeps those that it can serve only later.
+
+    An export waits while its directory is missing or a host that restrains others has no address.
 
     Args:
-        exports: all exports. One with `missing` "fail" raises its error at once.
-        names: looks up names of hosts.
+        exports: all exports. An export with `missing` "fail" raises its error at once.
+        names: looks up names of hosts; None: a new `HostNames`.
     """
 
     def __init__(self, exports: Sequence[Exported], names: HostNames | None = None) -> None:
         self.absent = list(exports)
-        """Those that are not served yet."""
+        """The exports that are not served yet."""
         self._exports = list(exports)
         self.names = names or HostNames()
-        """Looks up the names of their hosts."""
+        """Looks up the names of the exports' hosts."""
         self._made: dict[str, Export] = {}
-        """Those that can be served, by name."""
+        """The exports that can be served, by name."""
         self._unresolved: set[str] = set()
-        """The names of those whose hosts have not all had an address."""
+        """The names of the exports of which a host has had no address."""
         self._told = False
 
     def ready(self) -> list[Export]:
         """Returns all exports that can be served, with the present addresses of their hosts; may block.
 
-        The log has the first reason of each other one.
+        The log has the reason why each other export waits, at the first call.
 
         Raises:
             OSError: an export with `missing` "fail" has no directory, or a host without an address.
@@ -68,7 +70,7 @@ class WaitingExports:
         return [self._made[export.name] for export in self._exports if export.name in self._made]
 
     def _admit_hosts(self, exported: Exported) -> None:
-        """Takes the addresses that the hosts of an export have by now."""
+        """Updates an export that was made to the addresses that its hosts have by now."""
         before = self._made[exported.name]
         export, unknown = _export(exported, before.directory, self.names)
         if not unknown and exported.name in self._unresolved:
@@ -92,13 +94,16 @@ class WaitingExports:
 
 
 def _export(exported: Exported, directory: Path | None, names: HostNames) -> tuple[Export, list[OSError]]:
-    """Returns an export as a server takes it, and the errors of names of hosts without an address."""
+    """Returns an export in the form that a server takes, and an error for each host name without an address.
+
+    `directory` is its directory, None for a URL; `names` has looked up its hosts.
+    """
     from rpcrdma.nfs.server import AccessTerms, Export  # noqa: PLC0415
 
     unknown: list[OSError] = []
 
     def terms(rule: ExportedRule) -> dict[str, Any]:
-        """Returns a rule as arguments of `AccessTerms`."""
+        """Returns the keyword arguments of `AccessTerms` for a rule; adds errors to `unknown`."""
         return {
             "hosts": _networks(rule.hosts, names, unknown),
             "principals": tuple(rule.principals),

@@ -25,7 +25,10 @@ _EXAMPLES = """examples:
 
 
 def add_arguments(parser: CommandParser) -> None:
-    """Adds the commands of `xdr`; each sets `run`, a function from the arguments to the exit status."""
+    """Adds the subcommands of `rpcrdma xdr` (compile, lint, extract) to `parser`; each sets `run`, its function.
+
+    That function takes the parsed arguments and returns the exit status.
+    """
     parser.description = "The XDR compiler: RFC 4506 with RFC 5531 programs, to typed Python."
     parser.epilog = _EXAMPLES
     commands = parser.add_subparsers(title="commands", dest="xdr_command", required=True, metavar="COMMAND")

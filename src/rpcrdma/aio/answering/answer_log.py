@@ -19,7 +19,7 @@ __all__ = ["AnswerLog"]
 class _FailedCall(Protocol):
     route: Route
     procedure: Procedure[Any, Any] | None
-    """The one under whose name the call is counted: see `Procedure.named`."""
+    """The procedure under whose name the call is counted (`Procedure.named`); None: the route names it."""
 
     @property
     def ended(self) -> bool: ...
@@ -28,14 +28,22 @@ class _FailedCall(Protocol):
 
 
 class AnswerLog:
-    """Logs the calls that are not answered as usual; each kind of message a limited number of times."""
+    """Logs the calls of a server that end in an unusual way; `LimitedLog` bounds the lines of each kind per minute.
+
+    `logger` is the destination. The server's `HandlerRunner` makes the object.
+    """
 
     def __init__(self, logger: logging.Logger) -> None:
         self._log = LimitedLog(logger)
         self.flush = self._log.flush
 
     def failed(self, call: _FailedCall, error: BaseException) -> Payload:
-        """Returns the reply to a call whose handler raised `error`, which is logged where it is a fault."""
+        """Returns the error reply (`call.failure(error)`) to a call whose handler raised `error`, and logs the failure.
+
+        Nothing is logged for `ProcedureUnavailable` and `CredentialTooWeak`, which are ordinary refusals, and for an
+        error that only the end of the call's connection has caused. Memory exhaustion (`OutOfBuffers`) is a warning,
+        any other error an ERROR with its traceback.
+        """
         name = _name(call)
         if call.ended and isinstance(error, OutOfBuffers | TransportClosed):
             pass  # with its connection the memory or the peer that the handler needed has ended: no fault
@@ -49,16 +57,19 @@ class AnswerLog:
         return call.failure(error)
 
     def unfit_reply(self, call: _FailedCall, why: str) -> None:
-        """Logs a reply that cannot be sent; `why` names the setting that would permit it."""
+        """Logs a warning about a reply to `call` that cannot be sent; `why` names the setting that would permit it."""
         name = _name(call)
         self._log.log(logging.WARNING, "unfit " + name, "the reply to %s could not be sent: %s", name, why)
 
     def long_call(self, peer: str, why: str) -> None:
-        """Logs a call that was not read because it is too long."""
+        """Logs a warning about a call of the client `peer` that was answered with GARBAGE_ARGS because it is too long.
+
+        `why` names the bound and its setting.
+        """
         self._log.log(logging.WARNING, "too long", "a call of %s was answered with GARBAGE_ARGS: %s", peer, why)
 
     def no_call(self, peer: str) -> None:
-        """Logs a dropped message that is no call."""
+        """Logs a warning that the client at the address `peer` sent a message that is no RPC call and was dropped."""
         self._log.log(logging.WARNING, "no call", "%s sent a message that is no call", peer)
 
 

@@ -25,12 +25,14 @@ __all__ = ["Answering", "AtMostOnce"]
 
 
 class Answering:
-    """Finds the handlers of calls, runs them where their marks say, and answers; connections may share the object.
+    """Looks up the handler of each received call, has it run as its execution mark says, and sends the reply.
+
+    All connections of a server, or of a client with services, may share the object.
 
     Args:
-        dispatcher: finds the procedures, and opens calls under RPCSEC_GSS.
-        runner: runs the handlers.
-        at_most_once: runs the calls that must not run twice; None: one of its own.
+        dispatcher: looks up procedures, and verifies and decodes calls, those under RPCSEC_GSS included.
+        runner: runs the handlers, inline, as tasks or in threads.
+        at_most_once: runs the calls that must not run twice, with its reply cache; None: a new `AtMostOnce`.
         count_calls: whether calls are counted in the dispatcher's `statistics`.
     """
 
@@ -50,7 +52,12 @@ class Answering:
         self._at_most_once = at_most_once or AtMostOnce(runner)
 
     def take(self, call: ServerCall, source: CallSource[ServerCall]) -> None:
-        """Answers a call that has arrived on `source`: at once, or when its handler is done."""
+        """Answers a call that has arrived on the connection `source`, at once or when its handler has ended.
+
+        A call whose arguments cannot be decoded is refused in the transport's way, or dropped where the transport has
+        none. A call under RPCSEC_GSS may first wait for its turn in its security context. Refusals of the dispatcher
+        are sent at once. Errors of handlers become error replies and are not raised.
+        """
         call.source, call.client = source, source.client
         if self._statistics is not None and call.statistics is None:
             call.statistics = self._statistics
@@ -79,9 +86,10 @@ class Answering:
             self.runner.run(call)
 
     def _take_again(self, call: ServerCall, outcome: Outcome[None]) -> None:
-        """Takes a call again, from its start, that has waited for its turn in its security context.
+        """Starts a call over, from the first octet of its message, after its wait for a turn in its security context.
 
-        Drops it if its connection has ended.
+        `outcome` is called to raise the error of that turn, if there is one. The call is dropped if its connection has
+        ended.
         """
         outcome()
         if call.ended:
@@ -92,10 +100,11 @@ class Answering:
 
 
 class _Run:
-    """The run of a call that must not run twice: the reply may go to a repeat of the call.
+    """One execution of a non-idempotent call in `AtMostOnce`, whose reply may go to a retransmission of the call.
 
-    `first` is the call whose connection and memory the handler uses, `newest` the last repeat of it, which gets the
-    reply and is run should the first be let go; without repeats both are the same.
+    `first` is the transmission whose connection and memory the handler uses. `newest` is the last transmission that has
+    arrived: it gets the reply, and it runs if `first` is dropped before its handler begins. Without retransmissions
+    both are the same call. `known` is the entry of the reply cache.
     """
 
     __slots__ = ("_at_most_once", "_known", "first", "newest")
@@ -106,7 +115,11 @@ class _Run:
         self.first = self.newest = call
 
     def answer(self, reply: Payload) -> None:
-        """See `ServerCall.answer`."""
+        """Stores the handler's reply in the reply cache, and sends it to the newest transmission of the call.
+
+        The first transmission is dropped if it is another. If the newest cannot carry the reply, the cache holds the
+        reply for a later transmission.
+        """
         first, newest, known = self.first, self.newest, self._known
         first.once = known.context = None
         lasting = detached(reply)
@@ -127,13 +140,16 @@ class _Run:
             self._at_most_once.cache.hold(self._known, reply)
 
     def join(self, repeat: ServerCall) -> None:
-        """Has the reply go to `repeat`, in place of the last transmission."""
+        """Makes the retransmission `repeat` the receiver of the reply; drops an earlier retransmission."""
         superseded, self.newest = self.newest, repeat
         if superseded is not self.first:
             superseded.drop()
 
     def let_go(self) -> None:
-        """See `ServerCall.let_go`."""
+        """Drops the first transmission, whose connection ended before its handler began, and runs the newest instead.
+
+        Without a retransmission the reply cache forgets the call, so that a later repeat runs.
+        """
         first, newest = self.first, self.newest
         first.once = None
         if newest is first:
@@ -146,7 +162,11 @@ class _Run:
 
 
 class AtMostOnce:
-    """Runs each call once, also if it arrives again; all connections of a server share the object."""
+    """Runs each non-idempotent call once although it may arrive several times, by means of a reply cache (`cache`).
+
+    A call is recognised by its client, XID, procedure and argument octets. All connections of a server share the
+    object; `runner` runs the handlers.
+    """
 
     def __init__(self, runner: HandlerRunner) -> None:
         self.time = asyncio.get_running_loop().time
@@ -154,7 +174,11 @@ class AtMostOnce:
         self.cache = ReplyCache()
 
     def run(self, call: ServerCall) -> None:
-        """Runs the handler, unless it runs or has run; the call ends as by `HandlerRunner.run`, or is refused."""
+        """Runs the handler of a new call; answers a repeated call from the reply cache.
+
+        If the first transmission still runs, the repeat gets the reply in its place. A repeat whose reply is no longer
+        kept is refused.
+        """
         protection = call.protection
         if protection is not None:
             client = f"{call.peer} {call.principal}"

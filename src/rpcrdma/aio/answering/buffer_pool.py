@@ -28,18 +28,24 @@ _LARGEST_BITS = 22
 
 
 class OutOfBuffers(RpcRdmaError):
-    """The bound on memory in use would be exceeded."""
+    """Signals that a request for memory would exceed the pool's bound, or the connection's share, on memory in use."""
 
 
 def octets_taken(length: int) -> int:
-    """Returns the octets of a pool that a buffer of `length` octets takes at most: its size class."""
+    """Returns the most octets of a pool that a buffer of `length` octets occupies: its size class.
+
+    Size classes are powers of two from 4 KiB to 4 MiB; a longer buffer occupies `length`.
+    """
     if length <= 1 << _SMALLEST_BITS:
         return 1 << _SMALLEST_BITS
     return 1 << (length - 1).bit_length() if length <= 1 << _LARGEST_BITS else length
 
 
 def octets_reserved(items: Iterable[int]) -> int:
-    """Returns the octets of a pool to reserve for bulk results of at most these lengths; REPLY_OCTETS_MAX for each."""
+    """Returns the octets of a pool to reserve for bulk results whose greatest lengths in octets are `items`.
+
+    Each item counts with its size class, of at most REPLY_OCTETS_MAX; items up to UNCOUNTED_RESULT_OCTETS do not count.
+    """
     reserved = 0
     for item in items:
         if item > UNCOUNTED_RESULT_OCTETS:
@@ -48,13 +54,14 @@ def octets_reserved(items: Iterable[int]) -> int:
 
 
 def room(most: int, free: int, *, of_client: int, own: int, parts: int = CLIENT_FREE_PARTS) -> int:
-    """Returns how much more a connection may get of `most`, of which `free` is free.
+    """Returns how many more octets a connection may take from a pool of `most` octets, of which `free` are unused.
 
-    The connection holds `own`, and all connections of its client together hold `of_client`. A client that holds nothing
-    may have all that is free. Another one gets more as long as the amounts that the connection holds, that its client
-    holds and that it asks for are together at most 1/`parts` of what is free then. With 8 parts a connection can hold a
-    17th, a client a ninth, and the next client a ninth of the rest: 16 greedy clients leave 15 % to others. While half
-    of all is free, a connection without any gets its first request, whatever its client holds.
+    The result may be negative: then the connection gets nothing. The connection holds `own` octets, and all connections
+    of its client together hold `of_client`. A client that holds nothing may have all that is free. Another one gets
+    more as long as the amounts that the connection holds, that its client holds and that it asks for are together at
+    most 1/`parts` of what is free then. With 8 parts a connection can hold a 17th, a client a ninth, and the next
+    client a ninth of the rest: 16 greedy clients leave 15 % to others. While half of all is free, a connection without
+    any gets its first request, whatever its client holds.
     """
     if not of_client:
         return free
@@ -65,11 +72,12 @@ def room(most: int, free: int, *, of_client: int, own: int, parts: int = CLIENT_
 
 
 class BufferPool:
-    """Lends buffers of any length; those of up to 4 MiB come from size classes and are used again.
+    """Lends memory buffers of any length; buffers of up to 4 MiB come from size classes and are used again.
 
-    `pool_octets_max` bounds the buffers kept for reuse, lent ones included. Beyond it, and above 4 MiB, a buffer is
-    allocated for one use; `octets_max` bounds all lent buffers. Safe to use from several threads. Each connection uses
-    the pool through its own `share`, so that none takes the memory that others need.
+    `pool_octets_max` bounds the octets of the buffers kept for reuse, including lent buffers. Beyond it, and above 4
+    MiB, a buffer is allocated for one use. `octets_max` bounds the octets of all lent buffers. The methods are safe to
+    call from several threads. Each connection uses the pool through a `BufferShare`, so that no connection takes the
+    memory that others need.
     """
 
     __slots__ = (
@@ -84,12 +92,12 @@ class BufferPool:
         self._pooled = 0
         self._free: dict[int, list[PooledMemory]] = {}
         self._lent: dict[int, tuple[PooledMemory, list[PooledMemory] | None, BufferShare | None]] = {}
-        """By the identity of the whole buffer: the buffer, the free list of its size class, and the share it was
-        lent to."""
+        """Each lent buffer, by the identity of the whole buffer: the buffer, the free list of its size class, and the
+        share to which it is lent."""
         self.lock = threading.Lock()
         self.turns: Turns[BufferShare] = Turns()
         self._loop: asyncio.AbstractEventLoop | None = None
-        """Of those that wait."""
+        """The event loop of the connections that wait; None before the first."""
         self._serving = False
         self.messages = ResultMemory()
         """Memory of large messages that arrive over TCP, for the event loop."""
@@ -98,14 +106,16 @@ class BufferPool:
 
     @property
     def waited_for(self) -> bool:
-        """Whether a connection waits for memory."""
+        """Whether at least one connection waits for memory of this pool."""
         return bool(self.turns.waiting)
 
     def acquire(self, length: int) -> memoryview:
-        """Returns writable memory of `length` octets with unspecified content.
+        """Returns writable memory of `length` octets with unspecified content, outside of any connection's share.
+
+        The caller gives it back with `release`.
 
         Raises:
-            OutOfBuffers: `octets_max` octets would be exceeded.
+            OutOfBuffers: the lent octets of the pool would exceed `octets_max`.
         """
         with self.lock:
             buffer = self.take(length, self.octets_max - self.lent_octets)
@@ -114,19 +124,26 @@ class BufferPool:
         return memoryview(buffer)[:length]
 
     def release(self, buffer: memoryview) -> None:
-        """Takes back a buffer that `acquire` returned and that is not used any more. No effect on other buffers."""
+        """Takes back a buffer that `acquire` of the pool returned, and resumes waiting connections.
+
+        Other buffers have no effect. The caller must not use the buffer afterwards.
+        """
         with self.lock:
             self.take_back(buffer, None)
         self.serve_soon()
 
     def share(self, client: str) -> BufferShare:
-        """Returns a connection's share; `client` is the address, which all connections of one client have in common."""
+        """Returns a new share in the pool for one connection, which `BufferShare.close` ends.
+
+        `client` is the peer's address: all shares with one address count together as one client.
+        """
         return BufferShare(self, self.turns.join(client))
 
     def take(self, length: int, room: int, share: BufferShare | None = None) -> PooledMemory | None:
-        """Lends a buffer of at least `length` and at most `room` octets, and counts its whole size.
+        """Lends a buffer of at least `length` octets that occupies at most `room` octets; None if it cannot.
 
-        None if `length` exceeds `room`. `share` is its borrower. The caller holds `lock`.
+        Its whole size counts as lent. The caller holds `lock`. `share` is the borrower, None for the pool's own
+        `acquire`.
         """
         if length > room:
             return None
@@ -149,9 +166,9 @@ class BufferPool:
         return buffer
 
     def take_back(self, buffer: memoryview, share: BufferShare | None) -> int:
-        """Takes back a buffer that was lent to `share`, and returns the octets freed; 0 for another buffer.
+        """Takes back a buffer that was lent to `share` (None: by `acquire`), and returns the octets that this frees.
 
-        The caller holds `lock`.
+        Returns 0, and does nothing, for a buffer that the pool has not lent to `share`. The caller holds `lock`.
         """
         lent = self._lent.get(id(buffer.obj))
         if lent is None or lent[2] is not share:
@@ -165,7 +182,7 @@ class BufferPool:
         return size
 
     def _may_pool(self, size: int) -> bool:
-        """Drops free buffers of other sizes until the pool has room for `size` octets; False if it has none then."""
+        """Returns whether the pool may keep `size` octets more; drops unused buffers of other sizes to that end."""
         excess = self._pooled + size - self.pool_octets_max
         if excess <= 0:
             return True
@@ -177,24 +194,25 @@ class BufferPool:
         return excess <= 0
 
     def wait_in_line(self, share: BufferShare) -> None:
-        """Puts `share` into the line for memory; for shares."""
+        """Adds `share` to the line of connections that wait for memory, and calls `on_short`; for `BufferShare`."""
         self._loop = asyncio.get_running_loop()
         self.turns.wait(share)
         if self.on_short is not None:
             self.on_short()
 
     def leave_line(self, share: BufferShare) -> None:
-        """Removes `share` from the line for memory; for shares."""
+        """Removes `share` from the line of connections that wait for memory; for `BufferShare` alone."""
         self.turns.leave(share)
 
     def forget(self, share: BufferShare) -> None:
-        """Forgets `share`, which is closed and holds nothing; for shares."""
+        """Ends the count of `share`, which is closed and holds no memory, for its client; for `BufferShare` alone."""
         self.turns.part(share)
 
     def serve_soon(self) -> None:
-        """Schedules a callback that gives out free memory.
+        """Schedules `_serve` in the event loop, which resumes waiting requests; no effect if no connection waits.
 
-        The connection that freed it may be in the midst of a turn.
+        They are not resumed at once, because the connection that has freed memory may be in the midst of a turn.
+        Thread-safe.
         """
         if self.turns.waiting and not self._serving:
             self._serving = True
@@ -202,7 +220,7 @@ class BufferPool:
             self._loop.call_soon_threadsafe(self._serve)
 
     def _serve(self) -> None:
-        """Gives one turn to each client with a connection whose memory is available now."""
+        """Lets one waiting request of each client continue if its memory is available, in the order of `turns`."""
         self._serving = False
         for client in self.turns.in_order():
             for share in client.in_order():
@@ -213,9 +231,9 @@ class BufferPool:
 
 
 class BufferShare(Share):
-    """The share of one connection in a pool's memory; implements `rpcrdma.transport.BufferSource`.
+    """The share of one connection in the memory of a `BufferPool`; implements `rpcrdma.transport.BufferSource`.
 
-    `room` decides its size.
+    The function `room` decides how much the share may hold. `BufferPool.share` makes it for a connection of `client`.
     """
 
     __slots__ = ("_over", "_pool", "_turns", "closed", "counted")
@@ -224,25 +242,25 @@ class BufferShare(Share):
         super().__init__(client)
         self._pool = pool
         self._turns: list[tuple[int, bool, Callable[[], None]]] = []
-        """Octets, whether `counted` is left out, and the request that continues then."""
+        """The waiting requests, the oldest first: octets, whether `counted` is left out, and the `resume` function."""
         self.counted = 0
-        """Octets of `held` that are counted without a buffer."""
+        """The octets of `held` that are counted without a buffer."""
         self.closed = False
         self._over = False
 
     @property
     def held_octets(self) -> int:
-        """Octets that this connection holds."""
+        """The octets that this connection holds at present, in buffers and by `reserve` and `take_in`."""
         return self.held
 
     @property
     def octets_max(self) -> int:
-        """The most octets that this connection can ever hold."""
+        """The most octets that this connection can ever hold: all octets of the pool."""
         return self._pool.octets_max
 
     @property
     def crowded(self) -> bool:
-        """Returns whether this client's share is so full that an ordinary result might find no memory.
+        """Whether this client's share is so full that a result of ordinary size might find no memory at present.
 
         The octets that this connection has reserved are left out: the handlers that they are for may wait for the call
         that asks.
@@ -253,17 +271,21 @@ class BufferShare(Share):
 
     @property
     def waits(self) -> bool:
-        """Whether the connection waits for memory."""
+        """Whether a request of this connection waits for memory."""
         return bool(self._turns)
 
     def acquire(self, length: int, *, outliving: bool = False, reserved: int = 0) -> memoryview | None:
-        """Returns writable memory of `length` octets with unspecified content; None if there is none now: see `wait`.
+        """Returns writable memory of `length` octets with unspecified content; None if there is no room: see `wait`.
 
-        `outliving`: the memory may outlive the share. `reserved`: octets of an earlier `reserve` that the buffer uses
-        up, at most `octets_taken(length)`; they are given back if the buffer takes less.
+        Args:
+            length: octets.
+            outliving: whether the memory may be used after the share is closed; such memory is lent by a closed share,
+                too.
+            reserved: octets of an earlier `reserve` that the buffer uses up, at most `octets_taken(length)`; those that
+                the buffer does not need are given back.
 
         Raises:
-            OutOfBuffers: there can never be that much, or the share is closed.
+            OutOfBuffers: `length` exceeds the size of the pool, or the share is closed and `outliving` is false.
         """
         pool = self._pool
         if length > pool.octets_max:
@@ -288,7 +310,7 @@ class BufferShare(Share):
         return memoryview(buffer)[:length]
 
     def release(self, buffer: memoryview) -> None:
-        """Takes back a buffer that `acquire` returned, also when closed; no effect on other buffers."""
+        """Takes back a buffer that `acquire` of this share returned, also after `close`; ignores other buffers."""
         pool = self._pool
         with pool.lock:
             size = pool.take_back(buffer, self)
@@ -300,13 +322,17 @@ class BufferShare(Share):
             pool.serve_soon()
 
     def reserve(self, octets: int) -> bool:
-        """Counts octets as held without lending them; returns False if there is no room at present: see `wait`."""
+        """Counts `octets` as held by the connection, without a buffer, until `give_back`; returns whether it did.
+
+        False: there is no room at present (see `wait`), or the share is closed.
+        """
         return self._count(octets, CLIENT_FREE_PARTS)
 
     def take_in(self, octets: int) -> bool:
-        """Counts octets that have arrived as held; a client may hold more of them than by `reserve`.
+        """Counts `octets` of received data as held by the connection, until `give_back`; returns whether it did.
 
-        False if there is no room.
+        False: there is no room at present, or the share is closed. A client may hold more octets in this way than by
+        `reserve`.
         """
         return self._count(octets, CLIENT_FREE_PARTS_ARRIVED)
 
@@ -321,7 +347,7 @@ class BufferShare(Share):
         return True
 
     def give_back(self, octets: int) -> None:
-        """Gives back octets of `reserve` or `take_in`, all or some; also when closed."""
+        """Ends the count of `octets`, all or a part of those of `reserve` or `take_in`; also after `close`."""
         pool = self._pool
         with pool.lock:
             pool.lent_octets -= octets
@@ -332,14 +358,15 @@ class BufferShare(Share):
         pool.serve_soon()
 
     def wait(self, length: int, resume: Callable[[], None]) -> None:
-        """Calls `resume` in the event loop when it is this share's turn and `length` octets are free, or at its end.
+        """Calls `resume` in the event loop when it is this share's turn and it has room for `length` octets.
 
-        `resume` may find that they are gone again, and wait once more.
+        `close` calls `resume`, too, and a closed share calls it at once. Nothing is held for the caller: `resume` asks
+        for the memory again, may find it taken, and may wait once more.
         """
         self._wait(length, resume, leaves_counted=False)
 
     def wait_while_crowded(self, resume: Callable[[], None]) -> None:
-        """Calls `resume` as `wait` does, when there is memory for an ordinary result: see `crowded`."""
+        """Calls `resume`, as `wait` does, when the share has room for a result of ordinary size: see `crowded`."""
         self._wait(min(BULK_RESULT_OCTETS, self._pool.octets_max), resume, leaves_counted=True)
 
     def _wait(self, length: int, resume: Callable[[], None], *, leaves_counted: bool) -> None:
@@ -352,9 +379,10 @@ class BufferShare(Share):
         self._pool.serve_soon()
 
     def take_turn(self) -> bool:
-        """Lets the oldest waiting request continue, and returns True, if it can have its memory.
+        """Calls the `resume` of the oldest waiting request if its memory is available; returns whether it did.
 
-        If octets are reserved, a request that does not count them passes those before it.
+        If octets are reserved, a request of `wait_while_crowded`, which does not count them, may pass those before it.
+        Only `BufferPool` calls this.
         """
         for number, (length, leaves_counted, resume) in enumerate(self._turns):
             if number and not (leaves_counted and self.counted):
@@ -368,7 +396,10 @@ class BufferShare(Share):
         return False
 
     def close(self) -> None:
-        """Stops lending; all waiting requests are resumed, and find the share closed. Lent buffers return as before."""
+        """Ends the share with its connection: resumes every waiting request, and lends no more; repeatable.
+
+        Buffers that are lent already return by `release` as before.
+        """
         if not self.closed:
             self.closed = True
             while self._turns:
@@ -377,13 +408,16 @@ class BufferShare(Share):
             self._leave()
 
     def _leave(self) -> None:
-        """Leaves the client when a closed share holds nothing any more; until then it counts for the client."""
+        """Ends the share's count for its client, once, if the closed share holds no octets any more."""
         if not self.held and not self._over:
             self._over = True
             self._pool.forget(self)
 
     def _room(self, parts: int = CLIENT_FREE_PARTS, *, counted: int = 0) -> int:
-        """Returns how much more the share may have, with the given number of counted octets left out."""
+        """Returns how many more octets the share may hold (negative: none), as if `counted` reserved octets were free.
+
+        A client may hold about 1/`parts` of the free memory, see the function `room`.
+        """
         pool = self._pool
         most = pool.octets_max
         free = most - pool.lent_octets + counted

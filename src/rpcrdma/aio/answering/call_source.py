@@ -15,50 +15,59 @@ from rpcrdma.xdr.codec import Payload
 __all__ = ["CallSource", "CallWithResults"]
 
 C_contra = TypeVar("C_contra", contravariant=True)
-"""The class of the calls."""
+"""The class of the calls, such as `ServerCall`."""
 
 
 class CallSource(Protocol[C_contra]):
-    """The part of a connection on which calls arrive.
+    """The interface of a connection on which calls arrive, for the code that answers them; RDMA and TCP implement it.
 
-    It ends each call by one of `reply`, `drop` and a `refuse` that returns True. Then, or once the reply has left, it
-    releases the call's memory.
+    The answering code ends each call by exactly one of: `reply`, `drop`, or a `refuse` that returns True. After that,
+    or when the reply has left, the connection releases the call's memory (`CallWithResults.release`).
     """
 
     @property
     def client(self) -> ReverseCaller:
-        """The connection, which calls the peer back."""
+        """The caller for calls in the reverse direction (RFC 8167), from this side to the peer."""
 
     @property
     def host(self) -> str:
-        """The peer's address, without port."""
+        """The peer's network address as text, without port."""
 
     @property
     def results(self) -> BufferShare:
-        """Memory for the results of handlers."""
+        """The connection's share of the memory for results of handlers; it is closed when the connection ends."""
 
     def reply(self, call: C_contra, reply: Payload) -> None:
-        """Sends the reply and sets `octets_sent`; drops the reply if the connection has ended.
+        """Sends `reply` to `call` and sets `call.octets_sent`; drops the reply if the connection has ended.
 
-        Sets `refusal` if the reply does not fit the chunks of the call. The requester gets an error then, and may call
-        again. A reply that is too long for the transport is replaced by an error.
+        If the reply does not fit the chunks that the call provides, the requester gets an error, and the implementation
+        sets `call.refusal`: the requester may repeat the call with more memory. A reply that is too long for the
+        transport is replaced by an error.
         """
 
     def reply_octets_max(self, call: C_contra, items: Sequence[int]) -> int:
-        """Returns the most octets of the reply beside bulk items of the lengths `items`; 0 if these have no room.
+        """Returns the most octets of a reply to `call` without its bulk items, whose lengths in octets are `items`.
 
-        An item that no Write chunk of the call takes counts as a part of the reply. May be called in any thread.
+        0: the items have no room. An item that no Write chunk of the call takes counts as a part of the reply. The
+        method may be called in any thread.
         """
 
     def refuse(self, call: C_contra) -> bool:
-        """Refuses the call in the transport's own way; returns False, and does nothing, if it has none."""
+        """Refuses `call` by the transport's own means, such as RDMA_ERROR with ERR_CHUNK; returns whether it did.
+
+        False, without any effect: the transport has no such means, as TCP.
+        """
 
     def drop(self, call: C_contra) -> None:
-        """Ends the call without a reply."""
+        """Ends `call` without a reply and releases its memory."""
 
 
 class CallWithResults(IncomingCall):
-    """A call whose handler takes memory of the connection's share."""
+    """A received call together with the memory for its results, which its handler borrows from the connection's share.
+
+    `buffers` are the borrowed buffers, None if there are none. `source` is the connection, `route` the handler with its
+    marks.
+    """
 
     source: CallSource[Any]
     route: Route
@@ -69,7 +78,7 @@ class CallWithResults(IncomingCall):
     _wanted: int = 0
 
     def release(self) -> None:
-        """Returns every buffer to the pool; may be called again."""
+        """Gives every buffer of the call back to the connection's share; no effect when repeated."""
         buffers = self.buffers
         if buffers is not None:
             self.buffers = None
@@ -77,16 +86,16 @@ class CallWithResults(IncomingCall):
                 self.source.results.release(buffer)
 
     def end_reservation(self) -> None:
-        """Gives back the reserved memory that the handler, which has ended, did not take."""
+        """Gives back the reserved octets that the handler did not use; called when the handler has ended."""
         reserved, self.reserved = self.reserved, 0
         self.source.results.give_back(reserved)
 
     def wait_for_room(self, resume: Callable[[Self], None]) -> bool:
-        """Returns whether the call must wait for memory for its results; then calls `resume(call)` when there is some.
+        """Returns whether the call must wait for memory for its results; if so, calls `resume(call)` later.
 
-        A handler with bulk results that must not be run twice waits until memory for the largest of them is reserved.
-        Any other call begins if there is memory for an ordinary result, or if its connection holds no memory and the
-        handler may be run again. After the end of the connection no call waits.
+        `resume` asks again. A handler with bulk results that must not be run twice waits until memory for its largest
+        results is reserved. Any other call begins if there is memory for a result of ordinary size, or if its
+        connection holds no memory and the handler may be run again. After the end of the connection no call waits.
         """
         share = self.source.results
         if share.closed:
@@ -109,9 +118,10 @@ class CallWithResults(IncomingCall):
         return True
 
     def wait_for_buffers(self, resume: Callable[[Self], None]) -> bool:
-        """Gives all buffers back after `OutOfBuffers`, and calls `resume(call)` when the handler can have its memory.
+        """Gives all buffers back after the handler met `OutOfBuffers`, and calls `resume(call)` when it may run again.
 
-        False if it never can: then nothing is called.
+        Returns False, without any effect, if the handler can never have its memory: the connection has ended, the
+        request exceeds the pool, or no request of `buffer` has failed.
         """
         share = self.source.results
         wanted, self._wanted = self._wanted, 0

@@ -14,14 +14,17 @@ from rpcrdma.aio.drivers.effects import effects_of
 __all__ = ["Computations"]
 
 _THREADS = max(1, (os.cpu_count() or 1) - 1)
-"""One processor is for the event loop."""
+"""The number of threads: one processor is left to the event loop."""
 
 _Computation: TypeAlias = tuple[Callable[[], Any], Callable[[Any], None]]
-"""The work, and the taker of its result."""
+"""The work, which returns its result, and the function that is called with that result in the event loop."""
 
 
 class Computations:
-    """Runs the computations of a server; `runner`, in whose count they are, waits for them when it is drained."""
+    """Runs the computations of a server, such as encryption, in threads: one thread less than there are processors.
+
+    They count in the `running` of `runner`, so that `HandlerRunner.drain` waits for them.
+    """
 
     def __init__(self, runner: HandlerRunner) -> None:
         self._runner = runner
@@ -30,15 +33,18 @@ class Computations:
         self._ended = False
 
     def run(self, address: str, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        """Calls `work()`, which does not raise, in a thread, then `done` with its result in the event loop.
+        """Calls `work()` in a thread, then `done(result)` in the event loop unless `shutdown` was called meanwhile.
 
-        Clients take turns by `address`. After `shutdown` nothing is called.
+        `work` must not raise. The threads serve the clients in turns by `address`, the client's network address.
         """
         self._runner.running += 1
         self._threads.submit(address, address, (work, done), brief=False, may_be_let_go=False)
 
     def shutdown(self, *, wait: bool) -> None:
-        """Starts nothing more. `wait`: returns when the threads have ended; nothing runs, then."""
+        """Ends the object: no further work begins and no further `done` is called.
+
+        With `wait`, the method blocks until the threads have ended; otherwise the work that runs continues in them.
+        """
         self._ended = True
         self._threads.shutdown(wait=wait)
 
@@ -56,4 +62,4 @@ def _result(computation: _Computation, worker: Worker) -> Any:
 
 
 def _stay(computation: _Computation) -> None:
-    """Ignores the end of an owner: no computation is cancelled."""
+    """Does nothing at the end of a connection: no computation is dropped."""

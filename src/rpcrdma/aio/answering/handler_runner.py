@@ -21,7 +21,7 @@ from rpcrdma.xdr.codec import Payload
 __all__ = ["HandlerRunner"]
 
 _Result: TypeAlias = tuple[Payload, BaseException | None]
-"""The reply, and the error that it reports, if any."""
+"""The reply, and the exception of the handler that it reports; None if the handler returned."""
 
 _LOGGER = logging.getLogger("rpcrdma.server")
 _INLINE, _INLINE_OR_WORKER, _WORKER = Execution.INLINE, Execution.INLINE_OR_WORKER, Execution.WORKER
@@ -30,7 +30,10 @@ _STOPPED = RuntimeError("the server has stopped")
 
 
 class _Period:
-    """Counts the running calls of a period, so that their end can be waited for while others begin."""
+    """Counts the running calls (`running`) that began in one period; the event `ended` is set when the last has ended.
+
+    `HandlerRunner.settle` begins a new period, so that it can wait for earlier calls while others begin.
+    """
 
     __slots__ = ("ended", "running")
 
@@ -40,7 +43,10 @@ class _Period:
 
 
 class HandlerRunner:
-    """Runs the handlers of calls on the running event loop, with `workers` threads for handlers that may block."""
+    """Runs the handlers of received calls in the running event loop, as its tasks, or in `workers` threads.
+
+    The execution mark of each procedure's route decides. `logger` gets failures of handlers.
+    """
 
     def __init__(self, *, workers: int = SERVER_WORKERS, logger: logging.Logger = _LOGGER) -> None:
         self._loop = asyncio.get_running_loop()
@@ -54,18 +60,19 @@ class HandlerRunner:
         self._idle: asyncio.Event | None = None
         self._drained = False
         self.running = 0
-        """Calls in worker threads and tasks, and computations."""
+        """The number of calls in worker threads and tasks, and of computations."""
         self._period = _Period()
-        """Has the calls in threads and tasks that began since the last call of `settle`."""
+        """Counts the calls in threads and tasks that began since the last call of `settle`."""
         self._past: list[_Period] = []
-        """Earlier ones with calls that still run."""
+        """The earlier periods whose calls still run."""
 
     def run(self, call: ServerCall) -> None:
-        """Runs the handler and answers or drops the call, exactly once, in the event loop.
+        """Runs the handler of `call` as its route says, and answers or drops the call exactly once, in the event loop.
 
-        An inline handler is done when this returns. A call without room for its results waits first; one without memory
-        while it runs is repeated later, if it is idempotent. After the deadline of `drain` the calls of running
-        handlers are not answered; a later call is answered with SYSTEM_ERR.
+        An inline handler has ended when this method returns. A call without room for its results waits first. A handler
+        that finds no memory while it runs is repeated later if the call is idempotent. Errors of handlers become error
+        replies. Calls that still run at the deadline of `drain` are not answered; a call after `drain` is answered with
+        SYSTEM_ERR.
         """
         if self._drained:
             call.answer(call.failure(_STOPPED))
@@ -104,7 +111,7 @@ class HandlerRunner:
             call.end_reservation()
 
     def run_unless_ended(self, call: ServerCall) -> None:
-        """Runs a call that has waited, as `run` does, unless its connection has ended meanwhile."""
+        """Runs a call that has waited for memory, as `run` does; drops it if its connection has ended meanwhile."""
         call.sent_ns = perf_counter_ns()
         if call.ended:
             call.let_go()
@@ -112,17 +119,20 @@ class HandlerRunner:
             self.run(call)
 
     def connection_ended(self, connection: object) -> None:
-        """Drops the calls of an ended connection that wait for a thread.
+        """Drops the calls of the ended `connection` that wait for a thread.
 
         A call that must not run twice and has begun is run to its end: a repeat of it gets the reply.
         """
         self._workers.connection_ended(connection)
 
     async def drain(self, deadline_s: float) -> bool:
-        """Waits until nothing runs, at most `deadline_s` seconds; cancels tasks that still run, and ends the threads.
+        """Waits up to `deadline_s` seconds until no handler runs, then cancels running tasks and ends the threads.
 
-        A handler that blocks in a thread cannot be cancelled: its result is dropped, and the interpreter exits without
-        it. Returns whether all were done. The runner runs nothing afterwards.
+        The runner runs nothing afterwards. A handler that blocks in a thread cannot be cancelled: its result is
+        dropped, and the interpreter exits without it.
+
+        Returns:
+            Whether all handlers and computations had ended by the deadline.
         """
         if self.running:
             self._idle = asyncio.Event()
@@ -143,13 +153,9 @@ class HandlerRunner:
         return finished
 
     async def settle(self, deadline_s: float) -> bool:
-        """Waits until the calls have ended that run now; others may begin meanwhile.
+        """Waits until the calls that run now in threads and tasks have ended; other calls may begin meanwhile.
 
-        Args:
-            deadline_s: the longest time to wait.
-
-        Returns:
-            Whether they have ended.
+        Returns False if some of them still run after `deadline_s` seconds, else True.
         """
         self._past = [each for each in (*self._past, self._period) if each.running]
         self._period = _Period()
@@ -162,7 +168,7 @@ class HandlerRunner:
         return True
 
     def _finished(self, call: ServerCall) -> None:
-        """Counts the end of a call in a thread or a task, and frees its share of memory."""
+        """Counts the end of a call that ran in a thread or as a task, and gives back its reserved memory."""
         period = call.period
         period.running -= 1
         if not period.running and period is not self._period:
@@ -172,15 +178,16 @@ class HandlerRunner:
         self.end_one()
 
     def end_one(self) -> None:
-        """Counts the end of one call or computation."""
+        """Counts the end of one running call or computation, and wakes `drain` after the last."""
         self.running -= 1
         if not self.running and self._idle is not None:
             self._idle.set()
 
     def _waits(self, error: BaseException, call: ServerCall) -> bool:
-        """Has the call run again when there is memory for it; returns whether it will.
+        """Schedules another run of a call that ended with `OutOfBuffers`; returns whether it did.
 
-        It will not if `error` is no `OutOfBuffers`, the call must not begin twice, or it can never have its memory.
+        False: `error` is another error, the handler must not begin twice, the runner is drained, or the call can never
+        have its memory. The caller answers the call then.
         """
         if not isinstance(error, OutOfBuffers) or call.route.begins_once or self._drained:
             return False
@@ -220,7 +227,7 @@ class HandlerRunner:
             self._finished(call)
 
     def _start_worker(self, call: ServerCall) -> None:
-        """Runs the handler, or the rest of it, in a thread."""
+        """Queues the handler of the call, or the rest (`call.rest`) of a handler that has begun, for a thread."""
         call.may_block = True
         self.running += 1
         call.period = period = self._period
@@ -238,7 +245,7 @@ class HandlerRunner:
         )
 
     def _let_go(self, call: ServerCall) -> None:
-        """Ends a call that still waited for a thread when its connection ended."""
+        """Ends a call that still waited for a thread when its connection ended; closes its unfinished handler."""
         try:
             if call.rest is not None:
                 call.rest.close()
@@ -250,7 +257,10 @@ class HandlerRunner:
             self._finished(call)
 
     def _work(self, call: ServerCall, worker: Worker) -> _Result:
-        """Runs the handler, or the rest of it, in the worker's thread."""
+        """Runs the handler of the call, or the rest of a handler that has begun, in the thread of `worker`.
+
+        Returns the reply, and the handler's exception or None. Nothing is raised.
+        """
         call.sent_ns = perf_counter_ns()
         try:
             rest, call.rest = call.rest, None
@@ -264,7 +274,10 @@ class HandlerRunner:
             return call.failure(error), error
 
     def _deliver(self, call: ServerCall, result: _Result) -> None:
-        """Answers a call whose handler has ended in a thread; runs in the event loop."""
+        """Answers a call whose handler has ended in a thread with `result`, from `_work`; runs in the event loop.
+
+        No answer is sent after `drain`, or if the call waits for memory to be run again.
+        """
         reply, failure = result
         try:
             if failure is not None:

@@ -15,9 +15,11 @@ __all__ = ["CallMemory"]
 
 
 class CallMemory:
-    """Octets of calls that wait or run, and of the record that is being received.
+    """Counts the octets of one TCP connection's calls, waiting, running or being received, against its pool share.
 
-    `on_room` is called in the event loop when `short` has ended other than within a call of a method.
+    `share` is the connection's share. A small amount, RPC_UNCOUNTED_CALL_OCTETS, is free of charge. If there is no
+    room, `short` is true and the connection must not read on. `on_room` is called in the event loop when `short`
+    becomes false because memory was freed elsewhere.
     """
 
     __slots__ = ("_covered", "_octets", "_on_room", "_share", "_waits", "expected", "short")
@@ -27,7 +29,7 @@ class CallMemory:
         self._on_room: Callable[[], None] | None = on_room
         self._octets = 0
         self._covered = RPC_UNCOUNTED_CALL_OCTETS
-        """Octets that may be held by the amount counted against the share so far."""
+        """The octets that may be held without counting more against the share."""
         self._waits = False
         self.expected = 0
         """Octets of the record that is being received, as far as they were announced."""
@@ -36,29 +38,32 @@ class CallMemory:
 
     @property
     def octets(self) -> int:
-        """Octets of whole calls that are held."""
+        """The octets of the completely received calls that are held."""
         return self._octets
 
     def add(self, octets: int) -> None:
-        """Counts a new call."""
+        """Counts the `octets` of a received call; `short` becomes true if the share has no room for them."""
         self._octets += octets
         if self._octets + self.expected > self._covered:
             self._cover()
 
     def remove(self, octets: int) -> None:
-        """Ends the count of an answered call."""
+        """Ends the count of the `octets` of an answered call; `short` becomes false if there is room again."""
         self._octets -= octets
         if self._covered > RPC_UNCOUNTED_CALL_OCTETS:
             self._cover()
 
     def expect(self, octets: int) -> None:
-        """Sets the announced length, in octets, of the record being received; 0 if none is announced."""
+        """Sets the announced length in octets of the record that is being received, 0 if none is; updates `short`."""
         self.expected = octets
         if self._octets + octets > self._covered or self._covered > RPC_UNCOUNTED_CALL_OCTETS:
             self._cover()
 
     def close(self) -> None:
-        """Ends all waiting at the end of the connection; a running call counts until it is removed."""
+        """Closes the share at the end of the connection and clears `short`; `on_room` is called no more.
+
+        Running calls count until they are removed.
+        """
         self.expected = 0
         self.short = False
         self._on_room = None

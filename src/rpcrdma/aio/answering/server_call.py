@@ -28,21 +28,25 @@ _REPLY_NOT_KEPT = RuntimeError("the reply to the call that this one repeats is n
 
 
 class SingleRun(Protocol):
-    """The run of a call that must not run twice, while its handler runs: it may be that of another transmission."""
+    """The one execution of a call that must not run twice; `ServerCall.once` refers to it while its handler runs.
+
+    The call may arrive again meanwhile: the execution then serves several transmissions.
+    """
 
     def answer(self, reply: Payload) -> None:
-        """Sends the reply to the last transmission of the call."""
+        """Sends `reply`, the handler's result, to the transmission of the call that arrived last."""
 
     def let_go(self) -> None:
-        """Ends a transmission whose connection ended before the handler began; a later transmission runs instead."""
+        """Ends a transmission whose connection ended before its handler began; a later transmission runs instead."""
 
 
 class ServerCall(CallWithResults):
-    """A call and its handler's `CallContext`, from arrival to reply; statistics count it.
+    """A received call from its arrival to its reply; it is the `CallContext` of its handler, and statistics count it.
 
-    `Dispatcher.open_call` sets `route`, `args` and `credential`. `status` is that of the result, or the name of a
-    refusal; until there is a reply it is REPEATED, for a repeat that gets the reply of another transmission. The memory
-    of `buffer` is lent until `release`, after the reply has been sent.
+    `Dispatcher.open_call` sets `route`, `args` and `credential`. `status` is the status of the procedure's result (0
+    for none), or the name of a refusal. Until there is a reply it is REPEATED, which stays for a repeat that gets the
+    reply of another transmission. The memory that `buffer` returns is lent until `release`, after the reply has been
+    sent.
     """
 
     transmissions: ClassVar[int] = 1
@@ -54,21 +58,22 @@ class ServerCall(CallWithResults):
     sealing: bool = False
     """Whether the reply waits for its protection."""
     on_sealed: Callable[[ServerCall], None] | None = None
-    """Is called when a reply that has waited for its protection was sent, or refused."""
+    """Is called with the call when a reply that has waited for its protection was sent or refused; or None."""
     procedure: Procedure[Any, Any] | None = None
     status: int | str = REPEATED
     may_block: bool = False
     rest: Steps[Any] | None = None
-    """The rest of a handler that began in the event loop and continues in a worker thread."""
+    """The unfinished part of a handler that began in the event loop and continues in a worker thread; else None."""
     step: ActAs | None = None
-    """The first step of that handler."""
+    """The identity that the unfinished handler first takes in the worker thread; None: the thread's own."""
     once: SingleRun | None = None
     """The run of a call that must not run twice, while its handler runs; else None."""
     period: Any
-    """The count of running calls that has the call, while its handler runs in a thread or as a task."""
+    """The `_Period` of the `HandlerRunner` in which the handler began, while it runs in a thread or as a task."""
     statistics: CallStatistics | None = None
     began_ns: int
-    """When the call arrived; this and the two times below are taken only where calls are counted."""
+    """The time in nanoseconds of the call's arrival; this and the two times below are set only where calls are
+    counted."""
     sent_ns: int = 0
     """When the handler began, or got a thread, memory or its turn as a task, after a wait for these."""
     ended_ns: int
@@ -79,28 +84,29 @@ class ServerCall(CallWithResults):
 
     @property
     def peer(self) -> str:
-        """See `CallContext.peer`."""
+        """The client's network address, without port."""
         return self.source.host
 
     @property
     def principal(self) -> str | None:
-        """See `CallContext.principal`."""
+        """The Kerberos principal that the caller has proved to be; None without RPCSEC_GSS."""
         return self.credential.principal
 
     @property
     def host_identity(self) -> HostIdentity | None:
-        """See `CallContext.host_identity`."""
+        """The identity that the client's host has proved on the connection; None without a proof."""
         return self.client.host_identity
 
     @property
     def ended(self) -> bool:
-        """Whether the connection has ended: no reply can reach the client on it."""
+        """Whether the connection of the call has ended, so that no reply can reach the client on it."""
         return self.source.results.closed
 
     def success(self, result: Any) -> Payload:
-        """Returns the reply that carries `result`.
+        """Returns the encoded reply that carries `result`, of the procedure's result type, and sets `status`.
 
-        An exception of the encoder means that the handler returned something else than the procedure's result.
+        Raises:
+            Exception: any error of the encoder, because the handler has returned a value of another type.
         """
         enc = Encoder()
         enc.reduced += self.xid.to_bytes(4, "big") + SUCCESS_TAIL
@@ -110,9 +116,10 @@ class ServerCall(CallWithResults):
         return enc
 
     def failure(self, error: BaseException) -> Payload:
-        """Returns the reply for a handler that raised `error`.
+        """Returns the error reply for a handler that raised `error`, and sets `status` to its name.
 
-        PROC_UNAVAIL for `ProcedureUnavailable`, AUTH_TOOWEAK for `CredentialTooWeak`, else SYSTEM_ERR.
+        The reply is PROC_UNAVAIL for `ProcedureUnavailable`, AUTH_TOOWEAK for `CredentialTooWeak`, and SYSTEM_ERR
+        otherwise.
         """
         if isinstance(error, CredentialTooWeak):
             self.status = RejectStat.AUTH_ERROR.name
@@ -125,10 +132,10 @@ class ServerCall(CallWithResults):
         return refusal(self.xid, stat)
 
     def answer(self, reply: Payload, *, sealed: bool = False) -> None:
-        """Sends the reply to the latest transmission of the call, and counts the call.
+        """Sends `reply` to the transmission of the call that arrived last, and counts the call in the statistics.
 
-        Under RPCSEC_GSS the reply is protected first, which may go on in a thread after this returns. `sealed`: it is
-        protected already.
+        Under RPCSEC_GSS the reply is protected first, in a thread if it is long, and may be sent after this method
+        returns. `sealed`: the reply is protected already.
         """
         if self.once is not None:
             self.once.answer(reply)
@@ -168,14 +175,17 @@ class ServerCall(CallWithResults):
             self.answer(self.failure(_REPLY_NOT_KEPT))
 
     def let_go(self) -> None:
-        """Ends a call whose connection ended before its handler began; a waiting repeat of it runs in its place."""
+        """Ends a call whose connection ended before its handler began; a waiting repeat of the call runs instead."""
         if self.once is not None:
             self.once.let_go()
         else:
             self.drop()
 
     def drop(self) -> None:
-        """Ends the call without a reply: its connection has ended, or a repeat of it gets the reply."""
+        """Ends the call without a reply, releases its memory and counts it as dropped.
+
+        The connection of the call has ended, or a repeat of the call gets the reply.
+        """
         self.status = DROPPED
         self.source.drop(self)
         self._count()
@@ -187,12 +197,16 @@ class ServerCall(CallWithResults):
 
     @property
     def call_octets(self) -> int:
-        """See `CallContext.call_octets`."""
+        """The octets of the call's message, header included, with the data of its read chunks."""
         decoder = self.decoder
         return decoder.pos - decoder.start + decoder.removed
 
     def result_octets_max(self, items: Sequence[int] = ()) -> int:
-        """See `CallContext.result_octets_max`."""
+        """Returns the most octets of the encoded result beside bulk items of the lengths `items` (octets); at least 0.
+
+        The limits are those of the transport, of the memory that the requester offers, and of RPCSEC_GSS. A handler, in
+        any thread, sizes its result by it.
+        """
         protection = self.protection
         if protection is None:
             left = self.source.reply_octets_max(self, items)
@@ -204,10 +218,12 @@ class ServerCall(CallWithResults):
         return max(left - REPLY_HEADER_OCTETS, 0)
 
     def buffer(self, length: int) -> memoryview:
-        """See `CallContext.buffer`.
+        """Returns writable memory of `length` octets for a bulk result; it is lent until the reply has been sent.
+
+        The content is unspecified. A small buffer does not count against the connection's share.
 
         Raises:
-            OutOfBuffers: the handlers of this connection hold as much memory as they may, or it has ended.
+            OutOfBuffers: the handlers of this connection hold as much memory as they may, or the connection has ended.
         """
         share = self.source.results
         if length <= UNCOUNTED_RESULT_OCTETS and not share.closed:

@@ -16,7 +16,10 @@ S = TypeVar("S", bound="Share")
 
 
 class Share:
-    """The amount that one connection holds; `client` counts it, too."""
+    """The amount of a shared resource, octets of memory or threads, that one connection holds (`held`).
+
+    Each change also counts for `client`, the sum of all connections of one address.
+    """
 
     __slots__ = ("client", "held")
 
@@ -25,13 +28,13 @@ class Share:
         self.held = 0
 
     def hold(self, more: int) -> None:
-        """Adds to the amount held; a negative amount reduces it."""
+        """Adds `more` to the amount that the connection and its client hold; a negative amount reduces both."""
         self.held += more
         self.client.held += more
 
 
 class Client(Generic[S]):
-    """The amount that all connections of one address hold, and the connections that wait."""
+    """The amount (`held`) that all connections of one network address hold, and those of its connections that wait."""
 
     __slots__ = ("address", "held", "shares", "waiting")
 
@@ -39,16 +42,19 @@ class Client(Generic[S]):
         self.address = address
         self.held = 0
         self.shares = 0
-        """Those that count for it."""
+        """The number of shares that count for the client."""
         self.waiting: dict[S, None] = {}
 
     def in_order(self) -> Iterator[S]:
-        """Yields its connections that wait, the next one first."""
+        """Yields the waiting shares of the client in turn: least held first, then longest waiting."""
         return _in_order(self.waiting)
 
 
 class Turns(Generic[S]):
-    """The clients of one resource; `waiting` are the clients with a waiting connection."""
+    """The order in which clients get a shared resource, and the connections within each client.
+
+    `waiting` has the clients with at least one waiting connection.
+    """
 
     __slots__ = ("_clients", "waiting")
 
@@ -57,7 +63,7 @@ class Turns(Generic[S]):
         self.waiting: dict[Client[S], None] = {}
 
     def join(self, address: str) -> Client[S]:
-        """Returns the client with this address, and counts one share more for it until `part`."""
+        """Returns the client with the network address `address`, and counts one more share for it until `part`."""
         client = self._clients.get(address)
         if client is None:
             client = self._clients[address] = Client(address)
@@ -65,29 +71,29 @@ class Turns(Generic[S]):
         return client
 
     def part(self, share: S) -> None:
-        """Ends the count of a share by `join`; a client without shares is forgotten."""
+        """Ends the count of a share that began with `join`; forgets a client without shares."""
         client = share.client
         client.shares -= 1
         if not client.shares:
             del self._clients[client.address]
 
     def wait(self, share: S) -> None:
-        """Puts the connection in line, behind all others that hold as much, unless it waits already."""
+        """Puts the share's connection in line behind all others that hold as much; no effect if it waits already."""
         client: Client[S] = share.client
         client.waiting.setdefault(share)
         self.waiting.setdefault(client)
 
     def leave(self, share: S) -> None:
-        """Takes the connection out of the line; no effect if it does not wait."""
+        """Takes the share's connection out of the line; no effect if it does not wait."""
         client: Client[S] = share.client
         client.waiting.pop(share, None)
         if not client.waiting:
             self.waiting.pop(client, None)
 
     def had_turn(self, share: S, *, waits: bool) -> None:
-        """Ends the turn of a connection that has got its share: its client moves behind the others that hold as much.
+        """Ends the turn of a connection that has got its part: its client moves behind the others that hold as much.
 
-        `waits`: the connection stays in line.
+        `waits`: whether the connection stays in line for more.
         """
         client: Client[S] = share.client
         self.leave(share)
@@ -98,7 +104,7 @@ class Turns(Generic[S]):
             self.waiting[client] = self.waiting.pop(client)
 
     def in_order(self) -> Iterator[Client[S]]:
-        """Yields the clients that wait, the next one first."""
+        """Yields the clients with waiting connections in turn: least held first, then longest waiting."""
         return _in_order(self.waiting)
 
 

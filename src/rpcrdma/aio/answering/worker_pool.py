@@ -31,7 +31,7 @@ from rpcrdma.rpc.service import ActAs, Steps
 __all__ = ["ConnectionCalls", "Turn", "Worker", "WorkerPool"]
 
 _KEPT_FOR_CONNECTIONS_FROM = 5
-"""With fewer threads than this one is kept free, not two: most are there to be used."""
+"""With fewer threads than this number, one thread is kept free, not two: most are there to be used."""
 _BRIEF_S = 0.002
 """The time after which a brief call counts as waiting: ten times that of writing 1 MiB to the page cache."""
 
@@ -40,7 +40,7 @@ R = TypeVar("R")
 
 
 class ConnectionCalls(Share, Generic[T]):
-    """The calls of one connection that wait for a thread; `held` is the number of its calls that run."""
+    """The calls of one connection in a `WorkerPool`: `held` is the number that run; `waiting` has the others."""
 
     __slots__ = ("connection", "waiting")
 
@@ -48,11 +48,14 @@ class ConnectionCalls(Share, Generic[T]):
         super().__init__(client)
         self.connection = connection
         self.waiting: dict[Hashable, deque[Turn[T]]] = {}
-        """By the resource that they wait for."""
+        """The waiting calls by the resource that may block them (None: none), each queue with the oldest first."""
 
 
 class Turn(Generic[T]):
-    """A call, from its arrival until its result is taken; `waits_for`: the resource that may block it, as a disk."""
+    """One call in a `WorkerPool`, from `submit` until its result is taken; `calls` has the calls of its connection.
+
+    `brief`, `may_be_let_go` and `waits_for` are as in `WorkerPool.submit`.
+    """
 
     __slots__ = ("brief", "call", "calls", "may_be_let_go", "waits_for")
 
@@ -67,7 +70,10 @@ class Turn(Generic[T]):
 
 
 class _Bell:
-    """Wakes one thread from others, without the interpreter's lock."""
+    """Wakes one thread from others through an eventfd, without the interpreter's lock.
+
+    `blocks`: whether `wait` blocks; the event loop uses a bell that does not.
+    """
 
     __slots__ = ("fd",)
 
@@ -75,14 +81,14 @@ class _Bell:
         self.fd = os.eventfd(0, os.EFD_CLOEXEC if blocks else os.EFD_CLOEXEC | os.EFD_NONBLOCK)
 
     def ring(self) -> None:
-        """Ends `wait`, or the next one."""
+        """Ends a `wait` in progress, or lets the next `wait` return at once."""
         os.eventfd_write(self.fd, 1)
 
     def wait(self) -> None:
-        """Returns when the bell has rung since the last `wait`.
+        """Waits until the bell has rung since the last `wait`.
 
         Raises:
-            BlockingIOError: it has not, and the bell is not one that blocks.
+            BlockingIOError: the bell has not rung, and it was made with `blocks=False`.
         """
         os.eventfd_read(self.fd)
 
@@ -91,7 +97,10 @@ class _Bell:
 
 
 class Worker:
-    """A thread, which keeps the identity of a call until it runs a call with another one."""
+    """One thread of a `WorkerPool`, with the user identity under which it acts.
+
+    The thread keeps the identity of a call until it runs a call with another identity, which saves system calls.
+    """
 
     __slots__ = ("bell", "identity")
 
@@ -100,7 +109,13 @@ class Worker:
         self.identity: AbstractContextManager[Any] | None = None
 
     def act_as(self, identity: AbstractContextManager[Any] | None) -> None:
-        """Has the thread act as `identity`, unless it does; None: as itself."""
+        """Changes the identity under which the thread acts to `identity`, unless it is the present one.
+
+        The present identity is exited, then `identity` is entered. None stands for the thread's own identity.
+
+        Raises:
+            OSError: the identity cannot be taken; the thread has its own then.
+        """
         present = self.identity
         if identity is present:
             return
@@ -112,7 +127,11 @@ class Worker:
             self.identity = identity
 
     def finish(self, rest: Steps[R], step: ActAs | None) -> R:
-        """Runs the rest of a handler, which begins as `step` says (None: as the thread itself); returns its result."""
+        """Runs the rest of a handler in this thread and returns its result; exceptions of the handler are raised.
+
+        `rest` is the unfinished generator. `step`, like each step that `rest` yields, names the identity for the next
+        part (None: the thread's own). An OSError of taking an identity is raised inside the handler.
+        """
         try:
             while True:
                 try:
@@ -127,10 +146,11 @@ class Worker:
 
 
 class WorkerPool(Generic[T, R]):
-    """At most `workers` threads, which run `run(call, worker)`. To be used from one thread, that of the event loop.
+    """Runs calls in at most `workers` threads, by `run(call, worker)`; connections of all clients take turns.
 
-    `deliver(call, result)` takes each result, in the event loop, once its thread is free again. `let_go(call)` is
-    called instead for calls that wait when their connection ends, as far as they may be let go.
+    `deliver(call, result)` is called in the event loop with each result, after the thread has been freed.
+    `let_go(call)` is called instead for a waiting call whose connection has ended, if it may be let go. `run` must not
+    raise. All methods are called in the thread of the event loop `loop` (None: the running one).
     """
 
     def __init__(
@@ -150,18 +170,18 @@ class WorkerPool(Generic[T, R]):
         self._kept_for_connections = self._kept_for_clients + int(workers >= _KEPT_FOR_CONNECTIONS_FROM)
         self._most_for_one = max(1, workers - self._kept_for_connections - 1)
         self._wait_for: Counter[Hashable] = Counter()
-        """The number of calls that run, by the resource that they wait for."""
+        """The number of running calls, by the resource that may block them."""
         self._waiting: Counter[Hashable] = Counter()
-        """The number of calls that wait for a thread, by the resource that they will wait for."""
+        """The number of calls that wait for a thread, by the resource that may block them."""
         self._turns: Turns[ConnectionCalls[T]] = Turns()
         self._connections: dict[object, ConnectionCalls[T]] = {}
-        """Those with calls."""
+        """The connections that have calls in the pool."""
         self._long: deque[Turn[T]] = deque()
         """Calls whose turn has come, each for a thread of its own."""
         self._brief: deque[Turn[T]] = deque()
         """Calls whose turn has come, for one thread."""
         self._runs_brief = False
-        """Whether a thread is at the brief calls."""
+        """Whether a thread runs the brief calls at present."""
         self._brief_done = 0
         self._results: deque[tuple[Turn[T], R]] = deque()
         self._bell: _Bell | None = None
@@ -176,16 +196,16 @@ class WorkerPool(Generic[T, R]):
     def submit(
         self, address: str, connection: object, call: T, *, brief: bool, may_be_let_go: bool, waits_for: Hashable = None
     ) -> None:
-        """Runs a call in a thread when it is the turn of its connection.
+        """Queues a call, which runs in a thread when it is the turn of its connection.
 
         Args:
-            address: the address of the client.
-            connection: the connection.
+            address: the network address of the client.
+            connection: the connection, by its identity as a dictionary key.
             call: the call.
-            brief: whether it is expected to end soon; such calls go first.
-            may_be_let_go: whether it is dropped if its connection ends before it begins.
-            waits_for: what it may have to wait for, such as a file system; calls that wait for one thing never have all
-                threads. None: nothing of that kind.
+            brief: whether the call is expected to end within about 2 ms; brief calls share one thread.
+            may_be_let_go: whether the call is dropped if its connection ends before it begins.
+            waits_for: the resource that may block the call, such as a file system; the calls that wait for one resource
+                never have all threads. None: no such resource.
         """
         calls = self._connections.get(connection)
         if calls is None:
@@ -205,7 +225,7 @@ class WorkerPool(Generic[T, R]):
         self._start()
 
     def connection_ended(self, connection: object) -> None:
-        """Drops the waiting calls of an ended connection that `may_be_let_go`."""
+        """Removes the waiting calls of `connection` that may be let go, and calls `let_go` with each of them."""
         calls = self._connections.get(connection)
         if calls is None:
             return
@@ -223,9 +243,10 @@ class WorkerPool(Generic[T, R]):
             self._let_go(turn.call)
 
     def shutdown(self, *, wait: bool) -> None:
-        """Starts no further call and drops the waiting calls. `wait`: returns when the threads have ended.
+        """Starts no further call, drops the waiting calls and ends idle threads; the pool cannot be used again.
 
-        Otherwise calls that run are delivered while the event loop runs. No thread keeps the interpreter from exiting.
+        With `wait`, blocks until all threads have ended; their results are not delivered. Otherwise the results of
+        running calls are delivered as long as the event loop runs. No thread keeps the interpreter from exiting.
         """
         self._ended = True
         self._long.clear()
@@ -247,7 +268,7 @@ class WorkerPool(Generic[T, R]):
         return thing is None or self._wait_for[thing] < self._most_for_one
 
     def _start(self) -> None:
-        """Gives the idle threads to the calls whose turn it is."""
+        """Assigns the idle threads to the waiting calls whose turn it is."""
         while self._turns.waiting and self._idle and not self._ended and (found := self._next()) is not None:
             calls, thing = found
             waiting = calls.waiting.pop(thing)
@@ -267,7 +288,7 @@ class WorkerPool(Generic[T, R]):
             self._loop.call_soon(self._wake)
 
     def take_thread(self, turn: Turn[T]) -> None:
-        """Counts a thread as busy, and the call of `turn` as running."""
+        """Counts one thread as busy and the call of `turn` as running; the caller then runs that call."""
         self._idle -= 1
         turn.calls.hold(1)
         if turn.waits_for is not None:
@@ -289,7 +310,7 @@ class WorkerPool(Generic[T, R]):
         return None
 
     def _wake(self) -> None:
-        """Wakes or starts as many threads as the calls need whose turn has come."""
+        """Wakes sleeping threads, or starts new ones, for the calls whose turn has come."""
         self._wakes_soon = False
         if self._bell is None:
             self._bell = _Bell(blocks=False)
@@ -309,9 +330,9 @@ class WorkerPool(Generic[T, R]):
                 thread.start()
 
     def _watch(self, brief_done: int) -> None:
-        """Lets waiting brief calls have threads of their own if none has ended since their count was `brief_done`.
+        """Moves the waiting brief calls to threads of their own if none has ended since `brief_done` was the count.
 
-        A brief call before them has turned out to be long then.
+        The brief call before them has turned out to be long then.
         """
         self._watches = False
         self._take_results()
@@ -346,7 +367,7 @@ class WorkerPool(Generic[T, R]):
             self._deliver(turn.call, result)
 
     def _work(self, bell: _Bell) -> None:
-        """Runs a thread: takes calls and runs them until the pool ends."""
+        """Runs a thread of the pool: executes calls, and sleeps between them; `bell` wakes the event loop."""
         worker = Worker()
         while True:
             while self._long and self._take(self._long, worker):
@@ -367,7 +388,10 @@ class WorkerPool(Generic[T, R]):
                 return
 
     def _take(self, turns: deque[Turn[T]], worker: Worker) -> bool:
-        """Runs the first of `turns` and keeps its result for delivery; False if another thread has taken it."""
+        """Runs the first call of `turns` in this thread and stores its result for delivery.
+
+        Returns False if there is none, because another thread has taken the last call; else True.
+        """
         try:
             turn = turns.popleft()
         except IndexError:

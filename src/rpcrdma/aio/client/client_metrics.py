@@ -30,7 +30,11 @@ _Server = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """The counts of one connection, or of several to one server."""
+    """The counts of one connection, or the sums of several connections to one server.
+
+    `counters` are those of RDMA, `made` the calls of this client by procedure and status, `answered` the server's
+    calls.
+    """
 
     counters: TransportStatistics = field(default_factory=TransportStatistics)
     made: tuple[OperationStatistics, ...] = ()
@@ -49,7 +53,10 @@ class _Told:
 
 
 class ConnectionToTell:
-    """A present connection, for `ClientMetrics`."""
+    """A client connection as `ClientMetrics` sees it; `Connection` makes it in the connection's event loop.
+
+    `server` is the transport ("rdma" or "tcp") and the URL. The functions return the present counts.
+    """
 
     def __init__(
         self, server: _Server, statistics: Callable[[], ClientStatistics], reconnects: Callable[[], int]
@@ -60,7 +67,7 @@ class ConnectionToTell:
         self._reconnects = reconnects
 
     def told(self) -> _Told:
-        """Returns the present counts; to be called in the connection's event loop, or after that loop was closed."""
+        """Returns the present counts; called in the connection's event loop, or after that loop was closed."""
         statistics = self._statistics()
         return _Told(statistics.counters(), statistics.operations, statistics.answered, self._reconnects())
 
@@ -73,7 +80,7 @@ class ClientMetrics(MetricsEndpoint[list[_OfServer]]):
 
     One object serves the whole program, also with several event loops: `with ClientMetrics() as metrics:` and
     `metrics.start(host, port)`. A program that offers other metrics already registers the object in the registry of
-    prometheus-client instead.
+    prometheus-client instead. Counts of ended connections stay included. Thread-safe.
     """
 
     def __init__(self) -> None:
@@ -84,7 +91,7 @@ class ClientMetrics(MetricsEndpoint[list[_OfServer]]):
         self._made: Counter[_Server] = Counter()
 
     def close(self) -> None:
-        """Stops the HTTP server."""
+        """Stops the HTTP server and ends scrapes in progress; no effect if it does not run."""
         self.stop_listening()
 
     def __enter__(self) -> Self:
@@ -97,7 +104,7 @@ class ClientMetrics(MetricsEndpoint[list[_OfServer]]):
         """Includes a connection in the metrics from now on; `Connection` calls it.
 
         Args:
-            connection: the new connection.
+            connection: the new connection. Its `server` becomes OTHER if METRICS_SERVERS_MAX other servers are known.
         """
         with self._lock:
             if connection.server not in self._made and len(self._made) >= METRICS_SERVERS_MAX:
@@ -106,7 +113,7 @@ class ClientMetrics(MetricsEndpoint[list[_OfServer]]):
             self._present.add(connection)
 
     def end(self, connection: ConnectionToTell) -> None:
-        """Keeps the final counts of a connection; `Connection` calls it in its event loop.
+        """Adds the final counts of a connection to those of ended connections; `Connection` calls it in its event loop.
 
         Args:
             connection: the connection that ends; no effect if it has ended before.

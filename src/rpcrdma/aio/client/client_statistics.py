@@ -12,15 +12,16 @@ __all__ = ["ClientStatistics"]
 
 @dataclass(slots=True, kw_only=True)
 class ClientStatistics(TransportStatistics):
-    """`Connection.statistics`: the counters of all RDMA connections that were made, and the calls over any transport.
+    """The statistics of a client at one moment (`Connection.statistics`): RDMA counters and, over any transport, calls.
 
-    Over TCP the counters are 0.
+    The counters are the sums over all RDMA connections that were made; over TCP they are 0.
     """
 
     operations: tuple[OperationStatistics, ...] = ()
-    """The calls that were made, by procedure and status; none without `ConnectOptions.count_calls`."""
+    """The calls that were made, by procedure and status; empty without `ConnectOptions.count_calls`."""
     answered: tuple[OperationStatistics, ...] = ()
-    """The server's calls to the services of this client, likewise."""
+    """The server's calls to the services of this client, by procedure and status; empty without
+    `ConnectOptions.count_calls`."""
 
     @classmethod
     def of(
@@ -29,9 +30,9 @@ class ClientStatistics(TransportStatistics):
         operations: tuple[OperationStatistics, ...],
         answered: tuple[OperationStatistics, ...],
     ) -> ClientStatistics:
-        """Combines counters with the statistics of calls: own ones (`operations`), and those that it answered."""
+        """Returns statistics with the given transport counters, and the calls that the client made and answered."""
         return cls(**asdict(counters), operations=operations, answered=answered)
 
     def counters(self) -> TransportStatistics:
-        """Returns the counters of the RDMA connections alone."""
+        """Returns a copy of the RDMA counters alone, without the statistics of calls."""
         return TransportStatistics(**{each.name: getattr(self, each.name) for each in fields(TransportStatistics)})

@@ -63,7 +63,10 @@ _GROUPS_MAX = 16
 
 
 def own_credential() -> AuthSys:
-    """Returns the AUTH_SYS credential of this process: its effective user and group, and its first 16 groups."""
+    """Returns the AUTH_SYS credential of this process (RFC 5531 appendix A).
+
+    The credential names the effective user and group, and the 16 lowest of the supplementary groups.
+    """
     groups = tuple(sorted(set(os.getgroups()) - {os.getegid()}))[:_GROUPS_MAX]
     return AuthSys(machine=platform.node()[:255], uid=os.geteuid(), gid=os.getegid(), gids=groups)
 
@@ -95,28 +98,29 @@ class ConnectOptions:
     """Whether to connect from a port below 1024, as Linux servers demand for exports that are `secure`, their default.
     Needs root or CAP_NET_BIND_SERVICE."""
     connect_timeout_s: float = 10.0
-    """The time limit of one attempt to connect, over each of the providers that are tried."""
+    """The time limit in seconds of one attempt to connect, over each of the providers that are tried."""
     warn_after_s: float | None = 3.0
-    """The silence of a server with unanswered calls, or while connecting, after which the logger "rpcrdma.client"
-    warns: once, and again after each doubling of the silence. None: never, for servers whose handlers take long."""
+    """The silence in seconds of a server with unanswered calls, or while connecting, after which the logger
+    "rpcrdma.client" warns: once, and again after each doubling of the silence. None: never, for servers whose handlers
+    take long."""
     call_timeout_s: float | None = 60.0
-    """The time limit of calls that name none, 60 s as in Linux; None: no limit."""
+    """The time limit in seconds of calls that name none, 60 s as in Linux; None: no limit."""
     reconnect: bool = True
     """Whether the client restores a lost connection and sends its unanswered calls again. A server that remembers
     replies, as this library's does until it restarts, still runs each call once. The client does not reconnect to a
     server that breaks the protocol or loses three connections before its first answer."""
     reconnect_for_s: float | None = None
-    """Time for which the client tries to reconnect before waiting calls fail; None: each call waits until its
+    """The seconds for which the client tries to reconnect before waiting calls fail; None: each call waits until its
     deadline."""
     reconnect_delay_max_s: float = 30.0
     """The longest pause before a new attempt to connect: half of the default time limit of calls, so that each call
     sees another attempt. A lower value finds a server sooner, but burdens a server in trouble. A connection that no
     call waits for is restored within this time; at once if the server may call this client."""
     retransmissions: int | None = None
-    """How many times one call may be sent again; None: any number until its deadline."""
+    """The number of times that one call may be sent again; None: any number until its deadline."""
     keepalive_s: float | None = 60.0
-    """The silence after which a NULL call checks whether the server still answers; None or 0: never. Linux servers
-    close idle connections after 6 minutes."""
+    """The silence in seconds after which a NULL call checks whether the server still answers; None or 0: never. Linux
+    servers close idle connections after 6 minutes."""
     services: Sequence[Service] = ()
     """Services that the server may call on the connection (RFC 8167), after a call of its own program has stated
     that; its handlers reach the client by `CallContext.client`. Without services such calls are dropped."""
@@ -168,14 +172,14 @@ class ConnectOptions:
 
     @property
     def kerberos(self) -> Kerberos | None:
-        """The Kerberos settings of calls; None: calls prove no user."""
+        """The Kerberos settings of calls; None: calls carry `credential`, which proves no user."""
         if isinstance(self.security, str):
             return None if security_flavor(self.security).service is None else Kerberos(self.security)
         return self.security
 
     @property
     def services_security(self) -> frozenset[SecurityFlavor] | None:
-        """The security flavors of the server's calls that `services` answer; None: all."""
+        """The security flavors with which the server's calls to `services` are answered; None: every flavor."""
         kerberos = self.kerberos
         if kerberos is None or self.services_in_clear or self.xprtsec != "none":
             return None
@@ -183,7 +187,7 @@ class ConnectOptions:
 
     @property
     def counts(self) -> bool:
-        """Whether calls are counted."""
+        """Whether calls are counted: because of `count_calls` or `metrics`."""
         return self.count_calls or self.metrics is not None
 
     def all_extensions(self) -> list[Extension]:
@@ -200,7 +204,7 @@ class ConnectOptions:
 
 
 class _Connecting(Opening[Connection]):
-    """The result of `connect`: `await` it, or enter it as a context manager."""
+    """The awaitable that `connect` returns: `await` makes the `Connection`; `async with` also closes it at the end."""
 
     OPENED_BY = "rpcrdma.connect"
 
@@ -290,7 +294,11 @@ def _stamped(options: ConnectOptions) -> ConnectOptions:
 
 
 def _answering(url: Url, options: ConnectOptions) -> Answering | None:
-    """Returns the object that answers the server's calls on every connection; None without services."""
+    """Returns the object that answers the server's calls on every connection; None without usable services.
+
+    Services that are not offered over RDMA are left out with an rdma:// URL. A warning is logged for each service whose
+    calls Kerberos does not protect.
+    """
     services = [service for service in options.services if service.OVER_RDMA or url.scheme != "rdma"]
     if not services:
         return None
@@ -308,7 +316,11 @@ def _answering(url: Url, options: ConnectOptions) -> Answering | None:
 
 
 def _no_answer(url: Url, cause: TransportClosed) -> NoAnswer:
-    """Returns the error of calls to a peer that has ended every connection before it answered a call."""
+    """Returns the error of calls to a server that has ended several connections without answering a single call.
+
+    `cause` is the end of the last connection. The message names a remedy: that of the cause, or checking scheme and
+    port.
+    """
     place = url.server
     if "; " in cause.message:
         # It has its own remedy, such as the refusal of a certificate.
@@ -323,10 +335,11 @@ def _no_answer(url: Url, cause: TransportClosed) -> NoAnswer:
 
 
 def tls_of(url: Url, options: ConnectOptions) -> TlsSettings | None:
-    """Returns the settings for TLS with the server at `url`, whose files are read; None without TLS.
+    """Returns the settings for TLS with the server at `url`, with certificate files read; None: no TLS is asked for.
 
     Raises:
-        HostAuthenticationFailed: the options ask for something that the scheme does not have, or a file is unfit.
+        HostAuthenticationFailed: the options ask for a protection that the URL's scheme does not have, or a file is
+            unfit.
     """
     hosts = options.host_authentication
     if url.scheme == "rdma":
@@ -347,9 +360,19 @@ def tls_of(url: Url, options: ConnectOptions) -> TlsSettings | None:
 async def _dial(
     url: Url, options: ConnectOptions, answering: Answering | None, tls: TlsSettings | None, addressed: tuple[int, int]
 ) -> SingleConnection:
-    """Makes a connection; `ConnectFailed` names the remedy also where the default port is the wrong one.
+    """Makes one transport connection to the server, and logs its terms.
 
-    `addressed`: the number and version of the program to be called.
+    Args:
+        url: the server.
+        options: the settings.
+        answering: answers the server's calls; None: they are dropped.
+        tls: the settings of TLS, from `tls_of`; None: no TLS.
+        addressed: the number and version of the program to be called, which the TLS probe names.
+
+    Raises:
+        NotPermitted: the process may not take a reserved port.
+        HostAuthenticationFailed: either host refused the other.
+        ConnectFailed: no connection could be made; the message also names the remedy for a wrong default port.
     """
     place = url.server
     if url.scheme == "tcp":
@@ -396,7 +419,7 @@ def _host_of(connection: TcpConnection) -> str:
 
 
 def _known_servers() -> KnownServers:
-    """Returns the servers that are known to this process, or in this simulation."""
+    """Returns the record of servers' versions and silences, of this process or of the simulation that runs the loop."""
     known: KnownServers | None = effects_of(asyncio.get_running_loop()).known_servers
     return _KNOWN_SERVERS if known is None else known
 

@@ -48,13 +48,14 @@ class Connection:
         dial: makes a further one after a loss.
         policy: when to reconnect and how many times to send a call again.
         program: the only program whose procedures may be called; None: any.
-        no_answer: makes the error of calls to a server that never answered, from the loss; None: the loss itself.
-        call_timeout_s: the time limit of calls without one of their own; None: no limit.
+        no_answer: makes the error of calls to a server that never answered from the error of the loss; None: the loss
+            itself.
+        call_timeout_s: the time limit in seconds of calls without one of their own; None: no limit.
         statistics: counts calls; None: calls are not counted.
         on_call: called with each call that has ended.
         answering: answers the server's calls; None: they are dropped.
-        metrics: the Prometheus metrics that include the connection.
-        kerberos: puts all calls under RPCSEC_GSS; None: the transport's credential.
+        metrics: the Prometheus metrics that include the connection; None: none.
+        kerberos: puts all calls under RPCSEC_GSS; None: calls carry the credential of the transport connection.
         warn_after_s: as `ConnectOptions.warn_after_s`.
     """
 
@@ -149,7 +150,10 @@ class Connection:
         return self._result_of(Call(procedure, args, into, timeout_s, placement))
 
     async def _result_of(self, call: Call) -> Any:
-        """Makes the call, on further connections if the present one is lost."""
+        """Makes the call and returns its decoded result, on further transport connections if the present one is lost.
+
+        Sets the call's deadline and XID. Observers get the call at its end. Errors get the server's URL.
+        """
         if call.timeout_s is not None:
             call.deadline_s = self._loop.time() + call.timeout_s
         keeper, observer = self._keeper, self._observer
@@ -182,11 +186,15 @@ class Connection:
         return result
 
     async def _call_again(self, call: Call, connection: SingleConnection, failure: TransportClosed) -> Any:
-        """Makes a call that failed, or could not begin, because `connection` was lost; on the next one.
+        """Makes a call that failed, or could not begin, because `connection` was lost, on later connections.
 
-        The call keeps its XID and, through the credential, its octets, so that a server with a reply cache sees that it
-        is a repeat. Under RPCSEC_GSS it keeps its XID and its arguments. Its buffers are exposed anew, after the lost
-        connection has fenced them.
+        Returns the decoded result. `failure` is the error of the loss. The call keeps its XID and, through the
+        credential, its octets, so that a server with a reply cache recognises the repeat. Under RPCSEC_GSS it keeps its
+        XID and its arguments. Its buffers are exposed anew, after the lost connection has fenced them.
+
+        Raises:
+            TransportClosed: the policy permits no further attempt, or the connection was closed.
+            CallTimeout: the deadline has passed.
         """
         keeper = self._keeper
         policy = keeper.policy
@@ -213,7 +221,7 @@ class Connection:
                 raise keeper.timed_out(call) from None
 
     def _silent(self, silent_s: float) -> str:
-        """Returns the warning that calls wait for a silent server."""
+        """Returns the text of the warning that calls have waited `silent_s` seconds for a silent server."""
         call: Call
         call, *others = filter(None, self._keeper.xids.taken.values())
         more = f", like {len(others):,} other calls" if others else ""
@@ -244,19 +252,21 @@ class Connection:
 
     @property
     def principal(self) -> str | None:
-        """The Kerberos principal of this client; None before the first call, and without Kerberos."""
+        """The Kerberos principal that the client has proved; None before the first call, and without Kerberos."""
         return None if self._gss is None else self._gss.principal
 
     @property
     def statistics(self) -> ClientStatistics:
-        """A copy of the counts up to now, over all transport connections of this object."""
+        """The counts up to now, over all transport connections of this object; each access makes a copy."""
         counters = (self._lost, self._present.statistics)
         made = () if self._call_statistics is None else self._call_statistics.snapshot()
         answered = () if self._answering is None else self._answering.dispatcher.statistics.snapshot()
         return ClientStatistics.of(add_up(counters), made, answered)
 
     def extension(self, name: str) -> ExtensionLink | None:
-        """Finds an extension on the present transport connection; a reconnect makes a new link.
+        """Returns the present transport connection's link of an extension, by which programs use it.
+
+        A reconnect makes a new link.
 
         Args:
             name: `Extension.name`.
@@ -273,7 +283,7 @@ class Connection:
 
     @property
     def reconnects(self) -> int:
-        """How many times a lost transport connection was restored."""
+        """The number of times that a lost transport connection was restored."""
         return self._keeper.reconnects
 
     async def wait_reconnected(self, count: int) -> None:
@@ -293,7 +303,7 @@ class Connection:
         self._lost = add_up((self._lost, lost.statistics))
 
     async def close(self) -> None:
-        """Ends the connection: waiting calls fail with `TransportClosed`, handlers of own services are cancelled."""
+        """Ends the connection: waiting calls fail with `TransportClosed`, running handlers are cancelled."""
         self._silence.end()
         try:
             if self._gss is not None:
@@ -315,7 +325,10 @@ class Connection:
 
 
 def _gss_sessions(kerberos: Kerberos, host: str, xids: XidSource) -> GssSessions:
-    """Returns the contexts of a connection; the modules for them are imported where they are needed."""
+    """Returns the object that makes the RPCSEC_GSS contexts of a connection to `host`; `xids` numbers its calls.
+
+    The imports are here so that programs without Kerberos do not load these modules.
+    """
     from rpcrdma.aio.client.gss_sessions import GssSessions  # noqa: PLC0415
 
     return GssSessions(kerberos, host, xids)

@@ -25,13 +25,16 @@ then, and a caller of a server that does not is not kept waiting for long."""
 
 
 async def first_connection(dialers: Sequence[RdmaDialer], known: KnownServers) -> RdmaConnection:
-    """Returns the connection of the dialer that makes one first; each has a provider of its own.
+    """Returns the connection of the dialer that makes one first; the attempts of the others are ended.
 
-    `known` has the providers over which the server is silent.
+    Args:
+        dialers: one for each provider that reaches the server, in the order of preference; each gets a head start of 1
+            s.
+        known: remembers the providers over which the server is silent, which are tried last; updated.
 
     Raises:
-        ConnectFailed: no dialer makes one; the message names the causes, and the remedy of the last one.
-        HostNotFound, NotPermitted, HostAuthenticationFailed: a dialer's failure that another one would share.
+        ConnectFailed: no dialer makes a connection; the message names the causes, and the remedy of the last one.
+        HostNotFound, NotPermitted, HostAuthenticationFailed: the failure of a dialer that the others would share.
     """
     now_s = asyncio.get_running_loop().time
     silent = [dialer for dialer in dialers if known.is_silent(dialer.server, now_s())]

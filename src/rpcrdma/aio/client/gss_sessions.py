@@ -33,7 +33,7 @@ _AGAIN = frozenset({AuthStat.RPCSEC_GSS_CREDPROBLEM, AuthStat.RPCSEC_GSS_CTXPROB
 _TOKENS_MAX = 8
 """Tokens of the client for one context: Kerberos has one, the longest mechanisms in use four."""
 _RENEW_PART = 0.1
-"""A context is renewed when so much of its lifetime is left: an hour for a ticket of ten."""
+"""The part of a context's lifetime that is left when it is renewed: an hour for a ticket of ten hours."""
 _RENEW_AGAIN_S = 10.0
 """How long a context that still lives is used after it could not be renewed, before that is tried again."""
 _DESTROY_S = 1.0
@@ -48,7 +48,10 @@ class _Connection(Protocol):
 
 
 class GssSessions:
-    """The contexts of one `Connection` with the server at `host`; `xids` numbers the calls that make them."""
+    """The RPCSEC_GSS contexts of one `Connection`: made at the first call, renewed in time, destroyed at the end.
+
+    `host` is the server's name, unless `kerberos` names another. `xids` numbers the calls that make and end contexts.
+    """
 
     def __init__(self, kerberos: Kerberos, host: str, xids: XidSource) -> None:
         self._kerberos = kerberos
@@ -63,18 +66,18 @@ class GssSessions:
         self._ends_s: float | None = None
         self._making: asyncio.Task[GssSession] | None = None
         self.principal: str | None = None
-        """The client's principal, once a context has been made."""
+        """The client's principal; None before a context has been made."""
 
     async def start(self, call: Call, connection: _Connection) -> Any:
-        """Returns the result of a call on `connection`; tries again once with a new context if the first was of no use.
+        """Makes a call under the present context on `connection`, and returns its decoded result.
 
-        The second try follows a `GssFailure`, or an `AuthError` whose status says that the server does not know the
-        context.
+        If there is no usable context, one is made first. The call is sent once more with a new context after a
+        `GssFailure`, or an `AuthError` whose status says that the server does not know the context.
 
         Raises:
             UserAuthenticationFailed: no context can be made, or the second try ended with a `GssFailure`.
             AuthError: the server refuses the call for another reason, or the second time.
-            Everything that the calls of connections raise.
+            RpcRdmaError: any other error of calls on a connection.
         """
         again = False
         while True:
@@ -96,7 +99,10 @@ class GssSessions:
             again = True
 
     async def _protected(self, call: Call, connection: _Connection, protected: ProtectedCall) -> Any:
-        """Returns the result of one transmission of a call."""
+        """Sends a call once under the context of `protected`, and returns its decoded result.
+
+        Long arguments and results are encrypted and decrypted in a thread, in the order of the context's uses.
+        """
         turns = protected.session.turns
         call.protection = protected
         octets = protected.begin(call.procedure, call.args)
@@ -109,9 +115,10 @@ class GssSessions:
         return protected.result(opened, call.procedure, call.into)
 
     async def _in_turn(self, turns: ContextTurns, work: Callable[[], T], octets: int) -> T:
-        """Returns the result of `work`, run in its turn among the uses of the context.
+        """Runs `work` when it is its turn among the uses of the context, and returns its result.
 
-        `octets`: the length of its data.
+        It runs in a thread if it is long. `octets` is the length of the data that `work` encrypts or decrypts.
+        Exceptions of `work` are raised.
         """
         result: asyncio.Future[T] = self._loop.create_future()
 
@@ -132,7 +139,10 @@ class GssSessions:
         self._loop.run_in_executor(None, work).add_done_callback(lambda future: done(future.result()))
 
     async def close(self, connection: _Connection) -> None:
-        """Ends the context at the server, if the connection exists."""
+        """Destroys the context at the server by a call on `connection`, for at most 1 s, unless that has ended.
+
+        Errors are ignored, since the server ends the context by itself later.
+        """
         if self._making is not None:
             self._making.cancel()
         session, self._session = self._session, None
@@ -151,7 +161,11 @@ class GssSessions:
             self._session = None
 
     async def _renewed(self, call: Call, connection: _Connection) -> GssSession:
-        """Returns a new context, shared by all waiting calls; the present one if it is valid and cannot be renewed."""
+        """Returns a new context, which all waiting calls share; the present one if it cannot be renewed but is valid.
+
+        Raises:
+            UserAuthenticationFailed: no context can be made, or not before the deadline of `call`.
+        """
         present = self._session
         making = self._making
         if making is None:
@@ -232,7 +246,7 @@ class GssSessions:
 
     @contextlib.contextmanager
     def _numbered(self) -> Iterator[Call]:
-        """Yields a call of procedure 0, as the calls are that make and end contexts, with its XID."""
+        """Yields a call of procedure 0 with an XID, for making or destroying a context; releases the XID at exit."""
         call = Call(null_procedure(*self._program), None)
         call.xid = self._xids.take()
         try:
@@ -241,7 +255,7 @@ class GssSessions:
             del self._xids.taken[call.xid]
 
     async def _blocking(self, work: Callable[..., T], *args: Any) -> T:
-        """Returns the result of a step of the mechanism, which runs in a thread if it may ask the KDC."""
+        """Returns the result of `work(*args)`, a step of the GSS mechanism, in a thread if it may ask the KDC."""
         if self._mechanism is not None and self._mechanism.blocks:
             return await asyncio.to_thread(work, *args)
         return work(*args)

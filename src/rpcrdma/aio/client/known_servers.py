@@ -14,9 +14,10 @@ ServerPlace: TypeAlias = tuple[str, str, int]
 
 
 class _Found(NamedTuple):
-    """A server's version, None after silence, and when it was found.
+    """A server's version of RPC-over-RDMA (None: it was silent), and the loop time in seconds at which it was found.
 
-    After a guess, `proof` counts the calls answered in that version.
+    `proof` is None for a stated version. For a guess it has the counters of the connection whose calls confirm the
+    guess.
     """
 
     version: str | None
@@ -25,7 +26,7 @@ class _Found(NamedTuple):
 
 
 class KnownServers:
-    """The versions of the `servers_max` servers that were connected to last, and the silent ones.
+    """Remembers the version of RPC-over-RDMA of the `servers_max` servers met last, and servers that were silent.
 
     Methods take the time in seconds of a monotonic clock. An entry expires after `again_s` seconds, since the server
     may offer another version or provider by then. An expired entry costs no more than a new server.
@@ -40,45 +41,45 @@ class KnownServers:
         return len(self._found)
 
     def version_of(self, server: ServerPlace, now_s: float) -> str | None:
-        """Returns the version that the server speaks; None if it is unknown."""
+        """Returns the version that the server speaks; None if it is unknown, expired or an unconfirmed guess."""
         found = self._found.get(server)
         if found is None or now_s - found.at_s >= self._again_s:
             return None
         return None if found.proof is not None and not found.proof.calls else found.version
 
     def speaks(self, server: ServerPlace, version: str) -> bool:
-        """Returns whether the server has ever stated that it speaks this version."""
+        """Returns whether the last entry of the server names this version, however old the entry is."""
         found = self._found.get(server)
         return found is not None and found.version == version
 
     def found(self, server: ServerPlace, version: str, now_s: float) -> None:
-        """Records that the server has stated that it speaks this version."""
+        """Records that the server has stated at the time `now_s` that it speaks this version."""
         self._keep(server, _Found(version, now_s))
 
     def guessed(self, server: ServerPlace, version: str, now_s: float, proof: TransportStatistics) -> None:
-        """Records that the server has lost, or left unanswered, the first message of a newer version.
+        """Records `version` for a server that has lost, or left unanswered, the first message of a newer version.
 
-        The guess holds as soon as a call has been answered, as `proof` shows. It does not replace a version that the
-        server has stated meanwhile, over another connection.
+        The guess holds as soon as a call has been answered, as the counters `proof` of that connection show. It does
+        not replace a version that the server has stated meanwhile, over another connection.
         """
         if self.version_of(server, now_s) in (None, version):
             self._keep(server, _Found(version, now_s, proof))
 
     def left_unanswered(self, server: ServerPlace, now_s: float) -> None:
-        """Records that the server did not answer over this provider while it was reached over another one."""
+        """Records that the server was silent over this entry's provider while it was reached over another one."""
         self._keep(server, _Found(None, now_s))
 
     def is_silent(self, server: ServerPlace, now_s: float) -> bool:
-        """Returns whether the server is known not to answer over this provider."""
+        """Returns whether the server is known, by an entry that has not expired, not to answer over this provider."""
         found = self._found.get(server)
         return found is not None and found.version is None and now_s - found.at_s < self._again_s
 
     def forget(self, server: ServerPlace) -> None:
-        """Discards the entry of a server that proved wrong."""
+        """Discards the entry of a server, since it has proved wrong; no effect if there is none."""
         self._found.pop(server, None)
 
     def clear(self) -> None:
-        """Forgets all servers."""
+        """Removes the entries of all servers."""
         self._found.clear()
 
     def _keep(self, server: ServerPlace, found: _Found) -> None:

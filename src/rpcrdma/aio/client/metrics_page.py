@@ -22,13 +22,17 @@ _REMEDY = "start a MetricsExporter for the server, and give the URL that it prin
 
 @dataclass(slots=True)
 class Times:
-    """Durations as Prometheus counts them: by bound in seconds, the number of durations up to it."""
+    """Durations in the form of a Prometheus histogram.
+
+    `below` has, by upper bound in seconds, the number of durations up to that bound; infinity has all. `sum_s` is their
+    sum.
+    """
 
     below: dict[float, float] = field(default_factory=dict)
     sum_s: float = 0.0
 
     def __add__(self, other: Times) -> Times:
-        """Returns the durations of both."""
+        """Returns a histogram of the durations of both operands."""
         bounds_s = self.below.keys() | other.below.keys()
         below = {bound_s: self.below.get(bound_s, 0.0) + other.below.get(bound_s, 0.0) for bound_s in bounds_s}
         return Times(below, self.sum_s + other.sum_s)
@@ -40,14 +44,14 @@ class Times:
 
     @property
     def mean_s(self) -> float | None:
-        """The mean duration in seconds; None without durations."""
+        """The mean duration in seconds; None if there are no durations."""
         return self.sum_s / self.count if self.count else None
 
     def quantile_s(self, share: float) -> float | None:
-        """Returns the duration that `share` of all do not exceed, as Prometheus' histogram_quantile estimates it.
+        """Returns the estimated duration in seconds that the part `share` (0 to 1) of all durations does not exceed.
 
-        That is right to within its bucket, a power of two; of durations beyond the last bound, it is that bound.
-        None without durations.
+        None without durations. The estimate is that of Prometheus' histogram_quantile: right to within the bucket, a
+        power of two. For durations beyond the last bound, the result is that bound.
         """
         if not self.count:
             return None
@@ -62,7 +66,11 @@ class Times:
 
 @dataclass(slots=True)
 class Outcome:
-    """The calls of one procedure that ended with one status; octets and times as in `OperationStatistics`."""
+    """The calls of one procedure that ended with one status.
+
+    `ops` is their number, `bytes_sent` and `bytes_recv` their octets, `times` their durations by part: "queue",
+    "handler", "rtt" and "execute", as in `OperationStatistics`.
+    """
 
     ops: float = 0.0
     bytes_sent: float = 0.0
@@ -72,7 +80,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class Calls:
-    """The calls of one procedure, by their status."""
+    """The calls of one procedure, by the name of the status with which they ended ("SUCCESS")."""
 
     outcomes: dict[str, Outcome] = field(default_factory=dict)
 
@@ -83,12 +91,12 @@ class Calls:
 
     @property
     def errors(self) -> float:
-        """The number of calls that did not succeed."""
+        """The number of calls that ended with another status than SUCCESS."""
         return sum(each.ops for status, each in self.outcomes.items() if status != "SUCCESS")
 
     @property
     def together(self) -> Outcome:
-        """The calls of all statuses together."""
+        """The sums over the calls of all statuses."""
         each = self.outcomes.values()
         return Outcome(
             self.ops,
@@ -99,7 +107,11 @@ class Calls:
 
 
 class Where(NamedTuple):
-    """A kind of calls: answered ("server") or made ("client"), transport, server if made, and procedure."""
+    """The labels of a group of calls in the metrics.
+
+    `side` is "server" for answered calls and "client" for calls made; `server` is the URL of the called server, else
+    "".
+    """
 
     side: str
     transport: str
@@ -113,11 +125,13 @@ Page = Mapping[Where, Calls]
 
 
 def fetch(url: str, timeout_s: float) -> str:
-    """Returns the answer at `url`.
+    """Returns the text of the HTTP answer at the URL of a metrics endpoint, asked without a proxy.
+
+    `timeout_s` bounds the connection and each read, in seconds.
 
     Raises:
-        ConnectFailed: there is none.
-        RemoteProtocolError: it is too long, or no text.
+        ConnectFailed: there is no answer, or an error of HTTP; the message names the remedy.
+        RemoteProtocolError: the answer is longer than METRICS_PAGE_OCTETS_MAX octets, or is no UTF-8.
     """
     # Not through a proxy: servers are asked directly, as Prometheus does.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -139,11 +153,11 @@ def fetch(url: str, timeout_s: float) -> str:
 
 
 def read_page(text: str) -> dict[Where, Calls]:
-    """Parses the statistics in the text of an answer.
+    """Parses the call statistics in the text of a metrics endpoint's answer; groups without calls are left out.
 
     Raises:
-        ConnectFailed: the package is missing.
-        RemoteProtocolError: it is no answer of a metrics endpoint, or not of this library's.
+        ConnectFailed: the package prometheus-client is not installed.
+        RemoteProtocolError: the text is not in the format of Prometheus, or not of this library's metrics.
     """
     try:
         from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415
@@ -191,7 +205,10 @@ def _take(page: dict[Where, Calls], sample: Any) -> None:
 
 
 def since(before: Page, now: Page) -> dict[Where, Calls]:
-    """Returns the calls between two pages; those of a server that was restarted in between since its start."""
+    """Returns the calls between two pages of one endpoint; groups without calls in between are left out.
+
+    Counts that have fallen show a restart of the server: then all calls since its start are returned.
+    """
     found = {}
     for where, calls in now.items():
         then = before.get(where, Calls())

@@ -32,13 +32,24 @@ _PATIENCE = 0.1
 
 class _MakeConnection(Protocol):
     def __call__(self, link: Link, *, version: str, on_version_refused: Callable[[], None] | None) -> RdmaConnection:
-        """Returns a connection over `link`."""
+        """Returns a new connection over `link`, which begins its start-up in `version`, a value of VERSION_CHOICES.
+
+        `on_version_refused` is called when the server refuses a call because of the version; None: the call alone
+        fails.
+        """
 
 
 class RdmaDialer:
-    """Makes connections to the server of one URL; `make` puts one on a link of `provider`.
+    """Makes connections to the server of `url` over one provider, in a version of RPC-over-RDMA that the server speaks.
 
-    `version` is one of `rpcrdma.transport.VERSION_CHOICES`; with a choice of several, `known` has versions of servers.
+    Args:
+        provider: the provider.
+        url: the server.
+        make: makes the connection over a link of the provider.
+        version: one of `rpcrdma.transport.VERSION_CHOICES`.
+        known: remembers versions of servers, if `version` permits several; updated.
+        timeout_s: the time limit of `dial` in seconds.
+        reserved_port: whether to connect from a port below 1024.
     """
 
     def __init__(
@@ -64,11 +75,12 @@ class RdmaDialer:
         self._first: RdmaConnection | None = None
 
     async def dial(self) -> RdmaConnection:
-        """Returns an established connection.
+        """Makes a connection and returns it when it is established.
 
         Raises:
             HostAuthenticationFailed: either host refused the other.
-            ConnectFailed: no connection could be made; the message names cause, attempts and remedy.
+            NotPermitted: the process may not take a reserved port.
+            ConnectFailed: no connection could be made in time; the message names cause, attempts and remedy.
         """
         try:
             async with asyncio.timeout(self._timeout_s):
@@ -77,9 +89,9 @@ class RdmaDialer:
             raise self._late() from None
 
     def _late(self) -> ConnectFailed:
-        """Returns the error after the time for connecting.
+        """Returns the error for an attempt to connect that has used up its time.
 
-        Forgets the server's version if that was the newest: the server may have lost it.
+        If the server was known to speak the newest version, that is forgotten: the server may have lost it.
         """
         newest = self._names[0]
         if self._known.speaks(self.server, newest):
@@ -108,7 +120,15 @@ class RdmaDialer:
                     made.abort("another version was answered")
 
     async def _choose(self, first: RdmaConnection, attempts: list[asyncio.Task[RdmaConnection]]) -> RdmaConnection:
-        """Returns the connection of the first attempt, or of a second one in the version that every server knows."""
+        """Returns the connection of the first attempt, or of a second one in the version that every server knows.
+
+        `first` is the connection of the only task in `attempts`; the task of a second attempt is appended. The result
+        is recorded in `known`. The caller ends the connection that is not chosen.
+
+        Raises:
+            HostAuthenticationFailed: either host refused the other.
+            ConnectFailed: both attempts failed.
+        """
         newest, fallback = self._names[0], self._names[-1]
         loop, known, server = asyncio.get_running_loop(), self._known, self.server
         (answer,) = attempts
@@ -154,7 +174,7 @@ class RdmaDialer:
         return self._make(link, version=version, on_version_refused=on_version_refused)
 
     async def _established(self, connection: RdmaConnection) -> RdmaConnection:
-        """Waits until the connection is established, and returns it; ends it after a failure.
+        """Waits until the connection is established, and returns it; after any failure the connection is ended.
 
         Raises:
             HostAuthenticationFailed: either host refused the other.

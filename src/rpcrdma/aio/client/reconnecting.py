@@ -33,7 +33,7 @@ _LOST = "the connection was lost and could not be made again: "
 
 
 class SingleConnection(Protocol):
-    """One connection, as `RdmaConnection` and `TcpConnection` are."""
+    """The interface of one transport connection of a client, which `RdmaConnection` and `TcpConnection` implement."""
 
     @property
     def negotiated(self) -> Negotiated | None:
@@ -41,82 +41,97 @@ class SingleConnection(Protocol):
 
     @property
     def host_identity(self) -> HostIdentity | None:
-        """The host that the server has proved to be; None if it was not asked to."""
+        """The host identity that the server has proved; None if it was asked for no proof."""
 
     @property
     def xprtsec(self) -> XprtSec:
-        """How TLS protects the connection."""
+        """The protection of the connection by TLS, as in `ConnectOptions.xprtsec`; "none" over RDMA."""
 
     @property
     def statistics(self) -> TransportStatistics:
         """The counters of an RDMA connection; over TCP they are 0."""
 
     def extension(self, name: str) -> ExtensionLink | None:
-        """Returns the extension of this name; None over TCP, or if the connection was made without it."""
+        """Returns the connection's part of the extension `name`; None over TCP, or without that extension."""
 
     @property
     def timer(self) -> DeadlineTimer:
-        """The timer of all deadlines of the connection."""
+        """The timer that serves all deadlines of the connection."""
 
     @property
     def closed(self) -> bool:
-        """Whether the connection has ended: calls fail at once."""
+        """Whether the connection has ended, so that `start` raises `TransportClosed`."""
 
     def start(self, call: Call) -> Awaitable[Any]:
-        """See `CallsMade.start`; to be awaited at once. When that raises, no peer can access the call's buffers."""
+        """Sends a call; the caller awaits the returned object at once, for the decoded result or the call's error.
+
+        When it raises, the buffers of the call are fenced: no peer can access them.
+
+        Raises:
+            TransportClosed: the connection has ended; the call was not taken, and its `future` stays None.
+            LocalProtocolError: the call cannot be sent.
+        """
 
     async def wait_closed(self) -> None:
         """Waits until the connection has ended and has fenced and released all its buffers."""
 
     async def close(self) -> None:
-        """Ends the connection: calls still waiting fail with `TransportClosed`."""
+        """Ends the connection gracefully; calls that still wait fail with `TransportClosed`."""
 
     def abort(self, reason: str) -> None:
-        """Ends the connection at once, without waiting for the peer; no effect on one that has ended."""
+        """Ends the connection at once, without waiting for the peer; `reason` is for errors. May be called again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReconnectPolicy:
-    """When to connect again, and how often to call again; seconds."""
+    """The settings of a `ConnectionKeeper`: when it connects again, and how often calls are sent again."""
 
     reconnect: bool = True
     """Whether a lost connection is made again; if not, calls fail with it."""
     initial_s: float = 0.1
-    """The most that the first attempt waits: a restarting server is back soon, a loose cable is not felt."""
+    """The longest pause before the first attempt: a restarting server is back soon, a loose cable is not felt."""
     max_s: float = 30.0
-    """The most that any attempt waits: half the default deadline of calls, so that each call sees another attempt.
-
+    """The longest pause before any attempt: half the default deadline of calls, so that each call sees another attempt.
     A connection that no call waits for is made again within that time, at a random moment: idle clients of a server
-    that restarts leave it to the others, and those of a server with too few places do not displace each other in turn.
-    """
+    that restarts leave it to the others, and those of a server with too few places do not displace each other in
+    turn."""
     for_s: float | None = None
     """Seconds of attempts before waiting calls fail; the next call starts them anew. None: no limit."""
     retransmissions: int | None = None
-    """How often one call is sent again; None: until its deadline."""
+    """The number of times that one call is sent again; None: any number until its deadline."""
     keepalive_s: float | None = 60.0
-    """After so long without a reply a NULL call checks whether the server answers; None or 0: never."""
+    """The seconds without a reply after which a NULL call checks whether the server answers; None or 0: never."""
     keepalive_reply_s: float = 20.0
-    """How long the reply to that NULL call may take before the connection is given up."""
+    """The seconds that the reply to that NULL call may take before the connection is given up."""
     random: Callable[[], float] = random_fraction
-    """Returns a number from 0 up to 1."""
+    """Returns a random number from 0 to less than 1."""
 
     def delay_s(self, failures: int) -> float:
-        """Returns the seconds to wait before the next attempt.
+        """Returns the random seconds to wait before the next attempt, after `failures` failed attempts.
 
-        The upper bound doubles, which spares a server in trouble. The delay is evenly distributed below it, so that the
-        clients of a restarted server do not all connect at once.
+        The upper bound doubles with each failure from `initial_s` to `max_s`, which spares a server in trouble. The
+        delay is evenly distributed below it, so that the clients of a restarted server do not all connect at once.
         """
         longest: float = min(self.max_s, self.initial_s * 2.0 ** min(failures, 63))
         return longest * self.random()
 
 
 class ConnectionKeeper:
-    """Keeps one connection after another to a server, beginning with `connection`.
+    """Keeps a transport connection to a server: makes another after a loss, and asks a silent server by NULL calls.
 
-    `dial` makes the next one; it raises `RpcRdmaError` or OSError where it cannot. `no_answer` makes the error of calls
-    to a peer that has never answered any, from the error that ended its last connection. `on_replaced` is called with
-    each lost connection once another has been made, `observer` with each call that asks whether the server is there.
-    `takes_calls`: the server may call this client, so that a lost connection is made again though no call waits for it.
+    A task supervises the connection until `close`.
+
+    Args:
+        connection: the first transport connection.
+        dial: makes the next one; raises `RpcRdmaError` or OSError where it cannot.
+        policy: the pauses and limits.
+        program: the program of NULL calls; None: that of the first call.
+        no_answer: makes the error of calls to a server that has never answered, from the error that ended its last
+            connection; None: that error itself.
+        on_replaced: called with each lost connection once another has been made.
+        observer: called with each NULL call that has ended; None: nothing is called.
+        takes_calls: whether the server may call this client, so that a lost connection is made again although no call
+            waits for it.
     """
 
     def __init__(
@@ -141,7 +156,7 @@ class ConnectionKeeper:
         self.connection = connection
         """The present connection, or the last one after a loss."""
         self.reconnects = 0
-        """Connections made after the first one."""
+        """The number of connections made after the first one."""
         self._usable: SingleConnection | None = connection
         self._next: asyncio.Future[SingleConnection] = self._loop.create_future()
         self._silent = asyncio.Event()
@@ -153,9 +168,9 @@ class ConnectionKeeper:
         self._failures = 0
         self._trouble = ""
         self.heard = 0
-        """Calls that the server has answered, beside those that ask whether it is there."""
+        """The number of calls that the server has answered, without the NULL calls of the keeper."""
         self._heard_before = 0
-        """Of them, those before the present failures and breaches."""
+        """The value of `heard` before the present failures and breaches."""
         self._asked = 0
         self._breaches = 0
         self._losses = 0
@@ -168,12 +183,13 @@ class ConnectionKeeper:
         self._supervisor.add_done_callback(self._supervisor_ended)
 
     async def wait_connection(self, call: Call, *, first: bool) -> SingleConnection:
-        """Returns a connection for a call.
+        """Returns the present connection for a call, or waits until the next one has been made.
 
-        `first`: the call has not waited yet since connections were lost; a pause between attempts is shortened for it.
+        `first`: the call has not waited before; a pause between attempts that has begun without calls is shortened for
+        it.
 
         Raises:
-            CallTimeout: there was none before the deadline of the call.
+            CallTimeout: there was no connection before the deadline of the call.
             TransportClosed: the limits of the policy are reached, or this side has closed.
         """
         if self.closed:
@@ -196,20 +212,20 @@ class ConnectionKeeper:
             self._waiting -= 1
 
     def timed_out(self, call: Call) -> CallTimeout:
-        """Returns the error of a call whose deadline passes after its connection was lost."""
+        """Returns the error, with the cause of the loss, for a call that timed out after its connection was lost."""
         return CallTimeout(
             f"{call.procedure.name}: no reply within the call's deadline; the connection was lost: {self._trouble}"
         )
 
     @property
     def state(self) -> str:
-        """The present state of the connection, in words, for warnings about waiting calls."""
+        """A clause about the present state of the connection, for warnings about waiting calls."""
         if self._usable is not None:
             return "the connection has not ended"
         return f"the connection was lost ({self._trouble}) and is made again if the server is back"
 
     async def wait_reconnected(self, count: int) -> None:
-        """Waits until `reconnects` is more than `count`.
+        """Waits until `reconnects` is more than `count`; a lost connection is then made again without a call.
 
         Raises:
             TransportClosed: the limits of the policy are reached, or this side has closed.
@@ -223,7 +239,7 @@ class ConnectionKeeper:
             await asyncio.shield(self._next)
 
     async def close(self) -> None:
-        """Ends the connection for good; calls still waiting fail with `TransportClosed`."""
+        """Ends the connection for good, and waits until its buffers are released; calls fail with `TransportClosed`."""
         if not self.closed:
             self.closed = True
             self._supervisor.cancel()
@@ -242,7 +258,7 @@ class ConnectionKeeper:
         return self.heard + self._asked
 
     def _settle(self) -> None:
-        """Sets the counts of failures and breaches to 0 if an answer has arrived since the last call of this method.
+        """Sets the counts of failures and breaches to 0 if a call was answered since the last call of this method.
 
         A connection alone proves little: a server in trouble may accept and drop it.
         """
@@ -252,7 +268,11 @@ class ConnectionKeeper:
 
     @property
     def hopeless(self) -> bool:
-        """Whether no further connection is made: the server breaks the protocol, or has never answered."""
+        """Whether no further connection is made.
+
+        True if the policy forbids it, or the server has ended BREACHES_MAX connections in succession by breaches of the
+        protocol. Before the server's first answer a single breach suffices, or three lost connections.
+        """
         if not self.policy.reconnect:
             return True
         if self._answers:
@@ -260,13 +280,13 @@ class ConnectionKeeper:
         return self._breaches > 0 or self._losses >= _UNANSWERED_MAX
 
     def final(self, error: TransportClosed) -> TransportClosed:
-        """Returns the error of a call that is not sent again."""
+        """Returns the error for a call that is not sent again: `error`, or that of `no_answer` without any answer."""
         if self._answers or self.closed or self._no_answer is None:
             return error
         return self._no_answer(error)
 
     def lost(self, connection: SingleConnection, error: TransportClosed) -> None:
-        """Records the loss of `connection` and wakes those that wait for it; no effect if the loss is known."""
+        """Records that `connection` was lost by `error`, so that another is made; no effect if that is known."""
         if self._usable is not connection or self.closed:
             return
         self._usable = None
@@ -275,7 +295,7 @@ class ConnectionKeeper:
         self._lost.set()
 
     def _note(self, error: TransportClosed) -> None:
-        """Counts a connection that has ended, and stores the cause for messages."""
+        """Counts a connection that has ended by `error`, and stores its message for later errors."""
         self._settle()
         self._trouble = error.message
         self._losses += 1
@@ -289,7 +309,10 @@ class ConnectionKeeper:
             self._next = self._loop.create_future()
 
     async def _supervise(self, connection: SingleConnection) -> None:
-        """Makes a new connection whenever the present one is lost."""
+        """Runs as a task until `close`: makes a new connection whenever the present one, first `connection`, is lost.
+
+        Waiting calls continue on the new connection, or fail when the limits of the policy are reached.
+        """
         keep_alive = self._keep_alive(connection)
         while True:
             self._leaving[connection] = None
@@ -313,7 +336,10 @@ class ConnectionKeeper:
             self._next = self._loop.create_future()
 
     def _keep_alive(self, connection: SingleConnection, *, asked: bool = False) -> KeepAlive:
-        """Returns a new `KeepAlive` for the connection, whose timer runs it; `asked`: see `KeepAlive`."""
+        """Returns a new `KeepAlive`, watched by the connection's timer, which asks a silent server and gives it up.
+
+        `asked`: whether its first question, a NULL call, is under way from the beginning.
+        """
         policy = self.policy
         self._silent.clear()
 
@@ -341,7 +367,7 @@ class ConnectionKeeper:
         return keep_alive
 
     async def _watch(self, connection: SingleConnection, keep_alive: KeepAlive, ended: asyncio.Future[None]) -> None:
-        """Returns when `connection` is lost; makes its keep-alive calls until then."""
+        """Makes the NULL calls of `keep_alive`, and returns when `connection` is lost or the future `ended` is done."""
         lost = asyncio.ensure_future(self._lost.wait())
         try:
             while True:
@@ -362,10 +388,11 @@ class ConnectionKeeper:
             lost.cancel()
 
     async def _ask(self, connection: SingleConnection, keep_alive: KeepAlive) -> None:
-        """Makes the NULL call for which `keep_alive` has a deadline.
+        """Makes one NULL call on `connection` and records its answer, even an error reply, for `keep_alive`.
 
         Raises:
-            TransportClosed: the connection has ended meanwhile, maybe by that deadline.
+            TransportClosed: the connection has ended meanwhile, perhaps because the deadline of `keep_alive` has
+                passed.
         """
         assert self.addressed is not None
         call = Call(null_procedure(*self.addressed), None)
@@ -382,7 +409,11 @@ class ConnectionKeeper:
         connection.timer.look()
 
     async def _reconnect(self) -> tuple[SingleConnection, KeepAlive] | None:
-        """Returns the next connection, or None when the time for attempts is up or further attempts make no sense."""
+        """Attempts to connect until it succeeds; returns the connection and its keep-alive.
+
+        None: the time for attempts is up, or further attempts make no sense (`hopeless`). Without waiting calls, a
+        random pause of up to `max_s` precedes.
+        """
         policy, time = self.policy, self._loop.time
         lost_s: float | None = time()
         if not (self._takes_calls or self.hopeless):
@@ -413,9 +444,9 @@ class ConnectionKeeper:
         return None
 
     async def _pause(self, delay_s: float) -> None:
-        """Waits between attempts; a call that arrives while no call has waited shortens the pause.
+        """Waits `delay_s` seconds between attempts; the first call that begins to wait ends a pause after a failure.
 
-        A delay that has grown while no call waited must not delay a call: it starts anew.
+        A delay that has grown while no call waited must not delay a call: the delays start anew then.
         """
         if not self._failures:
             await asyncio.sleep(delay_s)
@@ -427,10 +458,10 @@ class ConnectionKeeper:
         self._wanted_again.clear()
 
     async def _greet(self, connection: SingleConnection, keep_alive: KeepAlive) -> bool:
-        """Returns whether a new connection can be used.
+        """Makes the first NULL call on a new connection; returns whether the connection can be used.
 
-        The first reply on an RDMA connection states how many calls may be sent (RFC 8166 section 3.3.3). A NULL call
-        obtains it, so that other calls need not wait for a slow first one.
+        The first reply on an RDMA connection states how many calls may be sent (RFC 8166 section 3.3.3). With a NULL
+        call, other calls need not wait for a slow first one.
         """
         try:
             if self.addressed is not None:

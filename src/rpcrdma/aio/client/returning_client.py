@@ -18,7 +18,7 @@ A = TypeVar("A")
 R = TypeVar("R")
 
 _CALL_TIMEOUT_S = 60.0
-"""The default of clients' own calls, too."""
+"""The default time limit of calls, as for clients' own calls."""
 _BREACHES_MAX = 3
 """Connections that may end by a breach of the protocol during one call: if it provokes a breach, it will again."""
 
@@ -31,9 +31,9 @@ class ReturningClient:
     clients make the statement belongs in `Service.IDEMPOTENT`: its repeat arrives on a new connection and must reach
     the handler.
 
-    A call that was sent and lost is sent again with the same XID, which a client of this library recognises: the call
-    runs once. So is a call that waits for a reply when the client returns on another connection: this end may never
-    notice that the earlier one has ended.
+    A call that was lost with its connection is sent again with the same XID, which a client of this library recognises,
+    so that it runs the call once. The same holds for a call that waits for a reply when the client returns on another
+    connection: this end may never notice that the earlier connection has ended.
 
     Args:
         client: the client on its first connection (`CallContext.client`).
@@ -69,11 +69,11 @@ class ReturningClient:
 
     @property
     def present(self) -> bool:
-        """Whether the client has a connection, so that calls need not wait for one."""
+        """Whether the client has a connection, so that calls are sent at once."""
         return self._here and not (self._gone or self._client.closed)
 
     def forget(self) -> None:
-        """Gives the client up: waiting and later calls fail with `TransportClosed`."""
+        """Gives up the client for good: waiting and later calls fail with `TransportClosed`."""
         self._gone = True
         self._returned.set()
 
@@ -86,14 +86,15 @@ class ReturningClient:
         timeout_s: float | None = None,
         placement: str = "",
     ) -> R:
-        """Calls the client, which may have to come back first.
+        """Calls a procedure of the client, and waits for its return if it has no connection.
 
         Args:
             procedure: the procedure.
             args: its arguments.
-            into: as in `rpcrdma.rpc.Caller.call`.
+            into: a writable buffer for the result's DDP-eligible item, as in `rpcrdma.rpc.Caller.call`; None: new
+                memory.
             timeout_s: the time limit in seconds, waiting for the client included; None takes that of the constructor.
-            placement: as in `rpcrdma.Connection.call`.
+            placement: how the round-trip extension moves bulk items, as in `rpcrdma.Connection.call`.
 
         Returns:
             The decoded result.

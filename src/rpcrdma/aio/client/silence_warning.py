@@ -15,14 +15,16 @@ them an event loop that has stalled takes the replies that have arrived meanwhil
 
 
 class SilenceWatch:
-    """Logs a warning when `after_s` seconds have passed without an answer; None: never.
+    """Logs a warning when a server has not answered for `after_s` seconds; None: never.
 
-    `waits` returns whether this side waits for an answer, `answers` a count that rises with each answer. `tell` returns
-    the warning for a silence of the given seconds: the calls that wait, since when, and the next step. The next warning
-    takes a silence twice as long, so that a slow server causes few.
+    The owner calls `begin` when it begins to wait while `resting` is true, and `end` at the end. While this side waits
+    for no answer, no timer runs. Each further warning takes a silence twice as long.
 
-    Its user calls `begin` when it begins to wait while `resting` is true, and `end` at the end. While this side waits
-    for no answer, no timer runs.
+    Args:
+        after_s: the first silence that causes a warning.
+        waits: returns whether this side waits for an answer.
+        answers: returns a count that rises with each answer.
+        tell: returns the text of the warning for a silence of the given seconds.
     """
 
     __slots__ = ("_after_s", "_answers", "_counted", "_handle", "_looks", "_loop", "_tell", "_waits", "resting")
@@ -45,7 +47,7 @@ class SilenceWatch:
         """Whether `begin` has an effect: the watch looks at nothing until then."""
 
     def begin(self) -> None:
-        """Starts the watch for answers."""
+        """Starts looking for answers, three times per period; the present count of answers is the start."""
         self.resting = False
         self._looks = 0
         self._counted = self._answers()
@@ -64,7 +66,7 @@ class SilenceWatch:
         self._handle = self._loop.call_later(self._after_s / _LOOKS, self._look)
 
     def end(self) -> None:
-        """Ends the watch."""
+        """Ends the watch for good: no further warning is logged."""
         self.resting = False
         if self._handle is not None:
             self._handle.cancel()

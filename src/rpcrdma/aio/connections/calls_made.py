@@ -61,7 +61,7 @@ A = TypeVar("A")
 R = TypeVar("R")
 
 CallObserver: TypeAlias = Callable[[Call], None]
-"""Is called in the event loop with each call that has ended, and is not to raise."""
+"""A function that the event loop calls with each call that has ended; it must not raise."""
 
 _STATUSES: tuple[tuple[type[BaseException], str], ...] = (
     (CallTimeout, TIMEOUT),
@@ -89,12 +89,12 @@ _PADS_WRONGLY: dict[str, None] = {}
 
 
 def status_of(error: BaseException) -> str:
-    """Returns the name under which a call that ended with `error` is counted."""
+    """Returns the name under which statistics count a call that ended with `error`, as "TIMEOUT"; OTHER if unknown."""
     return next((status for kind, status in _STATUSES if isinstance(error, kind)), OTHER)
 
 
 def observer_of(statistics: CallStatistics | None, on_call: CallObserver | None = None) -> CallObserver | None:
-    """Combines statistics and an observer into one observer; returns None without either."""
+    """Returns a function that counts an ended call in `statistics` and passes it to `on_call`; None without both."""
     if statistics is None or on_call is None:
         return on_call if statistics is None else statistics.count
     count, tell = statistics.count, on_call
@@ -107,7 +107,14 @@ def observer_of(statistics: CallStatistics | None, on_call: CallObserver | None 
 
 
 def ended(call: Call, observer: CallObserver, outcome: Any, error: BaseException | None = None) -> None:
-    """Notifies an observer of a call that has ended, with a result or with `error`."""
+    """Records the end of `call`, and then calls `observer` with it.
+
+    Args:
+        call: the call; its `error`, `status` and time of its end are set.
+        observer: called with the call.
+        outcome: the decoded result, from which the procedure's status is taken; unused after an error.
+        error: the error by which the call ended; None: it has a result.
+    """
     call.error = error
     if error is not None:
         call.status = status_of(error)
@@ -121,7 +128,11 @@ def ended(call: Call, observer: CallObserver, outcome: Any, error: BaseException
 
 
 def with_cause(call: Call, error: RpcRdmaError) -> RpcRdmaError:
-    """Returns the error for the caller of a call that failed over RDMA, with its probable cause."""
+    """Returns the exception for the caller of a call that failed over RDMA with `error`, with its probable cause added.
+
+    A refusal of chunks (`ChunkRefused`, `CallRefused`) gets the limits of the call that may have caused it; any other
+    error is returned as it is.
+    """
     if isinstance(error, ChunkRefused):
         hint = f"; the reply of {call.procedure.name} could have {call.form.bound.results} octets"
         if items := call.form.bound.items:
@@ -133,7 +144,7 @@ def with_cause(call: Call, error: RpcRdmaError) -> RpcRdmaError:
 
 
 def _octets_pulled(call: Call) -> str:
-    """Returns a reason for which a server may refuse the call's Read chunks; "" without any."""
+    """Returns a clause on the octets of the call's Read chunks and the server's limit; "" without Read chunks."""
     pulled = sum(segment.length for chunk in call.chunks.reads for segment in chunk.segments)
     if not pulled:
         return ""
@@ -144,7 +155,7 @@ def _octets_pulled(call: Call) -> str:
 
 
 def tell_of_padding(call: Call) -> None:
-    """Warns, once for each of the servers that were met last, that results of the call's server are padded wrongly."""
+    """Logs a warning that results of the call's server are padded wrongly, once for each of the servers met last."""
     if call.peer in _PADS_WRONGLY:
         return
     _PADS_WRONGLY[call.peer] = None
@@ -159,7 +170,10 @@ def tell_of_padding(call: Call) -> None:
 
 
 async def observed(call: Call, start: Callable[[Call], Awaitable[Any]], observer: CallObserver | None) -> Any:
-    """Returns the result of a call that `start` sends, and notifies the observer when the call has ended."""
+    """Sends `call` by `start`, returns its result, and notifies `observer` (None: nobody) when the call has ended.
+
+    Errors of the call are raised after the notification.
+    """
     if observer is None:
         return await start(call)
     call.began_ns = perf_counter_ns()
@@ -173,19 +187,19 @@ async def observed(call: Call, start: Callable[[Call], Awaitable[Any]], observer
 
 
 class CallingConnection(Protocol):
-    """A connection, as far as the futures of its calls need it."""
+    """The part of a connection that the futures of its calls use."""
 
     def give_up(self, call: Call) -> None:
-        """Abandons a call: when this returns, no peer can touch the call's memory."""
+        """Abandons an unanswered call; when this returns, no peer can access the memory of the call."""
 
 
 class CallFuture(asyncio.Future[Any]):
-    """The result of a call. Cancelling it, also by way of the task that waits for it, gives the call up."""
+    """The future of a call's decoded result. Cancelling it, or the task that awaits it, abandons the call."""
 
     __slots__ = ("call", "connection")
 
     call: Call | None
-    """None as soon as there is a result: the call refers to this object."""
+    """The call; None as soon as there is a result or error, since the call refers to this object."""
     connection: CallingConnection
 
     def cancel(self, msg: Any | None = None) -> bool:
@@ -197,14 +211,14 @@ class CallFuture(asyncio.Future[Any]):
         return True
 
     def fail(self, error: BaseException) -> None:
-        """Ends the call without a result; no effect if it has ended."""
+        """Sets `error` as the outcome of the call; no effect if the call has ended."""
         if not self.done():
             self.call = None
             self.set_exception(error)
 
 
 class CallsMade(ABC):
-    """Base of both kinds of connection: numbers calls, makes their futures and times them out.
+    """Base of `RdmaConnection` and `TcpConnection`: numbers this side's calls, makes their futures and times them out.
 
     `timer`, which watches this object, serves all calls: calls usually end long before their deadlines, and then cost
     the event loop no timer of their own.
@@ -216,18 +230,21 @@ class CallsMade(ABC):
     _look_again_s: float
     """No deadline of a call is earlier than this time; infinite while no call has a deadline."""
     _observer: CallObserver | None
-    """Of the calls that are made with `call`; `start` leaves that to its caller."""
+    """Is called with the ended calls that were made with `call`; callers of `start` notify their observer
+    themselves."""
     _xid: int
     timer: DeadlineTimer
     """The connection's one timer."""
 
     @abstractmethod
     def _outstanding(self) -> Iterable[Call]:
-        """Returns the calls that may have no result yet."""
+        """Returns the calls without a result; calls that have ended may be among them."""
 
     @abstractmethod
     def start(self, call: Call) -> CallFuture:
-        """Sends a call and returns the future of its result; cancelling that fences the memory of the call at once.
+        """Sends a call and returns the future of its decoded result; cancelling it fences the call's memory at once.
+
+        The call has an XID and, if it is limited, a deadline.
 
         Raises:
             TransportClosed: the connection has ended: the call was not taken, and its `future` stays None.
@@ -236,10 +253,10 @@ class CallsMade(ABC):
 
     @abstractmethod
     def give_up(self, call: Call) -> None:
-        """See `CallingConnection.give_up`."""
+        """Abandons an unanswered call; when this returns, no peer can access the memory of the call."""
 
     def _next_xid(self) -> int:
-        """Returns an XID for a call without one."""
+        """Returns a new 32-bit XID for a call that has none."""
         self._xid = xid = (self._xid + 1) & 0xFFFFFFFF
         return xid
 
@@ -254,7 +271,21 @@ class CallsMade(ABC):
         placement: str = "",
         credential: Credential | None = None,
     ) -> R:
-        """See `rpcrdma.rpc.service.ReverseCaller.call`."""
+        """Calls a procedure of the peer on this connection and returns the decoded result.
+
+        Args:
+            procedure: the procedure.
+            args: its arguments.
+            into: a writable buffer for the DDP-eligible item of the result; None: new memory.
+            timeout_s: the time limit in seconds; None: no limit.
+            xid: the XID; None: the next one.
+            placement: a value of `rpcrdma.extension.Preference`; "": the connection's.
+            credential: the credential; None: the connection's.
+
+        Raises:
+            ValueError: `placement` is unknown.
+            TransportClosed, CallTimeout, RpcError, DecodeError, LocalProtocolError: as `rpcrdma.rpc.Caller.call`.
+        """
         if placement:
             Preference(placement)
         call = Call(procedure, args, into, timeout_s, placement)
@@ -267,7 +298,7 @@ class CallsMade(ABC):
         return result
 
     def _future(self, call: Call) -> CallFuture:
-        """Returns the future of a call that the connection takes."""
+        """Makes and returns the future of a call that the connection has accepted; sets the timer for its deadline."""
         call.future = future = CallFuture(loop=self._loop)
         future.call = call
         future.connection = self
@@ -278,11 +309,14 @@ class CallsMade(ABC):
         return future
 
     def next_deadline_s(self, _now_s: float) -> float | None:
-        """See `Timed.next_deadline_s`; too early where the call with the first deadline has ended."""
+        """Returns the loop time in seconds at which `on_time` is due, the earliest deadline; None without deadlines.
+
+        The time is too early if the call with that deadline has ended.
+        """
         return None if self._look_again_s == inf else self._look_again_s
 
     def on_time(self, now_s: float) -> None:
-        """Ends the calls whose deadlines have passed."""
+        """Abandons the calls whose deadlines are at or before the loop time `now_s`; they fail with `CallTimeout`."""
         if now_s < self._look_again_s:
             return
         limited = [(call.deadline_s, call) for call in self._outstanding() if call.deadline_s is not None]
@@ -300,12 +334,15 @@ class CallsMade(ABC):
 
 
 def again(error: TransportClosed) -> TransportClosed:
-    """Returns the same error as an object of its own: each call that raises it adds its own traceback."""
+    """Returns a copy of `error`, so that each call that raises it adds its traceback to an object of its own."""
     return TransportClosed(*error.args, protocol_error=error.protocol_error)
 
 
 def with_probable_cause(error: Exception, octets: int) -> Exception:
-    """Returns the error of a refused call over TCP, whose probable cause may be its length in octets."""
+    """Returns the exception for the caller of a TCP call of `octets` octets that failed with `error`.
+
+    GARBAGE_ARGS for a call over the default bound becomes an error whose text names that bound; other errors stay.
+    """
     if not isinstance(error, GarbageArguments) or octets <= RPC_RECORD_OCTETS_MAX:
         return error
     return GarbageArguments(

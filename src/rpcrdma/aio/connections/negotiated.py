@@ -61,14 +61,14 @@ class Negotiated:
 def negotiated(
     endpoint: Endpoint, terms: Terms, provider: str, round_trip_s: float | None, host_identity: HostIdentity | None
 ) -> Negotiated:
-    """Collects the present terms of the connection of `endpoint`.
+    """Returns the present terms of the connection of `endpoint`.
 
     Args:
         endpoint: the state of the transport.
-        terms: what the providers of both ends have agreed on.
+        terms: the terms on which the providers of both ends have agreed.
         provider: the provider's name.
         round_trip_s: the shortest round trip in seconds; None: unknown.
-        host_identity: the host that the peer has proved to be; None: no proof was asked for.
+        host_identity: the host identity that the peer has proved; None: no proof was asked for.
     """
     return Negotiated(
         version=endpoint.version,
@@ -92,7 +92,7 @@ def negotiated(
 
 
 def by_name(properties: Properties | None) -> dict[str, PropertyValue] | None:
-    """Converts properties to the form of `Negotiated.own_properties`; None stays None."""
+    """Converts transport properties to a dictionary, the form of `Negotiated.own_properties`; None stays None."""
     if properties is None:
         return None
     return properties._asdict() | {
@@ -102,7 +102,7 @@ def by_name(properties: Properties | None) -> dict[str, PropertyValue] | None:
 
 
 def _of_extensions(links: Mapping[str, ExtensionLink]) -> dict[str, ExtensionProperties]:
-    """Converts links to the form of `Negotiated.extensions`."""
+    """Returns the properties of both ends for each extension, by its name: the form of `Negotiated.extensions`."""
     return {name: {"own": _named(link.own_shown), "peer": _named(link.peer_shown)} for name, link in links.items()}
 
 

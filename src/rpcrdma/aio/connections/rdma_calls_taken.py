@@ -19,10 +19,17 @@ __all__ = ["RdmaCallsTaken"]
 
 
 class RdmaCallsTaken:
-    """Answers calls with `answering`; implements `rpcrdma.aio.answering.call_source.CallSource`.
+    """The peer's calls on one RDMA connection; answers them by `answering`, and implements `CallSource` for it.
 
-    `on_answered` is called after each reply that is made outside of a turn of the connection, `on_fault` with a fault
-    of our own, which ends the connection.
+    A turn is one run of the connection's event processing in the event loop, of CONNECTION_TURN_S seconds at most.
+
+    Args:
+        client: the connection, as the caller of the peer.
+        responder: sends replies; None on an end that takes no calls.
+        answering: answers calls; None: they are dropped.
+        results: the connection's share of the memory for results.
+        on_answered: called after each reply that is made outside of a turn of the connection.
+        on_fault: called with an exception of this side's own code, which ends the connection.
     """
 
     __slots__ = (
@@ -59,15 +66,18 @@ class RdmaCallsTaken:
 
         None before the first call of the turn. The owner sets it back to None when a turn begins."""
         self.unsent_octets = 0
-        """Of replies whose buffers are in use until they have been sent."""
+        """The octets of replies whose buffers are in use until they have been sent."""
 
     @property
     def may_answer(self) -> bool:
-        """Whether calls wait that can be answered."""
+        """Whether calls wait, and the replies that wait to be sent are within their bound."""
         return bool(self.deferred) and self.unsent_octets < RDMA_UNSENT_REPLY_OCTETS_MAX
 
     def on_call(self, call: ServerCall) -> None:
-        """Answers a call that has arrived, unless replies wait to be sent or the turn has taken long: then later."""
+        """Answers a call that has arrived; defers it while too many replies wait, or when CONNECTION_TURN_S is over.
+
+        A call is dropped without `answering`, and after `drain`.
+        """
         if self._draining or self._answering is None:
             self.drop(call)
         elif self.deferred or self.unsent_octets >= RDMA_UNSENT_REPLY_OCTETS_MAX:
@@ -82,9 +92,10 @@ class RdmaCallsTaken:
                 self._answering.take(call, self)
 
     def answer_deferred(self) -> bool:
-        """Answers waiting calls until replies wait to be sent or the turn is over; returns whether it answered any.
+        """Answers deferred calls until too many replies wait or the connection's turn in the event loop is over.
 
-        In a turn that is over it answers none: the replies of the next turn leave together.
+        Returns whether it answered any. In a turn that is over it answers none: the replies of the next turn leave
+        together.
         """
         waited = len(self.deferred)
         if self.turn_ends_s is None:
@@ -99,13 +110,13 @@ class RdmaCallsTaken:
         return len(self.deferred) < waited
 
     def drain(self) -> None:
-        """Drops calls that wait and those that arrive later, without replies; running ones are answered."""
+        """Drops the calls that are deferred or arrive later, without replies; running calls are answered."""
         self._draining = True
         while self.deferred:
             self.drop(self.deferred.pop(0))
 
     def close(self) -> None:
-        """Drops waiting calls, and cancels those whose handlers have not begun, at the end of the connection."""
+        """Drops deferred calls, and calls whose handlers have not begun, when the connection ends; closes `results`."""
         self._ended = True
         self.drain()
         self.results.close()
@@ -113,7 +124,10 @@ class RdmaCallsTaken:
             self._answering.runner.connection_ended(self)
 
     def reply(self, call: ServerCall, reply: Payload) -> None:
-        """See `CallSource.reply`."""
+        """Implements `CallSource.reply`: sends `reply` in a Send, with Writes for chunks; drops it after the end.
+
+        The call's buffers are released at once if the transport does not use them, else by `on_sent`.
+        """
         if self._ended:
             self.drop(call)
             return
@@ -137,18 +151,24 @@ class RdmaCallsTaken:
             self._on_answered()
 
     def on_sent(self, call: ServerCall) -> None:
-        """Releases the buffers of a reply that was sent."""
+        """Releases the buffers of `call`, whose reply has been sent completely."""
         self.unsent_octets -= call.unsent_octets
         if call.buffers is not None:
             call.release()
 
     def reply_octets_max(self, call: ServerCall, items: Sequence[int]) -> int:
-        """See `CallSource.reply_octets_max`."""
+        """Returns the most octets of a reply to `call` beside bulk items of the lengths `items`; 0: they have no room.
+
+        It implements `CallSource.reply_octets_max`: items that no Write chunk takes count as a part of the reply.
+        """
         assert self._responder is not None
         return self._responder.reply_octets_max(call, items)
 
     def refuse(self, call: ServerCall) -> bool:
-        """See `CallSource.refuse`: with ERR_CHUNK."""
+        """Refuses `call` by RDMA_ERROR with ERR_CHUNK (RFC 8166 section 4.5.3) and releases its memory; returns True.
+
+        After the end of the connection the call is dropped instead.
+        """
         if self._ended:
             self.drop(call)
             return True
@@ -163,7 +183,7 @@ class RdmaCallsTaken:
         return True
 
     def drop(self, call: ServerCall) -> None:
-        """See `CallSource.drop`."""
+        """Ends `call` without a reply, and releases its memory and credit."""
         assert self._responder is not None
         self._responder.drop(call)
         call.release()

@@ -61,14 +61,23 @@ _TOGETHER_MAX = 8
 
 
 class RdmaConnection(CallsMade):
-    """A connection over any provider's link, on either side. The end that connects is the client.
+    """One RPC-over-RDMA connection over a provider's link, on either side; the end that connects is the client.
 
-    `results` and `arguments` lend the memory for results of handlers and for the data of Read chunks. `answering`
-    answers the peer's calls; a client without it takes none. `authenticators` makes the authenticator of the hosts.
-    `version` is one of `rpcrdma.transport.VERSION_CHOICES`. `observer` is called with each call of this side that was
-    made with `call` and has ended, `on_established` when both sides are connected, `on_ended` when the connection has
-    ended. If a call is refused because the server does not speak the connection's version, `on_version_refused` is
-    called, and the connection ends; without it the call alone fails.
+    Args:
+        link: the way to the peer; it is opened at once.
+        transport: message sizes, credits and other limits.
+        results, arguments: lend the memory for results of handlers, and for the data of Read chunks.
+        credential: the credential of this side's calls; None: AUTH_NONE.
+        answering: answers the peer's calls; a client without it takes none.
+        receive_pool: the memory of receives that several connections share; None: memory of its own.
+        authenticators: makes the authenticator of the hosts; None: no host authentication.
+        version: one of `rpcrdma.transport.VERSION_CHOICES`.
+        extensions: the protocol extensions that this end offers.
+        on_established: called when both sides are connected.
+        on_ended: called when the connection has ended and has released its memory.
+        on_version_refused: called if a call is refused because the server does not speak the version; then the
+            connection ends. None: the call alone fails.
+        observer: called with each call of this side that was made with `call` and has ended.
     """
 
     __slots__ = (
@@ -79,7 +88,7 @@ class RdmaConnection(CallsMade):
     )  # fmt: skip
 
     xprtsec: XprtSec = "none"
-    """See `ReverseCaller.xprtsec`."""
+    """The protection by TLS, which RPC over RDMA does not have."""
 
     def __init__(
         self,
@@ -104,7 +113,8 @@ class RdmaConnection(CallsMade):
         self._role = role = Role.CLIENT if link.active else Role.SERVER
         host = self.peer[0]
         self.origin = CallOrigin(host, "rdma")
-        """See `ReverseCaller.origin`."""
+        """The peer's address, the transport and the proved host, for rules of access; replaced when the host is
+        proved."""
         self._name = authority(*self.peer)
         self._arguments = arguments.share(host)
         self._active_at = self._loop.time()
@@ -164,7 +174,7 @@ class RdmaConnection(CallsMade):
 
     @property
     def statistics(self) -> TransportStatistics:
-        """The connection's counters, which continue to count."""
+        """The counters of the connection; the object continues to count."""
         statistics = self._endpoint.statistics
         counts = self._driver.protection_domain.counts
         if counts is not None:
@@ -173,14 +183,14 @@ class RdmaConnection(CallsMade):
 
     @property
     def calls_in_progress(self) -> int:
-        """See `Endpoint.calls_in_flight`."""
+        """The unanswered calls of the client: those sent at a client, those received at a server."""
         return self._endpoint.calls_in_flight
 
     @property
     def idle_since(self) -> float | None:
-        """Loop time at which the connection became idle.
+        """The loop time in seconds at which the connection became idle.
 
-        None: a call of either side is unanswered, or this side may make some (RFC 8167 section 5.4).
+        None: a call of either side is unanswered, or this side may make calls to the client (RFC 8167 section 5.4).
         """
         endpoint = self._endpoint
         busy = endpoint.calls_in_flight or endpoint.reverse_calls_in_flight or self._called_back
@@ -188,36 +198,36 @@ class RdmaConnection(CallsMade):
 
     @property
     def locked_octets(self) -> int:
-        """The octets of receives whose memory an RDMA device locks, from the beginning on; 0 without a device."""
+        """The octets of receive buffers that an RDMA device keeps locked from the start on; 0 without a device."""
         return 0 if self._driver.terms.device is None else self._endpoint.receives_octets
 
     @property
     def negotiated(self) -> Negotiated:
-        """The agreed terms; the credits granted change with each reply."""
+        """The agreed terms, as of now; the credits granted change with each reply."""
         return negotiated(self._endpoint, self._driver.terms, self._provider, self._round_trip_s, self.host_identity)
 
     @property
     def host_identity(self) -> HostIdentity | None:
-        """See `ReverseCaller.host_identity`."""
+        """The host identity that the peer has proved; None without host authentication or proof."""
         return None if self._authenticator is None else self._authenticator.peer
 
     @property
     def unanswered(self) -> bool:
-        """See `Endpoint.unanswered`."""
+        """Whether the server has not answered this client's first message, sent in a version that it may not know."""
         return self._endpoint.unanswered
 
     @property
     def version_refused(self) -> bool:
-        """See `Endpoint.version_refused`."""
+        """Whether this client's connection ended because the server speaks none of the offered versions."""
         return self._endpoint.version_refused
 
     @property
     def closed(self) -> bool:
-        """Whether the connection has ended: calls fail at once."""
+        """Whether the connection has ended, so that calls fail at once."""
         return self.end_reason is not None
 
     async def wait_established(self) -> None:
-        """Waits until both sides are connected.
+        """Waits until both sides are connected, and have authenticated each other where that is set.
 
         Raises:
             HostAuthenticationFailed: either host refused the other.
@@ -226,18 +236,21 @@ class RdmaConnection(CallsMade):
         await asyncio.shield(self._established)
 
     async def wait_closed(self) -> None:
-        """Waits until the connection has ended, for any reason."""
+        """Waits until the connection has ended, for any reason, and has released its memory."""
         await asyncio.shield(self._ended)
 
     @property
     def arguments_octets_max(self) -> int:
-        """See `ReverseCaller.arguments_octets_max`."""
+        """The most octets of a call's encoded arguments.
+
+        For calls to a client that takes no chunks it is the room of an inline message.
+        """
         if self._role is _SERVER and self._endpoint.reverse_support is not ReverseSupport.GENERAL:
             return self._endpoint.inline_arguments_octets - self._encoder.credential_octets
         return self._transport.call_octets_pulled_max - CALL_HEADER_OCTETS - self._encoder.credential_octets
 
     def ready(self, credential: Credential | None = None) -> None:
-        """See `ReverseCaller.ready`; no effect on the side that connected."""
+        """Permits calls to the client (RFC 8167), with `credential` (None: the present one); no effect at a client."""
         if self._role is _SERVER:
             if credential is not None:
                 self._encoder = CallEncoder(credential)
@@ -245,7 +258,12 @@ class RdmaConnection(CallsMade):
             self._called_back = True
 
     def start(self, call: Call) -> CallFuture:
-        """See `CallsMade.start`."""
+        """Sends a call, alone or together with others of this turn, and returns the future of its decoded result.
+
+        Raises:
+            TransportClosed: the connection has ended, also by a fault of this side; the call was not taken.
+            LocalProtocolError: the call cannot be sent.
+        """
         if (end := self.end_reason) is not None:
             raise TransportClosed(end.reason, protocol_error=end.protocol_error)
         protection = call.protection
@@ -281,7 +299,10 @@ class RdmaConnection(CallsMade):
         return future
 
     def _offered(self, call: Call) -> ReplyBound:
-        """Returns how much the call offers for its result."""
+        """Returns the sizes of the result, and of its bulk items, for which the call offers memory to the responder.
+
+        They are those of the procedure, capped by `reply_octets_max`, or by the inline threshold in reverse calls.
+        """
         bound = call.procedure.reply_bound(call.args)
         items = bound.items
         given = bool(call.into)
@@ -301,29 +322,29 @@ class RdmaConnection(CallsMade):
         self._requester.rest()
 
     def give_up(self, call: Call) -> None:
-        """See `CallsMade.give_up`."""
+        """Abandons an unanswered call: its memory is fenced when this returns."""
         if self._queued and call in self._queued:
             self._queued.remove(call)
         self._requester.abandon(call)
         self._driver.flush()
 
     def _note_sent(self) -> None:
-        """Sets `sent_ns` of calls that waited for a credit and have got one."""
+        """Sets `sent_ns`, the time of sending, of calls that have waited for a credit and have got it."""
         queued, now_ns = self._queued, perf_counter_ns()
         while queued and queued[0].state is not _QUEUED:
             queued.pop(0).sent_ns = now_ns
 
     def extension(self, name: str) -> ExtensionLink | None:
-        """Returns the extension of this name; None if the connection was made without it."""
+        """Returns the connection's part of the extension `name`; None if the connection was made without it."""
         return self._endpoint.extensions.get(name)
 
     def _flush_posted(self) -> None:
-        """Sends the messages that an extension has posted, unless a turn will."""
+        """Sends the messages that an extension has posted; within `_turn` they are sent at its end."""
         if not self.calls_taken.in_turn:
             self._driver.flush()
 
     def _turn_soon(self) -> None:
-        """Schedules one more turn: messages of this turn are sent together, and waiting calls are answered."""
+        """Schedules `_turn` in the event loop: it sends the new messages together, and answers waiting calls."""
         if not self._turn_due and not self.calls_taken.in_turn:
             self._turn_due = True
             self._loop.call_soon(self._end_turn)
@@ -334,7 +355,7 @@ class RdmaConnection(CallsMade):
             self._turn()
 
     async def close(self) -> None:
-        """Ends the connection: calls still waiting fail with `TransportClosed`."""
+        """Disconnects, and waits until the connection has ended; calls that still wait fail with `TransportClosed`."""
         if not self._ended.done():
             self._endpoint.disconnect()
             self._driver.expect_end()
@@ -342,13 +363,13 @@ class RdmaConnection(CallsMade):
         await self.wait_closed()
 
     def abort(self, reason: str) -> None:
-        """Ends the connection at once, without waiting for the peer."""
+        """Ends the connection at once, without waiting for the peer; `TransportClosed` of its calls states `reason`."""
         self._queue_pair.abort(reason)
         self._turn()
         self._driver.close()
 
     def _break(self, error: Exception) -> None:
-        """Ends the connection for a fault of our own; raises `error` if it is not the first fault."""
+        """Logs an exception of this side's own code and ends the connection; raises `error` if it is not the first."""
         if self._broken:
             raise error
         self._broken = True
@@ -356,9 +377,9 @@ class RdmaConnection(CallsMade):
         self._queue_pair.abort("an internal error")
 
     def _turn(self) -> None:
-        """Handles completions, answers calls until CONNECTION_TURN_S are over, and sends.
+        """Takes completions and events, answers calls until the turn has lasted CONNECTION_TURN_S seconds, and sends.
 
-        A fault of our own costs this connection alone, and no peer can make the loop spin on it.
+        An exception of this side's own code ends this connection alone, and no peer can make the loop spin on it.
         """
         driver, endpoint, events, calls_taken = self._driver, self._endpoint, self._endpoint.events, self.calls_taken
         calls_taken.in_turn = True
@@ -468,7 +489,7 @@ class RdmaConnection(CallsMade):
             call.octets_received = decoder.position
 
     def _on_answered(self) -> None:
-        """Sends a reply that was made outside of a turn."""
+        """Sends a reply that was made outside of `_turn`, alone or together with others of the loop's iteration."""
         self._active_at = self._loop.time()
         if self._holds or self._endpoint.calls_unanswered:
             # The replies of one turn of the loop leave together.

@@ -38,13 +38,23 @@ class _Connection(ReverseCaller, Protocol):
 
 
 class TcpCallsTaken:
-    """Answers calls with `answering`; implements `rpcrdma.aio.answering.call_source.CallSource`.
+    """The peer's calls on one TCP connection; answers them by `answering`, and implements `CallSource` for it.
 
-    The `active` end, a client, refuses calls beyond the bounds and reads on, because the replies to its own calls
-    follow them. Without `answering` it drops and counts them. A server stops reading instead. While calls of its own,
-    `pending`, are unanswered it reads on, too, and holds calls beyond the bounds.
+    A client (`active`) refuses calls beyond the bounds and reads on, because the replies to its own calls follow them.
+    Without `answering` it drops and counts calls. A server stops reading instead. While it has unanswered calls of its
+    own, `pending`, it reads on, too, and holds calls beyond the bounds.
 
-    `stream` is set before the first call. `on_answered` is called after each answer while the server stops.
+    Args:
+        client: the connection, as the caller of the peer.
+        answering: answers calls; None only at a client.
+        results: the connection's share of the memory for results.
+        arguments: the share against which received calls are counted.
+        pending: the unanswered calls of this side.
+        active: whether this side has connected.
+        record_octets_max: the bound on the octets of a reply.
+        on_answered: called after each answer while the server stops (`draining`); or None.
+
+    The owner sets `stream` before the first call.
     """
 
     __slots__ = (
@@ -83,28 +93,28 @@ class TcpCallsTaken:
         self._held_octets = 0
         self._expected_at = 0.0
         self.sent_at = self._time()
-        """When a message of this side last left."""
+        """The loop time in seconds at which a message of this side last left."""
         self.draining = False
         self.outstanding = 0
-        """Calls whose replies have not left."""
+        """The number of calls whose replies have not left."""
         self.running = 0
-        """Calls that have no reply yet."""
+        """The number of calls that have no reply yet."""
         self.dropped = 0
         """Calls that arrived at a client without services."""
         self.taken = 0
         """Calls that arrived and were to be answered."""
         self.octets_taken = 0
-        """Octets of these calls, without record headers."""
+        """The octets of the calls counted by `taken`, without record headers."""
 
     @property
     def stalled(self) -> bool:
-        """Whether replies wait and none has left for too long."""
+        """Whether replies wait to be sent and none has left for RPC_STALLED_S seconds."""
         blocked_at = self.stream.blocked_at
         return blocked_at is not None and self._time() - max(blocked_at, self.sent_at) > RPC_STALLED_S
 
     @property
     def dawdles(self) -> bool:
-        """Whether the client has taken too long to send a call, while this side was ready to read it.
+        """Whether the client has taken more than RPC_STALLED_S seconds to send a call that this side was ready to read.
 
         While the call waits for memory, the client is late only if it has sent no more octets. The time starts anew
         when the memory is there.
@@ -115,7 +125,10 @@ class TcpCallsTaken:
         return self._time() - self._expected_at > RPC_STALLED_S
 
     def on_call(self, message: Buffer) -> None:
-        """Answers a call that has arrived; beyond the bounds holds or refuses it."""
+        """Answers the call in a received record, if the bounds permit it.
+
+        Beyond the bounds a server holds the call, and a client refuses it with SYSTEM_ERR.
+        """
         if self._active:
             if self._answering is None:
                 self.dropped += 1
@@ -145,27 +158,27 @@ class TcpCallsTaken:
         self._answering.take(call, self)
 
     def on_expected(self, octets: int) -> None:
-        """See `RecordStream`."""
+        """Counts the announced octets of the incoming message, 0 if none are; stops reading if memory is short."""
         if not self.memory.expected:
             self._expected_at = self._time()
         self.memory.expect(octets)
         self._pause_if_full()
 
     def on_too_long(self, xid: int, why: str) -> None:
-        """Refuses a call that is not read because it is too long."""
+        """Answers a call that was not read because it is too long with GARBAGE_ARGS, and logs `why`."""
         if self._answering is not None and not self.draining:
             self._answering.runner.log.long_call(self._name, why)
             self._send(refusal(xid, AcceptStat.GARBAGE_ARGS))
             self._pause_if_full()
 
     def stop_reading(self) -> None:
-        """Answers no further calls; reads only as long as calls of this side are unanswered."""
+        """Takes no further calls (`draining`); reads on only as long as calls of this side are unanswered."""
         self.draining = True
         if not self._pending:
             self.stream.pause()
 
     def read_reply(self) -> None:
-        """Reads on, for the reply to a call of this side."""
+        """Resumes reading at a server that has made a call, so that it can receive the reply."""
         if not self._active and (self.draining or self._may_hold()):
             self.stream.resume()
 
@@ -182,11 +195,11 @@ class TcpCallsTaken:
         )
 
     def _may_hold(self) -> bool:
-        """Returns whether calls beyond the bounds are held, not left unread."""
+        """Returns whether calls beyond the bounds are read and held; if not, the stream is left unread."""
         return bool(self._pending) and self._held_octets < RPC_UNSENT_REPLY_OCTETS_MAX
 
     def go_on(self) -> None:
-        """Answers held calls and reads on, as far as the bounds allow."""
+        """Answers held calls and resumes reading, as far as the bounds allow; while draining, calls `on_answered`."""
         if self.draining:
             if self._on_answered is not None:
                 self._on_answered()
@@ -199,12 +212,15 @@ class TcpCallsTaken:
             self.stream.resume()
 
     def _on_room(self) -> None:
-        """Continues when memory for the announced length of the incoming call has become free."""
+        """Answers held calls and reads on: memory for the announced length of the incoming call has become free."""
         self._expected_at = self._time()
         self.go_on()
 
     def reply(self, call: ServerCall, reply: Payload) -> None:
-        """See `CallSource.reply`."""
+        """Implements `CallSource.reply`: queues `reply` on the stream; drops it after the end of the connection.
+
+        A reply longer than the bound is logged, and a SYSTEM_ERR is sent in its place.
+        """
         self.running -= 1
         if self.stream.closed:
             self._answered(call)
@@ -222,15 +238,15 @@ class TcpCallsTaken:
         call.octets_sent = reply.length
 
     def reply_octets_max(self, _call: ServerCall, items: Sequence[int]) -> int:
-        """See `CallSource.reply_octets_max`."""
+        """Returns the most octets of a reply beside bulk items of the lengths `items`; 0: they have no room."""
         return max(self._record_octets_max - padded_octets(items), 0)
 
     def refuse(self, _call: ServerCall) -> bool:
-        """See `CallSource.refuse`."""
+        """Returns False: TCP has no refusal of its own (`CallSource.refuse`)."""
         return False
 
     def drop(self, call: ServerCall) -> None:
-        """See `CallSource.drop`."""
+        """Ends `call` without a reply and releases its memory; logs it if it was no RPC call."""
         self.running -= 1
         self._answered(call)
         if call.procedure is None:
@@ -247,7 +263,7 @@ class TcpCallsTaken:
             self.client.abort("the server does not read the answers to its calls", protocol_error=True)
 
     def on_sent(self, ticket: Any) -> None:
-        """See `RecordStream`."""
+        """Releases the memory of a call (`ticket`) whose reply has left, and continues; other tickets only count."""
         self.sent_at = self._time()
         if isinstance(ticket, ServerCall):
             self._answered(ticket)
@@ -259,7 +275,7 @@ class TcpCallsTaken:
         self.memory.remove(call.message_octets)
 
     def close(self) -> None:
-        """Drops held calls, and cancels those whose handlers have not begun, at the end of the connection."""
+        """Drops held calls, and calls whose handlers have not begun, when the connection ends; closes pool shares."""
         while self._held:
             self.memory.remove(len(self._held.popleft()))
         self.results.close()

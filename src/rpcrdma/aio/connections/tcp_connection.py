@@ -47,10 +47,11 @@ __all__ = ["ServerTls", "TcpConnection"]
 
 
 class ServerTls(NamedTuple):
-    """How a server protects its connections. A call on a connection with less protection than `least` is refused.
+    """The TLS of a server's connections (RFC 9289): one object for each connection.
 
-    `may_begin` is asked before a handshake, `on_secured` is called after it, `on_refused` for a connection whose call
-    was refused. `dispatcher` knows the programs for which TLS may be asked.
+    A call on a connection with less protection than `least` is refused. `may_begin` returns whether a handshake may
+    begin. `on_secured` is called after it, `on_refused` for a connection whose call in the clear was refused.
+    `dispatcher` knows the programs for which TLS may be asked. `settings` has the certificates.
     """
 
     settings: TlsSettings
@@ -62,13 +63,21 @@ class ServerTls(NamedTuple):
 
 
 class TcpConnection(CallsMade):
-    """A connection over a socket, on either side; `active` at the client, which connects.
+    """One connection over TCP or a local stream socket that carries RPC in both directions, on either side.
 
-    `answering` answers the peer's calls. `results` and `arguments` are the memory that calls of the peer are counted
-    against. Of more than `in_flight_max` calls of this side the later ones wait to be sent; `observer` gets the calls
-    that are made with `call`. A server ends a connection that was idle for `idle_s`; None: never. `on_answered` is
-    called when a call of the peer has been answered while the server stops, `on_ended` once, with the reason, when the
-    connection has ended.
+    Args:
+        sock: the connected socket.
+        active: whether this side has connected, as a client does.
+        results, arguments: the memory for results, and the memory against which received calls are counted.
+        record_octets_max: the bound on the octets of each call and each reply.
+        idle_s: the seconds after which a server ends an idle connection; None: never.
+        credential: the credential of this side's calls; None: AUTH_NONE.
+        answering: answers the peer's calls; None: they are dropped.
+        observer: called with each call of this side that was made with `call` and has ended.
+        in_flight_max: the most calls of this side in flight; later ones wait. None: no bound.
+        on_answered: called when a call of the peer has been answered while the server stops.
+        on_ended: called once, with the reason, when the connection has ended.
+        tls: the TLS of a server; None: no TLS, or that of `sock`.
     """
 
     __slots__ = (
@@ -121,7 +130,8 @@ class TcpConnection(CallsMade):
         self._end: asyncio.Future[None] | None = None
         self._active_at = self._loop.time()
         self.origin = CallOrigin(self.host, "tcp", 0 < peer[1] < 1024)
-        """See `ReverseCaller.origin`."""
+        """The peer's address, transport, TLS protection and proved host, for rules of access; replaced when TLS
+        begins."""
         self.calls_taken = calls_taken = TcpCallsTaken(
             self,
             answering,
@@ -135,9 +145,9 @@ class TcpConnection(CallsMade):
         self._messages = arguments.messages
         self._tls = tls
         self.host_identity: HostIdentity | None = None
-        """See `ReverseCaller.host_identity`."""
+        """The host identity that the peer has proved in TLS; None without a proof."""
         self.xprtsec: XprtSec = "none"
-        """See `ReverseCaller.xprtsec`."""
+        """The protection of the connection by TLS: "none", "tls" or "mtls"."""
         if isinstance(sock, TlsSocket):
             self._protected(sock)
         make_stream: type[RecordStream] = TlsRecordStream if tls or isinstance(sock, TlsSocket) else RecordStream
@@ -178,10 +188,19 @@ class TcpConnection(CallsMade):
         tls: TlsSettings | None = None,
         addressed: tuple[int, int] = PORT_MAPPER,
     ) -> Self:
-        """Connects to the first address of `host` that answers; calls are made with `credential` (None: AUTH_NONE).
+        """Connects to the first address of `host` that answers, and returns the connection.
 
-        With `reserved_port` the connection comes from a port below 1024. `record_octets_max` bounds each call and each
-        reply. With `tls` nothing is sent in the clear but the probe, which names the program `addressed`.
+        Args:
+            host: the host name or address.
+            port: the TCP port.
+            credential: the credential of calls; None: AUTH_NONE.
+            timeout_s: the time limit in seconds, TLS handshake included.
+            reserved_port: whether to connect from a port below 1024.
+            record_octets_max: the bound on the octets of each call and each reply.
+            answering: answers the server's calls; None: they are dropped.
+            observer: called with each call that was made with `call` and has ended.
+            tls: the settings of TLS; then nothing but the probe is sent in the clear. None: no TLS.
+            addressed: the number and version of the program that the TLS probe names.
 
         Raises:
             NotPermitted: this process may not take a reserved port.
@@ -215,7 +234,7 @@ class TcpConnection(CallsMade):
         await self.close()
 
     def ready(self, credential: Credential | None = None) -> None:
-        """See `ReverseCaller.ready`; no effect on the side that connected."""
+        """Permits calls to the client (RFC 8167), with `credential` (None: the present one); no effect at a client."""
         if not self._active:
             if credential is not None:
                 self._encoder = CallEncoder(credential)
@@ -223,20 +242,20 @@ class TcpConnection(CallsMade):
 
     @property
     def closed(self) -> bool:
-        """Whether the connection has ended: calls fail at once."""
+        """Whether the connection has ended, so that calls fail at once."""
         return self._stream.closed
 
     @property
     def statistics(self) -> TransportStatistics:
-        """Counters of RPC-over-RDMA, all of them 0."""
+        """New counters of RPC-over-RDMA, all of which are 0 over TCP."""
         return TransportStatistics()
 
     def extension(self, _name: str) -> None:
-        """Returns None: there are no extensions over TCP."""
+        """Returns None for any name, since TCP has no extensions of RPC-over-RDMA."""
 
     @property
     def arguments_octets_max(self) -> int:
-        """See `ReverseCaller.arguments_octets_max`."""
+        """The most octets of the encoded arguments of a call, as `record_octets_max` permits."""
         return self._record_octets_max - CALL_HEADER_OCTETS - self._encoder.credential_octets
 
     async def wait_closed(self) -> None:
@@ -247,12 +266,15 @@ class TcpConnection(CallsMade):
             await asyncio.shield(self._end)
 
     def start(self, call: Call) -> CallFuture:
-        """See `CallsMade.start`. TCP cannot place: a bulk result is received elsewhere and copied into `into` once.
+        """Sends a call, or queues it behind others, and returns the future of its decoded result.
 
-        The memory of bulk arguments must not change until the call has ended, however it ends.
+        TCP cannot place data: a bulk result is received elsewhere and copied into `call.into` once. The memory of bulk
+        arguments must not change until the call has ended, however it ends.
 
         Raises:
-            MessageTooLong: the call is longer than this side allows; the connection goes on.
+            MessageTooLong: the call is longer than this side allows; the connection stays usable.
+            TransportClosed: the connection has ended.
+            LocalProtocolError: the client has not stated that it takes calls, or the XID is in use.
         """
         if self._end_error is not None:
             raise again(self._end_error)
@@ -299,12 +321,12 @@ class TcpConnection(CallsMade):
             call.octets_sent += payload.length
 
     def give_up(self, call: Call) -> None:
-        """See `CallsMade.give_up`: nothing of the arguments is sent from here on."""
+        """Abandons an unanswered call: when this returns, its arguments are not accessed and no more of it is sent."""
         self._stream.withdraw(call)
         self._leave(call)
 
     def _leave(self, call: Call) -> None:
-        """Removes an ended call, and sends calls that waited for its place."""
+        """Removes an ended call, and sends the calls that have waited for its place."""
         del self._pending[call.xid]
         call.payload = None
         if call in self._queue:
@@ -323,7 +345,7 @@ class TcpConnection(CallsMade):
             self.calls_taken.go_on()
 
     def _on_reply(self, message: Buffer) -> None:
-        """Ends the call that a message answers, unless it has timed out or was cancelled."""
+        """Ends the call that the reply `message` answers, by its result or error; ignores unexpected replies."""
         xid = peek_xid(message)
         call = None if xid is None else self._pending.get(xid)
         if call is None or call.payload is None:
@@ -350,17 +372,17 @@ class TcpConnection(CallsMade):
 
     @property
     def busy(self) -> bool:
-        """Whether calls run or replies wait; once `finish` was called, until the peer has closed, too."""
+        """Whether calls of the peer run or replies wait; after `finish`, true until the peer has closed, too."""
         return bool(self.calls_taken.outstanding or self._stream.unsent_octets or self._finishing)
 
     @property
     def octets_sent(self) -> int:
-        """Octets of the records that the kernel has taken."""
+        """The octets of records that the kernel has taken from this side, record headers included."""
         return self._stream.octets_sent
 
     @property
     def idle_since(self) -> float | None:
-        """Loop time at which the connection became idle.
+        """The loop time in seconds at which the connection became idle.
 
         None: it is in use, or the client takes calls (RFC 8167 section 5.4).
         """
@@ -371,18 +393,18 @@ class TcpConnection(CallsMade):
         return max(self._active_at, self.calls_taken.sent_at)
 
     def finish(self) -> None:
-        """Ends this side's stream: the peer sees that no more replies follow."""
+        """Ends the sending direction: the peer sees that no more replies follow, and ends the connection."""
         self._finishing = True
         self._stream.finish()
 
     async def close(self) -> None:
-        """Closes the connection; calls in progress raise `TransportClosed`."""
+        """Ends the connection at once; calls in progress fail with `TransportClosed`."""
         self.abort("the connection was closed on this side")
 
     def abort(self, reason: str, *, protocol_error: bool = False) -> None:
-        """Ends the connection at once; no effect on one that has ended.
+        """Ends the connection at once; no effect on a connection that has ended.
 
-        Calls fail with `TransportClosed`, which states `reason`, and with `protocol_error` that the peer broke the
+        Calls fail with `TransportClosed`, which states `reason` and, with `protocol_error`, that the peer broke the
         protocol.
         """
         if not self._stream.closed:
@@ -403,12 +425,15 @@ class TcpConnection(CallsMade):
             self._messages.clear()
 
     def require(self, xprtsec: XprtSec) -> None:
-        """Sets the least protection that the peer's calls need from now on; for a server with TLS."""
+        """Sets the least TLS protection that the peer's calls need from now on; no effect at a server without TLS."""
         if self._tls is not None:
             self._tls = self._tls._replace(least=xprtsec)
 
     def _on_clear_record(self, message: Buffer) -> None:
-        """Handles a message in the clear at a server with TLS."""
+        """Handles a message that arrives outside of TLS at a server with TLS.
+
+        A TLS probe begins the handshake. A call is taken if `ServerTls.least` permits it, and refused otherwise.
+        """
         tls = self._tls
         assert tls is not None
         if is_probe(message):
@@ -459,7 +484,7 @@ class TcpConnection(CallsMade):
             self._leave(call)
 
     def _lost(self, error: TransportClosed) -> None:
-        """Ends the calls of both sides when the stream is closed."""
+        """Ends all calls of both sides with `error` and notifies `on_ended`; called when the stream has been closed."""
         self._idle.disarm()
         self.calls_taken.close()
         self._end_error = error

@@ -29,25 +29,26 @@ _JOURNAL: Final = "/run/systemd/journal/socket"
 
 
 class Destination(Protocol):
-    """The place of a log; used by one thread."""
+    """The place to which an `AuditLog` writes its records; one thread uses it."""
 
     def write(self, records: list[bytes]) -> None:
-        """Writes records, each without the end of its line; may block.
+        """Writes records, each without a line end; may block.
 
         Raises:
-            NotWritten: the disk or the journal has not taken all of them.
+            NotWritten: the disk or the journal has not taken all of them; its `count` states the number that was
+                written.
         """
 
     def close(self) -> None:
-        """Closes the destination."""
+        """Closes the file or socket of the destination."""
 
 
 class NotWritten(Exception):
-    """Records were not written.
+    """Records were not written to the destination of an audit log.
 
     Args:
-        error: the cause.
-        count: the records before, which were written.
+        error: the cause, whose text becomes the message.
+        count: the number of the first records of the list that were written.
     """
 
     def __init__(self, error: OSError, count: int) -> None:
@@ -56,12 +57,12 @@ class NotWritten(Exception):
 
 
 class AuditFile:
-    """A regular file, to which whole lines are appended, also where the disk becomes full.
+    """A regular file as the destination of an audit log: whole lines are appended, also when the disk becomes full.
 
-    A file that is renamed or removed, as by logrotate, is made anew.
+    The file is created with mode 0600. If it is renamed or removed, as by logrotate, the path is opened again.
 
     Raises:
-        OSError: the file cannot be opened.
+        OSError: the file cannot be opened, or is no regular file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -77,7 +78,11 @@ class AuditFile:
         return fd
 
     def write(self, records: list[bytes]) -> None:
-        """See `Destination.write`."""
+        """Appends each record as a line. May block.
+
+        Raises:
+            NotWritten: the disk has taken only the first records, or none; no part of a line is left in the file.
+        """
         lines = b"".join(record + b"\n" for record in records)
         try:
             self._follow()
@@ -93,7 +98,11 @@ class AuditFile:
             raise NotWritten(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), lines.count(b"\n", 0, whole))
 
     def _follow(self) -> None:
-        """Opens the path again if it leads to another file, or to none."""
+        """Opens the path again if it no longer leads to the open file.
+
+        Raises:
+            OSError: the path cannot be opened.
+        """
         status = os.fstat(self._fd)
         try:
             present = self._path.stat()
@@ -104,15 +113,17 @@ class AuditFile:
             os.close(former)
 
     def close(self) -> None:
-        """See `Destination.close`."""
+        """Closes the file."""
         os.close(self._fd)
 
 
 class Journal:
-    """The journal of systemd, by its own protocol: each record is an entry of the identifier `rpcrdma-audit`.
+    """The journal of systemd, by its native protocol, as the destination of an audit log.
+
+    Each record becomes an entry with the identifier `rpcrdma-audit` and the priority 6. `address` is the socket's path.
 
     Raises:
-        OSError: there is no journal.
+        OSError: no journal takes connections at `address`.
     """
 
     def __init__(self, address: str = _JOURNAL) -> None:
@@ -125,7 +136,11 @@ class Journal:
             raise OSError(error.errno, "there is no journal", address) from None
 
     def write(self, records: list[bytes]) -> None:
-        """See `Destination.write`."""
+        """Sends each record as a journal entry. May block.
+
+        Raises:
+            NotWritten: the journal has not taken a record; the socket is connected again for the next call.
+        """
         for number, record in enumerate(records):
             try:
                 self._socket.send(b"SYSLOG_IDENTIFIER=rpcrdma-audit\nPRIORITY=6\nMESSAGE=" + record + b"\n")
@@ -136,15 +151,17 @@ class Journal:
                 raise NotWritten(error, number) from None
 
     def close(self) -> None:
-        """See `Destination.close`."""
+        """Closes the socket."""
         self._socket.close()
 
 
 class AuditLog:
-    """Writes records in a thread of its own. Thread-safe.
+    """A log whose records a thread of its own writes, so that callers never wait. Thread-safe.
+
+    Up to AUDIT_RECORDS_MAX records wait. Records beyond that, and those that cannot be written, are lost and counted.
 
     Args:
-        destination: the place of the log.
+        destination: the place of the records; the log closes it.
     """
 
     def __init__(self, destination: Destination) -> None:
@@ -158,14 +175,14 @@ class AuditLog:
 
     @property
     def lost(self) -> int:
-        """The records that could not be written."""
+        """The number of records that were not written."""
         return self._lost
 
     def put(self, record: bytes) -> None:
-        """Writes a record soon, or counts it as lost; never waits.
+        """Queues a record for writing, or counts it as lost if the queue is full; never waits.
 
         Args:
-            record: its octets, without an end of a line.
+            record: its octets, not empty, without a line end.
         """
         try:
             self._waiting.put_nowait(record)
@@ -173,7 +190,7 @@ class AuditLog:
             self._lose(1)
 
     def close(self) -> None:
-        """Writes the records that wait, for two seconds at most."""
+        """Writes the waiting records, for two seconds at most, closes the destination, and logs how many were lost."""
         self._closes = True
         # If the queue is full, the thread has to wake up anyway.
         with contextlib.suppress(queue.Full):

@@ -32,7 +32,7 @@ _SEGMENT_OCTETS = 65000
 
 
 class PacketCapture:
-    """A pcap file with nanosecond time stamps for any number of connections.
+    """A pcap file with nanosecond time stamps for any number of iWARP connections, which can be opened in Wireshark.
 
     A write error ends the file early and is logged; the connections continue.
 
@@ -48,7 +48,7 @@ class PacketCapture:
         self._file: BinaryIO | None = Path(path).open("wb")  # noqa: SIM115
         self._file.write(_FILE_HEADER)
         self.connections = 0
-        """How many connections were recorded so far."""
+        """The number of connections that were recorded so far."""
 
     def stream(
         self, local: tuple[str, int], remote: tuple[str, int], *, active: bool, deliberate: bool = False
@@ -59,16 +59,16 @@ class PacketCapture:
             local: IP address and port of this end.
             remote: IP address and port of the peer.
             active: whether this side opened the connection.
-            deliberate: whether this side breaks rules on purpose; a TCP option of its SYN records it.
+            deliberate: whether this side breaks rules on purpose, as tests do; a TCP option of its SYN records it.
 
         Returns:
-            The stream that takes the octets.
+            The stream that takes the connection's octets.
         """
         self.connections += 1
         return CapturedStream(self, local, remote, active=active, deliberate=deliberate)
 
     def write_packet(self, packet: bytes) -> None:
-        """Appends a packet with the present time.
+        """Appends a packet with the present time; no effect after `close` or a write error.
 
         Args:
             packet: an IPv4 or IPv6 packet.
@@ -83,7 +83,7 @@ class PacketCapture:
                 self.close()
 
     def close(self) -> None:
-        """Completes the file; later packets are dropped."""
+        """Completes and closes the file; later packets are dropped. A write error is logged."""
         file, self._file = self._file, None
         if file is not None:
             try:
@@ -93,7 +93,11 @@ class PacketCapture:
 
 
 class _Direction:
-    """One half of a stream: collects octets until a start-up frame or an FPDU is whole."""
+    """One direction of a captured connection: collects octets in `pending` until an MPA frame is whole.
+
+    `source` and `destination` are packed IP addresses with ports, `sequence` is the TCP sequence number of the next
+    octet.
+    """
 
     __slots__ = ("destination", "in_startup", "pending", "sequence", "source")
 
@@ -105,7 +109,7 @@ class _Direction:
         self.in_startup = True
 
     def next_unit(self) -> int:
-        """Returns the octets of the first whole unit in `pending`; 0 if none is whole yet."""
+        """Returns the length in octets of the first whole frame in `pending`; 0 if no frame is whole yet."""
         pending = self.pending
         if self.in_startup:
             if len(pending) < _MPA_STARTUP_OCTETS:
@@ -119,7 +123,10 @@ class _Direction:
 
 
 class CapturedStream:
-    """One connection in a capture. Streams with MPA markers are cut at arbitrary places."""
+    """One iWARP connection in a `PacketCapture`; each MPA frame becomes one or more TCP segments.
+
+    `PacketCapture.stream` makes it. Connections with MPA markers are cut at arbitrary places.
+    """
 
     def __init__(
         self,
@@ -145,15 +152,15 @@ class CapturedStream:
         self._packet(first, second, _ACK, b"")
 
     def sent(self, gather: Iterable[Buffer], octets: int) -> None:
-        """Records the first `octets` octets of a gather list as sent."""
+        """Records the first `octets` octets of the gather list `gather` as sent by this end."""
         self._take(self._sent, self._received, gather, octets)
 
     def received(self, scatter: Iterable[Buffer], octets: int) -> None:
-        """Records `octets` octets as received into a scatter list."""
+        """Records the first `octets` octets of the scatter list `scatter` as received from the peer."""
         self._take(self._received, self._sent, scatter, octets)
 
     def close(self) -> None:
-        """Records the end of the connection."""
+        """Records incomplete frames, and the end of the connection in both directions; no effect when repeated."""
         if self._closed:
             return
         self._closed = True
@@ -176,16 +183,16 @@ class CapturedStream:
             self._write(direction, other, data)
 
     def _write(self, direction: _Direction, other: _Direction, data: bytes) -> None:
-        """Writes data sent in `direction` as packets, which acknowledge the octets of the `other` direction."""
+        """Writes `data` as packets of `direction`, each acknowledging all octets of the direction `other`."""
         for start in range(0, len(data), _SEGMENT_OCTETS):
             part = data[start : start + _SEGMENT_OCTETS]
             self._packet(direction, other, _PSH | _ACK, part)
             direction.sequence = (direction.sequence + len(part)) & 0xFFFFFFFF
 
     def _packet(self, direction: _Direction, other: _Direction, flags: int, data: bytes, options: bytes = b"") -> None:
-        """Writes a packet of `direction`, which acknowledges the octets of `other`.
+        """Writes one packet with TCP `flags` in `direction`; with ACK it acknowledges the octets of `other`.
 
-        `options` has a multiple of four octets.
+        `data` is the payload. `options` has a multiple of four octets.
         """
         acknowledged = other.sequence if flags & _ACK else 0
         offset = (5 + len(options) // 4) << 4

@@ -10,17 +10,23 @@ __all__ = ["Alarm", "DeadlineTimer", "Timed"]
 
 
 class Timed(Protocol):
-    """An object with deadlines and no clock; times are those of the event loop, in seconds."""
+    """The interface of an object with deadlines but no clock, which a `DeadlineTimer` calls.
+
+    Times are those of the event loop, in seconds.
+    """
 
     def next_deadline_s(self, now_s: float, /) -> float | None:
-        """Returns the time of the next `on_time`, None for never; a wait that began meanwhile starts at `now_s`."""
+        """Returns the time at which `on_time` is to be called next; None for never.
+
+        `now_s` is the present time: a wait that has begun since the last call starts from it.
+        """
 
     def on_time(self, now_s: float, /) -> None:
-        """Acts on the deadlines up to `now_s`."""
+        """Acts on all deadlines that are not later than `now_s`."""
 
 
 class Alarm:
-    """Calls `action` once at the time `due_s`, if it is set."""
+    """Calls `action` once at the loop time `due_s`, in seconds; None: not set. A `DeadlineTimer` must watch it."""
 
     __slots__ = ("_action", "due_s")
 
@@ -62,7 +68,7 @@ class DeadlineTimer:
         self._stopped = False
 
     def watch(self, timed: Timed) -> None:
-        """Adds an object; `look` then sets the timer for its deadline.
+        """Adds an object whose deadlines the timer serves; takes effect at the next `look`.
 
         Args:
             timed: an object with deadlines.
@@ -70,7 +76,7 @@ class DeadlineTimer:
         self._watched.append(timed)
 
     def look(self) -> None:
-        """Sets the timer for the earliest deadline; to be called when a deadline may have become earlier."""
+        """Sets the timer for the earliest deadline; callers call it when a deadline may have become earlier."""
         if self._stopped:
             return
         now_s = self._loop.time()

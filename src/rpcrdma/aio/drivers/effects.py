@@ -17,14 +17,14 @@ __all__ = ["Effects", "effects_of", "loop_clock", "random_bits", "random_fractio
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effects:
-    """The effects of one event loop."""
+    """The sources of randomness, time and threads that code in one event loop uses; a simulation replaces them."""
 
     random_bits: Callable[[int], int] = secrets.randbits
     """Returns the given number of random bits, which no peer can guess."""
     clock: Callable[[], float] = time.monotonic
-    """Returns seconds; they advance while a callback of the loop runs."""
+    """Returns the time in seconds; it advances while a callback of the loop runs."""
     worker_pool: Callable[..., Any] | None = None
-    """Makes the object that has the interface of `WorkerPool`, from its arguments; None: that one."""
+    """Makes an object with the interface of `WorkerPool`, from the same arguments; None: `WorkerPool` itself."""
     known_servers: Any = None
     """The `KnownServers` of connections; None: those known to the process."""
     before_handler: Callable[[str], None] | None = None
@@ -35,7 +35,7 @@ _MACHINE = Effects()
 
 
 def effects_of(loop: asyncio.AbstractEventLoop) -> Effects:
-    """Returns the effects of this loop."""
+    """Returns the effects of an event loop: its attribute `effects`, or those of the machine."""
     found: Effects = getattr(loop, "effects", _MACHINE)
     return found
 
@@ -48,15 +48,15 @@ def _running() -> Effects:
 
 
 def random_bits(count: int) -> int:
-    """Returns random bits of the running loop, or of the machine outside of loops."""
+    """Returns an integer of `count` random bits, from the running loop's effects or, without a loop, the machine."""
     return _running().random_bits(count)
 
 
 def random_fraction() -> float:
-    """Returns a random number from 0 to less than 1, by `random_bits`."""
+    """Returns a random number from 0 to less than 1, made of 53 `random_bits`."""
     return random_bits(53) / (1 << 53)
 
 
 def loop_clock() -> Callable[[], float]:
-    """Returns the clock of the running loop, in seconds, or the machine's outside of loops."""
+    """Returns the clock of the running loop, a function that returns seconds; without a loop, that of the machine."""
     return _running().clock

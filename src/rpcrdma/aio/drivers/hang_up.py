@@ -17,7 +17,10 @@ __all__ = ["forget_hang_up", "watch_hang_up"]
 
 
 class _HangUps:
-    """The sockets of one event loop that are watched for hang-ups; it exists while there are any."""
+    """The sockets of one event loop that are watched for hang-ups by an epoll descriptor of their own.
+
+    It exists while at least one socket is watched. `callbacks` has the function to call for each descriptor.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -52,9 +55,14 @@ _OF_LOOP: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _HangUps] = weakr
 
 
 def watch_hang_up(loop: asyncio.AbstractEventLoop, descriptor: int, callback: Callable[[], None]) -> None:
-    """Calls `callback` once when the connection of a socket is reset or over in both directions.
+    """Calls `callback` once when the connection of a socket was reset or has ended in both directions.
 
     Data that arrived before may still be unread. `forget_hang_up` must end the watch before the socket is closed.
+
+    Args:
+        loop: the event loop that calls.
+        descriptor: the socket's file descriptor.
+        callback: the function to call.
     """
     watching = _OF_LOOP.get(loop)
     if watching is None:
@@ -63,7 +71,7 @@ def watch_hang_up(loop: asyncio.AbstractEventLoop, descriptor: int, callback: Ca
 
 
 def forget_hang_up(loop: asyncio.AbstractEventLoop, descriptor: int) -> None:
-    """Ends `watch_hang_up`."""
+    """Ends the watch that `watch_hang_up` began for a socket's file descriptor; no effect without one."""
     watching = _OF_LOOP.get(loop)
     if watching is not None:
         watching.forget(descriptor)

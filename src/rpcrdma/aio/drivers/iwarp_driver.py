@@ -30,7 +30,8 @@ __all__ = ["IwarpDriver"]
 _LOGGER = logging.getLogger("rpcrdma")
 
 _RECEIVE_BUDGET_OCTETS = 1 << 20
-"""Received in one turn of the loop before other connections get theirs; small frames end the turn by their time."""
+"""The octets received in one turn of the loop before other connections get theirs; small frames end the turn by their
+time."""
 
 _SEND_OCTETS = 17 << 16
 """Offered to one `sendmsg`: a result of 1 MiB with its reply, for which the peer then wakes once. A peer that is faster
@@ -39,7 +40,7 @@ than this side would sleep, and wake again, whenever the CRCs of a further part 
 _DISCARD_OCTETS = 1 << 16
 
 _HUNG_UP_AGAIN_S = 0.05
-"""How often a dead socket is read: at the second time there is seldom anything left."""
+"""Seconds between two reads of a dead socket: at the second time there is seldom anything left."""
 
 _LINGER_S = 2.0
 """How long the end of the peer's stream is awaited after ours: closing at once could make TCP reset the connection and
@@ -50,7 +51,20 @@ _QUIET_S = 0.5
 
 
 class IwarpDriver:
-    """Runs one queue pair over one connected non-blocking socket. See `rpcrdma.aio.drivers.provider.Link.open`."""
+    """Moves data between an iWARP queue pair and its connected, non-blocking TCP socket; implements `Driver`.
+
+    `TcpLink.open` makes it; `on_turn` and `on_closed` are those of `Link.open`.
+
+    Args:
+        loop: the event loop.
+        sock: the socket, which the driver closes.
+        queue_pair: the queue pair of the software RNIC.
+        on_turn: called when the queue pair may have completions or events.
+        on_closed: called once, when everything is released.
+        timer: the connection's timer.
+        peer: the other end's HOST:PORT, for the log.
+        capture: records the octets of the connection; None: no capture.
+    """
 
     __slots__ = (
         "_capture",
@@ -159,7 +173,7 @@ class IwarpDriver:
                 break
 
     def _hung_up(self) -> None:
-        """Reads the octets before the end of a dead connection, even if the loop does not report them."""
+        """Reads the octets before the end of a dead connection, every 50 ms, since the loop may not report them."""
         if not self._closed:
             self._readable()
         if not self._closed:
@@ -188,10 +202,7 @@ class IwarpDriver:
         return shortest_round_trip_s(self._socket)
 
     def expect_end(self) -> None:
-        """Sets a time limit for the peer to take the remaining data.
-
-        To be called when the owner has ended the connection.
-        """
+        """Closes the connection in 2 s if the peer has not taken the remaining data; called after a disconnect."""
         if self._linger.due_s is None and not self._closed:
             self._linger.due_s = self._loop.time() + _LINGER_S
             self._timer.look()
@@ -203,9 +214,9 @@ class IwarpDriver:
         self.close()
 
     def flush(self) -> None:
-        """Sends the queue pair's frames, as far as the socket takes them.
+        """Sends the frames of the queue pair, as far as the socket takes them; the rest follows when it is writable.
 
-        A fault of this side in that ends the connection and is logged; it reaches no caller and no event loop.
+        An exception of this side's own code ends the connection and is logged; it is not raised.
         """
         queue_pair = self.queue_pair
         if self._closed:
@@ -242,7 +253,7 @@ class IwarpDriver:
             self._finish()
 
     def _block(self) -> None:
-        """Has the loop call `_writable` when the socket takes octets again; `blocked` until then."""
+        """Sets `blocked` and lets the event loop call `_writable` when the socket takes octets again."""
         self.blocked = True
         self._loop.add_writer(self._descriptor, self._writable)
 
@@ -268,10 +279,7 @@ class IwarpDriver:
         self._discard()
 
     def _wait_quiet(self) -> None:
-        """Sets the alarm that closes the connection unless more octets arrive in time.
-
-        There is a limit for all of them.
-        """
+        """Sets the alarm that closes the connection when nothing arrives for 0.5 s, at the latest at `_give_up_s`."""
         assert self._give_up_s is not None
         self._linger.due_s = min(self._give_up_s, self._loop.time() + _QUIET_S)
         self._timer.look()
@@ -295,7 +303,10 @@ class IwarpDriver:
         self.close()
 
     def close(self) -> None:
-        """Closes the socket at once; to be called before the connection's end only after the queue pair's `abort`."""
+        """Closes the socket at once and calls `on_closed`; no effect when repeated.
+
+        Before the end of the connection, callers call the queue pair's `abort` first.
+        """
         if self._closed:
             return
         self._closed = True

@@ -35,11 +35,11 @@ def _later(delay_s: float, callback: Callable[[], None]) -> None:
 
 
 class LimitedLog:
-    """Logs the first events of each kind, counts those of the next minute and logs the count at its end.
+    """Logs the first events of each kind per minute, counts the others, and logs their count at the end of the minute.
 
-    That last line has the text and `extra` of the last event, without its traceback; an `event` in `extra` gets the
-    number of the others as `left_out`. At most 256 kinds are remembered; a further one displaces the oldest. To be used
-    in the event loop, and flushed before the loop ends.
+    The last line has the text and `extra` of the last event, without its traceback; an `event` in `extra` gets the
+    number of the others as `left_out`. At most 256 kinds are remembered; a further kind displaces the oldest. The
+    object is used in the event loop, and flushed before the loop ends.
 
     Args:
         logger: the destination.
@@ -71,16 +71,16 @@ class LimitedLog:
         extra: Mapping[str, Any] | None = None,
         most: int = 1,
     ) -> None:
-        """Logs an event at once, or counts it if its kind has used up its minute.
+        """Logs an event at once, or only counts it if `most` events of its kind were logged within the minute.
 
         Args:
             level: the level, as in `logging`.
-            kind: the kind that is limited: any text; of a peer's data it may contain the address alone.
+            kind: any text that names the kind; of a peer's data it may contain the address alone.
             message: the text with % placeholders.
             args: the values for the placeholders.
-            error: the exception whose traceback is logged.
+            error: the exception whose traceback is logged; None: no traceback.
             extra: as in `logging.Logger.log`.
-            most: events of this kind that are logged at once within a minute.
+            most: the number of events of this kind that are logged at once within a minute.
         """
         now_s = self._clock()
         known = self._kinds.get(kind)
@@ -106,12 +106,12 @@ class LimitedLog:
         self._logger.log(level, message, *args, exc_info=error, extra=extra)
 
     def flush(self) -> None:
-        """Logs the counts of all events held back, at once."""
+        """Logs the counts of all events that were held back, at once."""
         for known in self._kinds.values():
             self._tell(known)
 
     def _look(self) -> None:
-        """Logs the events that were held back and are due, and looks again when the others are."""
+        """Logs the counts that are due, and schedules the next look for the others."""
         self._waits = False
         now_s = self._clock()
         for known in self._kinds.values():

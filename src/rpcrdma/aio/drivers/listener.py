@@ -20,7 +20,10 @@ the loop would otherwise report it as ready all the time."""
 
 
 class Listener:
-    """Accepts connections at every address of a host and hands each, tuned, to `on_connection`."""
+    """Accepts TCP connections at the addresses of hosts, and passes each socket to `on_connection`.
+
+    The sockets are non-blocking, with the options of `tune`. `log` gets failures to accept.
+    """
 
     def __init__(self, on_connection: Callable[[socket.socket], None], log: LimitedLog) -> None:
         self._loop = asyncio.get_running_loop()
@@ -28,22 +31,22 @@ class Listener:
         self._log = log
         self._sockets: list[socket.socket] = []
         self._both_families: set[int] = set()
-        """Ports of the sockets that take IPv4 and IPv6."""
+        """The ports of the sockets that take both IPv4 and IPv6."""
         self._retries: set[asyncio.TimerHandle] = set()
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
-        """Host and port of each listening socket."""
+        """Host and port of each listening socket, in the order in which they were added."""
         return [sock.getsockname()[:2] for sock in self._sockets]
 
     async def listen(self, host: str, port: int) -> list[Listening]:
-        """Starts to accept at `host`; port 0 takes a free one, the same for all addresses. Returns the new addresses.
+        """Starts to accept at every address of `host`, and returns the addresses that this call added.
 
-        The address "::" alone takes IPv4 connections as well, as with most servers on Linux, unless this listener
-        has an IPv4 address with the same port.
+        Port 0 takes a free port, the same for all addresses. The address "::" alone takes IPv4 connections as well, as
+        with most servers on Linux, unless this listener has an IPv4 address with the same port.
 
         Raises:
-            OSError: the address is in use, not of this machine or not permitted.
+            OSError: an address is in use, not of this machine or not permitted; then no address is added.
         """
         added: list[socket.socket] = []
         served: list[Listening] = []
@@ -79,7 +82,10 @@ class Listener:
         return any(sock.family == socket.AF_INET and sock.getsockname()[1] == port for sock in self._sockets)
 
     def stop(self, places: Collection[tuple[str, int]]) -> None:
-        """Accepts nothing more at some addresses."""
+        """Stops accepting at the given pairs of host and port; accepted connections continue.
+
+        Unknown pairs have no effect.
+        """
         for sock in [each for each in self._sockets if each.getsockname()[:2] in places]:
             self._sockets.remove(sock)
             self._both_families.discard(sock.getsockname()[1])
@@ -87,7 +93,7 @@ class Listener:
             sock.close()
 
     def close(self) -> None:
-        """Accepts nothing more at any address; accepted connections go on."""
+        """Stops accepting at every address; accepted connections continue."""
         for retry in self._retries:
             retry.cancel()
         self._retries.clear()

@@ -18,7 +18,8 @@ _INITIAL_NAMESPACE = ["0", "0", "4294967295"]
 def lock_limit_octets(root: Path = Path("/")) -> int | None:
     """Returns RLIMIT_MEMLOCK in octets; None without a limit, or if it does not bind this process (CAP_IPC_LOCK).
 
-    The kernel asks for the capability in the initial user namespace: root of a container without it is bound.
+    The kernel asks for the capability in the initial user namespace: root of a container without it is bound. `root` is
+    the directory in which /proc is found, for tests.
     """
     limit, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     return None if limit == resource.RLIM_INFINITY or _exempt(root) else limit

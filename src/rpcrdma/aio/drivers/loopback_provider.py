@@ -35,7 +35,10 @@ _RESERVED_PORTS = range(1023, 511, -1)
 
 
 class _Wire:
-    """Carries out the work of two joined queue pairs in the event loop."""
+    """Carries out the posted work of two joined queue pairs in the event loop; `initiator` is one of them.
+
+    `drivers` are those of both ends as far as they are open.
+    """
 
     def __init__(self, initiator: LoopbackQueuePair) -> None:
         self._loop = asyncio.get_running_loop()
@@ -57,7 +60,7 @@ class _Wire:
 
 
 class _LoopbackDriver(MemoryDriver[LoopbackQueuePair]):
-    """One end of a wire."""
+    """The `Driver` of one end of an in-memory connection, whose work `wire` carries out."""
 
     __slots__ = ("_wire",)
 
@@ -83,9 +86,10 @@ class _LoopbackDriver(MemoryDriver[LoopbackQueuePair]):
 
 
 class _LoopbackLink:
-    """One end of a future connection.
+    """The `Link` of one end of a future in-memory connection.
 
-    The client's link makes both queue pairs when it is opened; `made` is the server's queue pair with the wire.
+    The client's link makes both queue pairs when it is opened. `made` is the queue pair and the wire of the server's
+    link, None for a client. `listener` is the server's.
     """
 
     provider = _NAME
@@ -187,12 +191,12 @@ class LoopbackProvider:
         return f"{where} sets up no RDMA connection ({cause}); check the limits and the log of the server"
 
     def add(self, host: str, port: int, listener: _LoopbackListener) -> Address:
-        """Registers a listener.
+        """Registers a listener, so that clients can connect to its address.
 
         Args:
             host: its host name.
             port: its port; 0 takes a free one.
-            listener: the listener that clients find there.
+            listener: the listener, which gets the links.
 
         Returns:
             Host and port.
@@ -207,11 +211,11 @@ class LoopbackProvider:
         return address
 
     def remove(self, listener: _LoopbackListener, places: Collection[Address] | None = None) -> None:
-        """Removes addresses of a listener.
+        """Ends the registration of addresses of a listener.
 
         Args:
             listener: the listener.
-            places: the addresses; None: all that it has.
+            places: the addresses; None: all addresses of the listener. Others have no effect.
         """
         self._listeners = {
             address: each

@@ -17,7 +17,11 @@ Q = TypeVar("Q", bound=PostingQueuePair)
 
 
 class MemoryDriver(ABC, Generic[Q]):
-    """Implements `Driver`, but for the ways in which a queue pair begins its work and ends."""
+    """Base of drivers whose queue pairs are joined in memory, without a socket; implements `Driver`.
+
+    Subclasses carry out posted work (`_move`) and end the connection for the peer (`_part`). `on_turn` and `on_closed`
+    are those of `Link.open`.
+    """
 
     __slots__ = ("_closed", "_on_closed", "_on_turn", "_timer", "protection_domain", "queue_pair")
 
@@ -50,7 +54,7 @@ class MemoryDriver(ABC, Generic[Q]):
         return None
 
     def turn(self) -> None:
-        """Calls `on_turn` if the queue pair has completions or events to take."""
+        """Calls `on_turn`, by which the owner takes completions and events, if there are any and the driver is open."""
         if self.queue_pair.has_news and not self._closed:
             self._on_turn()
 
@@ -62,7 +66,7 @@ class MemoryDriver(ABC, Generic[Q]):
             self.close()
 
     def expect_end(self) -> None:
-        """Does nothing: memory takes everything, and the next flush closes."""
+        """Does nothing, since memory takes all data at once: the next `flush` closes the driver."""
 
     def close(self) -> None:
         if self._closed:
@@ -74,8 +78,8 @@ class MemoryDriver(ABC, Generic[Q]):
 
     @abstractmethod
     def _move(self) -> None:
-        """Begins the work that was posted."""
+        """Starts the work that was posted to the queue pair; completions follow in a later turn of the event loop."""
 
     @abstractmethod
     def _part(self) -> None:
-        """Ends the connection for the peer."""
+        """Ends the connection for the peer's driver; called once, when this driver closes."""

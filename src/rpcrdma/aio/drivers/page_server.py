@@ -28,7 +28,7 @@ _METHODS = frozenset({"GET", "HEAD"})
 
 
 class Request(NamedTuple):
-    """The head of a request: the path without its query, and the headers by their names in small letters."""
+    """The head of an HTTP request: method, path without query, and headers by their names in lower case."""
 
     method: str
     path: str
@@ -36,7 +36,7 @@ class Request(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """An answer; `encoding` is the Content-Encoding of the body, if there is one."""
+    """An HTTP answer; `encoding` is the Content-Encoding of `body`, "" for none."""
 
     status: HTTPStatus
     body: bytes
@@ -45,14 +45,16 @@ class Answer(NamedTuple):
 
 
 Page = Callable[[Request], Awaitable[Answer]]
-"""Makes a page; called in the server's thread."""
+"""Makes a page from the request; called in the server's thread and its event loop."""
 
 
 def parse_request(head: bytes) -> Request:
-    """Parses the request with the given `head`, which ends with the empty line.
+    """Parses the head of an HTTP/1 request (RFC 9112).
+
+    `head` has the octets of the request line and the headers, without the empty line.
 
     Raises:
-        RemoteProtocolError: this is no head of a request.
+        RemoteProtocolError: `head` is not the head of such a request.
     """
     first, *lines = [line.removesuffix("\r") for line in head.decode("latin-1").split("\n")]
     words = first.split(" ")
@@ -72,7 +74,11 @@ def parse_request(head: bytes) -> Request:
 
 
 class PageServer:
-    """Serves `pages`, by their paths, from `start` to `close`; anything else is answered with 404."""
+    """An HTTP server for a few pages, in a thread of its own from `start` to `close`.
+
+    `pages` has the function that makes each page, by its path. Other paths and methods than GET and HEAD get status
+    404. At METRICS_CONNECTIONS_MAX connections a further one displaces the oldest.
+    """
 
     def __init__(self, pages: Mapping[str, Page]) -> None:
         self._pages = pages
@@ -84,7 +90,11 @@ class PageServer:
         """The connections, the oldest first."""
 
     def start(self, host: str, port: int) -> tuple[str, int]:
-        """Listens in a thread of its own; port 0 takes a free one. Returns the address.
+        """Starts the thread and listens; returns the address and port taken.
+
+        Args:
+            host: the address to listen at.
+            port: the port; 0 takes a free one.
 
         Raises:
             OSError: the address cannot be listened on.
@@ -99,7 +109,7 @@ class PageServer:
         return address
 
     def close(self) -> None:
-        """Ends the listener, all connections and the thread; no effect without `start`."""
+        """Ends the listener, all connections and the thread, for which it waits; no effect without `start`."""
         if self._thread is not None:
             thread, self._thread = self._thread, None
             self._loop.call_soon_threadsafe(self._stopping.set)
@@ -136,7 +146,7 @@ class PageServer:
         connection.add_done_callback(ended)
 
     async def _visit(self, sock: socket.socket) -> None:
-        """Receives a request and answers it; a peer that is too slow or gone gets no answer."""
+        """Receives one request on a connection and answers it; a peer that is too slow or gone gets no answer."""
         try:
             async with asyncio.timeout(METRICS_REQUEST_S):
                 head = await self._receive_head(sock)
@@ -147,7 +157,7 @@ class PageServer:
             pass
 
     async def _receive_head(self, sock: socket.socket) -> bytes | None:
-        """Returns the head of a request; None: it has too many octets.
+        """Returns the head of a request, without the empty line; None if it exceeds METRICS_REQUEST_OCTETS_MAX octets.
 
         Raises:
             ConnectionError: the peer ended the connection first.

@@ -42,7 +42,10 @@ class Terms:
 
 
 class ProviderInUse(NamedTuple):
-    """The provider of a connection or listener, and its RDMA device; None: any device, or no device."""
+    """The name of the provider of a connection or listener, and its RDMA device.
+
+    `device` None: any device, or a provider without devices.
+    """
 
     provider: str
     device: str | None = None
@@ -66,7 +69,7 @@ class Listening(NamedTuple):
 
 
 class Driver(Protocol):
-    """Moves the data of one queue pair."""
+    """The interface by which an RDMA connection moves the data of its queue pair; `Link.open` makes it."""
 
     @property
     def queue_pair(self) -> QueuePair:
@@ -74,50 +77,55 @@ class Driver(Protocol):
 
     @property
     def protection_domain(self) -> ProtectionDomain:
-        """The protection domain of this connection alone."""
+        """The protection domain in which the connection's memory is registered; no other connection uses it."""
 
     @property
     def terms(self) -> Terms:
-        """The agreed terms."""
+        """The terms on which both ends have agreed; before that, those that this end proposes."""
 
     @property
     def blocked(self) -> bool:
-        """Whether `flush` has no effect at present; `on_turn` is called when that ends."""
+        """Whether `flush` has no effect at present, since the network takes no data; `on_turn` is called afterwards."""
 
     @property
     def round_trip_s(self) -> float | None:
         """The shortest round trip to the peer so far, in seconds; None if unknown, which counts as near.
 
-        Measured below both processes, whose own time must not count: on a busy machine a near peer would seem far.
+        It is measured below both processes, whose own time must not count: on a busy machine a near peer would seem
+        far.
         """
 
     def flush(self) -> None:
-        """Starts the work that was posted.
+        """Starts the work that was posted to the queue pair since the last call.
 
-        May call `on_closed` if the connection has ended and all completions are taken, but never `on_turn`: the owner
-        may be inside of it.
+        The implementation may call `on_closed` if the connection has ended and all completions are taken, but never
+        `on_turn`: the owner may be inside of it.
         """
 
     def expect_end(self) -> None:
-        """Lets the driver close by itself soon, with or without the peer: the owner has ended the connection.
+        """Lets the driver close by itself soon, with or without the peer; called after the owner has disconnected.
 
-        The owner may still flush; `on_turn` is called once more if there are completions or events to take.
+        The owner may still call `flush`. The driver calls `on_turn` once more if there are completions or events to
+        take.
         """
 
     def close(self) -> None:
-        """Ends the connection and its timer at once, and calls `on_closed`, which happens only once."""
+        """Ends the connection and its timer at once, and calls `on_closed`; no effect on a closed driver."""
 
 
 class Link(Protocol):
-    """The way to one peer before the first octet. Its owner calls either `open` or `refuse`, once."""
+    """The interface of a future connection to one peer, before any octet of RDMA is sent.
+
+    A provider makes it. Its owner calls either `open` or `refuse`, once.
+    """
 
     @property
     def provider(self) -> str:
-        """The provider's name."""
+        """The name of the provider, such as "iwarp"."""
 
     @property
     def device(self) -> str | None:
-        """The RDMA device, which locks the memory of receives; None for providers without devices."""
+        """The name of the RDMA device, which locks the memory of receives; None for providers without devices."""
 
     @property
     def local(self) -> tuple[str, int]:
@@ -133,41 +141,44 @@ class Link(Protocol):
 
     @property
     def settle_s(self) -> float:
-        """Seconds that the connecting end waits between `Established` and its first message."""
+        """The seconds for which the connecting end waits after connection set-up before its first message."""
 
     @property
     def remote_invalidation(self) -> bool:
-        """Whether Sends with Invalidate can end exposures of memory, in both directions."""
+        """Whether the provider supports Send with Invalidate (RFC 8797 section 4.1), in both directions."""
 
     def open(
         self, private_data: bytes, timer: DeadlineTimer, on_turn: Callable[[], None], on_closed: Callable[[], None]
     ) -> Driver:
-        """Makes the queue pair and its driver, and starts the connection. Calls neither function before it returns.
+        """Makes the queue pair and its driver, and starts the connection; calls neither function before it returns.
 
         Args:
             private_data: octets for the peer if this end connects; the other end gives its own to `QueuePair.accept`.
-            timer: the connection's timer; the provider lets it watch its machines with deadlines.
+            timer: the connection's timer, by which the provider serves its deadlines.
             on_turn: called when the queue pair may have completions or events; completed Sends may be reported with the
-                next other event. It takes them, posts until no work is left, and calls `Driver.flush`, as after any
-                posting.
+                next other event. The function takes them, posts until no work is left, and calls `Driver.flush`, as
+                after any posting.
             on_closed: called when the driver has released everything.
 
         Returns:
             The driver.
+
+        Raises:
+            ConnectFailed: the provider cannot make the queue pair; the link is refused then.
         """
 
     def refuse(self) -> None:
-        """Refuses the peer without a message."""
+        """Refuses the peer without a message, and releases the link; instead of `open`."""
 
 
 class LinkListener(Protocol):
-    """Accepts peers at its addresses."""
+    """The interface of a provider's listener, which accepts peers at its addresses and hands over their links."""
 
     async def listen(self, host: str, port: int) -> list[Listening]:
-        """Accepts peers at one more address.
+        """Starts to accept peers at the addresses of a host.
 
         Args:
-            host: the address to listen at.
+            host: the address or host name to listen at.
             port: the port; 0 takes a free one.
 
         Returns:
@@ -178,25 +189,25 @@ class LinkListener(Protocol):
         """
 
     def stop(self, places: Collection[tuple[str, int]]) -> None:
-        """Stops accepting peers at some of its addresses; the others stay.
+        """Stops accepting peers at some of its addresses; the others, and connections, stay.
 
         Args:
-            places: host and port of each, as `listen` has returned them; others may be among them.
+            places: host and port of each, as `listen` has returned them; unknown places have no effect.
         """
 
     def close(self) -> None:
-        """Stops accepting peers."""
+        """Stops accepting peers at every address; connections stay."""
 
 
 class Provider(Protocol):
-    """Makes and accepts connections over one kind of RDMA."""
+    """The interface of an implementation of RDMA, which makes and accepts connections."""
 
     @property
     def name(self) -> str:
-        """The name that people see, also in `Negotiated`."""
+        """The short name of the provider, such as "iwarp", which messages and `Negotiated` show."""
 
     async def connect(self, host: str, port: int, *, reserved_port: bool = False) -> Link:
-        """Connects to a listener.
+        """Finds a path to a listener, without opening the connection.
 
         Args:
             host: the server's host name or address.
@@ -207,6 +218,7 @@ class Provider(Protocol):
             The link, not opened yet.
 
         Raises:
+            NotPermitted: this process may not use a port below 1024.
             ConnectFailed: the listener cannot be reached; the message names cause and remedy.
         """
 
@@ -222,19 +234,16 @@ class Provider(Protocol):
         """
 
     def explain_unmade(self, where: str, cause: str) -> str:
-        """Explains to a person why no RDMA connection was set up over a link.
+        """Returns a message with cause and remedy that explains to people why a link became no RDMA connection.
 
         Args:
-            where: the peer.
-            cause: the reason.
-
-        Returns:
-            A message with cause and remedy.
+            where: the peer, as HOST:PORT.
+            cause: the reason, a clause.
         """
 
 
 PROVIDERS = ("auto", "iwarp", "verbs")
-"""The names of choices."""
+"""The values of the option `provider` that name providers."""
 
 ProviderChoice: TypeAlias = Literal["auto", "iwarp", "verbs"] | Provider
 """The type of the option `provider`."""

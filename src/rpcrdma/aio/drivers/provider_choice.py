@@ -22,7 +22,7 @@ DEVICES = "/sys/class/infiniband"
 def chosen_providers(
     choice: ProviderChoice, iwarp: IwarpConfig, verbs: VerbsConfig, capture: PacketCapture | None
 ) -> tuple[Provider, ...]:
-    """Selects the providers for an option `provider`.
+    """Returns the providers that a value of the option `provider` stands for, in the order in which a client uses them.
 
     "auto" stands for the RDMA devices, if this machine has one, and then the software RNIC, which runs anywhere; with a
     capture, or if this process may lock too little memory, for the software RNIC alone.
@@ -32,9 +32,6 @@ def chosen_providers(
         iwarp: the settings of the software RNIC.
         verbs: the settings of RDMA devices.
         capture: the capture that records packets, or None.
-
-    Returns:
-        The providers in the order in which a client tries them.
 
     Raises:
         LocalProtocolError: the choice is unknown, or the packets of the chosen provider cannot be captured.

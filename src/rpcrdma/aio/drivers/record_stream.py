@@ -35,16 +35,23 @@ _HUNG_UP_AGAIN_S = 0.05
 
 
 class RecordStream:
-    """A socket, with the records queued for it and the record that is being received.
+    """A connected stream socket that carries RPC records (RFC 5531 section 11): queued to send, and being received.
 
-    `on_record(message)` is called for each message, `on_sent(ticket)` when one has left, `on_lost` once, with the
-    reason, when the stream ends other than by `close`. `on_expected(octets)` is called when it has changed how many
-    octets of the message that is being received are announced; 0: none is. `on_too_long(message)` is called for a
-    message over the bound, once, while its octets are thrown away. All of them may call any method. A fault of this
-    side, such as an exception of theirs, ends the stream and is logged; it reaches no caller and no event loop.
+    All functions may call any method. An exception of theirs, or of this side's own code, ends the stream and is
+    logged; it is not raised.
 
-    `record_octets_max` bounds messages both ways; `setting` names that option. `peer` is the other end, for the log.
-    `memory` is where large messages arrive.
+    Args:
+        sock: the socket, which the stream makes non-blocking and closes.
+        peer: the other end, for the log.
+        record_octets_max: the bound on the octets of a message, in both directions.
+        setting: the name of the option of that bound, for error messages.
+        memory: the memory into which large messages are received.
+        on_too_long: called once with a message over the bound, while its octets are discarded.
+        on_record: called with each received message.
+        on_lost: called once, with the reason, when the stream ends other than by `close`.
+        on_sent: called with the ticket of each message that has left; or None.
+        on_expected: called when the announced octets of the message that is being received have changed, with their
+            number (0: none are announced); or None.
     """
 
     def __init__(
@@ -93,29 +100,32 @@ class RecordStream:
 
     @property
     def unsent_octets(self) -> int:
-        """Octets queued and not yet taken by the kernel."""
+        """The octets that are queued and that the kernel has not taken."""
         return self._sender.unsent_octets
 
     @property
     def octets_sent(self) -> int:
-        """Octets that the kernel has taken, record headers included."""
+        """The octets that the kernel has taken, record headers included."""
         return self._sender.octets_sent
 
     @property
     def paused(self) -> bool:
-        """Whether `pause` holds."""
+        """Whether the stream is between `pause` and `resume`, and reads nothing."""
         return self._paused
 
     @property
     def unread_octets(self) -> int:
-        """Octets from the peer that the kernel holds."""
+        """The octets from the peer that the kernel holds and this side has not read."""
         return int.from_bytes(fcntl.ioctl(self._fd, termios.FIONREAD, bytes(4)), sys.byteorder)
 
     def send(self, payload: Payload, ticket: Any = None) -> None:
-        """Sends a message now or as soon as the socket takes it; no effect once closed.
+        """Sends a message now, or as soon as the socket takes it; no effect once the stream is closed.
+
+        `ticket` identifies the message for `on_sent` and `withdraw`. The memory of `payload` must not change until
+        `on_sent` is called with it, or `withdraw`.
 
         Raises:
-            MessageTooLong: nothing was sent, and the stream continues.
+            MessageTooLong: the message exceeds the bound: nothing was sent, and the stream continues.
         """
         if self.closed:
             return
@@ -131,21 +141,24 @@ class RecordStream:
             self._process()
 
     def deliver_to(self, on_record: Callable[[Buffer], None]) -> None:
-        """Sets the `on_record` that is called from the next message on."""
+        """Replaces `on_record` from the next message on."""
         self._on_record = on_record
 
     def withdraw(self, ticket: Any) -> None:
-        """Stops referring to the memory of the message with this ticket; sends it only if it has been begun."""
+        """Releases the memory of the message with this ticket, which is not sent unless its sending has begun.
+
+        The rest of a message whose sending has begun is sent from a copy.
+        """
         self._sender.withdraw(ticket)
 
     def pause(self) -> None:
-        """Delivers no more messages and reads nothing until `resume`."""
+        """Delivers no more messages and reads nothing from the socket until `resume`."""
         if not self._paused and not self.closed:
             self._paused = True
             self._loop.remove_reader(self._fd)
 
     def resume(self) -> None:
-        """Ends `pause`."""
+        """Ends a `pause`: delivers the messages that have arrived and reads again; no effect without one."""
         if self._paused and not self.closed:
             self._paused = False
             self._loop.add_reader(self._fd, self._on_readable)
@@ -153,10 +166,10 @@ class RecordStream:
                 self._process()
 
     def finish(self) -> None:
-        """Ends the sending direction; octets of the peer are thrown away until it closes: `on_lost`.
+        """Ends the sending direction; later octets of the peer are discarded until it closes, which calls `on_lost`.
 
-        Closing outright would reset the connection if anything unread was left, and the peer could lose replies that
-        it has not read.
+        Closing outright would reset the connection if anything unread was left, and the peer could lose replies that it
+        has not read.
         """
         if self.closed:
             return
@@ -170,11 +183,11 @@ class RecordStream:
             self._lose(f"the connection failed: {error.strerror}")
 
     def unsent_tickets(self) -> list[Any]:
-        """Returns the tickets of messages that had not left when the stream was closed."""
+        """Returns the tickets of messages that had not left when the stream was closed, and drops these messages."""
         return self._sender.clear()
 
     def close(self) -> None:
-        """Closes the socket at once; `on_lost` is not called."""
+        """Closes the socket at once; `on_lost` is not called. No effect when repeated."""
         if self.closed:
             return
         self.closed = True
@@ -198,14 +211,14 @@ class RecordStream:
             on_lost(TransportClosed(reason, protocol_error=protocol_error))
 
     def _fault(self, error: Exception) -> None:
-        """Ends the stream for a fault of our own."""
+        """Logs an exception of this side's own code and ends the stream."""
         _LOGGER.error("a fault in the connection with %s, which is ended", self._peer, exc_info=error)
         self._lose("an internal error")
 
     def _on_hang_up(self) -> None:
-        """Alarm of a dead connection: reads the octets before its end, also where the loop reports nothing.
+        """Reads the octets before the end of a dead connection, which the loop may not report.
 
-        Reads for one turn at most, and again after 50 ms until closed.
+        It reads for one turn at most, and again after 50 ms until the stream is closed.
         """
         until_s = self._clock() + CONNECTION_TURN_S
         for _ in range(_HUNG_UP_READS):
@@ -259,9 +272,9 @@ class RecordStream:
             self._on_too_long(too_long.popleft())
 
     def _process(self) -> None:
-        """Delivers received records and sends queued ones, until neither gets any further.
+        """Delivers received messages and sends queued messages, as far as both are possible now.
 
-        After CONNECTION_TURN_S the rest of the messages waits until other connections have had their turn.
+        After CONNECTION_TURN_S seconds the rest of the messages waits until other connections have had their turn.
         """
         self._busy = True
         until_s = self._clock() + CONNECTION_TURN_S
@@ -288,7 +301,7 @@ class RecordStream:
             self._busy = False
 
     def _go_on(self) -> None:
-        """Continues a connection whose last turn took too long."""
+        """Delivers the messages that the last turn has left because it took too long."""
         self._goes_on = False
         if not self.closed:
             self._process()
@@ -324,4 +337,4 @@ class RecordStream:
 
 
 def _ignore(_event: object) -> None:
-    """Stands for the callbacks of a stream that was closed."""
+    """Does nothing: takes the place of the callbacks of a closed stream."""

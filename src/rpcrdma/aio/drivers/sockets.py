@@ -58,7 +58,7 @@ _DEFAULT_MSS_OCTETS = 536
 
 
 def address_of(name: Any) -> tuple[str, int]:
-    """Returns (address, port) of `getsockname` or `getpeername`; IPv4 in IPv6 form becomes IPv4.
+    """Returns (address, port) for a result of `getsockname` or `getpeername`; IPv4 in IPv6 form becomes IPv4.
 
     A local socket has its path as address, and port 0.
     """
@@ -69,7 +69,10 @@ def address_of(name: Any) -> tuple[str, int]:
 
 
 def maximum_segment_octets(sock: socket.socket) -> int:
-    """Returns the effective maximum segment size (EMSS) that MPA sizes its FPDUs by (RFC 5044 section 4.5)."""
+    """Returns the effective maximum segment size in octets (EMSS) by which MPA sizes FPDUs (RFC 5044 section 4.5).
+
+    If the kernel does not report it, TCP's default of 536 is returned.
+    """
     send_mss, advertised_mss = (_told(sock, offset) for offset in (_SEND_MSS_OFFSET, _ADVERTISED_MSS_OFFSET))
     if send_mss is None or advertised_mss is None:
         return _DEFAULT_MSS_OCTETS
@@ -85,7 +88,10 @@ def shortest_round_trip_s(sock: socket.socket) -> float | None:
 
 
 def _told(sock: socket.socket, offset: int) -> int | None:
-    """Returns a word of the kernel's `struct tcp_info` of a connection; None where the structure ends before it."""
+    """Returns the 32-bit word at `offset` octets in the kernel's `struct tcp_info` of a connection.
+
+    None: the kernel's structure ends before it, or the socket has none.
+    """
     try:
         info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, offset + _U32.size)
     except OSError:
@@ -94,11 +100,14 @@ def _told(sock: socket.socket, offset: int) -> int | None:
 
 
 def tune(sock: socket.socket) -> None:
-    """Makes a connected socket non-blocking and sets the TCP options that both transports need.
+    """Makes a connected TCP socket non-blocking and sets the options that both transports need.
 
-    Nothing waits to be sent (RFC 5044 section 4.5). A peer whose machine is gone is noticed. A connection to an address
-    of its own, as over loopback, has no path that could be congested. There the system's congestion control gives way
-    to one that does not pace: BBR sets a timer for each segment, a tenth of the processor time of bulk data.
+    Nothing waits to be sent (RFC 5044 section 4.5), and keep-alive probes notice a dead machine. A connection within
+    this machine has no path that could be congested: there the system's congestion control gives way to Reno, since BBR
+    sets a timer for each segment, a tenth of the processor time of bulk data.
+
+    Raises:
+        OSError: the connection has ended.
     """
     sock.setblocking(False)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -115,14 +124,14 @@ def authority(host: str, port: int | str) -> str:
     """Returns HOST:PORT, with an IPv6 address in brackets.
 
     Args:
-        host: A host name or an address.
-        port: The port, or a word in place of it.
+        host: a host name or an address.
+        port: the port, or a word in place of it.
     """
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 async def addresses_of(host: str, port: int) -> list[tuple[Any, ...]]:
-    """Returns the addresses to connect to, as `getaddrinfo` gives them for streams; at least one.
+    """Returns the addresses of a host to connect to, as `getaddrinfo` returns them for stream sockets; at least one.
 
     Raises:
         HostNotFound: the name has no address.
@@ -141,7 +150,9 @@ async def addresses_of(host: str, port: int) -> list[tuple[Any, ...]]:
 
 
 async def connected_socket(host: str, port: int, *, reserved_port: bool = False) -> socket.socket:
-    """Returns a tuned socket, connected to the first address of `host` that answers; `reserved_port`: from below 1024.
+    """Returns a socket connected to the first address of `host` that answers, with the options of `tune`.
+
+    `reserved_port`: whether the local port is below 1024.
 
     Raises:
         NotPermitted: this process may not take a reserved port.
@@ -172,7 +183,7 @@ async def connected_socket(host: str, port: int, *, reserved_port: bool = False)
 
 
 def local_socket(path: str) -> socket.socket:
-    """Returns a non-blocking stream socket, connected to a program of this machine.
+    """Returns a non-blocking stream socket, connected to the local socket at `path`.
 
     Raises:
         ConnectFailed: nothing listens at `path`, this process may not connect, or too many clients wait there.
@@ -195,11 +206,16 @@ def _bind(sock: socket.socket, port: int) -> None:
 
 
 def take_reserved_port(bind: Callable[[int], None], where: str) -> None:
-    """Binds to any free reserved port, which servers take as a sign that root of this machine is calling.
+    """Binds to any free port from 665 to 1023, by which NFS servers recognise a privileged caller.
+
+    Args:
+        bind: binds to the port that it gets; raises OSError where it cannot.
+        where: the server, for error messages.
 
     Raises:
         NotPermitted: this process may not take a reserved port.
-        ConnectFailed: all of them are in use.
+        ConnectFailed: all of these ports are in use.
+        OSError: `bind` failed in another way.
     """
     count = len(_RESERVED_PORTS)
     start = secrets.randbelow(count)

@@ -24,7 +24,11 @@ _NAME = "iwarp"
 
 
 class TcpLink:
-    """A connected TCP socket. The end that connects is the MPA initiator. Links of one loop may share a `scratch`."""
+    """The `Link` of the software RNIC: a connected TCP socket, over which `open` starts iWARP.
+
+    The end that connects (`active`) is the MPA initiator. Links of one event loop may share `scratch`, the memory for
+    small frames; `capture` records packets.
+    """
 
     provider = _NAME
     device = None
@@ -78,7 +82,10 @@ class TcpLink:
 
 
 class SoftwareRnic:
-    """Connects and listens over TCP; `capture` records the packets of all connections."""
+    """The provider "iwarp", a `Provider`: RDMA in software, by iWARP over TCP sockets.
+
+    `config` None takes the defaults. `capture` records the packets of all connections; None: no capture.
+    """
 
     name = _NAME
 

@@ -45,10 +45,12 @@ _ALPN_EXTENSION: Final = b"\0\x10"
 
 
 class TlsSocket:
-    """A connected, non-blocking socket, and the TLS session on it, whose handshake `advance` makes.
+    """A connected, non-blocking TCP socket with a TLS session, which `RecordStream` uses in place of a socket.
 
-    The peer's certificate has one of `names`, if it shows one; `host` is sent to a server as the name it is reached by.
-    Octets of the peer raise `HostAuthenticationFailed` in the handshake, and then `ConnectionError`, nothing else.
+    `context` has the certificates, and decides whether this end is client or server. The peer's certificate, if it
+    shows one, must have one of `names`; empty: any. `host` is the name of the server that a client sends (SNI), None
+    for none. Bad octets of the peer raise `HostAuthenticationFailed` in the handshake, and `ConnectionError`
+    afterwards, nothing else.
     """
 
     __slots__ = (
@@ -70,7 +72,7 @@ class TlsSocket:
         if not hasattr(_SHARED, "buffer"):
             _SHARED.buffer = bulk(_CIPHERTEXT_OCTETS)
         self.buffer: memoryview = _SHARED.buffer
-        """For encrypted octets that arrive."""
+        """The memory for encrypted octets that arrive."""
         self._unsent = memoryview(b"")
         self._heard = 0
         self._held = b""
@@ -81,7 +83,7 @@ class TlsSocket:
         """The octets that a client has sent for the handshake, until it is finished."""
         self._ended = False
         self.identity: HostIdentity | None = None
-        """The host that the peer has proved to be."""
+        """The identity that the peer's host has proved; None before the handshake, and without a certificate."""
         self.secured = False
         """Whether the handshake is finished at this end."""
         self.more = False
@@ -89,9 +91,10 @@ class TlsSocket:
 
     @property
     def protection(self) -> XprtSec:
-        """How TLS protects the connection; at a server "mtls" if the client has shown a certificate.
+        """The protection by TLS; "none" before the end of the handshake.
 
-        A client cannot see whether it was asked for one.
+        At a server it is "mtls" if the client has shown a certificate, else "tls". At a client it is "tls", since a
+        client cannot see whether it was asked for a certificate.
         """
         if not self.secured:
             return "none"
@@ -99,37 +102,37 @@ class TlsSocket:
 
     @property
     def cipher(self) -> str:
-        """The cipher suite, as OpenSSL names it."""
+        """The name of the cipher suite in OpenSSL; "" before the handshake."""
         found = self._session.cipher()
         return found[0] if found else ""
 
     @property
     def unsent(self) -> int:
-        """Octets of TLS that the socket has not taken."""
+        """The encrypted octets that the socket has not taken yet."""
         return len(self._unsent) + self._outgoing.pending
 
     def fileno(self) -> int:
-        """See `socket.socket.fileno`."""
+        """Returns the file descriptor of the socket."""
         return self._sock.fileno()
 
     def getpeername(self) -> object:
-        """See `socket.socket.getpeername`."""
+        """Returns the peer's address, as `socket.socket.getpeername`."""
         return self._sock.getpeername()
 
     def setblocking(self, flag: bool) -> None:
-        """See `socket.socket.setblocking`."""
+        """Sets whether the socket blocks, as `socket.socket.setblocking`; the session needs False."""
         self._sock.setblocking(flag)
 
     def setsockopt(self, level: int, option: int, value: int) -> None:
-        """See `socket.socket.setsockopt`."""
+        """Sets an option of the socket, as `socket.socket.setsockopt`."""
         self._sock.setsockopt(level, option, value)
 
     def begin(self) -> None:
-        """Sends the first octets of the handshake, at the client.
+        """Sends the client's first message of the handshake.
 
         Raises:
-            HostAuthenticationFailed: OpenSSL cannot begin one with these settings.
-            OSError: see `advance`.
+            HostAuthenticationFailed: OpenSSL cannot begin a handshake with these settings.
+            OSError: the connection has failed.
         """
         self._shake_hands()
 
@@ -173,9 +176,14 @@ class TlsSocket:
         self._send_out()
 
     def _feed(self) -> None:
-        """Gives OpenSSL octets that have arrived, of at most TLS_TURN_RECORDS_MAX records.
+        """Reads octets from the socket and passes whole records, at most TLS_TURN_RECORDS_MAX, to OpenSSL.
 
-        OpenSSL takes all records that it has before it returns, unless one of them has data: so it gets few.
+        OpenSSL takes all records that it has before it returns, unless one of them has data: so it gets few. At the end
+        of the stream `_ended` is set.
+
+        Raises:
+            BlockingIOError: nothing has arrived.
+            OSError: the connection has failed.
         """
         data = memoryview(self._held)
         if len(data) < _HEADER_OCTETS:
@@ -201,10 +209,10 @@ class TlsSocket:
         self.more = len(self._held) >= _HEADER_OCTETS
 
     def _send_out(self) -> None:
-        """Hands the session's octets to the socket as far as it takes them; `flush` sends the rest.
+        """Sends the octets that OpenSSL has produced, as far as the socket takes them; `flush` sends the rest.
 
         Raises:
-            ConnectionError: the peer has left too many unread.
+            ConnectionError: more than TLS_UNSENT_OCTETS_MAX octets wait, as the peer does not read.
             OSError: the connection has failed.
         """
         if self._outgoing.pending:
@@ -214,7 +222,7 @@ class TlsSocket:
                 raise _ended("the peer does not read the answers to its changes of keys")
 
     def flush(self) -> None:
-        """Sends encrypted octets that wait.
+        """Sends all encrypted octets that wait.
 
         Raises:
             BlockingIOError: the socket does not take all of them.
@@ -226,7 +234,10 @@ class TlsSocket:
             self._unsent = self._unsent[self._sock.send(self._unsent) :]
 
     def recvmsg_into(self, buffers: Sequence[memoryview]) -> tuple[int]:
-        """Decrypts into the buffers, in their order; the number of octets is 0 at the end.
+        """Decrypts received octets into the buffers, in their order.
+
+        Returns:
+            The number of octets, as a tuple of one element; 0 at the end of the stream.
 
         Raises:
             BlockingIOError: nothing has arrived, no whole record, or only records without data.
@@ -271,7 +282,10 @@ class TlsSocket:
         return count
 
     def sendmsg(self, buffers: Sequence[Buffer]) -> int:
-        """Encrypts octets of the buffers and sends them; returns the octets taken, which must not be given again.
+        """Encrypts octets of the buffers, in their order, and sends as many as the socket takes; see `flush`.
+
+        Returns:
+            The number of octets encrypted, which must not be given again.
 
         Raises:
             BlockingIOError: the socket has not taken all octets encrypted before.
@@ -308,12 +322,16 @@ class TlsSocket:
         return count
 
     def shutdown(self, how: int) -> None:
-        """Ends the session with close_notify, as far as the socket takes it, and then the sending direction."""
+        """Sends close_notify, as far as the socket takes it, and shuts down the direction `how` of the socket.
+
+        Raises:
+            OSError: the connection has failed.
+        """
         self._end_session()
         self._sock.shutdown(how)
 
     def close(self) -> None:
-        """Ends the session with close_notify, as far as the socket takes it, and closes the socket."""
+        """Sends close_notify, as far as the socket takes it, and closes the socket."""
         self._end_session()
         self._sock.close()
 
@@ -331,7 +349,10 @@ def _ended(reason: str) -> ConnectionError:
 
 
 def _names_protocols(records: bytes | bytearray) -> bool:
-    """Returns whether the ClientHello has the extension ALPN (RFC 8446 section 4.1.2, RFC 7301 section 3.1)."""
+    """Returns whether the ClientHello in `records` has the ALPN extension (RFC 7301 section 3.1).
+
+    `records` are the TLS records that a client has sent in the handshake.
+    """
     hello, at = bytearray(), 0
     while records[at : at + 1] == _HANDSHAKE:
         end = at + _HEADER_OCTETS + int.from_bytes(records[at + 3 : at + _HEADER_OCTETS], "big")

@@ -27,7 +27,10 @@ _REPLY_OCTETS_MAX: Final = 512
 
 
 class TlsRecordStream(RecordStream):
-    """A `RecordStream` over a `TlsSocket`, or over a socket until `start_tls`; the other arguments are its own."""
+    """A `RecordStream` in TLS: over a `TlsSocket`, or over a socket that `start_tls` changes to TLS.
+
+    The other arguments are those of `RecordStream`.
+    """
 
     def __init__(self, sock: socket.socket | TlsSocket, **arguments: Any) -> None:
         self._on_secured: Callable[[TlsSocket], None] | None = None
@@ -42,10 +45,17 @@ class TlsRecordStream(RecordStream):
     def start_tls(
         self, reply: bytes, context: ssl.SSLContext, names: Sequence[HostName], on_secured: Callable[[TlsSocket], None]
     ) -> None:
-        """Answers the probe with `reply` and performs the handshake; then calls `on_secured` and continues in TLS.
+        """Answers a client's TLS probe with `reply`, and performs the handshake as the server; `on_record` calls it.
 
-        To be called by `on_record`. The connection ends if the peer has sent octets behind its probe: an attacker could
-        have inserted them as a part of the peer's TLS session (RFC 9289 section 5.1.1).
+        The connection ends if the peer has sent octets behind its probe: an attacker could have inserted them as a part
+        of the peer's TLS session (RFC 9289 section 5.1.1). A failed handshake, or one that takes longer than
+        TLS_HANDSHAKE_S seconds, ends the stream by `on_lost`.
+
+        Args:
+            reply: the octets of the reply, without record header.
+            context: the certificates.
+            names: the host names of which a certificate of the client must have one; empty: any.
+            on_secured: called with the session after the handshake; then messages are delivered again.
         """
         if self._receiver.mid_record or self._receiver.next_record() is not None:
             self._lose("the peer sent octets in the clear behind its probe for TLS", protocol_error=True)
@@ -66,16 +76,16 @@ class TlsRecordStream(RecordStream):
 
     @property
     def unsent_octets(self) -> int:
-        """See `RecordStream.unsent_octets`; encrypted ones count as well."""
+        """The octets that are queued, in the clear or encrypted, and that the kernel has not taken."""
         return self._sender.unsent_octets + (0 if self.tls is None else self.tls.unsent)
 
     def resume(self) -> None:
-        """See `RecordStream.resume`."""
+        """Ends a `pause`: delivers the messages that have arrived, and reads again, also octets left in the session."""
         super().resume()
         self._read_on()
 
     def close(self) -> None:
-        """See `RecordStream.close`."""
+        """Ends the TLS session and closes the socket at once; `on_lost` is not called."""
         self._overdue.disarm()
         self._on_secured = None
         super().close()
@@ -112,7 +122,7 @@ class TlsRecordStream(RecordStream):
                 self._process()
 
     def _read_on(self) -> None:
-        """Reads again in the next turn if octets of this one are left, which the event loop does not report."""
+        """Schedules another read if the session has octets left, which the event loop does not report."""
         if self.tls is not None and self.tls.more and not (self._reads_on or self._paused or self.closed):
             self._reads_on = True
             self._loop.call_soon(self._read_left)
@@ -128,7 +138,7 @@ class TlsRecordStream(RecordStream):
             self._wait_to_write()
 
     def _wait_to_write(self) -> None:
-        """Has the event loop send the rest of the encrypted octets when the socket takes them."""
+        """Lets the event loop send the rest of the encrypted octets when the socket takes them."""
         if self.tls is not None and self.tls.unsent and not self.closed:
             self._waits_to_write = True
             if self.blocked_at is None:
@@ -160,11 +170,17 @@ async def begin_tls(
     where: str,
     addressed: tuple[int, int],
 ) -> TlsSocket:
-    """Asks the server at the other end of a connected socket for TLS, and makes the handshake.
+    """Sends a server the TLS probe (RFC 9289 section 4.1), makes the handshake as the client, and returns the session.
 
-    `names` are those of which the server must have one, `server_name` is the DNS name by which it is reached, `where`
-    its address for people, and `addressed` the number and the version of the program to be called. Nothing else is sent
-    in the clear. The socket is the caller's where this raises.
+    Nothing else is sent in the clear. If this raises, the caller closes the socket.
+
+    Args:
+        sock: the connected, non-blocking socket.
+        context: the certificates.
+        names: the host names of which the server's certificate must have one.
+        server_name: the DNS name by which the server is reached, sent as SNI; None for an address.
+        where: the server's address, for messages.
+        addressed: the number and the version of the program that the probe names.
 
     Raises:
         HostAuthenticationFailed: the server offers no TLS, or one of the two does not accept the other.
@@ -202,9 +218,12 @@ async def begin_tls(
 
 
 async def _offers_tls(sock: socket.socket, xid: int) -> bool:
-    """Returns whether the reply to the probe with this XID offers TLS.
+    """Receives the reply to the probe with the XID `xid`; returns whether it offers TLS.
 
-    False also for octets that are no reply to it.
+    Octets that are no reply to the probe return False.
+
+    Raises:
+        OSError: the connection has failed or ended.
     """
     head = int.from_bytes(await _read(sock, 4), "big")
     if not LAST_FRAGMENT < head <= LAST_FRAGMENT + _REPLY_OCTETS_MAX:
@@ -216,10 +235,10 @@ async def _offers_tls(sock: socket.socket, xid: int) -> bool:
 
 
 async def _read(sock: socket.socket, count: int) -> bytes:
-    """Reads `count` octets of the stream.
+    """Receives exactly `count` octets from the socket.
 
     Raises:
-        OSError: the stream ends before.
+        OSError: the connection has failed, or ends before.
     """
     loop = asyncio.get_running_loop()
     octets = b""
@@ -232,7 +251,13 @@ async def _read(sock: socket.socket, count: int) -> bytes:
 
 
 async def _ready(watch: Callable[..., Any], forget: Callable[[int], Any], descriptor: int) -> None:
-    """Waits until the event loop makes the call that `watch` sets up."""
+    """Waits until a socket is readable or writable.
+
+    Args:
+        watch: `add_reader` or `add_writer` of the event loop.
+        forget: the method of the loop that ends the watch.
+        descriptor: the socket's file descriptor.
+    """
     ready = asyncio.get_running_loop().create_future()
     watch(descriptor, _done, ready)
     try:

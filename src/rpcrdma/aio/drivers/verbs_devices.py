@@ -35,7 +35,8 @@ _LET_GO_S = 0.2
 """How long calls that have just failed may take to deregister their memory before the kernel does it for them, and how
 often a device is tried that another event loop of the process still uses."""
 _PORT_DOWN_S = 10.0
-"""A cable that is plugged again, or a switch that fails over, costs no connection."""
+"""Seconds after which a port that is down ends connections: a cable that is plugged again, or a switch that fails over,
+costs no connection."""
 _CLASS = "infiniband_verbs"
 _NODES = Path("/sys/class", _CLASS)
 _LOST = "lost"
@@ -44,31 +45,34 @@ _DATAGRAM_OCTETS = 8192
 
 
 class DeviceUser(Protocol):
-    """A connection, or a listening address, that uses a device."""
+    """The interface of a user of an RDMA device, a connection or a listening address, to which losses are reported."""
 
     def on_device_lost(self, reason: str) -> None:
-        """Ends everything on a device that is to be removed."""
+        """Ends everything that uses the device, which is being removed; `reason` is a clause for messages."""
 
     def on_port_down(self, reason: str) -> None:
-        """Reacts to a port of the device that has been down for long."""
+        """Reacts to a port of the device that has been down for `_PORT_DOWN_S` seconds; `reason` says so in words."""
 
 
 class Announcements(Protocol):
-    """The kernel's announcements of devices, as a descriptor and a function that reads them."""
+    """The interface to the kernel's announcements of RDMA devices (uevents): a descriptor, and a method that reads."""
 
     def fileno(self) -> int:
         """Returns a descriptor that becomes readable when there is an announcement."""
 
     def take(self) -> list[tuple[str, str]]:
-        """Returns all announcements that have arrived, each with its action and the device's node ("uverbs0").
+        """Returns all announcements that have arrived, each as its action and the device's node ("uverbs0").
 
-        The action is "add" or "remove". "lost", without a node, stands for announcements that the kernel could not
-        deliver.
+        The method does not block. The action is "add" or "remove". "lost", with the node "", stands for announcements
+        that the kernel could not deliver.
         """
 
 
 def announced(datagram: bytes) -> tuple[str, str] | None:
-    """Parses an announcement (uevent): the action and the node of an RDMA device; None for other announcements."""
+    """Parses an announcement (uevent): returns the action and the node ("uverbs0") of an RDMA device.
+
+    None: the announcement is about something else.
+    """
     fields = dict(field.partition("=")[::2] for field in datagram.decode(errors="replace").split("\0")[1:])
     node = fields.get("DEVPATH", "").rpartition("/")[2]
     if fields.get("SUBSYSTEM") != _CLASS or not node:
@@ -77,7 +81,7 @@ def announced(datagram: bytes) -> tuple[str, str] | None:
 
 
 class KernelAnnouncements:
-    """The announcements of the running kernel (NETLINK_KOBJECT_UEVENT).
+    """The announcements of the running kernel (NETLINK_KOBJECT_UEVENT); implements `Announcements`.
 
     Raises:
         OSError: there are none, as in containers with restrictions.
@@ -117,7 +121,10 @@ class KernelAnnouncements:
 
 
 def tell(handler: Callable[..., None], *news: object) -> None:
-    """Calls a handler; its exception is reported to the event loop, so that other handlers are called as well."""
+    """Calls `handler(*news)`; reports its exception to the running event loop instead of raising it.
+
+    Other handlers can be called in this way although one fails.
+    """
     try:
         handler(*news)
     except Exception as error:  # noqa: BLE001 - it is reported
@@ -130,7 +137,11 @@ _KERNELS_GROUP = 1
 
 
 class WatchedDevice:
-    """A device in use. `guard` is an identifier of ours on it, as long as the device is."""
+    """An RDMA device in use, whose losses it reports to its users; `WatchedDevices.find` makes it.
+
+    `guard` is an identifier of the connection manager that keeps the device open, `devices` the owner. `name` is the
+    device's ("mlx5_0"), `node` that of its character device ("uverbs0").
+    """
 
     def __init__(self, devices: WatchedDevices, name: str, device: Device, guard: ConnectionIdentifier) -> None:
         self._devices = devices
@@ -141,24 +152,25 @@ class WatchedDevice:
         self._users: dict[DeviceUser, int] = {}
         self._down: dict[int, asyncio.TimerHandle] = {}
         self.lost = False
-        """Whether the device was removed, or will be."""
+        """Whether the device was removed or has failed, or is being removed."""
         asyncio.get_running_loop().add_reader(device.fileno(), self._readable)
 
     def trouble(self, port: int) -> str:
-        """Returns in words which ports are down at present: `port`, or with 0 all that are; "" if none is.
+        """Returns a clause that names the ports of the device that are down; "" if none is.
 
-        Schedules `lose` if the device has failed.
+        `port` is the number of the only port that counts; 0: every port. If the device has failed as a whole, `lose` is
+        scheduled.
         """
         if not self.lost and self._fatal():
             asyncio.get_running_loop().call_soon(self.lose)
         return ", ".join(f"port {down} of {self.name} is down" for down in self._down if port in (0, down))
 
     def add(self, user: DeviceUser, port: int = 0) -> None:
-        """Reports losses to `user` from now on: those of the device, and of the port or, with 0, of each port."""
+        """Reports to `user` from now on the loss of the device, and of the port number `port` (0: of every port)."""
         self._users[user] = port
 
     def remove(self, user: DeviceUser) -> None:
-        """Reports nothing more to `user`."""
+        """Ends the reports to `user`; no effect for an unknown user."""
         self._users.pop(user, None)
 
     def _readable(self) -> None:
@@ -166,7 +178,10 @@ class WatchedDevice:
             self.lose()
 
     def _fatal(self) -> bool:
-        """Reads the events of the device; returns whether one of them reports that it has failed as a whole."""
+        """Reads the waiting events of the device, and notes which ports go down and up.
+
+        Returns whether the device has failed as a whole.
+        """
         for kind, port in self._device.events():
             if kind == DeviceEventKind.DEVICE_FATAL:
                 return True
@@ -189,12 +204,12 @@ class WatchedDevice:
             tell(user.on_port_down, f"{trouble}: {remedy}")
 
     def on_manager_event(self, event: ManagerEvent) -> None:
-        """Handles an event of the guard."""
+        """Handles an event of the connection manager for the guard: the removal of the device."""
         if event.kind == ManagerEventKind.DEVICE_REMOVED:
             self.lose()
 
     def lose(self) -> None:
-        """Ends all users, and closes the device a moment later."""
+        """Reports the loss of the device to all users, and closes the device 0.2 s later; no effect when repeated."""
         if self.lost:
             return
         self.lost = True
@@ -227,7 +242,13 @@ class WatchedDevice:
 
 
 class WatchedDevices:
-    """All devices in use. `identifier` makes one whose events go to a function; `close_guard` ends it."""
+    """All RDMA devices that one event loop uses.
+
+    Args:
+        identifier: makes an identifier of the connection manager, whose events the given function gets.
+        close_guard: closes such an identifier.
+        announcements: opens the kernel's announcements; raises OSError if there are none.
+    """
 
     def __init__(
         self,
@@ -259,12 +280,13 @@ class WatchedDevices:
                     tell(on_added)
 
     def find(self, identifier: ConnectionIdentifier, scope: int = 0) -> WatchedDevice | None:
-        """Returns the device of an identifier and watches it from now on; None if it has none or cannot be watched.
+        """Returns the device of a bound or resolved identifier, which is watched from now on.
 
-        `scope` is the number of the network interface for an IPv6 address of a single link, where it is known.
+        None: the identifier has no device, or the device cannot be watched. `scope` is the number of the network
+        interface of an IPv6 link-local address, 0 if unknown.
 
         Raises:
-            OSError: the device is about to be removed.
+            OSError: the device is being removed, or cannot be opened.
         """
         name = identifier.device
         if name is None:
@@ -300,14 +322,14 @@ class WatchedDevices:
         return watched[0]
 
     def forget(self, device: WatchedDevice) -> None:
-        """Stops watching the device: the next one of its name is another device."""
+        """Stops watching the device; a later device of its name is another one."""
         if self._devices.get(device.name) is device:
             del self._devices[device.name]
 
     def await_device(self, on_added: Callable[[], None]) -> None:
-        """Calls `on_added` when a device is announced, until `await_no_more`."""
+        """Calls `on_added` whenever an RDMA device is announced, until `await_no_more`."""
         self._waiting[on_added] = None
 
     def await_no_more(self, on_added: Callable[[], None]) -> None:
-        """Stops calling `on_added`."""
+        """Stops calling `on_added`; no effect for an unknown function."""
         self._waiting.pop(on_added, None)

@@ -29,11 +29,22 @@ _PROBE_S = KEEP_ALIVE_IDLE_S / 2
 seconds to a minute, so that the connection ends within two minutes, as over the software RNIC."""
 
 _LINGER_S = 2.0
-"""How long the peer's answer to the end of the connection is awaited, so that the request can be sent again."""
+"""Seconds for which the peer's answer to the end of the connection is awaited, so that the request can be sent
+again."""
 
 
 class VerbsDriver:
-    """See `rpcrdma.aio.drivers.provider.Link.open`."""
+    """Moves the data of a queue pair of an RDMA device, whose completion queue it polls in the event loop; a `Driver`.
+
+    Args:
+        manager: the connection manager of the loop.
+        identifier: the connection's identifier, which the driver closes.
+        device: the device, which reports its loss; None: it is not watched.
+        queue_pair: the queue pair, which the driver releases.
+        timer: the connection's timer.
+        on_turn, on_closed: as in `Link.open`.
+        config: the settings, of which `busy_poll_s` is used.
+    """
 
     __slots__ = (
         "_awake_until_s",
@@ -66,7 +77,7 @@ class VerbsDriver:
         self._busy_poll_s = config.busy_poll_s
         self._awake_until_s = 0.0
         self._polls = False
-        """Whether `_poll` will be called."""
+        """Whether a call of `_poll` is scheduled."""
         self._loop = asyncio.get_running_loop()
         self._manager = manager
         self._identifier = identifier
@@ -123,7 +134,7 @@ class VerbsDriver:
         self._turn()
 
     def _stay_awake(self) -> None:
-        """Polls in each turn of the loop until the time of busy polling is over."""
+        """Starts, or prolongs, busy polling in each turn of the loop, for `busy_poll_s` seconds."""
         self._awake_until_s = self._loop.time() + self._busy_poll_s
         if not self._polls:
             self._polls = True
@@ -147,7 +158,7 @@ class VerbsDriver:
         self._turn()
 
     def _turn(self) -> None:
-        """Lets the owner take news, and continues the waiting work."""
+        """Calls `on_turn` if there are completions or events; else flushes."""
         queue_pair = self.queue_pair
         if (queue_pair.completions or queue_pair.events) and not self.blocked:
             # It flushes at its end.
@@ -171,11 +182,10 @@ class VerbsDriver:
                 self.expect_end()
 
     def _ask(self, ask: Callable[[], None]) -> bool:
-        """Connects in a thread, since Linux's siw connects TCP in the call, which may take minutes.
+        """Runs `ask`, a blocking call that connects, in a daemon thread; returns True, since `_asked` gets the outcome.
 
-        Returns True: `_asked` is called with the outcome.
-
-        The thread is a daemon, so that the program's end does not wait for it.
+        Linux's siw connects TCP within the call, which may take minutes. The program's end does not wait for the
+        thread.
         """
 
         def run() -> None:
@@ -199,7 +209,7 @@ class VerbsDriver:
             self._turn()
 
     def _probe(self) -> None:
-        """Lets the device find out whether a silent peer is still there."""
+        """Sends a probe, which shows the device a dead peer, if nothing has completed since the last call; repeats."""
         queue_pair = self.queue_pair
         if not queue_pair.heard:
             queue_pair.probe()
@@ -209,10 +219,7 @@ class VerbsDriver:
             self._probe_timer = self._loop.call_later(_PROBE_S, self._probe)
 
     def expect_end(self) -> None:
-        """Sets a short time limit, after which the connection is ended without the peer.
-
-        To be called when the owner has ended it.
-        """
+        """Closes the connection in 2 s although the peer has not done its part; called after a disconnect."""
         if self._linger.due_s is None and not self.blocked:
             self._linger.due_s = self._loop.time() + _LINGER_S
             self._timer.look()
@@ -221,7 +228,10 @@ class VerbsDriver:
         self._end_now("the peer did not let the connection end")
 
     def _end_now(self, reason: str) -> None:
-        """Ends the connection and releases everything at once; see `DeviceUser` as well."""
+        """Aborts the connection for `reason`, lets the owner take its end, and releases everything.
+
+        As `on_device_lost` and `on_port_down` it implements `DeviceUser`.
+        """
         if self.blocked:
             return
         self.queue_pair.abort(reason)

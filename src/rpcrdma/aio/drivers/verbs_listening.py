@@ -19,13 +19,21 @@ __all__ = ["ListeningAddress"]
 _BACKLOG = 128
 _ANY = ("0.0.0.0", "::")  # noqa: S104 - they are recognized
 _RETRY_FIRST_S = 0.5
-"""A device that was announced gets its addresses a moment later."""
+"""Seconds before the first attempt to listen again: a device that was announced gets its addresses a moment later."""
 _RETRY_MAX_S = 30.0
-"""Without announcements, this is the longest time for which a device is back and nothing listens on it."""
+"""The longest pause between attempts in seconds, after which a device without announcements is found again."""
 
 
 class ListeningAddress:
-    """Listens at (host, port), port 0 for a free one; `on_request` is called with each peer's request."""
+    """One address at which RDMA devices accept connections; if its device is removed, it listens again on its return.
+
+    Args:
+        manager: the connection manager of the event loop.
+        on_request: called with each peer's connection request.
+        log: gets losses and returns of the device.
+        local: address and port; port 0 takes a free port.
+        scope: the number of the network interface of an IPv6 link-local address, else 0.
+    """
 
     def __init__(
         self,
@@ -39,7 +47,7 @@ class ListeningAddress:
         self._on_request = on_request
         self._log = log
         self.local = local
-        """The address, with the port actually taken."""
+        """The address, with the port that was taken."""
         self._scope = scope
         self._identifier: ConnectionIdentifier | None = None
         self._device: WatchedDevice | None = None
@@ -50,7 +58,7 @@ class ListeningAddress:
         """Begins to listen.
 
         Raises:
-            OSError: the address is in use, or not of a device.
+            OSError: the address is in use, or no RDMA device has it.
         """
         identifier = self._manager.identifier(self._on_event)
         try:
@@ -69,11 +77,11 @@ class ListeningAddress:
 
     @property
     def device(self) -> str | None:
-        """The name of the device; None where all devices are listened at."""
+        """The name of the device; None at a wildcard address, which has all devices, and while nothing listens."""
         return None if self._identifier is None else self._identifier.device
 
     def close(self) -> None:
-        """Listens no more."""
+        """Ends listening and waiting for a device."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -94,7 +102,7 @@ class ListeningAddress:
             self.on_device_lost("its address moved to another device")
 
     def on_device_lost(self, reason: str) -> None:
-        """Waits for a device with the address; see `DeviceUser`."""
+        """Stops listening, and listens again as soon as a device has the address; `reason` is for the log."""
         if self._identifier is None:
             return
         self.close()
@@ -105,10 +113,10 @@ class ListeningAddress:
         self._timer = asyncio.get_running_loop().call_later(self._delay_s, self._retry)
 
     def on_port_down(self, reason: str) -> None:
-        """Continues to listen: the port may become active again."""
+        """Does nothing: the port may become active again."""
 
     def _on_added(self) -> None:
-        """Tries again soon, since a device was announced."""
+        """Tries to listen again at once, as a device was announced."""
         assert self._timer is not None
         self._timer.cancel()
         self._delay_s = _RETRY_FIRST_S
@@ -137,6 +145,11 @@ class ListeningAddress:
 
 
 def _check_device(identifier: ConnectionIdentifier) -> None:
-    """Raises OSError for a loopback address: Linux takes it for those of all devices, open to the network."""
+    """Checks that the bound identifier has a device or a wildcard address.
+
+    Raises:
+        OSError: it has neither, as with loopback addresses: Linux takes these for those of all devices, open to the
+            network.
+    """
     if identifier.device is None and identifier.local[0] not in _ANY:
         raise OSError(errno.ENODEV, "no RDMA device has the address")

@@ -21,7 +21,10 @@ _PORTS_TRIED = 8
 
 
 class ConnectionManager:
-    """Hands events to the handlers; its descriptor is watched while there is a handler. `devices` are those in use.
+    """The RDMA connection manager (librdmacm) in one event loop: passes each identifier's events to its handler.
+
+    The event channel is watched while there is a handler. `devices` are the devices in use, `registrations` the memory
+    registrations kept for reuse. `binding` is the extension module, `announcements` opens the kernel's announcements.
 
     Raises:
         OSError: this machine has no connection manager.
@@ -34,24 +37,24 @@ class ConnectionManager:
         self.devices = WatchedDevices(self.identifier, self.end, announcements)
 
     def identifier(self, handler: Callable[[ManagerEvent], None]) -> ConnectionIdentifier:
-        """Returns a new identifier, whose events go to `handler`."""
+        """Returns a new identifier (rdma_cm_id), whose events are passed to `handler`."""
         identifier = self._channel.identifier()
         self.watch(identifier, handler)
         return identifier
 
     def watch(self, identifier: ConnectionIdentifier, handler: Callable[[ManagerEvent], None]) -> None:
-        """Makes `handler` the function that is called with the identifier's events from now on."""
+        """Passes the identifier's events to `handler` from now on, in place of an earlier handler."""
         if not self._handlers:
             asyncio.get_running_loop().add_reader(self._channel.fileno(), self._readable)
         self._handlers[identifier] = handler
 
     def forget(self, identifier: ConnectionIdentifier) -> None:
-        """Calls no handler any more with events of the identifier."""
+        """Discards further events of the identifier; no effect if it has no handler."""
         if self._handlers.pop(identifier, None) is not None and not self._handlers:
             asyncio.get_running_loop().remove_reader(self._channel.fileno())
 
     def end(self, identifier: ConnectionIdentifier) -> None:
-        """Closes the identifier; its events are reported no more."""
+        """Closes the identifier and discards its further events."""
         self.forget(identifier)
         identifier.close()
 
@@ -66,13 +69,20 @@ class ConnectionManager:
     async def resolved(
         self, host: str, port: int, scope: int, bind: Callable[[ConnectionIdentifier], None]
     ) -> ConnectionIdentifier:
-        """Returns an identifier with a device that reaches the address; `bind` is called first.
+        """Returns an identifier with a resolved address and route to a peer.
 
-        The connection manager does not know which ports of this end TCP has, and an iWARP device uses those of TCP: an
-        identifier with such a port would not connect. InfiniBand and RoCE have ports of their own.
+        The connection manager does not know which local ports TCP uses, and an iWARP device shares those of TCP, so
+        that it could not connect: an identifier with such a port is replaced by another, up to `_PORTS_TRIED` times.
+        InfiniBand and RoCE have ports of their own.
+
+        Args:
+            host: the peer's address.
+            port: the peer's port.
+            scope: the number of the network interface of an IPv6 link-local address, else 0.
+            bind: called first with each identifier; may bind it to a local port.
 
         Raises:
-            OSError: no device reaches it, or the path to it is unknown.
+            OSError: no device reaches the peer, the route is unknown, or TCP uses the ports.
         """
         for _ in range(_PORTS_TRIED):
             identifier = await self._resolved(host, port, scope, bind)

@@ -33,7 +33,7 @@ _NAME = "verbs"
 _MANAGERS: WeakKeyDictionary[
     asyncio.AbstractEventLoop, dict[tuple[Binding, Callable[[], Announcements]], ConnectionManager]
 ] = WeakKeyDictionary()
-"""One for each event loop, since each connection that is made anew has a provider of its own."""
+"""The connection manager of each event loop, since each connection that is made anew has a provider of its own."""
 # The kernel's modules are loaded by the first device; rdma_ucm is not.
 _MISSING = (
     "there is no RDMA device (see rdma link), no driver of libibverbs for it (install ibverbs-providers), or no "
@@ -48,7 +48,10 @@ _ANY = {socket.AF_INET: "0.0.0.0", socket.AF_INET6: "::"}  # noqa: S104 - only a
 
 
 class _VerbsLink:
-    """A resolved path to a peer, or the `request` of a connecting peer."""
+    """The `Link` of an RDMA device: a resolved path to a server, or the connection request of a client.
+
+    `request` is that of a client; None at the end that connects.
+    """
 
     provider = _NAME
     settle_s = 0.0
@@ -74,7 +77,7 @@ class _VerbsLink:
 
     @property
     def remote_invalidation(self) -> bool:
-        """Whether the device has memory windows; if it makes no domain, `open` names the reason."""
+        """Whether the device has memory windows, which Send with Invalidate needs; False also if it makes no domain."""
         try:
             if self._domain is None:
                 self._domain = self._identifier.domain()
@@ -167,7 +170,10 @@ class _VerbsListener:
 
 
 class VerbsProvider:
-    """Connects and listens through the RDMA devices of this machine; the parameters are for tests without one."""
+    """The provider "verbs", a `Provider`: RDMA devices of this machine, by libibverbs and librdmacm.
+
+    `config` None takes the defaults. Tests without a device give `binding` and `announcements`.
+    """
 
     name = _NAME
 
@@ -182,10 +188,10 @@ class VerbsProvider:
         self._announcements = announcements
 
     def binding(self) -> Binding:
-        """Returns the extension module.
+        """Returns the extension module that calls libibverbs and librdmacm.
 
         Raises:
-            OSError: it is not installed; the message names the remedy.
+            OSError: the module is not installed; the message names the remedy.
         """
         if self._binding is None:
             self._binding, missing = find()
@@ -194,10 +200,10 @@ class VerbsProvider:
         return self._binding
 
     def manager(self) -> ConnectionManager:
-        """Returns the connection manager of the running event loop.
+        """Returns the connection manager of the running event loop, made at the first call.
 
         Raises:
-            OSError: this machine has none.
+            OSError: this machine has none, or this user may not use it; the message names the remedy.
         """
         managers = _MANAGERS.setdefault(asyncio.get_running_loop(), {})
         key = (self.binding(), self._announcements)

@@ -30,15 +30,15 @@ _CREDENTIALS: Final = struct.Struct("@3i")
 
 Request = Mapping[str, Any]
 Handler = Callable[[Request], Awaitable[Mapping[str, Any]]]
-"""Answers a request; raises LookupError or OSError with a text for people."""
+"""Answers a request with a JSON object; raises LookupError or OSError with a text for people."""
 
 
 class SocketInUse(OSError):
-    """A running server has the socket.
+    """The admin socket is that of a running server.
 
     Args:
         path: the socket.
-        process: the number of the server's process.
+        process: the number of the server's process; 0 if unknown.
     """
 
     def __init__(self, path: Path, process: int) -> None:
@@ -52,7 +52,7 @@ def reachable_path(path: Path) -> Iterator[tuple[int, str]]:
     """Opens the directory of a socket, so that its address stays below 108 octets, however long the path is.
 
     Yields:
-        The descriptor of the directory, and an address of the socket while the context lasts.
+        The descriptor of the directory, which is closed at exit, and an address of the socket that is valid until then.
 
     Raises:
         OSError: there is no such directory, or this user may not enter it.
@@ -65,11 +65,13 @@ def reachable_path(path: Path) -> Iterator[tuple[int, str]]:
 
 
 class AdminSocket:
-    """Listens at a local socket from `start` to `close`; to be used in the event loop of the server.
+    """A local socket at which a server answers requests of its owner and of root, from `start` to `close`.
+
+    Each request and answer is one line of JSON. The methods are called in the event loop of the server.
 
     Args:
-        path: the socket. One that no process listens at is replaced.
-        handlers: functions that answer requests, by the value of their item "ask".
+        path: the socket. A socket at which no process listens is replaced.
+        handlers: the functions that answer requests, by the value of the request's item "ask".
     """
 
     def __init__(self, path: Path, handlers: Mapping[str, Handler]) -> None:
@@ -82,7 +84,7 @@ class AdminSocket:
         self._visits: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
-        """Listens.
+        """Makes the socket and listens at it.
 
         Raises:
             SocketInUse: another server listens there.
@@ -121,7 +123,14 @@ class AdminSocket:
                 os.unlink(self._path.name, dir_fd=directory)
 
     def _remove_stale(self, directory: int, address: str) -> None:
-        """Removes a socket at which nobody listens."""
+        """Removes the socket if no process listens at it; no effect if there is none.
+
+        `directory` is the descriptor of its directory, `address` its reachable address.
+
+        Raises:
+            SocketInUse: a server listens there.
+            FileExistsError: the path leads to another kind of file.
+        """
         try:
             status = os.stat(self._path.name, dir_fd=directory, follow_symlinks=False)
         except FileNotFoundError:
@@ -162,7 +171,10 @@ class AdminSocket:
             listener.close()
 
     async def _visit(self, sock: socket.socket) -> None:
-        """Receives a request and answers it."""
+        """Receives one request on the connection `sock`, answers it and closes `sock`; slow clients get no answer.
+
+        Users other than the owner and root are refused.
+        """
         loop = asyncio.get_running_loop()
         with sock, contextlib.suppress(OSError):
             # A time-out is an OSError as well.
@@ -192,7 +204,10 @@ class AdminSocket:
 
 
 async def _line(sock: socket.socket) -> bytes:
-    """Receives a line; what is longer than a request may be is cut, and is no JSON then."""
+    """Returns the octets received up to and including the first line end, or up to the end of the connection.
+
+    A longer line than ADMIN_REQUEST_OCTETS_MAX octets is cut, so that it is no valid JSON.
+    """
     loop = asyncio.get_running_loop()
     data = bytearray()
     while len(data) < ADMIN_REQUEST_OCTETS_MAX and b"\n" not in data:
@@ -208,7 +223,7 @@ def _refused(message: str, hint: str) -> dict[str, Any]:
 
 
 def _peer(sock: socket.socket) -> tuple[int, int]:
-    """Returns process and user of the other end."""
+    """Returns the process number and the user number of the other end of a connected local socket."""
     process, user, _ = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
     return process, user
 

@@ -33,21 +33,21 @@ V = TypeVar("V")
 
 
 def descriptors_for(connections: int) -> int:
-    """Returns the descriptors needed for `connections` RDMA connections, as many over TCP, and other uses.
+    """Returns the number of file descriptors needed for `connections` RDMA connections and as many over TCP.
 
-    An NFS server keeps up to three eighths of all for objects and files.
+    It includes other uses: an NFS server keeps up to three eighths of all descriptors for objects and files.
     """
     return -(-(2 * connections + _OTHER_DESCRIPTORS) * 8 // 5)
 
 
 def connections_of_host(connections: int) -> int:
-    """Returns how many of a listener's connections one address may have by default."""
+    """Returns the default for the most connections of one address, at a listener with at most `connections` in all."""
     kept = connections // CONNECTIONS_KEPT_PARTS
     return max(connections // CONNECTIONS_OF_HOST_PARTS, min(CONNECTIONS_OF_HOST_MIN, connections - kept))
 
 
 def connections_that_fit(most: int = RPC_CONNECTIONS_MAX) -> int:
-    """Returns how many RDMA connections, and TCP connections, this process's descriptors permit, 1 to `most`."""
+    """Returns how many RDMA connections, and as many over TCP, this process's descriptors permit: 1 to `most`."""
     descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if descriptors == resource.RLIM_INFINITY:
         return most
@@ -55,13 +55,13 @@ def connections_that_fit(most: int = RPC_CONNECTIONS_MAX) -> int:
 
 
 def raise_file_limit(connections: int) -> int:
-    """Raises this process's limit of open files so that connections and files fit, as far as the system allows.
+    """Raises this process's limit of open files so that connections and files fit, as far as the system permits.
 
     Args:
         connections: the wanted number of RDMA connections, and of TCP connections.
 
     Returns:
-        The number that fits, 1 to `connections`.
+        The number of connections of each kind that fits, 1 to `connections`.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = max(descriptors_for(connections), _DESCRIPTORS_WANTED)
@@ -73,11 +73,15 @@ def raise_file_limit(connections: int) -> int:
 
 
 class Admission(Generic[C]):
-    """The connections of one listener by client, the oldest first.
+    """The places of one listener's connections, by client address; decides which connection gives way to a newcomer.
 
-    `idle_since` gives the time since which a connection has been idle, so that it can be ended without harm; None: it
-    is in use. Together connections may lock `locked_octets_max`, which the last one may exceed. One client has at most
-    `of_one_max` established ones; None: `connections_of_host`.
+    Args:
+        connections_max: the most connections.
+        starting_max: the most connections whose start-up is unfinished.
+        idle_since: returns the loop time since which a connection has been idle, so that it can be ended without harm;
+            None: it is in use.
+        locked_octets_max: the octets of memory that all connections together may lock; the last one may exceed it.
+        of_one_max: the most established connections of one client; None: `connections_of_host`.
     """
 
     def __init__(
@@ -99,7 +103,7 @@ class Admission(Generic[C]):
         self._starting_count = 0
 
     def resize(self, connections_max: int, starting_max: int, of_one_max: int | None = None) -> None:
-        """Changes the limits; connections that are too many by them stay."""
+        """Changes the limits, which are those of the constructor; connections beyond them stay."""
         self._connections_max = connections_max
         self._of_one_max = connections_of_host(connections_max) if of_one_max is None else of_one_max
         self._starting_max = starting_max
@@ -109,19 +113,20 @@ class Admission(Generic[C]):
 
     @property
     def starting(self) -> int:
-        """The number of connections that are not established."""
+        """The number of connections whose start-up is unfinished."""
         return self._starting_count
 
     def displaced_by(self, client: str, now_s: float, *, locks: bool = False) -> C | None:
-        """Returns the connection that one more connection of `client` displaces; None if none gives way, see `full`.
+        """Returns the connection that a further connection of `client` displaces; None if none gives way: see `full`.
 
-        While memory to lock is short, a newcomer that `locks` memory displaces only a connection that locks some.
+        `now_s` is the loop time. While memory to lock is short, a newcomer that `locks` memory displaces only a
+        connection that locks some.
 
-        Among starting connections, the oldest of the client that has most of them, if that has more than the newcomer
-        then has, or if the connection has been starting for `RDMA_STARTING_S`. Among others the one that has been idle
-        longest: of the client that has most, if that leaves it no fewer than the newcomer then has; else of the
-        newcomer's own; else of clients that have as many as the newcomer then has. A client with all that one may have
-        takes the place of its own alone.
+        If too many connections are starting, it is the oldest of the client with most of these, if that client has more
+        than the newcomer's then has, or if the connection has been starting for `RDMA_STARTING_S`. Otherwise it is the
+        connection that has been idle longest: of the client with most connections, if it then has no fewer than the
+        newcomer's; else of the newcomer's own client; else of clients that have as many as the newcomer's then has. A
+        client with all connections that one client may have displaces only its own.
         """
         short = locks and self.memory_full
         if self._starting_count >= self._starting_max:
@@ -149,7 +154,7 @@ class Admission(Generic[C]):
         return min(idle, key=lambda each: each[0])[1] if idle else None
 
     def full(self, client: str) -> str:
-        """Returns why there is no place left for one more connection of `client`; "" if there is one."""
+        """Returns a clause on why there is no place for a further connection of `client`; "" if there is a place."""
         if self._has_its_share(client):
             return f"it has all connections that a host may have, {self._of_one_max}"
         if self._starting_count >= self._starting_max:
@@ -161,11 +166,15 @@ class Admission(Generic[C]):
 
     @property
     def memory_full(self) -> bool:
-        """Whether no further connection may lock memory."""
+        """Whether the connections lock so much memory that no further connection may lock any."""
         return sum(self._locked.values()) >= self._locked_octets_max
 
     def add(self, connection: C, client: str, *, starting_s: float | None = None, locked_octets: int = 0) -> None:
-        """Gives the connection a place; `starting_s`: the time at which its start-up begins, if it has one."""
+        """Gives a connection of the address `client` a place.
+
+        `starting_s` is the loop time at which its start-up begins; None: it is established. `locked_octets` is the
+        memory that it locks.
+        """
         if locked_octets:
             self._locked[connection] = locked_octets
         self._client_of[connection] = client
@@ -175,14 +184,14 @@ class Admission(Generic[C]):
             self._starting_count += 1
 
     def established(self, connection: C) -> None:
-        """Takes a connection out of those that start: its start-up has succeeded or failed. May be called again."""
+        """Records that the start-up of a connection has ended, with success or not; no effect if that is known."""
         client = self._client_of.get(connection)
         if client is not None and connection in self._starting.get(client, ()):
             _remove(self._starting, client, connection)
             self._starting_count -= 1
 
     def remove(self, connection: C) -> None:
-        """Frees the place of a connection that has ended."""
+        """Frees the place of a connection that has ended; no effect for an unknown connection."""
         self.established(connection)
         self._locked.pop(connection, None)
         client = self._client_of.pop(connection, None)

@@ -18,20 +18,23 @@ _INLINE_OCTETS = 4096
 
 
 class MessageLimit(NamedTuple):
-    """A server's limit on calls or replies over one transport."""
+    """A server's limit on the octets of calls or replies over one transport."""
 
     part: Literal["calls", "replies"]
     transport: str
     inline_octets: int
     """Headers and arguments beside bulk items do not count if they have no more octets than this: they go inline."""
     octets: int
-    """The limit."""
+    """The limit in octets."""
     setting: str
     """The parameter of the Python interface that sets the limit."""
 
 
 def limits_over_rdma(config: TransportConfig, memory_octets_max: int) -> list[MessageLimit]:
-    """Returns the limits over RDMA. Replies have none at a server: each call states the largest reply."""
+    """Returns the limit on calls over RDMA, the lower one of two settings.
+
+    There is none on replies: each call states the largest reply. `memory_octets_max` is that of `ServeOptions`.
+    """
     limit = min(
         (config.call_octets_pulled_max, "RdmaServerConfig(transport=TransportConfig(call_octets_pulled_max=...))"),
         (memory_octets_max, "ServeOptions(memory_octets_max=...)"),
@@ -40,13 +43,13 @@ def limits_over_rdma(config: TransportConfig, memory_octets_max: int) -> list[Me
 
 
 def limits_over_tcp(record_octets_max: int) -> list[MessageLimit]:
-    """Returns the limits over TCP."""
+    """Returns the limits on calls and on replies over TCP, both `record_octets_max`."""
     limit = record_octets_max, "TcpServerConfig(record_octets_max=...)"
     return [MessageLimit("calls", "TCP", 0, *limit), MessageLimit("replies", "TCP", 0, *limit)]
 
 
 def messages_refused(service: Service, limits: Iterable[MessageLimit]) -> str:
-    """Names the longest messages that the definition of `service` permits beyond `limits`; "" for none.
+    """Returns a text on the longest messages that the definition of `service` permits beyond `limits`; "" without any.
 
     Left out are services with `OWN_LIMITS`, procedures that the service does not offer, and arguments and results to
     which the definition sets no bound, since these exceed any limit.
@@ -64,7 +67,10 @@ def messages_refused(service: Service, limits: Iterable[MessageLimit]) -> str:
 
 
 def _offered(service: Service) -> list[tuple[str, OctetsMax]]:
-    """Returns the procedures that the service answers by methods of its own, not by the generated ones."""
+    """Returns name and message bounds of each procedure for which the service has a method of its own.
+
+    Procedures whose definition states no bounds are left out.
+    """
     program, kind = service.PROGRAM, type(service)
     base = next(each for each in kind.__mro__ if Service in each.__bases__)
     generated = base if base.__name__ == f"{program.name}_Service" else Service
@@ -76,7 +82,10 @@ def _offered(service: Service) -> list[tuple[str, OctetsMax]]:
 
 
 def _beyond(limit: MessageLimit, most: OctetsMax) -> int:
-    """Returns the octets of the longest call or reply by the definition; 0 if `limit` permits them, or if unbounded."""
+    """Returns the octets of the longest call or reply that a definition permits, if they exceed `limit`; else 0.
+
+    0 is returned as well if the definition sets no bound.
+    """
     if limit.part == "calls":
         octets, bulk, header = most.arguments, most.bulk_arguments, CALL_HEADER_OCTETS
     else:

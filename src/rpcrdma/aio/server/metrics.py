@@ -21,14 +21,14 @@ __all__ = ["Health", "MetricsExporter"]
 
 
 class Health(NamedTuple):
-    """The state of a server beside its connections and calls."""
+    """The state of a server that its statistics do not have, for health checks and metrics."""
 
     unready: str = ""
     """The reason why no new clients should come; "": the server is ready for them."""
     exports: Mapping[str, bool] = {}
-    """By the names of exports: whether they are there."""
+    """Whether each export is available, by its name."""
     registered: bool | None = None
-    """Whether rpcbind leads clients to the server; None: it is not to do so."""
+    """Whether the server's programs are registered at rpcbind; None: they are not to be."""
     certificate_expires_s: float | None = None
     """When the server's certificate expires, in seconds since 1970; None: there is none."""
     audit_lost: int | None = None
@@ -36,9 +36,9 @@ class Health(NamedTuple):
     reload_taken: bool | None = None
     """Whether the settings of the last reading of the configuration are in use; None: there is no configuration."""
     reload_taken_at_s: float | None = None
-    """When settings of a reading were last taken, in seconds since 1970."""
+    """When settings that were read were last put to use, in seconds since 1970; None: never."""
     version: str = ""
-    """The version of this package; "" for a program of its own."""
+    """The version of this package, for the command `rpcrdma serve`; "" for other programs."""
 
 
 class MetricsExporter(MetricsEndpoint[tuple[ServerStatistics, Health]]):
@@ -58,7 +58,7 @@ class MetricsExporter(MetricsEndpoint[tuple[ServerStatistics, Health]]):
         self._loop = asyncio.get_running_loop()
 
     async def close(self) -> None:
-        """Stops the HTTP server."""
+        """Stops the HTTP server, for which it waits without blocking the event loop."""
         await asyncio.to_thread(self.stop_listening)
 
     def _ask(self) -> Asked[tuple[ServerStatistics, Health]]:
@@ -68,11 +68,11 @@ class MetricsExporter(MetricsEndpoint[tuple[ServerStatistics, Health]]):
         return Asked([asked_of(self._loop, question)], lambda answers: _metrics(*answers[0]))
 
     async def _alive(self, _request: Request) -> Answer:
-        """Answers 200 while the server takes calls; 503 while it stops, or its event loop does not answer."""
+        """Returns the page /healthz: 200 while the server takes calls; 503 while it stops or its loop is stuck."""
         return await self._answer(self._stopped)
 
     async def _ready(self, _request: Request) -> Answer:
-        """Answers 200 while new clients should come; 503 otherwise, with the reason."""
+        """Returns the page /readyz: 200 while new clients should come; 503 otherwise, with the reason."""
         return await self._answer(lambda: self._stopped() or self._health().unready)
 
     def _stopped(self) -> str:

@@ -16,7 +16,10 @@ _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - to be recognised
 
 
 class RdmaListeners:
-    """`on_link` gets the links that peers make over any provider."""
+    """The listeners of an RDMA server, one for each provider.
+
+    `on_link` is called with each link that a peer makes over any provider; `log` gets failures that peers can cause.
+    """
 
     def __init__(self, on_link: Callable[[Link], None], log: LimitedLog) -> None:
         self._on_link = on_link
@@ -28,10 +31,11 @@ class RdmaListeners:
     ) -> dict[tuple[str, int], list[ProviderInUse]]:
         """Listens at `host` over each provider that can, at the same port; returns the providers of each address.
 
-        InfiniBand and RoCE have ports of their own beside those of TCP. An iWARP device and the software RNIC compete
-        for one port, and either one reaches the other's peers: at an address of the device, the device takes the
-        port; at a wildcard address the software RNIC does, because it listens at addresses without a device as well.
-        The software RNIC also chooses a free port, of which more are in use.
+        The keys of the result are host and port. Port 0 takes a free port. InfiniBand and RoCE have ports of their own
+        beside those of TCP. An iWARP device and the software RNIC compete for one port, and either one reaches the
+        other's peers: at an address of the device, the device takes the port; at a wildcard address the software RNIC
+        does, because it listens at addresses without a device as well. The software RNIC also chooses a free port, of
+        which more are in use.
 
         Raises:
             OSError: no provider can listen there; the error is that of the last one.
@@ -65,12 +69,12 @@ class RdmaListeners:
         return listener
 
     def stop(self, places: Collection[tuple[str, int]]) -> None:
-        """Stops accepting links at some addresses."""
+        """Stops accepting links at the given hosts and ports, over every provider; connections stay."""
         for listener in self._listeners.values():
             listener.stop(places)
 
     def close(self) -> None:
-        """Stops accepting links."""
+        """Stops accepting links at every address; connections stay."""
         for listener in self._listeners.values():
             listener.close()
 

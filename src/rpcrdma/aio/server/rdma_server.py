@@ -107,7 +107,14 @@ class RdmaServerConfig:
 
 
 class RdmaServer:
-    """Answers the calls of any number of RDMA connections. `calls_back` counts calls to clients; None: no counts."""
+    """Accepts RDMA connections within limits, and answers their calls; a part of `Server`.
+
+    Args:
+        answering: answers the calls.
+        results, arguments: lend the memory for results of handlers, and for the data of Read chunks.
+        config: the settings.
+        calls_back: counts the server's calls to clients; None: no counts.
+    """
 
     def __init__(
         self,
@@ -148,25 +155,44 @@ class RdmaServer:
     async def listen(
         self, host: str, port: int, provider: ProviderChoice | None = None
     ) -> dict[tuple[str, int], list[ProviderInUse]]:
-        """See `RdmaListeners.listen`; `provider` has precedence over that of the configuration."""
+        """Listens at `host` over each provider that can, at the same port; returns the providers of each address.
+
+        `port` 0 takes a free port. `provider` None takes that of the configuration. See `RdmaListeners.listen`.
+
+        Raises:
+            OSError: no provider can listen there.
+            LocalProtocolError: the provider is unknown, or its packets cannot be captured.
+        """
         config = self._config
         providers = chosen_providers(provider or config.provider, config.iwarp, config.verbs, config.capture)
         self._sweep_later()
         return await self._listeners.listen(host, port, providers)
 
     def reload_certificates(self) -> None:
-        """See `Server.reload_certificates`; no effect without host authentication."""
+        """Reads the files for host authentication again, for later connections; no effect without host authentication.
+
+        If the file of authorities has changed, connections whose host it verified are ended.
+
+        Raises:
+            HostAuthenticationFailed: a file is unfit; the present certificates stay in use.
+        """
         self._authenticators = self._config.host_authentication.source(Role.SERVER)
         if self._authorities.replaced():
             for connection in [each for each in self.connections if each.host_identity is not None]:
                 connection.abort(OTHER_AUTHORITIES)
 
     def stop_listening(self, places: Collection[tuple[str, int]]) -> None:
-        """Stops taking connections at some addresses."""
+        """Stops accepting connections at the given hosts and ports; present connections stay."""
         self._listeners.stop(places)
 
     def set_limits(self, connections_max: int, connections_per_host: int | None, idle_s: float | None) -> None:
-        """See `Server.set_limits`."""
+        """Changes limits of the running server; connections beyond the new limits stay.
+
+        Args:
+            connections_max: the most connections.
+            connections_per_host: the most connections of one address; None: the default for `connections_max`.
+            idle_s: seconds after which an idle connection ends; None: never.
+        """
         self._config = replace(
             self._config, connections_max=connections_max, connections_per_host=connections_per_host, idle_s=idle_s
         )
@@ -177,7 +203,7 @@ class RdmaServer:
         self._sweep_later()
 
     def stop_accepting(self) -> None:
-        """Stops taking connections, and calls on existing ones."""
+        """Stops accepting connections, and drops further calls on present ones; running calls are answered."""
         self._listeners.close()
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
@@ -186,7 +212,7 @@ class RdmaServer:
             connection.calls_taken.drain()
 
     async def stop(self) -> None:
-        """Ends every connection, after the Sends that have been posted."""
+        """Disconnects every connection after its posted Sends, and waits for their ends; accepts nothing more."""
         self.stop_accepting()
         if self.connections:
             await asyncio.wait([asyncio.ensure_future(connection.close()) for connection in self.connections])
@@ -194,7 +220,7 @@ class RdmaServer:
 
     @property
     def statistics(self) -> TransportStatistics:
-        """The sums of the counters of all connections, ended ones included."""
+        """The sums of the counters of all RDMA connections since the server was made, including ended connections."""
         return add_up([self._ended_statistics, *(connection.statistics for connection in self.connections)])
 
     def _connected(self, link: Link) -> None:
@@ -235,7 +261,7 @@ class RdmaServer:
             self._sweep_timer = self._loop.call_later(self._config.idle_s / 4, self._sweep)
 
     def _sweep(self) -> None:
-        """Ends connections that have been idle for too long; a check now and then costs nothing per message."""
+        """Ends the connections that have been idle for `idle_s` seconds; runs four times in that period."""
         self._sweep_timer = None
         self._sweep_later()
         now, idle_s = self._loop.time(), self._config.idle_s
@@ -300,7 +326,7 @@ class RdmaServer:
 
 
 def _listed(properties: dict[str, PropertyValue] | None) -> str:
-    """Returns the client's transport properties, in words."""
+    """Returns a clause about the client's transport properties, for the log; "" for None."""
     if properties is None:
         return ""
     return f"; of the client: {', '.join(f'{name} {value}' for name, value in properties.items())}"

@@ -81,10 +81,7 @@ class ServeOptions:
         self.flavors()
 
     def flavors(self) -> tuple[SecurityFlavor, ...]:
-        """Converts `security` to flavors.
-
-        Returns:
-            The flavors in the given order.
+        """Returns the flavors that `security` names, in its order.
 
         Raises:
             ValueError: `security` is empty or has an unknown name.
@@ -100,7 +97,7 @@ class Server:
     Args:
         services: the programs to offer.
         options: the settings.
-        mechanism: accepts contexts of RPCSEC_GSS; None without Kerberos.
+        mechanism: the GSS mechanism that accepts contexts of RPCSEC_GSS; None without Kerberos.
     """
 
     def __init__(
@@ -169,7 +166,7 @@ class Server:
 
     @property
     def connections(self) -> frozenset[RdmaConnection]:
-        """The present RDMA connections."""
+        """The RDMA connections that exist now."""
         return frozenset(self._rdma.connections)
 
     def statistics(self) -> ServerStatistics:
@@ -219,10 +216,10 @@ class Server:
         )
 
     async def hosts(self) -> list[HostStatistics]:
-        """Adds up the present connections by the address of the client; answers calls in between.
+        """Adds up the counts of the present connections by client address; other work of the loop runs in between.
 
         Returns:
-            The addresses with their counts, in order.
+            The counts of each address, sorted by address.
         """
         found: dict[str, HostStatistics] = {}
         connections: list[RdmaConnection | TcpConnection] = [*self._rdma.connections, *self._tcp.connections]
@@ -273,7 +270,12 @@ class Server:
                 _LOGGER.warning("the definition of %s permits what this server refuses: %s", program.name, refused)
 
     async def _listen(self, url: str) -> str:
-        """Listens at one more URL and returns its scheme."""
+        """Listens at one more URL, records its addresses, and returns its scheme, "rdma" or "tcp".
+
+        Raises:
+            LocalProtocolError: the URL is invalid, or asks for TLS over RDMA.
+            ConnectFailed: the server cannot listen at an address.
+        """
         target = parse_url(url, listens=True)
         if target.mount_port is not None:
             raise LocalProtocolError(
@@ -296,10 +298,10 @@ class Server:
         return target.scheme
 
     def stop_listening(self, *urls: str) -> None:
-        """Takes no more connections at URLs; those that there are stay.
+        """Stops accepting connections at URLs; present connections stay.
 
         Args:
-            urls: URLs as `listen` was given them; others have no effect.
+            urls: the URLs as `listen` was given them; unknown URLs have no effect.
         """
         places = {place for url in urls for place in self._of_url.pop(url, ())}
         places -= {place for others in self._of_url.values() for place in others}
@@ -322,11 +324,12 @@ class Server:
         """Changes limits of a running server. Connections and memory beyond new limits stay until they are given back.
 
         Args:
-            connections_max: see `RdmaServerConfig.connections_max` and `TcpServerConfig.connections_max`.
-            connections_per_host: see `RdmaServerConfig.connections_per_host` and that of TCP.
-            rdma_idle_s: see `RdmaServerConfig.idle_s`.
-            tcp_idle_s: see `TcpServerConfig.idle_s`; for connections that are made from now on.
-            memory_octets_max: see `ServeOptions.memory_octets_max`.
+            connections_max: the most RDMA connections, and the most TCP connections.
+            connections_per_host: the most connections of one address, of each kind; None: the default for
+                `connections_max`.
+            rdma_idle_s: seconds after which an idle RDMA connection ends; None: never.
+            tcp_idle_s: seconds after which an idle TCP connection ends; None: never. It holds for later connections.
+            memory_octets_max: octets for arguments, and as many for results: see `ServeOptions.memory_octets_max`.
         """
         self._rdma.set_limits(connections_max, connections_per_host, rdma_idle_s)
         self._tcp.set_limits(connections_max, connections_per_host, tcp_idle_s)
@@ -336,10 +339,10 @@ class Server:
             pool.serve_soon()
 
     def require(self, xprtsec: XprtSec) -> None:
-        """Changes the least protection of calls over TCP, from the next call on: see `TcpServerConfig.xprtsec`.
+        """Changes the least TLS protection with which calls over TCP are answered, from the next call on.
 
         Args:
-            xprtsec: the least protection; more than "none" takes a server that offers TLS.
+            xprtsec: "none", "tls" or "mtls"; only a server that offers TLS can ask for more than "none".
         """
         self._options = replace(self._options, tcp=replace(self._options.tcp, xprtsec=xprtsec))
         self._tcp.require(xprtsec)
@@ -363,7 +366,7 @@ class Server:
             deadline_s: the longest time to wait, in seconds.
 
         Returns:
-            Whether they have ended.
+            Whether these calls have ended.
         """
         return await self._runner.settle(deadline_s)
 
@@ -371,7 +374,7 @@ class Server:
         """Stops listening, lets running calls finish, then ends every connection.
 
         Args:
-            drain_s: seconds for running calls; None takes `ServeOptions.drain_s`.
+            drain_s: the seconds that running calls get; None takes `ServeOptions.drain_s`.
         """
         self.takes_calls = False
         deadline_s = self._options.drain_s if drain_s is None else drain_s
@@ -391,7 +394,7 @@ class Server:
 
 
 class _Starting(Opening[Server]):
-    """The result of `serve`: `await` it, or enter it as a context manager."""
+    """The awaitable that `serve` returns: `await` starts the `Server`; `async with` also closes it at the end."""
 
     OPENED_BY = "rpcrdma.serve"
 

@@ -12,7 +12,7 @@ __all__ = ["ConnectionStatistics", "HostStatistics", "ListenerStatistics", "Serv
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionStatistics:
-    """One present RDMA connection; `counters` is a copy."""
+    """One RDMA connection that exists at the moment of the statistics; `counters` is a copy."""
 
     peer: str
     """The client's HOST:PORT."""
@@ -23,7 +23,7 @@ class ConnectionStatistics:
 
 @dataclass(slots=True, kw_only=True)
 class HostStatistics:
-    """The present connections of one address."""
+    """The sums over the connections that one client address has at present."""
 
     address: str
     rdma_connections: int = 0
@@ -38,7 +38,7 @@ class HostStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerStatistics:
-    """All connections of one kind, since the server was made."""
+    """The counts of all RDMA connections, or of all TCP connections, since the server was made."""
 
     connections: int
     """Present connections."""
@@ -51,19 +51,19 @@ class ListenerStatistics:
     """Calls that decoded, by the name of the procedure; procedures without any are left out. With
     `ServeOptions.count_calls` calls of COMPOUND that have ended count by their operations, "OPEN+READ+CLOSE"."""
     operations: tuple[OperationStatistics, ...]
-    """The calls that have ended, by procedure and status; none without `ServeOptions.count_calls`."""
+    """The calls that have ended, by procedure and status; empty without `ServeOptions.count_calls`."""
     calls_back: tuple[OperationStatistics, ...]
-    """The server's own calls to clients, likewise."""
+    """The server's own calls to clients, by procedure and status; empty without `ServeOptions.count_calls`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerStatistics:
-    """`Server.statistics`: counts since the server was made, and the resources in use now."""
+    """The statistics of a server at one moment (`Server.statistics`): counts since its start, and resources in use."""
 
     rdma: ListenerStatistics
     tcp: ListenerStatistics
     counters: TransportStatistics
-    """The sums over all RDMA connections, ended ones included."""
+    """The sums over all RDMA connections, including those that have ended."""
     connections: tuple[ConnectionStatistics, ...]
     tcp_octets_received: int
     """Octets of calls over TCP."""

@@ -69,10 +69,16 @@ class TcpServerConfig:
 
 
 class TcpServer:
-    """Answers the calls of any number of connections on any number of addresses.
+    """Accepts TCP connections within limits, and answers their calls; a part of `Server`, also usable alone.
 
-    `pool` lends memory for results; calls count against `arguments`. Both, `runner` and `at_most_once` may be shared
-    with other servers; a runner that is handed in is drained by its maker.
+    Args:
+        dispatcher: finds the handlers.
+        runner: runs the handlers; its maker drains it. None: a new runner, which `stop` drains.
+        pool: lends memory for results; None: a new pool.
+        arguments: the pool against which received calls count; None: a new pool.
+        at_most_once: runs calls that must not run twice, perhaps together with other servers; None: a new object.
+        config: the settings; None: the defaults.
+        calls_back: counts calls to clients, and has received calls counted; None: no counts.
     """
 
     def __init__(
@@ -126,7 +132,13 @@ class TcpServer:
         )
 
     def reload_certificates(self) -> None:
-        """See `Server.reload_certificates`; no effect without TLS."""
+        """Reads the files of certificates again, for later connections; no effect without TLS.
+
+        If the file of authorities has changed, connections whose host it verified are ended.
+
+        Raises:
+            HostAuthenticationFailed: a file is unfit; the present certificates stay in use.
+        """
         if self._tls is None:
             return
         self._tls.settings.reload()
@@ -136,41 +148,56 @@ class TcpServer:
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
-        """Host and port of each listener."""
+        """Host and port of each listening socket."""
         return self._listener.addresses
 
     @property
     def port(self) -> int:
-        """The first listener's port."""
+        """The port of the first listening socket."""
         return self.addresses[0][1]
 
     @property
     def calls(self) -> int:
-        """The number of calls that arrived, on connections that have ended as well."""
+        """The number of calls that have arrived, on connections that have ended as well."""
         return self._ended_calls + sum(connection.calls_taken.taken for connection in self.connections)
 
     @property
     def octets_received(self) -> int:
-        """The octets of these calls, without record headers."""
+        """The octets of all calls that have arrived (`calls`), without record headers."""
         return self._ended_octets + sum(connection.calls_taken.octets_taken for connection in self.connections)
 
     async def listen(self, host: str = "127.0.0.1", port: int = 0) -> list[Listening]:
-        """See `Listener.listen`; may be called again for further addresses."""
+        """Starts to accept connections at every address of `host`, and returns the addresses that this call added.
+
+        Port 0 takes a free port. The method may be called again for further addresses.
+
+        Raises:
+            OSError: the address is in use, not of this machine or not permitted.
+        """
         return await self._listener.listen(host, port)
 
     def stop_listening(self, places: Collection[tuple[str, int]]) -> None:
-        """Stops taking connections at some addresses."""
+        """Stops accepting connections at the given hosts and ports; present connections stay."""
         self._listener.stop(places)
 
     def set_limits(self, connections_max: int, connections_per_host: int | None, idle_s: float | None) -> None:
-        """See `Server.set_limits`."""
+        """Changes limits of the running server; connections beyond the new limits stay.
+
+        Args:
+            connections_max: the most connections.
+            connections_per_host: the most connections of one address; None: the default for `connections_max`.
+            idle_s: seconds after which an idle connection ends, for later connections; None: never.
+        """
         self.config = replace(
             self.config, connections_max=connections_max, connections_per_host=connections_per_host, idle_s=idle_s
         )
         self._admission.resize(connections_max, connections_max, connections_per_host)
 
     def require(self, xprtsec: XprtSec) -> None:
-        """See `Server.require`."""
+        """Changes the least TLS protection ("none", "tls", "mtls") of calls that are answered.
+
+        It holds for present connections, too. It has no effect on calls if the server was made without TLS.
+        """
         self.config = replace(self.config, xprtsec=xprtsec)
         if self._tls is not None:
             self._tls = self._tls._replace(least=xprtsec)
@@ -184,7 +211,10 @@ class TcpServer:
         await self.stop()
 
     async def stop(self, deadline_s: float = 5.0) -> None:
-        """Accepts and reads nothing more, lets running calls be answered for `deadline_s` seconds, then closes."""
+        """Accepts and reads nothing more, and ends all connections after their running calls were answered.
+
+        The calls get `deadline_s` seconds. A runner of its own is drained.
+        """
         self._listener.close()
         for connection in list(self.connections):
             connection.calls_taken.stop_reading()
@@ -217,14 +247,17 @@ class TcpServer:
         self._log_connection(connection.host, event, "tcp connection from %s ended: %s", connection.name, reason)
 
     def _log_connection(self, address: str, event: dict[str, Any], message: str, *args: str) -> None:
-        """Logs that one of the client's connections was made or has ended."""
+        """Logs at level INFO that a connection of the client `address` was made, secured or has ended.
+
+        The lines of each kind of `event` are limited per client and minute; `event` becomes the record's `event`.
+        """
         kind = f"{event['event']} {address}"
         self.log.log(logging.INFO, kind, message, *args, extra={"event": event}, most=CONNECTION_LINES_MAX)
 
     def _may_begin(self, connection: TcpConnection) -> bool:
-        """Takes a place for a connection's TLS handshake, for which it may end another connection.
+        """Takes a place for a connection's TLS handshake; returns whether there is one.
 
-        False if there is no place.
+        Another connection whose handshake is unfinished may be ended for it.
         """
         handshakes = self._handshakes
         displaced = handshakes.displaced_by(connection.host, self._loop.time())
@@ -263,12 +296,12 @@ class TcpServer:
         )
 
     def relieve(self) -> None:
-        """Ends connections whose client has left its replies unread for too long: other calls wait for memory."""
+        """Ends the connections whose clients have left replies unread for too long, as other calls wait for memory."""
         for connection in [connection for connection in self.connections if connection.calls_taken.stalled]:
             self._cut_off(connection, "it does not read its replies")
 
     def relieve_arguments(self) -> None:
-        """Ends connections whose client has taken too long to send a call: other calls wait for memory."""
+        """Ends the connections whose clients take too long to send a call, since other calls wait for memory."""
         for connection in [connection for connection in self.connections if connection.calls_taken.dawdles]:
             self._cut_off(connection, "it does not finish its call")
 
@@ -290,7 +323,7 @@ class TcpServer:
             self._short_of_memory()
 
     async def _wait_quiet(self, deadline_s: float) -> None:
-        """Waits until no connection is busy (after `finish`: until none is left)."""
+        """Waits until no connection is busy (after `finish`: until none is left), at most `deadline_s` seconds."""
         assert self._quiet is not None
         try:
             async with asyncio.timeout(deadline_s):

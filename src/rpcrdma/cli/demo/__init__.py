@@ -17,7 +17,7 @@ _EXAMPLES = """\
 
 
 def add_arguments(parser: CommandParser) -> None:
-    """Adds the command's arguments."""
+    """Adds the arguments of `rpcrdma demo` to `parser`."""
     parser.describe(run, "", _EXAMPLES)
     add = parser.add_argument
     add(
@@ -38,7 +38,7 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs the command; returns its exit status."""
+    """Runs `rpcrdma demo`: copies a tree from a server and back over RDMA, and compares; returns the exit status."""
     from rpcrdma.cli.demo.journey import demonstrate  # noqa: PLC0415
 
     return await demonstrate(args)

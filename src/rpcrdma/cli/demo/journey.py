@@ -49,7 +49,15 @@ class _Places:
 
 
 async def demonstrate(args: argparse.Namespace) -> int:
-    """Runs the demonstration and reports it; returns the exit status."""
+    """Serves a file tree, copies it out and back over RDMA, compares the copies, and prints the outcome.
+
+    Returns:
+        `ExitStatus.DONE`, or FAILED if a copy differs.
+
+    Raises:
+        OSError: there is too little space, or `args.keep` is a directory that is not empty.
+        RpcRdmaError: the server failed, or a connection.
+    """
     with _workspace(args.keep) as workspace:
         places, size = _prepare(args, workspace)
         outcome = await _travel(args, places, size)
@@ -145,7 +153,10 @@ async def _travel(args: argparse.Namespace, places: _Places, size: TreeSize) -> 
 
 
 async def _copy(filesystem: NfsFilesystem, local: Path, size: TreeSize, *, outward: bool) -> float:
-    """Copies all of the export to `local`, or otherwise all of `local` to the export; returns the seconds."""
+    """Copies the export to the directory `local` (`outward`), or the content of `local` to the export.
+
+    Returns the seconds that it took. `size` is that of the tree, for the progress bar. Failures are printed.
+    """
     with progress_bar("copying out" if outward else "copying back", size.octets) as advance:
         copies = Copies(advance)
         start = time.perf_counter()
@@ -159,7 +170,10 @@ async def _copy(filesystem: NfsFilesystem, local: Path, size: TreeSize, *, outwa
 
 
 def _compare(places: _Places, size: TreeSize) -> list[str]:
-    """Returns the paths that differ in either copy."""
+    """Compares both copies of the tree with the source; returns the paths that differ, each with its copy in front.
+
+    `size` is that of the tree, for the progress bar.
+    """
     with progress_bar("comparing", 3 * size.octets) as advance:
         source = digests(places.source, advance)
         fetched = mismatches(source, digests(places.fetched, advance))

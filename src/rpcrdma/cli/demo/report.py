@@ -17,7 +17,7 @@ _RESENT = ("resent_long", "resent_without_chunks", "resent_in_segments", "resent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The data moved, the counters of both sides, and the differences found."""
+    """The result of `rpcrdma demo`: data moved, times in seconds, the counters of both sides, and differing paths."""
 
     source: str
     files: int
@@ -33,7 +33,7 @@ class Outcome:
 
 
 def as_json(outcome: Outcome) -> dict[str, Any]:
-    """Returns the report as a JSON object, the interface that programs read."""
+    """Returns the report of `rpcrdma demo --json`, a JSON object that programs read."""
     client, server = outcome.client, outcome.server
     return {
         "version": outcome.negotiated.version,
@@ -75,12 +75,12 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
 
 
 def _of_both(outcome: Outcome, name: str) -> str:
-    """Returns the values of one counter at both sides, in words."""
+    """Returns the values of the counter `name` of `TransportStatistics` at client and server, as text."""
     return f"client {getattr(outcome.client, name):,}, server {outcome.server.get(name, 0):,}"
 
 
 def print_report(outcome: Outcome) -> None:
-    """Prints the table, and the differing paths on standard error."""
+    """Prints the outcome as a table, and an error with up to ten differing paths on standard error."""
     facts, client = as_json(outcome), outcome.client
     calls, chosen, rdma, granted = facts["calls"], facts["chosen"], facts["rdma"], facts["credits"]
     continued, grants = (_of_both(outcome, name) for name in ("messages_continued", "grants_sent"))

@@ -21,9 +21,11 @@ _STOP_S = 20.0
 
 
 class ServerProcess:
-    """A server on free ports of an address of this machine, for this machine; an asynchronous context manager.
+    """A process of `rpcrdma serve` on free ports of an address of this machine, for callers on this machine.
 
-    It ends with the standard input that this process holds, so that it never outlives its starter.
+    As an asynchronous context manager it starts the process, yields itself when the server listens, and stops it at
+    exit. It ends with the standard input that this process holds, so that it never outlives its starter. `events` has
+    the events that it has printed, `rdma_url` and `tcp_url` its addresses. A failed start raises `RpcRdmaError`.
 
     Args:
         args: the arguments of the command, of which the server takes the address and those of the connection.
@@ -83,7 +85,10 @@ class ServerProcess:
         await self.stop()
 
     async def stop(self) -> int:
-        """Stops the server in order, by force if that takes long; returns its exit status."""
+        """Ends the server's standard input and waits for its end, after 20 s by force; returns its exit status.
+
+        Returns 0 if the server was not started.
+        """
         process, reading = self._process, self._reading
         if process is None or reading is None:
             return 0
@@ -100,7 +105,7 @@ class ServerProcess:
         return process.returncode
 
     def statistics(self) -> dict[str, int]:
-        """Returns the sums of the counters of all connections that have ended, by name, as the server counted."""
+        """Returns the sums of the server's counters over its connections that have ended, by the counters' names."""
         sums: dict[str, int] = {}
         for event in self.events:
             for name, value in (event.get("statistics") or {}).items():

@@ -25,16 +25,16 @@ _TOP_UPS = ("/usr/lib/python3", "/usr/share", "/usr/lib")
 
 @dataclass(slots=True)
 class TreeSize:
-    """Regular files, and the octets in them."""
+    """The number of regular files in a tree, and the octets in them."""
 
     files: int = 0
     octets: int = 0
 
 
 def candidate_roots() -> list[tuple[str, Path]]:
-    """Returns (name in the tree, directory) pairs.
+    """Returns directories of this machine with files to copy, each as a pair (name in the tree, directory).
 
-    They are the Python standard library, its packages, then directories of the system.
+    They are the Python standard library, its packages, then directories of the system; no directory is in another.
     """
     paths = sysconfig.get_paths()
     found: list[tuple[str, Path]] = []
@@ -57,9 +57,19 @@ def snapshot(
     files: int,
     on_octets: Callable[[int], None] = lambda _count: None,
 ) -> TreeSize:
-    """Copies files of `roots` to `target` in a fixed order until both limits are reached, or all are copied.
+    """Copies files of `roots` to `target`, in a fixed order, until both limits are reached or all are copied.
 
     Entries that cannot be read, or are neither file, directory nor symbolic link, are left out.
+
+    Args:
+        roots: pairs (name in the tree, directory).
+        target: the directory of the copy.
+        octets: the octets after which the copy may end.
+        files: the number of files after which the copy may end.
+        on_octets: called with the octets of each copied file.
+
+    Returns:
+        The size of the copy, symbolic links left out.
     """
     size = TreeSize()
     for name, root in roots:
@@ -77,10 +87,10 @@ def snapshot(
 
 
 def measure(root: Path) -> TreeSize:
-    """Counts the files and octets of the tree at `root`.
+    """Returns the number of regular files in the tree at `root`, and their octets.
 
     Raises:
-        OSError: a directory of it cannot be read.
+        OSError: a directory of the tree cannot be read.
     """
     size = TreeSize()
 
@@ -110,7 +120,10 @@ def _walk(root: Path, relative: Path) -> Iterator[tuple[os.DirEntry[str], Path]]
 
 
 def _copy(entry: os.DirEntry[str], target: Path) -> int | None:
-    """Copies an entry; returns its octets, or None if it could not be copied."""
+    """Copies a file or symbolic link to `target`, making parent directories; returns the octets of a file.
+
+    None: the entry is a symbolic link, or was left out since it cannot be read or is of another type.
+    """
     try:
         if entry.is_symlink():
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -127,9 +140,10 @@ def _copy(entry: os.DirEntry[str], target: Path) -> int | None:
 
 
 def digests(root: Path, on_octets: Callable[[int], None] = lambda _count: None) -> dict[str, str]:
-    """Returns the content by path below `root`: a digest, a link's target or "directory".
+    """Returns a description of the content of each entry below `root`, by its path relative to `root`.
 
-    `on_octets` gets the number of octets read since its last call.
+    The description is the SHA-256 of a file, the target of a symbolic link, or "directory". Entries of other types are
+    left out. `on_octets` is called with the octets of each file read.
 
     Raises:
         OSError: an entry cannot be read.
@@ -158,5 +172,5 @@ def digests(root: Path, on_octets: Callable[[int], None] = lambda _count: None) 
 
 
 def mismatches(source: dict[str, str], copy: dict[str, str]) -> list[str]:
-    """Returns the paths, in order, that differ, or that one of the two lacks."""
+    """Returns the sorted paths whose descriptions (`digests`) differ between two trees, or that only one tree has."""
     return sorted(path for path in source.keys() | copy.keys() if source.get(path) != copy.get(path))

@@ -27,7 +27,7 @@ marks:
 
 
 def add_arguments(parser: CommandParser) -> None:
-    """Adds the command's arguments."""
+    """Adds the arguments of `rpcrdma doctor` to `parser`."""
     parser.describe(run, "[HOST|URL]", _EXAMPLES)
     parser.add_argument(
         "url",
@@ -51,7 +51,7 @@ def _place(text: str) -> Url:
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs the command; returns its exit status."""
+    """Runs `rpcrdma doctor`: checks this machine, and a server if `args.url` names it; returns the exit status."""
     from rpcrdma.cli.doctor.examination import examine  # noqa: PLC0415
 
     return await examine(args)

@@ -36,7 +36,7 @@ __all__ = [
 
 
 class Mark(enum.StrEnum):
-    """The result's severity: a subject with a `NOTE` works with a limitation, one with a `PROBLEM` does not work."""
+    """The severity of a finding: `OK` works, `NOTE` works with a limitation, `PROBLEM` does not work."""
 
     OK = "ok"
     NOTE = "note"
@@ -56,10 +56,10 @@ _TITLES = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one check.
+    """The result of one check of `rpcrdma doctor`.
 
-    `subject` is its name for programs, `title` for people, if it names a single object; `text` is the result, `remedy`
-    the advice if it needs one. `facts` are for programs only.
+    `subject` is the name of the checked thing for programs, `title` its name for people, "" for the usual one. `text`
+    is the result, `remedy` the advice, "" if none is needed. `facts` are values for programs only.
     """
 
     mark: Mark
@@ -71,7 +71,7 @@ class Finding:
 
 
 def as_json(findings: Iterable[Finding]) -> list[dict[str, Any]]:
-    """Returns the findings for `--json`: subject, mark, text, remedy (null if none), and facts as numbers and names."""
+    """Returns the findings for --json, each as an object with subject, mark, text, remedy (None: none) and facts."""
     return [
         {"subject": each.subject, "mark": each.mark, "text": each.text, "remedy": each.remedy or None} | each.facts
         for each in findings
@@ -79,7 +79,7 @@ def as_json(findings: Iterable[Finding]) -> list[dict[str, Any]]:
 
 
 def show(findings: Iterable[Finding]) -> None:
-    """Prints one line for each finding, with a remedy on the line below."""
+    """Prints one line for each finding, with its remedy on the line below; there is at least one finding."""
     findings = list(findings)
     titles = [found.title or _TITLES.get(found.subject, found.subject.replace("_", " ")) for found in findings]
     width = max(map(len, titles))
@@ -90,12 +90,12 @@ def show(findings: Iterable[Finding]) -> None:
 
 
 def check_data_path(path: str, *, native: bool, turned_off: bool) -> Finding:
-    """Reports whether the software RNIC uses the native step.
+    """Returns the finding about the native module, which moves the software RNIC's data in compiled code.
 
     Args:
-        path: the result of `rpcrdma.wire.native.find` in words.
-        native: whether it uses it.
-        turned_off: whether the user has turned it off.
+        path: a text about the data path in use, the result of `rpcrdma.wire.native.find`.
+        native: whether the native module is in use.
+        turned_off: whether the user has turned it off by RPCRDMA_NATIVE=0.
     """
     remedy = ""
     if turned_off:
@@ -125,7 +125,10 @@ _CGROUP_OBJECTS_MIN = 1000
 
 
 def check_devices(devices: Sequence[RdmaDevice], attributes: Mapping[str, DeviceAttributes]) -> list[Finding]:
-    """Returns a finding for each device, or one that none is present; `attributes` are known for some, by name."""
+    """Returns a finding for each RDMA device, or one finding if there is no device.
+
+    `attributes` are the attributes that the devices have reported, by device name; some devices may lack them.
+    """
     if not devices:
         text = "none on this machine; none is needed: the software RNIC does without"
         return [Finding(Mark.OK, "rdma_devices", text=text)]
@@ -201,7 +204,7 @@ def _message_octets(attributes: DeviceAttributes) -> int:
 
 
 def check_verbs(trial: VerbsTrial) -> Finding:
-    """Reports whether programs can use the RDMA devices of this machine."""
+    """Returns the finding whether programs can use the RDMA devices, by the result of `try_verbs`."""
     if trial.cause:
         which = ", ".join(trial.unusable) or "the devices"
         text = f"{which} cannot be used: {trial.cause}; provider auto takes the software RNIC"
@@ -212,7 +215,7 @@ def check_verbs(trial: VerbsTrial) -> Finding:
 
 
 def check_cgroup(limits: Sequence[CgroupLimit]) -> Finding:
-    """Reports the limits of control groups on RDMA devices."""
+    """Returns the finding about the limits of control groups on RDMA devices, a note if one is very low."""
     told = []
     for limit in limits:
         handles, objects = _count(limit.handles, "process", "processes"), _count(limit.objects, "object", "objects")
@@ -244,7 +247,10 @@ def _count(number: int | None, one: str, several: str) -> str:
 
 
 def check_modules(states: Mapping[str, ModuleState], devices: Sequence[RdmaDevice]) -> Finding:
-    """Reports the states of the kernel's modules for RDMA devices, which the software RNIC does not need."""
+    """Returns the finding about the kernel's modules for RDMA devices, which the software RNIC does not need.
+
+    `states` has the state of each module by its name.
+    """
     by_state = {state: [name for name, found in states.items() if found is state] for state in ModuleState}
     said = {
         ModuleState.LOADED: "loaded",
@@ -272,9 +278,9 @@ def check_modules(states: Mapping[str, ModuleState], devices: Sequence[RdmaDevic
 
 
 def check_memory_lock(limit_octets: int | None, devices: Sequence[RdmaDevice]) -> Finding:
-    """Checks RLIMIT_MEMLOCK: RDMA hardware needs memory that stays in place; the software RNIC does not.
+    """Returns the finding about the memory that a process may lock, which RDMA devices need, not the software RNIC.
 
-    `limit_octets` None: no limit.
+    `limit_octets` is RLIMIT_MEMLOCK in octets; None: no limit.
     """
     size = "no limit" if limit_octets is None else readable_octets(limit_octets)
     short = limit_octets is not None and limit_octets < LOCKED_OCTETS_MIN and bool(devices)
@@ -289,7 +295,10 @@ def check_memory_lock(limit_octets: int | None, devices: Sequence[RdmaDevice]) -
 
 
 def check_open_files(soft: int, hard: int) -> Finding:
-    """Checks RLIMIT_NOFILE, which bounds connections and files of a server."""
+    """Returns the finding about RLIMIT_NOFILE, which bounds the connections and files of a server.
+
+    `soft` and `hard` are the limits, perhaps `resource.RLIM_INFINITY`.
+    """
     unlimited = soft == resource.RLIM_INFINITY
     short = not unlimited and soft < RPC_CONNECTIONS_MAX
     raised = "ulimit -n" if hard == resource.RLIM_INFINITY or hard >= RPC_CONNECTIONS_MAX else "as root, ulimit -n"
@@ -303,7 +312,10 @@ def check_open_files(soft: int, hard: int) -> Finding:
 
 
 def check_listening(port: int, listens: Callable[[int], str]) -> Finding:
-    """Checks whether a server can listen at `port`; `listens` tries it and returns the reason against it, or ""."""
+    """Returns the finding whether a server can listen at the TCP port `port`.
+
+    `listens` tries a port, and returns the reason why it cannot be listened at, "" if it can.
+    """
     cause = listens(port)
     return Finding(
         Mark.NOTE if cause else Mark.OK,
@@ -319,7 +331,10 @@ def check_listening(port: int, listens: Callable[[int], str]) -> Finding:
 
 
 def check_route(address: str, interface: str | None, devices: Sequence[RdmaDevice]) -> Finding:
-    """Reports whether the interface towards `address` has an RDMA device; `interface` None: there is no route."""
+    """Returns the finding about the route to a server: whether it leads through an RDMA device.
+
+    `address` is the server's IP address, `interface` the network interface towards it, None without a route.
+    """
     own = [device for device in devices if any(address in port.addresses for port in device.ports)]
     on = own or [device for device in devices if interface in device.interfaces]
     facts = {"address": address, "interface": interface, "devices": [device.name for device in on]}

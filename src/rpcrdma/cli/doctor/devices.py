@@ -20,7 +20,10 @@ _MAPPED = 0xFFFF << 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Port:
-    """A port of a device; `state` as the kernel calls it ("ACTIVE"), `addresses` the IP addresses among its GIDs."""
+    """A port of an RDMA device, as sysfs shows it.
+
+    `state` is the kernel's word ("ACTIVE"). `addresses` are the IPv4 addresses that its GIDs contain.
+    """
 
     number: int
     state: str
@@ -30,13 +33,16 @@ class Port:
 
     @property
     def active(self) -> bool:
-        """Whether the port carries data."""
+        """Whether the port is in the state ACTIVE, in which it carries data."""
         return self.state == "ACTIVE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RdmaDevice:
-    """A device below /sys/class/infiniband; `interfaces` are the network interfaces that it belongs to."""
+    """An RDMA device below /sys/class/infiniband; `interfaces` are the names of its network interfaces.
+
+    `node_type` is the kernel's word, as "CA" or "RNIC".
+    """
 
     name: str
     node_type: str
@@ -45,12 +51,12 @@ class RdmaDevice:
 
     @property
     def active(self) -> bool:
-        """Whether a port can be used."""
+        """Whether at least one port is active."""
         return any(port.active for port in self.ports)
 
     @property
     def kind(self) -> str:
-        """The device's RDMA protocol: InfiniBand, RoCE or iWARP."""
+        """The device's RDMA protocol: "InfiniBand", "RoCE" or "iWARP"; the node type if it is none of these."""
         if self.node_type == "RNIC":
             return "iWARP"
         if any(port.link_layer == "InfiniBand" for port in self.ports):
@@ -59,20 +65,20 @@ class RdmaDevice:
 
 
 class ModuleState(enum.StrEnum):
-    """The state of a kernel module."""
+    """Whether a kernel module is loaded, or could be."""
 
     LOADED = "loaded"
     AVAILABLE = "available"
-    """It can be loaded."""
+    """The module can be loaded, or is built into the kernel."""
     MISSING = "missing"
-    """This kernel was delivered without it."""
+    """This kernel was delivered without the module."""
     UNKNOWN = "unknown"
     """The files of the kernel's modules are not visible, as in a container."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CgroupLimit:
-    """A limit of the rdma controller on one device; None: no limit. `file` has it."""
+    """The limits of one control group on one RDMA device (the rdma controller); None: no limit. `file` sets them."""
 
     device: str
     handles: int | None
@@ -83,7 +89,11 @@ class CgroupLimit:
 
 
 def cgroup_limits(root: Path = Path("/")) -> list[CgroupLimit]:
-    """Returns the limits of this process's control group and of the groups around it, one for each device and group."""
+    """Returns the limits on RDMA devices of this process's control group and of the groups that contain it.
+
+    There is one for each device and group with a limit; none if the files cannot be read. `root` is the directory below
+    which /proc and /sys are read.
+    """
     found: list[CgroupLimit] = []
     for line in _text(root / "proc/self/cgroup").splitlines():
         controllers, _, group = line.partition(":")[2].partition(":")
@@ -110,14 +120,20 @@ def _limits_in(file: Path) -> Iterator[CgroupLimit]:
 
 
 def rdma_devices(root: Path = Path("/")) -> list[RdmaDevice]:
-    """Returns the devices of this machine (or network namespace), by name."""
+    """Returns the RDMA devices of this machine, or its network namespace, sorted by name.
+
+    `root` is the directory below which /sys is read.
+    """
     directory = root / "sys/class/infiniband"
     hardware = dict(_hardware_addresses(root))
     return [_device(path, hardware) for path in _entries(directory)]
 
 
 def module_state(name: str, release: str, root: Path = Path("/")) -> ModuleState:
-    """Returns the state of the kernel module for the kernel of `release`."""
+    """Returns the state of the kernel module `name` in a kernel of the release `release`.
+
+    `root` is the directory below which /sys and /lib/modules are read.
+    """
     if (root / "sys/module" / name).is_dir():
         return ModuleState.LOADED
     modules = root / "lib/modules" / release
@@ -160,7 +176,10 @@ def _device(path: Path, hardware: dict[str, str]) -> RdmaDevice:
 
 
 def _hardware_addresses(root: Path) -> Iterator[tuple[str, str]]:
-    """Yields (node GUID, interface): the hardware address as EUI-64, with and without the local bit."""
+    """Yields (node GUID, interface) for each network interface, two for each interface.
+
+    The GUID is the hardware address as EUI-64, with the universal/local bit inverted and as it is.
+    """
     for interface in _entries(root / "sys/class/net"):
         with contextlib.suppress(ValueError):
             address = bytes.fromhex(_text(interface / "address").replace(":", ""))
@@ -186,7 +205,7 @@ def _entries(directory: Path) -> list[Path]:
 
 
 def _text(path: Path) -> str:
-    """Returns a file's content; "" where it cannot be read, as unused GIDs cannot."""
+    """Returns the content of a text file without surrounding white space; "" if it cannot be read, as unused GIDs."""
     try:
         return path.read_text(errors="replace").strip()
     except OSError:
@@ -194,5 +213,5 @@ def _text(path: Path) -> str:
 
 
 def _word(path: Path) -> str:
-    """Returns the name in "4: ACTIVE"."""
+    """Returns the word of a state file of sysfs: "ACTIVE" for the content "4: ACTIVE"; "unknown" without one."""
     return _text(path).partition(":")[2].strip() or "unknown"

@@ -38,7 +38,11 @@ __all__ = ["examine"]
 
 
 async def examine(args: argparse.Namespace) -> ExitStatus:
-    """Looks at the machine, and at the server if one is named; prints the report."""
+    """Makes all checks of `rpcrdma doctor`, of the machine and of the server at `args.url` (None: no server).
+
+    Prints the findings. Returns the exit status: DONE, FAILED with a problem of the machine, or that of the server's
+    check.
+    """
     options = connect_options(args)
     release = platform.release()
     devices = rdma_devices(args.root)
@@ -74,7 +78,10 @@ async def examine(args: argparse.Namespace) -> ExitStatus:
 
 
 async def _way(url: Url, devices: list[RdmaDevice]) -> Finding | None:
-    """Returns the finding about the route to the server; None if its name has no address, which connecting reports."""
+    """Returns the finding about the route to the host of `url`.
+
+    None: the name of the host has no address, which the check of the server reports.
+    """
     try:
         found = await asyncio.get_running_loop().getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):

@@ -37,11 +37,11 @@ _OTHER_HARDWARE = "; RoCE and InfiniBand servers do not answer the software RNIC
 
 
 class _Nothing(v3.NFS_V3_Service):
-    """Answers NULL, as every program does, and nothing else."""
+    """An NFS version 3 service that answers the NULL procedure alone."""
 
 
 async def check_software_rnic(options: ConnectOptions) -> Finding:
-    """Makes an empty call over the software RNIC, from this process to itself, and reports its result."""
+    """Makes an empty call over the software RNIC from this process to itself; returns the finding about it."""
     try:
         config = RdmaServerConfig(provider="iwarp", rpcrdma_version=options.rpcrdma_version)
         async with serve([_Nothing()], ["rdma://127.0.0.1:0"], options=ServeOptions(rdma=config)) as server:
@@ -67,10 +67,10 @@ async def check_software_rnic(options: ConnectOptions) -> Finding:
 
 
 async def check_server(url: Url, options: ConnectOptions) -> tuple[Finding, ExitStatus]:
-    """Reports whether a server answers at `url`: the connection, and an empty call of NFS version 3.
+    """Connects to the server at `url` and makes an empty call of NFS version 3.
 
     Returns:
-        The finding, and the exit status for it.
+        The finding, and the exit status for it: DONE, NOT_CONNECTED or PROTOCOL_VIOLATION.
     """
     place = url.server
     try:
@@ -110,7 +110,15 @@ def _facts(agreed: Negotiated | None, connect_ms: float, call_us: float) -> dict
 
 
 async def _measure(url: str, options: ConnectOptions) -> tuple[Negotiated | None, float, float]:
-    """Returns (the terms over RDMA, milliseconds to connect, microseconds of an empty call)."""
+    """Connects to a URL and makes two empty calls.
+
+    Returns:
+        The terms of the RDMA connection (None over TCP), the milliseconds to connect, and the microseconds of the
+        second call.
+
+    Raises:
+        RpcRdmaError: the connection or a call failed.
+    """
     start = time.perf_counter_ns()
     async with connect(url, v3.PROGRAM, options=options) as connection:
         connected = time.perf_counter_ns()
@@ -123,7 +131,7 @@ async def _measure(url: str, options: ConnectOptions) -> tuple[Negotiated | None
 
 
 def why_not_listening(port: int) -> str:
-    """Returns the reason why this machine cannot listen at a TCP `port`; "" if it can."""
+    """Returns the reason why this process cannot listen at the TCP port `port`, in words; "" if it can."""
     try:
         with socket.create_server(("", port)):
             return ""
@@ -132,7 +140,9 @@ def why_not_listening(port: int) -> str:
 
 
 def interface_towards(address: str) -> str | None:
-    """Returns the network interface to which the kernel routes packets for an IP address; None without a route.
+    """Returns the name of the network interface to which the kernel routes packets for an IP address.
+
+    None: there is no route, or the kernel cannot be asked.
 
     Raises:
         OSError: `address` is no IP address.

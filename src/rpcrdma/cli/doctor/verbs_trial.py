@@ -12,9 +12,10 @@ __all__ = ["VerbsTrial", "try_verbs"]
 
 
 class VerbsTrial(NamedTuple):
-    """The attributes of each device, by its name; `cause` and `remedy` if devices do not work.
+    """The outcome of `try_verbs`: the attributes of each device that can be opened, by device name.
 
-    Those are the `unusable` ones, or all where none is named.
+    `cause` and `remedy` state in words why devices do not work, "" if all do. `unusable` names those devices; if it is
+    empty and there is a cause, no device works.
     """
 
     attributes: dict[str, DeviceAttributes]
@@ -24,7 +25,11 @@ class VerbsTrial(NamedTuple):
 
 
 def try_verbs(present: Iterable[str], find_binding: Callable[[], tuple[Binding | None, str]] = find) -> VerbsTrial:
-    """Asks each device for its attributes, and opens the connection manager. `present` are the kernel's devices."""
+    """Loads the module for RDMA devices, asks each device for its attributes, and opens the connection manager.
+
+    `present` are the names of the devices that the kernel has. `find_binding` returns the module and "", or None and
+    the reason why it is missing.
+    """
     binding, missing = find_binding()
     if binding is None:
         return VerbsTrial({}, *with_remedy(missing))

@@ -26,17 +26,19 @@ __all__ = [
 
 
 def is_installed(package: str) -> bool:
-    """Returns whether Python finds a package, without importing it."""
+    """Returns whether Python finds the module `package`, without importing it."""
     return importlib.util.find_spec(package) is not None
 
 
 def find_mistakes(args: argparse.Namespace, found: Effective, names: HostNames | None = None) -> list[Mistake]:
-    """Finds the mistakes in files, and settings that do not fit this machine; binds no socket and changes nothing.
+    """Returns the mistakes in files, and a mistake for each setting that does not fit this machine.
+
+    It looks up host names, and reads certificates and directories; it binds no socket and changes nothing.
 
     Args:
         args: parsed arguments, with the values of `found`.
         found: the settings.
-        names: looks up names of hosts.
+        names: looks up names of hosts; None: a new `HostNames`.
     """
     names = names or HostNames()
     names.look_up(host for export in found.exports for host in export.all_hosts)
@@ -88,7 +90,10 @@ def _faults_of_access_log(found: Effective) -> Iterator[Mistake]:
 
 
 def no_exports(args: argparse.Namespace, found: Effective) -> list[Mistake]:
-    """Returns the mistake that there is nothing to serve; none where other mistakes may be the cause."""
+    """Returns the mistake that there is nothing to serve, in a list; an empty list if there are exports.
+
+    The list is also empty if other mistakes may be the cause.
+    """
     if found.exports or found.faults:
         return []
     if args.config is None:
@@ -115,7 +120,7 @@ def _faults_of_export(export: Exported, found: Effective, names: HostNames) -> I
 
 
 def exposed_state(found: Effective) -> Iterator[Mistake]:
-    """Yields a mistake for each export that has the directory of the server's state in it, also by a symbolic link.
+    """Yields a mistake for each export whose directory contains that of the server's state, symbolic links followed.
 
     A client that reads the key of file handles there can make handles of its own.
     """
@@ -127,12 +132,15 @@ def exposed_state(found: Effective) -> Iterator[Mistake]:
 
 
 def _real(path: Path | str) -> Path:
-    """Returns the absolute path without symbolic links, a circle of which stays as it is."""
+    """Returns the absolute path without symbolic links; a circle of links stays as it is."""
     return Path(os.path.realpath(path))
 
 
 def _fault_of_url(export: Exported) -> str | None:
-    """Returns a mistake if a package is missing for one of the protocols of a URL; the store itself is not asked."""
+    """Returns the text of a mistake if a package is missing for a protocol of the export's URL; else None.
+
+    The store itself is not asked.
+    """
     if not is_installed("fsspec"):
         return "a url takes the package fsspec; install it"
     from fsspec import get_filesystem_class  # noqa: PLC0415 - an optional package
@@ -151,7 +159,7 @@ def _fault_of_url(export: Exported) -> str | None:
 
 
 def _faults_of_state(state: Value) -> Iterator[Mistake]:
-    """Looks where the server would make or use the directory of its state."""
+    """Yields a mistake if the server cannot make or use the directory of its state."""
     directory = Path(state.value).absolute()
     place = next(each for each in (directory, *directory.parents) if os.path.lexists(each))
     if not place.is_dir():
@@ -180,7 +188,7 @@ def _directories_within(exports: tuple[Exported, ...]) -> Iterator[Mistake]:
 
 
 def conflicts_of_tls(args: argparse.Namespace, found: Effective) -> Iterator[Mistake]:
-    """Yields at most one mistake, where the settings about TLS contradict each other or lack files."""
+    """Yields a mistake if the settings about TLS contradict each other or lack files; at most one."""
     if found.exports and (fault := tls_conflict(args)) is not None:
         rules = [rule for export in found.exports for rule in export.admitting]
         asking = next((rule for rule in rules if rule.xprtsec != "none"), rules[0])
@@ -208,7 +216,10 @@ def _faults_of_certificates(args: argparse.Namespace, found: Effective) -> Itera
 
 
 def report(faults: list[Mistake], *, as_json: bool) -> int:
-    """Prints the faults, with `as_json` as one object on standard output; returns the exit status."""
+    """Prints the mistakes and returns the exit status: USAGE if one is more than a warning, else DONE.
+
+    `as_json`: whether they are printed as one JSON object on standard output as well.
+    """
     failed = any(not fault.is_warning for fault in faults)
     shown, more = first_ones(faults)
     for fault in shown:
@@ -224,13 +235,13 @@ def report(faults: list[Mistake], *, as_json: bool) -> int:
 
 
 def first_ones(faults: list[Mistake]) -> tuple[list[Mistake], str]:
-    """Returns the faults that people are shown, and the line about the others, "" if there are none."""
+    """Returns the mistakes that people are shown, at most CONFIGURATION_FAULTS_MAX, and a line about others, or ""."""
     more = len(faults) - CONFIGURATION_FAULTS_MAX
     return faults[:CONFIGURATION_FAULTS_MAX], f"and {more} more" if more > 0 else ""
 
 
 def as_entries(faults: list[Mistake]) -> list[dict[str, str]]:
-    """Returns the faults as JSON has them."""
+    """Returns the mistakes as JSON objects with place, message and severity ("warning" or "error")."""
     return [
         {"place": fault.place, "message": fault.text, "severity": "warning" if fault.is_warning else "error"}
         for fault in faults

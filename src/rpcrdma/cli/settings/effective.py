@@ -25,7 +25,10 @@ _OPTION: Final = re.compile(r"(?<![\w-])--(?=[a-z])")
 
 
 class Effective(NamedTuple):
-    """The values that take effect, by the names of their settings, with the mistakes in the files."""
+    """The values of settings that take effect, by the settings' names, and the mistakes in the files.
+
+    `server` has the settings of the whole server, `defaults` those for exports without their own.
+    """
 
     server: Mapping[str, Value]
     defaults: Mapping[str, Value]
@@ -35,10 +38,12 @@ class Effective(NamedTuple):
 
     @contextmanager
     def blamed(self, name: str) -> Iterator[None]:
-        """Has an error in the context say where a file has the setting that has caused it.
+        """Adds the place in a file to an error in the context, if the setting that has caused it is in a file.
+
+        ConnectFailed and OSError are raised anew with that place in front of the message.
 
         Args:
-            name: the setting of the server; errors about certificates are those of `tls-cert`.
+            name: the setting of the server that is to blame; errors about certificates are those of `tls-cert`.
         """
         try:
             yield
@@ -51,19 +56,19 @@ class Effective(NamedTuple):
             raise kind(in_keys(f"{place}: {message}; {hint}" if hint else f"{place}: {message}", place)) from None
 
     def put_into(self, args: argparse.Namespace) -> None:
-        """Sets the attributes of parsed arguments to the values of the server, and `exports`."""
+        """Sets the attributes of parsed arguments to the server's values, and `exports` to the list of exports."""
         for setting in OF_SERVER:
             setattr(args, setting.dest, self.server[setting.name].value)
         args.exports = list(self.exports)
 
 
 def in_keys(text: str, place: str) -> str:
-    """Returns a message about the setting at `place`, with keys in place of options if that is in a file."""
+    """Returns a message about the setting at `place`; if that is in a file, its options become keys, without dashes."""
     return text if place in {DEFAULT, COMMAND_LINE} else _OPTION.sub("", text)
 
 
 def effective(args: argparse.Namespace) -> Effective:
-    """Returns the values that take effect.
+    """Returns the values of all settings that take effect: of the command line, else of the files, else the defaults.
 
     Args:
         args: parsed arguments, of which `on_command_line` names those of the command line. Their `config` is the
@@ -96,7 +101,7 @@ def _value(setting: Setting, args: argparse.Namespace, in_file: Mapping[str, Val
 
 
 def _complete(export: ExportArgument, defaults: Mapping[str, Value]) -> Exported:
-    """Returns an export with all its terms: its own, else the defaults; `--read-only` replaces its own access."""
+    """Returns an export with all its terms: its own, else the defaults; `--read-only` replaces an access of "rw"."""
     terms: dict[str, Any] = {setting.dest: defaults[setting.name].value for setting in OF_EXPORTS}
     origins = {setting.dest: defaults[setting.name].origin for setting in OF_EXPORTS}
     origins |= {"": COMMAND_LINE, **dict.fromkeys(export.own, COMMAND_LINE), **export.origins}
@@ -127,7 +132,7 @@ def _complete(export: ExportArgument, defaults: Mapping[str, Value]) -> Exported
 
 
 def _equal_names(exports: Iterable[ExportArgument]) -> Iterable[Mistake]:
-    """Yields a mistake for each export with the name of an earlier one."""
+    """Yields a mistake for each export that has the name of an earlier export."""
     first: dict[str, str] = {}
     for export in exports:
         place = export.origins.get("", COMMAND_LINE)

@@ -66,14 +66,17 @@ _REMEDIES_OF_TOML: Final = {
 
 
 class Value(NamedTuple):
-    """The value of a setting, and its origin: default, FILE:LINE or command line."""
+    """The value of a setting, and its origin: "default", "command line" or FILE:LINE."""
 
     value: Any
     origin: str
 
 
 class Mistake(NamedTuple):
-    """A mistake in a configuration: its place (FILE:LINE), and the cause with its remedy after a semicolon."""
+    """A mistake in a configuration: its place (FILE:LINE), and in `text` the cause and, after a semicolon, its remedy.
+
+    `is_warning`: whether the server can start all the same.
+    """
 
     place: str
     text: str
@@ -85,7 +88,7 @@ class Mistake(NamedTuple):
 
 @dataclass(slots=True)
 class FileSettings:
-    """The values of configuration files by the names of their settings; a value with a fault is left out."""
+    """The settings that configuration files have, by name, and the files' mistakes; mistaken values are left out."""
 
     server: dict[str, Value] = field(default_factory=dict)
     defaults: dict[str, Value] = field(default_factory=dict)
@@ -94,7 +97,10 @@ class FileSettings:
 
 
 def read_configuration(path: Path) -> FileSettings:
-    """Reads a configuration file, then the files `exports.d/*.toml` beside it in the order of their names."""
+    """Reads a configuration file, then the files `exports.d/*.toml` beside it in the order of their names.
+
+    Mistakes are collected in the result, and not raised.
+    """
     found = FileSettings()
     _File(path, found).read(whole=True)
     folder = path.parent / "exports.d"
@@ -114,7 +120,7 @@ def read_configuration(path: Path) -> FileSettings:
 
 
 class _File:
-    """One file, whose values and faults are added to `found`."""
+    """One configuration file, whose values and mistakes are added to `found`."""
 
     def __init__(self, path: Path, found: FileSettings) -> None:
         self._path = path
@@ -122,7 +128,7 @@ class _File:
         self._lines: dict[KeyPath, int] = {}
 
     def read(self, *, whole: bool) -> None:
-        """Reads the file; without `whole` it may have exports alone."""
+        """Reads the file; `whole`: whether it may have other tables than exports."""
         document = self._document()
         for key, value in document.items():
             if key == _EXPORT:
@@ -138,7 +144,7 @@ class _File:
                 self._read_value((key,), value, OF_SERVER, self._found.server)
 
     def _document(self) -> dict[str, Any]:
-        """Parses the file; returns no keys if that is impossible."""
+        """Parses the file and returns its keys; if that is impossible, notes a mistake and returns no keys."""
         try:
             octets = self._octets()
             text = octets.decode().replace("\r\n", "\n")
@@ -172,7 +178,7 @@ class _File:
         return octets
 
     def _fault_of_syntax(self, message: str, text: str) -> None:
-        """Notes an error of `tomllib`, whose `message` ends with its place in `text`."""
+        """Notes a mistake for an error of `tomllib`, whose `message` ends with its place in `text`."""
         found = _PLACE_IN_TOML.fullmatch(message)
         cause = message if found is None else found[1]
         line = int(found[2]) if found is not None and found[2] else text.count("\n") + (not text.endswith("\n"))
@@ -231,7 +237,7 @@ class _File:
     def _own_terms(
         self, path: KeyPath, values: Mapping[str, Value], settings: Iterable[Setting]
     ) -> tuple[dict[str, Any], dict[str, str]]:
-        """Returns the values of a table and their places, by the attributes of their settings; its own is under ""."""
+        """Returns the values of a table, and their places, by the settings' attributes; "" has the table's place."""
         terms = {setting.dest: values[setting.name] for setting in settings if setting.name in values}
         origins = {"": self._place(path)} | {dest: value.origin for dest, value in terms.items()}
         return {dest: value.value for dest, value in terms.items()}, origins
@@ -259,7 +265,7 @@ class _File:
             self._fault(path, str(error))
 
     def _parsed(self, setting: Setting, raw: Any) -> Any:
-        """Makes the value of a setting.
+        """Returns the value of a setting from its TOML value `raw`.
 
         Raises:
             ValueError: the type or the value is wrong; the text names the key and a remedy.
@@ -283,7 +289,11 @@ class _File:
         return items
 
     def _item(self, setting: Setting, raw: Any, *, in_list: bool = False) -> Any:
-        """Makes the value of a setting, or of an item of its list; raises ValueError as `_parsed`."""
+        """Returns the value of a setting, or with `in_list` of an item of its list, from its TOML value `raw`.
+
+        Raises:
+            ValueError: the type or the value is wrong; the text names the key and a remedy.
+        """
         types, wanted = _WANTED[setting.kind]
         if type(raw) not in types:
             subject = f"an item of {setting.name}" if in_list else setting.name
@@ -313,14 +323,18 @@ class _File:
 
 
 def _shortened(text: str) -> str:
-    """Returns the text of a mistake without the middle of a long one, which is a key or value of the file."""
+    """Returns the text of a mistake; of a long one, which has a key or value of the file, the middle is left out."""
     more = len(text) - CONFIGURATION_FAULT_LETTERS_MAX
     half = CONFIGURATION_FAULT_LETTERS_MAX // 2
     return text if more <= 0 else f"{text[:half]}[{more} characters]{text[-half:]}"
 
 
 def _value_of(setting: Setting, text: str) -> Any:
-    """Parses text as `Setting.parse`; raises ValueError with the key's name."""
+    """Parses the text of a setting's value.
+
+    Raises:
+        ValueError: the text is no such value; the message names the key.
+    """
     try:
         return setting.parse(text)
     except argparse.ArgumentTypeError as error:

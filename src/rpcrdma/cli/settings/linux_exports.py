@@ -31,7 +31,7 @@ _TERMS: Final[dict[str, tuple[str, Any]]] = {
     "mp": ("mount-point", True),
     "mountpoint": ("mount-point", True),
 }
-"""Options with a term of ours: its key and its value."""
+"""Options of exports(5) that our files can express, with the key and the value there."""
 _OF_WHOLE_EXPORT: Final = {"sync": "async", "reserved-port": "insecure"}
 """Terms that rules cannot have, which are true without an option, and the options that make them false."""
 _OF_ALL_FLAVORS: Final = frozenset({"sync", "mount-point"})
@@ -57,10 +57,11 @@ _HEAD: Final = """\
 
 
 def in_toml(text: str, name: str) -> tuple[str, list[Mistake]]:
-    """Returns the tables, and a fault for each client and option that they cannot express.
+    """Converts lines of exports(5) to `[[export]]` tables; returns their text, and the mistakes.
 
-    Clients with other options than others have a rule of their own. A line without a client that can be expressed is
-    left out: no table admits more hosts, or grants more, than its line.
+    There is a mistake for each client and option that the tables cannot express. Clients with other options than others
+    have a rule of their own. A line without a client that can be expressed is left out: no table admits more hosts, or
+    grants more, than its line.
 
     Args:
         text: lines of exports(5).
@@ -76,7 +77,10 @@ def in_toml(text: str, name: str) -> tuple[str, list[Mistake]]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yields the lines with their numbers: a backslash at an end continues a line, # begins a comment."""
+    """Yields each logical line with the number of its first line, without comments; empty ones are left out.
+
+    A backslash at the end of a line continues it, and # begins a comment.
+    """
     whole, began = "", 0
     for number, line in enumerate(text.splitlines(), 1):
         began = began if whole else number
@@ -92,14 +96,14 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 class _Line:
-    """One line of exports(5)."""
+    """The conversion of one logical line of exports(5), at `place` (FILE:LINE); adds mistakes to `faults`."""
 
     def __init__(self, place: str, faults: list[Mistake]) -> None:
         self._place = place
         self._faults = faults
 
     def tables(self, line: str) -> str | None:
-        """Returns the tables of an export and its rules; None if the line has none."""
+        """Returns the TOML tables of the export in `line` and its rules; None if the line cannot be expressed."""
         words = _WORD.findall(line)
         octets = words[0].replace('"', "").encode("utf-8", "surrogateescape")
         path = _OCTAL.sub(lambda found: bytes([int(found[1], 8) & 0xFF]), octets).decode("utf-8", "surrogateescape")
@@ -136,9 +140,10 @@ class _Line:
         )
 
     def _groups(self, words: list[str]) -> list[tuple[list[str], dict[str, Any]]]:
-        """Returns hosts with the terms that they share, in the order in which Linux looks for a client.
+        """Returns groups of hosts with the terms that they share, in the order in which Linux looks for a client.
 
-        Hosts go before networks, and these before all hosts, which are [""]. Neighbours with equal terms are one group.
+        Hosts precede networks, and these precede all hosts, which are [""]. Neighbours with equal terms are one group.
+        `words` are the clients of a line with their options.
         """
         defaults = ""
         clients: list[tuple[int, str, dict[str, Any]]] = []
@@ -169,7 +174,7 @@ class _Line:
         return groups
 
     def _host(self, client: str) -> str | None:
-        """Returns a host as our files write it: "" for all; None if it cannot be expressed."""
+        """Returns a host as our files write it, "" for all hosts; None, with a mistake noted, if they cannot."""
         if client in {"", "*"}:
             return ""
         if not client.isprintable():
@@ -193,7 +198,10 @@ class _Line:
         return client
 
     def _terms(self, options: str) -> dict[str, Any] | None:
-        """Returns the terms of a client's options; None if a table would grant them to more callers than the line."""
+        """Returns the terms of a client's options, by our keys, after noting mistakes.
+
+        None: a table would grant them to more callers than the line does, so that the client is left out.
+        """
         terms: dict[str, Any] = {"access": "ro", "reserved-port": True}
         sections = 0
         words = [*filter(None, options.split(","))]
@@ -235,7 +243,7 @@ def _table(header: str, keys: Mapping[str, Any]) -> str:
 
 
 def _is_within(host: str, other: str) -> bool:
-    """Returns whether a client that `host` stands for is one of `other`, which is of the same kind."""
+    """Returns whether the addresses of `host` are among those of `other`, of the same kind: host, network or all."""
     if host == other:
         return True
     if "/" not in host:
@@ -245,7 +253,7 @@ def _is_within(host: str, other: str) -> bool:
 
 
 def _written(value: Any) -> str:
-    """Returns a value in TOML, whose texts have the escapes of JSON."""
+    """Returns the TOML text of a value, whose strings have the escapes of JSON."""
     return "".join(
         letter if letter.isprintable() else f"\\U{ord(letter):08x}" for letter in json.dumps(value, ensure_ascii=False)
     )

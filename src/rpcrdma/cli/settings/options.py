@@ -17,7 +17,7 @@ _ABOUT_HOSTS = frozenset({"xprtsec", "mount-in-clear", *(setting.name for settin
 
 
 def add_settings(parser: CommandParser) -> None:
-    """Adds the arguments that make the settings."""
+    """Adds the options of all settings of `rpcrdma serve`, --config, --export and the directory, to `parser`."""
     add = parser.add_argument
     add(
         "--config",

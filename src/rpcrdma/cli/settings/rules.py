@@ -15,7 +15,7 @@ __all__ = ["contradictions", "covers", "doubts"]
 def contradictions(export: Exported, *, has_authorities: bool) -> Iterator[Mistake]:
     """Yields a mistake for each rule of an export that no call can match, in the order of the rules.
 
-    `has_authorities`: whether the server has authorities, so that the hosts of clients can prove certificates.
+    `has_authorities`: whether the server has authorities, so that hosts of clients can prove certificates.
     """
     for number, rule in enumerate(export.rules):
         above = next((each for each in export.rules[:number] if covers(each, rule)), None)
@@ -31,7 +31,7 @@ def contradictions(export: Exported, *, has_authorities: bool) -> Iterator[Mista
 
 
 def doubts(export: Exported, names: HostNames) -> Iterator[Mistake]:
-    """Yields mistakes about hosts without an address in the rules of an export, and about rules that trust every host.
+    """Yields mistakes about rules of an export: hosts without an address, and rules that trust every host with root.
 
     `names` has looked up the names of its hosts; the terms of the export itself are the last rule.
     """
@@ -45,7 +45,7 @@ def doubts(export: Exported, names: HostNames) -> Iterator[Mistake]:
 
 
 def covers(rule: ExportedRule, later: ExportedRule) -> bool:
-    """Returns whether every call that a `later` rule could match has matched an earlier one."""
+    """Returns whether every call that the rule `later` could match matches `rule`, which stands before it."""
     for wide, narrow in ((rule.principals, later.principals), (rule.certificates, later.certificates)):
         if wide and (not narrow or not all(_is_among(each, wide) for each in narrow)):
             return False
@@ -58,7 +58,7 @@ def covers(rule: ExportedRule, later: ExportedRule) -> bool:
 
 
 def _is_among(name: str, names: Sequence[str]) -> bool:
-    """Returns whether a principal or name of a certificate is one of others, or of one of their realms."""
+    """Returns whether a principal or name of a certificate is in `names`, or its realm is there as *@REALM."""
     return name in names or f"*@{name.rpartition('@')[2]}" in names
 
 
@@ -79,7 +79,7 @@ def _faults_of_hosts(rule: ExportedRule, export: Exported, names: HostNames) -> 
 
 
 def _trusts_all(rule: ExportedRule) -> bool:
-    """Returns whether every host that claims to call as root has the rights of root."""
+    """Returns whether every host whose calls claim to be of root gets the rights of root by the rule."""
     return (
         rule.squash == "none"
         and rule.access != "none"

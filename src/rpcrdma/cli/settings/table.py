@@ -77,7 +77,7 @@ def _memory(text: str) -> int:
 
 
 def _path_or(*words: str) -> Callable[[str], Path | str]:
-    """Returns a parser of paths that leaves these words as they are."""
+    """Returns a parser that returns each of `words` as it is, and any other text as a path."""
     return lambda text: text if text in words else Path(text)
 
 
@@ -275,7 +275,7 @@ SOURCES_OF_EXPORT: Final = (
 
 
 def _taken_at_once(*settings: Setting) -> tuple[Setting, ...]:
-    """Returns settings whose changed values a running server takes."""
+    """Returns copies of settings, marked so that a running server takes changed values without a restart."""
     return tuple(replace(setting, renewal=Renewal.HANG_UP) for setting in settings)
 
 

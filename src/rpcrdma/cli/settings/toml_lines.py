@@ -12,7 +12,7 @@ from rpcrdma.file_limits import CONFIGURATION_KEY_NAMES_MAX
 __all__ = ["KeyPath", "key_lines", "line_of", "line_of_long_key"]
 
 KeyPath: TypeAlias = tuple[str | int, ...]
-"""The keys that lead to a value; the number of an item stands after the name of an array of tables."""
+"""The keys that lead to a value; after the name of an array of tables follows the index of the item."""
 
 _KEY: Final = re.compile(r"""[ \t]*(?:"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|[A-Za-z0-9_-]+)[ \t]*""")
 _SKIPPED: Final = re.compile(
@@ -23,10 +23,12 @@ _SKIPPED: Final = re.compile(
 
 
 def key_lines(text: str) -> dict[KeyPath, int]:
-    """Finds the line of each table and key; keys of inline tables count as their value.
+    """Returns the line, from 1, of each table and key of a TOML document.
+
+    Keys within an inline table are left out: they have the line of its key.
 
     Args:
-        text: A document that `tomllib` accepts, with line feeds alone.
+        text: a document that `tomllib` accepts, with line feeds alone.
     """
     lines: dict[KeyPath, int] = {}
     table: KeyPath = ()
@@ -52,7 +54,7 @@ def key_lines(text: str) -> dict[KeyPath, int]:
 
 
 def line_of_long_key(text: str) -> int | None:
-    """Returns the line of the first key with more than `CONFIGURATION_KEY_NAMES_MAX` names; None: there is none.
+    """Returns the line, from 1, of the first key with more than `CONFIGURATION_KEY_NAMES_MAX` names; None without one.
 
     Args:
         text: any text, which ends for this search where a quotation mark is not closed.
@@ -70,12 +72,15 @@ def line_of_long_key(text: str) -> int | None:
 
 
 def line_of(lines: dict[KeyPath, int], path: KeyPath) -> int:
-    """Returns the line of a key, or of the nearest table above it; 1 for the document itself."""
+    """Returns the line of the key at `path`, or of the nearest table above it; 1 for the document itself.
+
+    `lines` is the result of `key_lines`.
+    """
     return next((lines[path[:length]] for length in range(len(path), 0, -1) if path[:length] in lines), 1)
 
 
 def _names(text: str, at: int) -> tuple[list[str], int]:
-    """Reads the names of a dotted key; returns them and the position after them."""
+    """Reads a dotted key at position `at` of `text`; returns its names, and the position after it."""
     names: list[str] = []
     while (found := _KEY.match(text, at)) is not None:
         word, at = found[0].strip(), found.end()
@@ -88,7 +93,10 @@ def _names(text: str, at: int) -> tuple[list[str], int]:
 
 
 def _below(names: list[str], items: Counter[KeyPath]) -> KeyPath:
-    """Returns the path of a header, with the number of the newest item of each array of tables above the last name."""
+    """Returns the path of a table header with the `names`, with the index of the newest item in arrays of tables.
+
+    `items` has the number of items of each array so far. The last name gets no index.
+    """
     path: KeyPath = ()
     for number, name in enumerate(names, 1):
         path = (*path, name)
@@ -98,7 +106,7 @@ def _below(names: list[str], items: Counter[KeyPath]) -> KeyPath:
 
 
 def _after_value(text: str, at: int) -> tuple[int, int]:
-    """Passes the rest of a value to the end of its line; returns the position after it and the lines passed."""
+    """Skips the rest of a value, up to the end of its line; returns the position after it and the number of lines."""
     depth = passed = 0
     while at < len(text):
         piece = _SKIPPED.match(text, at)

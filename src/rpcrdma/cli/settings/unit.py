@@ -20,17 +20,15 @@ _FILES: Final = ("tls-cert", "tls-key", "tls-ca", "keytab")
 
 
 def drop_in(found: Effective, config: Path | None) -> tuple[str, list[Mistake]]:
-    """Makes the drop-in.
+    """Returns the text of a systemd drop-in for `rpcrdma.service` by the settings of a server, and mistakes.
 
     An export within another one has no path of its own: the mount point that systemd makes for a path would lie within
-    the outer export, and clients do not enter mount points.
+    the outer export, and clients do not enter mount points. There is a mistake for each export whose directory has a
+    character that no unit can have; the text lacks these.
 
     Args:
         found: the settings.
         config: the configuration file; None: there is none.
-
-    Returns:
-        The text, and the exports whose directory has a character that no unit can have; the text lacks them.
     """
     writable: dict[Path, bool] = {}
     faults = []
@@ -74,14 +72,14 @@ def _is_expressible(path: Path) -> bool:
 
 
 def _word(path: Path, prefix: str = "") -> str:
-    """Returns a path as a value has it: quoted if it has spaces, with percent signs that begin no specifier.
+    """Returns a path as the value of a unit's setting: quoted if it has spaces, with percent signs doubled.
 
-    The `prefix` "-" has systemd ignore a path that is absent.
+    The `prefix` "-" lets systemd ignore a path that is absent.
     """
     text = prefix + str(path).replace("%", "%%")
     return f'"{text}"' if " " in text else text
 
 
 def _meet(paths: tuple[Path, ...], others: tuple[Path, ...]) -> bool:
-    """Returns whether one of the paths lies within one of the others, or the other way round."""
+    """Returns whether one of `paths` lies within one of `others`, or contains it."""
     return any(path.is_relative_to(other) or other.is_relative_to(path) for path in paths for other in others)
