@@ -37,7 +37,7 @@ def get_xattr(compound: Compound, args: nfs4.GETXATTR4args) -> nfs4.GETXATTR4res
 
 
 def set_xattr(compound: Compound, args: nfs4.SETXATTR4args) -> nfs4.SETXATTR4resok:
-    """Runs SETXATTR (RFC 8276 section 8.4.2): creates an extended attribute, or changes its value, on the disk.
+    """Runs SETXATTR (RFC 8276 section 8.4.2): creates or changes an extended attribute; returns the object's change.
 
     Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_DELAY or EEXIST.
     """
@@ -76,7 +76,7 @@ def list_xattrs(compound: Compound, args: nfs4.LISTXATTRS4args) -> nfs4.LISTXATT
 
 
 def remove_xattr(compound: Compound, args: nfs4.REMOVEXATTR4args) -> nfs4.REMOVEXATTR4resok:
-    """Runs REMOVEXATTR (RFC 8276 section 8.4.4): removes an extended attribute of the current object.
+    """Runs REMOVEXATTR (RFC 8276 section 8.4.4): removes an extended attribute; returns the object's change.
 
     Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_DELAY or ENODATA.
     """

@@ -61,7 +61,8 @@ def _present(node: Node | None) -> Node:
 def create(compound: Compound, args: nfs4.CREATE4args) -> nfs4.CREATE4resok:
     """Runs CREATE (RFC 8881 section 18.4): makes a directory, symbolic link or special file, the new current object.
 
-    Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_BADTYPE or EEXIST.
+    Returns the directory's change and the attributes set. Raises MustWait (run again in a worker thread), Refused,
+    tree.Refused or OSError, such as NFS4ERR_BADTYPE or EEXIST.
     """
     directory = _directory_to_change(compound, compound.node, compound.caller)
     name = checked_name(args.objname)
@@ -84,7 +85,7 @@ def create(compound: Compound, args: nfs4.CREATE4args) -> nfs4.CREATE4resok:
 
 
 def remove(compound: Compound, args: nfs4.REMOVE4args) -> nfs4.REMOVE4resok:
-    """Runs REMOVE (RFC 8881 section 18.25): removes a name of the current directory, for an object of any kind.
+    """Runs REMOVE (RFC 8881 section 18.25): removes a name of the current directory; returns the directory's change.
 
     Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_DELAY or ENOENT.
     """
@@ -96,7 +97,7 @@ def remove(compound: Compound, args: nfs4.REMOVE4args) -> nfs4.REMOVE4resok:
 
 
 def rename(compound: Compound, args: nfs4.RENAME4args) -> nfs4.RENAME4resok:
-    """Runs RENAME (RFC 8881 section 18.26): moves a name from the saved directory to the current one.
+    """Runs RENAME (RFC 8881 section 18.26): moves a name from the saved to the current directory; returns both changes.
 
     Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_XDEV or ENOENT.
     """
@@ -129,7 +130,7 @@ def _is_one_object(compound: Compound, source: Node, old: bytes, target: Node, n
 
 
 def link(compound: Compound, args: nfs4.LINK4args) -> nfs4.LINK4resok:
-    """Runs LINK (RFC 8881 section 18.9): gives the saved object a further name in the current directory.
+    """Runs LINK (RFC 8881 section 18.9): gives the saved object a name in the current directory; returns its change.
 
     Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_ISDIR or EEXIST.
     """

@@ -129,7 +129,7 @@ class Nfs4Service(nfs4.NFS_V4_Service):
 
     @returns_steps
     def compound(self, args: CompoundCall, context: CallContext) -> Steps[EncodedReply]:
-        """Answers COMPOUND: returns the generator of `run`; the first call also starts the recall of delegations."""
+        """Answers COMPOUND, as the steps of `run`, whose result is the reply; the first call starts `Recalls`."""
         if self._recalls is None:
             self._recalls = Recalls(self.state, asyncio.get_running_loop(), self._clock)
         return run(Compound(self, context, args, self._clock()), self.handlers)

@@ -24,7 +24,7 @@ _NEEDED: Final = bits(nfs4.IO_ADVISE4_WILLNEED, nfs4.IO_ADVISE4_WILLNEED_OPPORTU
 
 
 def seek(compound: Compound, args: nfs4.SEEK4args) -> nfs4.SEEK4resok:
-    """Runs SEEK (RFC 7862 section 15.11): finds the next data or hole; the end of a file counts as a hole.
+    """Runs SEEK (RFC 7862 section 15.11): returns the offset of the next data or hole; the end of a file is a hole.
 
     Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_NXIO.
     """
