@@ -49,7 +49,7 @@ STATUS_OF_ERRNO: dict[int, nfsstat3] = {
     errno.ESTALE: nfsstat3.NFS3ERR_STALE,
     errno.EOPNOTSUPP: nfsstat3.NFS3ERR_NOTSUPP,
 }
-"""Status codes by errno: for a server's replies, and reversed for a client's errors."""
+"""The status of version 3 for each error number of this machine; a client looks up the reverse."""
 
 _ERRNO: dict[nfsstat3, int] = {status: number for number, status in STATUS_OF_ERRNO.items()} | {
     nfsstat3.NFS3ERR_REMOTE: errno.EREMOTE,
@@ -77,7 +77,10 @@ _TEXT: dict[nfsstat3, str] = {
 
 
 class ExportPath(str):
-    """A path in an export whose URL, `export_url`, is known: errors show the URL of the object."""
+    """The path of an object within an export, as a string, with the URL of the export in `export_url`.
+
+    A client that knows the URL hands out such paths, so that errors show the URL of the object.
+    """
 
     __slots__ = ("export_url",)
 
@@ -92,12 +95,12 @@ class ExportPath(str):
         return ExportPath, (str(self), self.export_url)
 
     def with_text(self, path: str) -> ExportPath:
-        """Returns another path in the same export."""
+        """Returns an `ExportPath` with the text `path` and the same `export_url`."""
         return ExportPath(path, self.export_url)
 
 
 def in_words(path: str) -> str:
-    """Returns the URL of the object at `path` if the export's URL is known, else the path; for messages."""
+    """Returns the URL of the object at `path` if that is an `ExportPath`, else `path` itself, as text for messages."""
     return _url_of(path) or path
 
 
@@ -109,10 +112,10 @@ def _url_of(path: str | None) -> str | None:
 
 
 class ServerPathError(OSError):
-    """A failure with an object of a server: `filename`, and `filename2` of two objects, are paths in the export.
+    """An error about an object of a server; an OSError of another class is about paths of this machine.
 
-    The text shows the URLs `url` and `url2` of the objects instead, if they are known. Another OSError is about paths
-    of this machine.
+    `filename` is the path of the object within the export; `filename2` is the second path of an operation that has two,
+    else None. The text shows the URLs `url` and `url2` where they are known, else the paths.
     """
 
     _url: str | None = None
@@ -120,12 +123,12 @@ class ServerPathError(OSError):
 
     @property
     def url(self) -> str | None:
-        """The URL of the object at `filename`; None if unknown."""
+        """The URL of the object at `filename`, without a port of MOUNT; None if it is unknown."""
         return self._url or _url_of(self.filename)
 
     @property
     def url2(self) -> str | None:
-        """The URL of the object at `filename2`; None if unknown."""
+        """The URL of the object at `filename2`, without a port of MOUNT; None if it is unknown."""
         return self._url2 or _url_of(self.filename2)
 
     def __str__(self) -> str:
@@ -135,21 +138,21 @@ class ServerPathError(OSError):
         return f"[Errno {self.errno}] {self.strerror}: {self.url!r}{second}"
 
     def found_at(self, url: Url) -> None:
-        """Sets the URL of an error without one, whose export is unknown.
+        """Sets the property `url`, if it has no value yet, to a URL without its port of MOUNT.
 
         Args:
-            url: the URL.
+            url: the URL of the object that the error is about.
         """
         self._url = self.url or str(replace(url, mount_port=None))
 
     @property
     def path(self) -> str | None:
-        """The path, equal to `filename`."""
+        """The path of the object within the export, equal to `filename`; None if it is unknown."""
         path: str | None = self.filename
         return path
 
     def name_below(self, prefix: str) -> None:
-        """Adds a prefix to both paths.
+        """Puts `prefix` before `filename` and `filename2`, where they are strings; `url` and `url2` stay as they are.
 
         Args:
             prefix: the export, and the part of the caller's path before it.
@@ -168,12 +171,12 @@ class NfsError(ServerPathError):
     """The server answered with a status other than NFS3_OK (RFC 1813 section 2.6).
 
     Errors are of the subclass that Python's own file operations raise for the same errno (`nfs_error`), so that `except
-    FileNotFoundError` works. `errno` is the status as a local number.
+    FileNotFoundError` works. `errno` is the status as an error number of this machine.
 
     Args:
         status: the status.
-        path: the path of the object.
-        path2: the second path of operations with two.
+        path: the path of the object within the export; None if it is unknown.
+        path2: the second path of an operation that has two, such as RENAME; None for other operations.
     """
 
     def __init__(self, status: nfsstat3, path: str | None = None, path2: str | None = None) -> None:
@@ -191,23 +194,23 @@ class NfsError(ServerPathError):
 
 
 class NfsNotFound(NfsError, FileNotFoundError):
-    """NFS3ERR_NOENT."""
+    """The error for the status NFS3ERR_NOENT, which `nfs_error` makes."""
 
 
 class NfsExists(NfsError, FileExistsError):
-    """NFS3ERR_EXIST."""
+    """The error for the status NFS3ERR_EXIST, which `nfs_error` makes."""
 
 
 class NfsNotADirectory(NfsError, NotADirectoryError):
-    """NFS3ERR_NOTDIR."""
+    """The error for the status NFS3ERR_NOTDIR, which `nfs_error` makes."""
 
 
 class NfsIsADirectory(NfsError, IsADirectoryError):
-    """NFS3ERR_ISDIR."""
+    """The error for the status NFS3ERR_ISDIR, which `nfs_error` makes."""
 
 
 class NfsPermission(NfsError, PermissionError):
-    """NFS3ERR_PERM and NFS3ERR_ACCES."""
+    """The error for the statuses NFS3ERR_PERM and NFS3ERR_ACCES, which `nfs_error` makes."""
 
 
 _CLASS: dict[nfsstat3, type[NfsError]] = {
@@ -221,5 +224,11 @@ _CLASS: dict[nfsstat3, type[NfsError]] = {
 
 
 def nfs_error(status: nfsstat3, path: str | None = None, path2: str | None = None) -> NfsError:
-    """Returns the exception for a status that is not NFS3_OK, of the subclass for it."""
+    """Returns, not raises, an `NfsError` for a status other than NFS3_OK, of the subclass for it if there is one.
+
+    Args:
+        status: the status of the reply.
+        path: the path of the object within the export; None if it is unknown.
+        path2: the second path of an operation that has two; None for other operations.
+    """
     return _CLASS.get(status, NfsError)(status, path, path2)

@@ -6,17 +6,17 @@ __all__ = ["host_in", "port_in", "universal_address"]
 
 
 def universal_address(host: str, port: int) -> str:
-    """Returns the universal address of an IP address and a port, such as "0.0.0.0.8.1"."""
+    """Returns the universal address of an IP address and a port (0 to 65535): "0.0.0.0.8.1" for port 2049."""
     return f"{host}.{port >> 8}.{port & 0xFF}"
 
 
 def host_in(address: str) -> str:
-    """Returns the part of a universal address before its port, which is no IP address if the whole is malformed."""
+    """Returns a universal address without its last two parts, the port; does not check that an IP address remains."""
     return address.rsplit(".", 2)[0]
 
 
 def port_in(address: str) -> int | None:
-    """Returns the port of a universal address, whose last two numbers are its octets; None if it is malformed or 0."""
+    """Returns the port (1 to 65535) in the last two numbers of a universal address; None if they are malformed or 0."""
     octets = address.split(".")[-2:]
     if len(octets) < 2 or not all(each.isascii() and each.isdigit() and len(each) <= 3 for each in octets):
         return None

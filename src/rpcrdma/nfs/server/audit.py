@@ -26,18 +26,21 @@ from rpcrdma.rpc.service import CallContext, CredentialTooWeak
 __all__ = ["AUDIT_KINDS", "Audit", "NamedObject"]
 
 AUDIT_KINDS: Final = ("mount", "refused", "create", "remove", "rename", "setattr")
-"""The kinds of records."""
+"""The kinds of audit records, of which the administrator chooses some."""
 
 
 class NamedObject(NamedTuple):
-    """An object, or a name in a directory; `handle` is None if it is not known."""
+    """An object in an audit record: a name in the directory with the handle `handle`, or the object with this handle.
+
+    `name` is None for the latter; `handle` is None if it is not known.
+    """
 
     handle: bytes | None
     name: str | None = None
 
 
 def _named(where: Any) -> NamedObject:
-    """Returns the place of a diropargs3."""
+    """Returns the directory and the name in `where`, a diropargs3 of NFS version 3."""
     return NamedObject(where.dir.data, where.name)
 
 
@@ -52,15 +55,16 @@ _VERSION_3: Final[dict[str, tuple[str, Callable[[Any], list[NamedObject]]]]] = {
     "rmdir": ("remove", lambda args: [_named(args.object)]),
     "rename": ("rename", lambda args: [_named(args.from_), _named(args.to)]),
 }
-"""By the methods of the service: the kind of the record, and the places that the arguments name."""
+"""For each method of the version 3 service: the kind of its records, and a function from its arguments to the objects
+that they name."""
 
 
 class Audit:
-    """Makes the records of a server's calls.
+    """Makes the audit records of a server: a line of JSON for each call of a wanted kind.
 
     Args:
-        kinds: the wanted ones of `AUDIT_KINDS`.
-        put: writes a record, a line without its end; must not block.
+        kinds: the wanted kinds, each of which is in `AUDIT_KINDS`.
+        put: is called with each record, a line of JSON in UTF-8 without its end, in any thread; must not block.
         wall_clock_ns: returns the time in nanoseconds since 1970.
     """
 
@@ -71,10 +75,13 @@ class Audit:
         self._services: NfsServices
 
     def watch(self, services: NfsServices) -> None:
-        """Makes records of the calls of services from now on; to be called before these are offered.
+        """Replaces handlers of services by handlers that also make a record after each call.
+
+        To be called once, before the services are offered. Also watches the admission to exports, for all versions of
+        NFS, if the kind "refused" is wanted.
 
         Args:
-            services: the services of version 3; `audit_of_compounds` has those of version 4.
+            services: the services of NFS version 3 and MOUNT; `watch_compounds` does the same for version 4.
         """
         self._services = services
         for method, (kind, places) in _VERSION_3.items():
@@ -137,16 +144,16 @@ class Audit:
         asked: str | None = None,
         export: str | None = None,
     ) -> None:
-        """Makes the record of a call; no effect if its kind is not wanted.
+        """Writes the record of a call if its kind is wanted, else does nothing.
 
         Args:
             kind: one of `AUDIT_KINDS`.
-            operation: the procedure of version 3 or MOUNT, or the operation of version 4; None: any.
+            operation: the name of the procedure, or of the operation of version 4; None leaves it out of the record.
             context: the call.
-            status: the name of the status with which it is answered.
-            places: the objects that it is about, at most two: the second one is the new name.
-            asked: the path that the client has asked for.
-            export: the name of the export, where no place tells it.
+            status: the name of the status with which the call or operation is answered.
+            places: the objects that the call is about, at most two; the second is the new place of LINK or RENAME.
+            asked: the path in the arguments of MNT; None leaves it out of the record.
+            export: the name of the export, for a record whose first place has no known handle; None if it is unknown.
         """
         if kind not in self.kinds:
             return
@@ -175,7 +182,10 @@ class Audit:
         return next((tree for tree in self._services.nfs.exports.trees if tree.fsid == number), None)
 
     def _acting_uid(self, tree: Tree | None, context: CallContext) -> int | None:
-        """Returns the user as whom the server acts for a call, if it does so for one in this export."""
+        """Returns the UID as which the server acts for a call in `tree`.
+
+        Returns None if `tree` is None or no directory of this machine, or if no rule of its export admits the call.
+        """
         if not isinstance(tree, LocalTree):
             return None
         if not tree.parts.callers.switches:
@@ -187,7 +197,7 @@ class Audit:
         return rule.acting_as(credential if credential.flavor in rule.security else AuthNone())[0]
 
     def _path_of(self, handle: bytes | None) -> str | None:
-        """Returns the path of a local object that the server has open, else None."""
+        """Returns the local path of the object with a file handle; None without one, or if it is not open here."""
         if handle is None:
             return None
         local = self._services.nfs.local
@@ -201,7 +211,10 @@ class Audit:
 
 
 def _put_text(record: dict[str, Any], key: str, text: str | None) -> None:
-    """Adds a text of a peer, cut to `MNTPATHLEN`; one that is no UTF-8 with its octets in hexadecimal besides."""
+    """Puts `text`, which a peer chooses, into `record[key]`, cut to `MNTPATHLEN` characters; no effect for None.
+
+    Octets that are not UTF-8 are replaced there, and `record["<key>_octets"]` has all octets in hexadecimal.
+    """
     if text is None:
         return
     octets = text[:MNTPATHLEN].encode("utf-8", "surrogateescape")

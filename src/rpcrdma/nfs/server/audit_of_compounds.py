@@ -26,14 +26,17 @@ def _of(node: Node | None, name: bytes | None = None) -> NamedObject:
 
 
 def _created(compound: Compound, args: Any) -> list[NamedObject]:
-    """Returns the name that an OPEN may create; none for other OPENs."""
+    """Returns a list of the name, in its directory, that an OPEN may create; an empty list for other kinds of OPEN."""
     if args.openhow.opentype is not opentype4.OPEN4_CREATE or args.claim.claim is not open_claim_type4.CLAIM_NULL:
         return []
     return [_of(compound.current, args.claim.value)]
 
 
 def _entered(compound: Compound, args: Any) -> list[NamedObject]:
-    """Returns the name that may lead from the pseudo file system into an export; none within an export."""
+    """Returns a list of the object by which LOOKUP, PUTROOTFH or PUTPUBFH may enter an export; else an empty list.
+
+    `args` are the arguments of LOOKUP, None for the others; `compound` is the COMPOUND before the operation.
+    """
     exports, current = compound.server.exports, compound.current
     if args is None:
         return [_of(exports.root)] if exports.is_export(exports.root) else []
@@ -56,15 +59,18 @@ _OPERATIONS: Final[dict[int, tuple[str, _NamedObjects]]] = {
     _O.OP_PUTROOTFH: ("mount", _entered),
     _O.OP_PUTPUBFH: ("mount", _entered),
 }
-"""By the numbers of operations: the kind of the record, and the places that a call is about, as long as it runs."""
+"""For each operation number: the kind of its records, and a function that returns, before the operation runs, the
+objects that it is about."""
 
 
 def watch_compounds(audit: Audit, service: Nfs4Service) -> None:
-    """Makes records of the operations of a service from now on; to be called before it is offered.
+    """Replaces handlers of a version 4 service by handlers that also make a record after each wanted operation.
+
+    To be called once, before the service is offered.
 
     Args:
-        audit: makes the records, and watches the services of version 3 over the same exports.
-        service: the service.
+        audit: makes the records; its `watch` has been called with the services of version 3 over the same exports.
+        service: the service, whose `handlers` are replaced.
     """
     service.handlers = {
         **service.handlers,
@@ -105,6 +111,6 @@ def _audited(audit: Audit, handler: Handler, kind: str, operation: str, places: 
 
 
 def _root(compound: Compound) -> list[NamedObject]:
-    """Returns the current object if it is the root of an export."""
+    """Returns a list of the current object if it is the root of an export, else an empty list."""
     current = compound.current
     return [_of(current)] if current is not None and compound.server.exports.is_export(current) else []

@@ -16,17 +16,18 @@ __all__ = ["ExportsChange"]
 
 
 class ExportsChange:
-    """Other exports for running services, in three steps: `plan`, `install` and `retire`.
+    """A change of the exports of running services to other exports, in three steps: `plan`, `install` and `retire`.
 
-    An export of the same name and directory stays, with other terms; so do its handles, opens and locks. An export that
-    is gone, or has another directory, answers STALE. Handles are valid again when it comes back.
+    An export of the same name and directory stays, with other terms; so do its handles, opens and locks. The handles of
+    an export that is gone, or has another directory, are answered with NFS3ERR_STALE or NFS4ERR_STALE; they are valid
+    again when the export is served again.
 
     Args:
         services: the services of version 3 and MOUNT.
         nfs4: the service of version 4 over the same exports; None: it is not offered.
         exports: all exports from then on.
-        stay: whether directories that are served stay without a look at their paths, which may lead elsewhere by now,
-            or nowhere; then `exports` has each one that is served, with its directory.
+        stay: whether a served export keeps its open directory although its path may lead elsewhere, or nowhere, by now;
+            then `exports` must contain each served export with its directory.
     """
 
     def __init__(
@@ -42,16 +43,14 @@ class ExportsChange:
         self._served = present
         self._planned: Any = None
         self.gone: set[Any] = set()
-        """The trees that are served no more."""
+        """The exported trees that are no longer served; empty before `install`."""
 
     def plan(self) -> None:
-        """Makes what the exports need, and puts unstable data of those that leave on the disk; changes nothing else.
+        """Opens the new exports, and commits the unstable data of exports that will end; changes nothing else.
 
-        May block: for a worker thread.
-
-        Raises:
-            ValueError: two exports have one name.
-            OSError: a directory or a URL cannot be exported, or data of a leaving export is lost. Nothing has changed.
+        May block for the disk: to be called in a worker thread. Raises ValueError if two exports have one name, and
+        OSError if a directory or a URL cannot be exported, or data of an export that will end is lost; then nothing has
+        changed.
         """
         planned = self._planned = self._served.plan(self._exports, stay=self._stay)
         pairs = [*planned.local, *planned.remote] if isinstance(planned, PlannedJoint) else planned
@@ -69,14 +68,16 @@ class ExportsChange:
                 self._nfs4.commit(trees)
 
     def discard(self) -> None:
-        """Closes what `plan` has made, in place of `install`."""
+        """Closes the trees that `plan` opened; to be called instead of `install`, to give the change up."""
         self._served.discard(self._planned)
 
     def install(self, now_ns: int) -> None:
-        """Serves the exports from the next call on; never waits: one step of the event loop.
+        """Serves the planned exports, and no others, from the next call on.
+
+        Never blocks; to be called in the event loop.
 
         Args:
-            now_ns: the time in nanoseconds since 1970.
+            now_ns: the time in nanoseconds since 1970, which becomes the time of the pseudo file system of version 4.
         """
         self.gone = self._served.install(self._planned)
         self._services.nfs.exports = self._served
@@ -85,15 +86,16 @@ class ExportsChange:
             self._nfs4.exports.serve(self._served, now_ns)
 
     def retire(self, *, close: bool) -> list[OSError]:
-        """Ends what is left of the exports that are gone: revokes state on their files, and closes these; may block.
+        """Revokes the version 4 state on files of the exports that ended, and closes these files; may block.
 
-        May be called again: calls that began before `install` may have opened files since.
+        To be called after `install`, and again after the calls that began before it, which may have opened files since.
 
         Args:
-            close: whether these calls have ended, so that nothing of their file systems stays open.
+            close: whether these calls have ended, so that the directories of the exports are closed as well.
 
         Returns:
-            The errors of the disk: data that clients have written since `plan` may be lost.
+            The errors of the disk, which mean that data that clients have written since `plan` may be lost; empty: none
+                is.
         """
         if not self.gone:
             return []

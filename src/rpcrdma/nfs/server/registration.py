@@ -30,13 +30,16 @@ _NFS = v3.NFS_V3.number
 _MOUNT = mount.MOUNT_V3.number
 _NAMES = {_NFS: "NFS", _MOUNT: "MOUNT"}
 _USUAL_PORTS = {(_NFS, "tcp"): 2049, (_NFS, "rdma"): 20049, (_MOUNT, "tcp"): 20048}
-"""The ports that clients expect, by program and scheme: of several listeners the one there is registered."""
+"""The ports that clients expect, by program number and URL scheme; a listener there is preferred to others."""
 _SUPERUSER = "superuser"
-"""rpcbind's name for the owner with UID 0; others are their UIDs."""
+"""rpcbind's name for the owner with UID 0; its name for another owner is the UID."""
 
 
 class ProgramNetid(NamedTuple):
-    """A program's version over one transport, for which rpcbind has one address."""
+    """The key of a registration at rpcbind (RFC 1833): the numbers of a program and its version, and a netid.
+
+    The network identifier `netid` is "tcp", "tcp6", "rdma" or "rdma6".
+    """
 
     program: int
     version: int
@@ -49,15 +52,17 @@ class ProgramNetid(NamedTuple):
 def places_of(
     programs: Iterable[Program], listening: Sequence[str], *, loopback: bool = True
 ) -> dict[ProgramNetid, str]:
-    """Returns the universal addresses (RFC 5665 section 5.2.3) to register for a server of NFS.
+    """Returns the universal addresses (RFC 5665 section 5.2.3) to register for an NFS server, by program and netid.
 
     NFS is registered over TCP and RDMA, MOUNT over TCP alone, where all clients of version 3 ask for it. Of several
-    addresses of one transport a wildcard goes first, then the port that clients expect.
+    addresses of one transport, a wildcard address is preferred, then the port that clients expect. A loopback address
+    is taken only if there is no other; a link-local address is never taken. Raises LocalProtocolError (a URL is
+    malformed) or ValueError (a URL has a host name).
 
     Args:
-        programs: the programs of the server; those that are neither NFS nor MOUNT are left out.
-        listening: the URLs at which the server listens, with addresses in place of host names.
-        loopback: whether addresses that only this machine reaches are registered.
+        programs: the programs of the server; programs other than NFS and MOUNT are left out.
+        listening: the URLs at which the server listens, with IP addresses in place of host names.
+        loopback: whether loopback addresses, which only this machine reaches, are registered.
     """
     best: dict[ProgramNetid, tuple[tuple[bool, bool, bool], str]] = {}
     for program in programs:
@@ -80,17 +85,19 @@ def places_of(
 
 
 class RegisteredPrograms:
-    """Keeps programs registered at rpcbind: registers them, looks every minute, and removes them at the end.
+    """Keeps the programs of a server registered at this machine's rpcbind, from `start` to `close`.
 
-    rpcbind has an owner for each registration, the user who made it. A registration of the same user at another address
-    is replaced unless a server answers there. That of another user is replaced by root, with a warning; rpcbind permits
-    nobody else to do so.
+    A task compares the registrations with the server's addresses every `RPCBIND_LOOK_S` seconds. rpcbind has an owner
+    for each registration, the user who made it. A registration of the same user at another address is replaced unless a
+    server answers there. A registration of another user is replaced by root, with a warning; rpcbind permits nobody
+    else to do so.
 
     Args:
-        programs: as for `places_of`.
-        listening: as for `places_of`; each look takes its present content.
-        loopback: as for `places_of`.
-        owner: rpcbind's name for the user of this process; None finds it out.
+        programs: the programs of the server; programs other than NFS and MOUNT are left out.
+        listening: the URLs at which the server listens; the caller may change the list, which is read for each
+            comparison.
+        loopback: whether loopback addresses are registered.
+        owner: rpcbind's name for the user of this process: the UID in decimal, or "superuser"; None determines it.
     """
 
     def __init__(
@@ -107,22 +114,21 @@ class RegisteredPrograms:
 
     @property
     def held(self) -> Mapping[ProgramNetid, str]:
-        """The places that led to this server when rpcbind last answered, with their addresses."""
+        """The registrations of this server when rpcbind last answered, with their universal addresses."""
         return dict(self._held)
 
     @property
     def complete(self) -> bool:
-        """Whether all places led to this server when rpcbind was last asked."""
+        """Whether the last comparison found no fault and there is at least one registration."""
         return bool(self._held) and not self._faults
 
     async def start(self, *, required: bool) -> None:
-        """Registers the programs, and keeps them registered until `close`.
+        """Registers the programs, and starts the task that keeps them registered until `close`.
+
+        Raises ConnectFailed (with `required`: a program could not be registered; the message names cause and remedy).
 
         Args:
-            required: whether a fault is raised, and not only logged.
-
-        Raises:
-            ConnectFailed: with `required`: a program could not be registered; the message names cause and remedy.
+            required: whether a fault is raised; else it is logged, and the task tries again.
         """
         faults = await self._look()
         if required and faults:
@@ -132,7 +138,10 @@ class RegisteredPrograms:
         self._task = asyncio.create_task(self._keep())
 
     async def close(self) -> None:
-        """Removes the registrations that still lead to this server; an rpcbind that does not answer keeps them."""
+        """Ends the task, and removes the registrations that still lead to this server.
+
+        If rpcbind does not answer within `RPCBIND_ANSWERS_S` seconds, they stay there, and a warning is logged.
+        """
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -145,7 +154,7 @@ class RegisteredPrograms:
             _LOGGER.warning("registrations stay at rpcbind, and mislead clients: %s", self._cause(error))
 
     def look_soon(self) -> None:
-        """Looks at once, after a change of the addresses at which the server listens."""
+        """Makes the task compare the registrations now, after a change of the addresses at which the server listens."""
         self._changed.set()
 
     async def _keep(self) -> None:
@@ -157,17 +166,17 @@ class RegisteredPrograms:
             self._tell(await self._look())
 
     def _tell(self, faults: list[str]) -> None:
-        """Logs faults, unless they are those of the last look."""
+        """Logs each of `faults` as a warning, unless they equal those of the last comparison, and remembers them."""
         if faults != self._faults:
             self._faults = faults
             for fault in faults:
                 _LOGGER.warning("%s", fault)
 
     async def _look(self) -> list[str]:
-        """Compares rpcbind's list with the places, and registers the places that it lacks.
+        """Connects to rpcbind, and registers what its list lacks; a failure of rpcbind is a fault, too.
 
         Returns:
-            The faults, each with its remedy.
+            The messages of the faults, each with its remedy; empty if all programs are registered.
         """
         try:
             async with asyncio.timeout(RPCBIND_ANSWERS_S), self._rpcbind() as rpcbind:
@@ -188,7 +197,10 @@ class RegisteredPrograms:
         return present is not None and (present.addr, present.owner) == (address, self._owner)
 
     async def _compare(self, rpcbind: TcpConnection) -> list[str]:
-        """Registers the places that rpcbind lacks, and removes those that are wanted no longer; returns the faults."""
+        """Registers the wanted programs that rpcbind lacks, and removes other registrations of this server.
+
+        Returns the messages of the faults; raises the RpcRdmaError or OSError of a call to rpcbind.
+        """
         present = await _listed(rpcbind)
         wanted = places_of(self._programs, self._listening, loopback=self._loopback)
         await self._remove(rpcbind, present, [place for place in self._held if place not in wanted])
@@ -218,7 +230,10 @@ class RegisteredPrograms:
     async def _register(
         self, rpcbind: TcpConnection, place: ProgramNetid, address: str, found: port_mapper.binding | None
     ) -> str | None:
-        """Registers one place, whose registration `found` is replaced; returns the fault, or None."""
+        """Registers `place` at a universal address, in place of its registration `found` (None: it has none).
+
+        Returns None, or the message of the fault if rpcbind refuses; raises the RpcRdmaError or OSError of a call.
+        """
         if found is not None:
             removed = await rpcbind.call(port_mapper.RPCBPROC_UNSET, _binding(place))
             if found.owner != self._owner:
@@ -238,7 +253,10 @@ class RegisteredPrograms:
         present: Mapping[ProgramNetid, port_mapper.binding],
         places: Sequence[ProgramNetid],
     ) -> None:
-        """Removes registrations of this server that nobody has replaced."""
+        """Removes the registrations of `places`, keys of `held`, which it takes out of `held`.
+
+        A registration that another server has replaced, by rpcbind's list `present`, stays.
+        """
         for place in places:
             if self._is_ours(present.get(place), self._held.pop(place)):
                 await rpcbind.call(port_mapper.RPCBPROC_UNSET, _binding(place))
@@ -246,7 +264,10 @@ class RegisteredPrograms:
     async def _served_elsewhere(
         self, present: Mapping[ProgramNetid, port_mapper.binding], wanted: Set[tuple[int, int]]
     ) -> dict[tuple[int, int], str]:
-        """Returns the addresses at which other servers of this user answer, by program and version."""
+        """Returns the addresses at which other servers of the same user accept TCP connections, by (program, version).
+
+        Only registrations in `present`, rpcbind's list, of the (program, version) pairs in `wanted` are tried.
+        """
         own_ports = {parse_url(each, listens=True).port for each in self._listening if each.startswith("tcp://")}
         found: dict[tuple[int, int], str] = {}
         for place, bound in present.items():
@@ -268,7 +289,10 @@ def _binding(place: ProgramNetid, address: str = "", owner: str = "") -> port_ma
 
 
 async def _answers(address: str) -> bool:
-    """Returns whether a server accepts connections at a universal address of this machine."""
+    """Returns whether a server accepts a TCP connection at a universal address; False if the address is malformed.
+
+    A wildcard address stands for the loopback address.
+    """
     port = port_in(address)
     try:
         host = ip_address(host_in(address))

@@ -24,28 +24,31 @@ _CLIENTS_FILE = "clients.sqlite3"
 
 
 class ServedNfs(NfsService):
-    """NFS version 3 over the exports of `build_services`."""
+    """The service of NFS version 3 that `build_services` makes; `exports` has the exported trees."""
 
     exports: LocalExports | JointExports
 
     @property
     def local(self) -> LocalExports:
-        """The directories of this machine."""
+        """The exported directories of this machine, without the exports of fsspec file systems."""
         return self.exports.local if isinstance(self.exports, JointExports) else self.exports
 
 
 class NfsServices(NamedTuple):
-    """The services to offer; close `nfs`, then the state, after the last call."""
+    """The services of NFS version 3 and of MOUNT that `build_services` makes, to be offered by `rpcrdma.serve`.
+
+    After the last call the owner closes `nfs`, then the `ServerState`.
+    """
 
     nfs: ServedNfs
     mount: MountService
 
 
 def build_services(exports: Sequence[Export], *, state: ServerState) -> NfsServices:
-    """Makes the services of an NFS server, for `rpcrdma.serve`.
+    """Makes the services of NFS version 3 and MOUNT for `rpcrdma.serve`.
 
     Args:
-        exports: the exported directories.
+        exports: the exported directories and fsspec file systems.
         state: the state that file handles depend on; see `open_state`.
 
     Returns:
@@ -76,16 +79,17 @@ def build_nfs4(
 ) -> Nfs4Service:
     """Makes the service of NFS version 4 over the exports of `build_services`.
 
-    Close it before the state, after its last use.
+    Close it after its last use, before the state.
 
     Args:
-        version_3: the service of version 3, also if it is not offered: both obey the claims of clients of either.
-        state: the key of the server, by which clients tell it from others.
+        version_3: the service of version 3, also if it is not offered: both obey the locks and share reservations of
+            clients of either version.
+        state: the state of the server, whose key makes the server owner of EXCHANGE_ID.
         directory: holds the database of clients that may reclaim their state after a restart; None keeps it in memory,
             for a server whose next run has another address.
-        random_bytes: makes ids of sessions.
-        clock: a monotonic clock in seconds, for leases.
-        wall_clock_ns: the time in nanoseconds since 1970.
+        random_bytes: returns the given number of random octets, for ids of sessions and of the server.
+        clock: returns the time of a monotonic clock in seconds, for leases.
+        wall_clock_ns: returns the time in nanoseconds since 1970.
         addresses: the addresses at which the server listens and clients find it again: they tell it from other servers
             that share `state` and `directory`.
         exports: texts that tell the exports from others, such as name and directory.

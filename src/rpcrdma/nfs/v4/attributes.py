@@ -62,22 +62,22 @@ KINDS: Final = {
     FileKind.SOCKET: nfs_ftype4.NF4SOCK,
     FileKind.FIFO: nfs_ftype4.NF4FIFO,
 }
-"""The types of objects."""
+"""The type in version 4 for each kind of object of an exported tree."""
 
 
 @dataclass(slots=True)
 class Described:
-    """An object whose attributes are shown.
+    """An object, with all that the values of its attributes in version 4 depend on.
 
     Attributes:
-        attributes: its attributes in its tree.
+        attributes: its attributes in the exported tree.
         handle: its filehandle.
-        lease_s: seconds of a lease, which every object has as an attribute.
-        mounted_on: the number of the directory that it covers, for the root of an export; None for other objects.
-        space: the space of its file system, if a set asks for one of `NEED_SPACE`.
-        paths: the bounds of its file system, as `space`.
-        xattrs: its file system has extended attributes, as `space`.
-        error: the status that takes the place of attributes that could not be had, in a listing.
+        lease_s: the lease in seconds, which every object has as an attribute.
+        mounted_on: the inode number of the directory that it covers, for the root of an export; None for other objects.
+        space: the space of its file system; zeros unless an attribute in `NEED_SPACE` is asked for.
+        paths: the bounds of its file system on names and links; usual values unless asked for, as `space`.
+        xattrs: whether its file system has extended attributes; False unless asked for, as `space`.
+        error: the status that READDIR reports, as rdattr_error, for an object whose attributes are not available.
     """
 
     attributes: Attributes
@@ -91,12 +91,12 @@ class Described:
 
 
 def bits(*numbers: int) -> int:
-    """Returns the set of attributes with these numbers, a bit for each."""
+    """Returns the set of attributes with these numbers: an integer with bit n set for attribute number n."""
     return functools.reduce(lambda found, number: found | 1 << number, numbers, 0)
 
 
 def bits_of(bitmap: Sequence[int]) -> int:
-    """Returns the set of attributes in a bitmap4, as `bits` does."""
+    """Returns the set of attributes in a bitmap4 as an integer, in which bit n stands for attribute number n."""
     found = 0
     for word in reversed(bitmap):
         found = found << 32 | word
@@ -104,7 +104,7 @@ def bits_of(bitmap: Sequence[int]) -> int:
 
 
 def words(attributes: int) -> list[int]:
-    """Returns the bitmap4 of a set of attributes, without words of 0 at its end."""
+    """Returns the bitmap4 of a set of attributes, given as by `bits`, without words of 0 at its end."""
     found = []
     while attributes:
         found.append(attributes & 0xFFFFFFFF)
@@ -185,11 +185,11 @@ _VALUES: Final[dict[int, _Value]] = {
 }
 
 SET_ONLY: Final[int] = bits(_A.FATTR4_TIME_ACCESS_SET, _A.FATTR4_TIME_MODIFY_SET)
-"""Attributes that can be set and not be read."""
+"""The set of attributes that can be set and not be read."""
 _SETTABLE: Final[int] = SET_ONLY | bits(_A.FATTR4_SIZE, _A.FATTR4_MODE, _A.FATTR4_OWNER, _A.FATTR4_OWNER_GROUP)
 _READABLE: Final = bits(*_VALUES)
 SUPPORTED: Final[int] = _READABLE | SET_ONLY
-"""All attributes."""
+"""The set of all attributes that the server supports."""
 NEED_SPACE: Final = bits(
     _A.FATTR4_FILES_AVAIL,
     _A.FATTR4_FILES_FREE,
@@ -204,23 +204,24 @@ NEED_SPACE: Final = bits(
     _A.FATTR4_SPACE_TOTAL,
     _A.FATTR4_XATTR_SUPPORT,
 )
-"""Attributes of a file system, for which it has to be asked."""
+"""The set of attributes of a file system, whose values take a call to it."""
 _NOT_OF_THE_STATE: Final = NEED_SPACE | bits(_A.FATTR4_RDATTR_ERROR)
-"""Attributes that differ while the object's own stay the same."""
+"""The set of attributes whose values can change while the object does not."""
 _NOT_COMPARED: Final = SET_ONLY | bits(_A.FATTR4_RDATTR_ERROR)
 
 
 @functools.lru_cache(NFS4_KINDS_OF_CALLS_MAX)
 def _plan(attributes: int) -> tuple[list[int], list[_Value]]:
-    """The bitmap and the values, in the order of their numbers, of those attributes of a set that can be read."""
+    """Returns the readable attributes of a set as a bitmap4, and the functions that encode their values, in order."""
     shown = attributes & _READABLE
     return words(shown), [value for number, value in _VALUES.items() if shown >> number & 1]
 
 
 class Shown(NamedTuple):
-    """The values of a set of attributes of an object in one state of it, for `Attributes.shown`.
+    """Encoded attributes of an object, kept in `Attributes.shown` as long as the object does not change.
 
-    `request` is the bitmap4 of a GETATTR, and `encoded` its result; without one they are empty.
+    `asked` is the set of attributes (`bits`), and `values` has the supported ones. `request` is the bitmap4 of a
+    GETATTR, and `encoded` its result; without one they are empty.
     """
 
     asked: int
@@ -230,10 +231,10 @@ class Shown(NamedTuple):
 
 
 def fattr_of(described: Described, attributes: int) -> fattr4:
-    """Encodes the values of those attributes of a set that are supported.
+    """Returns the values of those attributes in a set, given as by `bits`, that are supported.
 
-    Raises:
-        Refused: INVAL: the set has attributes that can only be set.
+    Keeps them in `described.attributes.shown`, if they depend on the object alone, and takes them from there. Raises
+    Refused (NFS4ERR_INVAL: the set has attributes that can only be set).
     """
     shown = described.attributes.shown
     if type(shown) is Shown and shown.asked == attributes:
@@ -248,10 +249,10 @@ def fattr_of(described: Described, attributes: int) -> fattr4:
 
 
 def equal_to(described: Described, expected: fattr4) -> bool:
-    """Compares all attributes of a fattr4 with those of an object, for VERIFY and NVERIFY.
+    """Returns whether an object has the values of all attributes in `expected`, for VERIFY and NVERIFY.
 
-    Raises:
-        Refused: ATTRNOTSUPP: an attribute is not supported; INVAL: it cannot be read, or stands for no object.
+    Raises Refused (NFS4ERR_ATTRNOTSUPP: an attribute is not supported; NFS4ERR_INVAL: an attribute can only be set, or
+    is rdattr_error, which belongs to no object).
     """
     attributes = bits_of(expected.attrmask)
     if attributes & _NOT_COMPARED:
@@ -262,16 +263,19 @@ def equal_to(described: Described, expected: fattr4) -> bool:
 
 
 def wanted_of(given: fattr4, *, exclusive: bool = False) -> Wanted:
-    """Decodes the attributes that a call sets; looks up names of owners, which may block.
+    """Decodes the attributes that a call sets.
+
+    Looks up names of owners among the accounts of this machine, which may block. Raises Refused (NFS4ERR_ATTRNOTSUPP:
+    an attribute is not supported; NFS4ERR_INVAL: an attribute cannot be set, or has no valid value; NFS4ERR_FBIG: no
+    file can have this size; NFS4ERR_BADOWNER: an unknown name; NFS4ERR_BADXDR: the values do not decode, or their
+    number is not that of the attributes).
 
     Args:
         given: the attributes of a call.
         exclusive: whether a file is created with a verifier, which is kept in its times: these cannot be set.
 
-    Raises:
-        Refused: ATTRNOTSUPP: an attribute is not supported; INVAL: it cannot be set, or the mode is not valid; FBIG: no
-            file can have this size; BADOWNER: an unknown name; BADXDR: the values do not decode, or their number is not
-            that of the attributes.
+    Returns:
+        The attributes for a method of an exported tree; those that are not given are None.
     """
     attributes = bits_of(given.attrmask)
     if attributes & ~SUPPORTED:
@@ -304,7 +308,10 @@ def wanted_of(given: fattr4, *, exclusive: bool = False) -> Wanted:
 
 
 def _decode_time(dec: Decoder) -> Time:
-    """A settime4 (RFC 8881 section 3.3.2)."""
+    """Decodes a settime4 (RFC 8881 section 3.3.2); returns nanoseconds since 1970, or `SERVER_TIME`.
+
+    Raises Refused (NFS4ERR_INVAL) if the nanoseconds reach a second, DecodeError if the octets are malformed.
+    """
     if nfs4.decode_time_how4(dec) is time_how4.SET_TO_SERVER_TIME4:
         return SERVER_TIME
     time = nfs4.decode_nfstime4(dec)
@@ -322,11 +329,15 @@ def _group(name: str) -> int:
 
 
 _ID_MAX = 0xFFFFFFFF - 1
-"""The highest id: the one above it stands for none in calls of the system."""
+"""The highest UID or GID: the system calls take the one above it for "no change"."""
 
 
 def _account(text: bytes, number_of: Callable[[str], int]) -> int:
-    """The id of an owner: digits, or a name before "@" that `number_of` finds among the accounts of this machine."""
+    """Returns the UID or GID, 0 to 2**32 - 2, of an owner or owner_group attribute (RFC 8881 section 5.9).
+
+    `text` is a number, or a name with "@" and a domain that is ignored; `number_of` maps the name to an id, or raises
+    KeyError. Raises Refused: NFS4ERR_INVAL if the text is not UTF-8, NFS4ERR_BADOWNER for an unknown account.
+    """
     try:
         name = text.decode()
     except UnicodeDecodeError:

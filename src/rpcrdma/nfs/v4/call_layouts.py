@@ -29,19 +29,22 @@ __all__ = ["CallLayout", "CallLayouts"]
 
 _Values: TypeAlias = tuple[Any, ...]
 _HEAD: Final = ">4I16s4I"
-"""An empty tag, the minor version, the number of operations, and SEQUENCE."""
+"""The `struct` format of an empty tag, the minor version, the number of operations, and SEQUENCE."""
 _HEAD_VALUES, _SEQUENCE_AT, _CACHED = 9, 12, 8
 """The values of these, the offset of SEQUENCE, and the index of `sa_cachethis`."""
 _MISSES = 16
-"""Calls of another layout after which that takes the place of one: two of a length may be in use by turns."""
+"""Calls of other layouts after which such a layout takes the place of the present one: two may be in use by turns."""
 
 
 class CallLayout:
-    """The layout of calls with SEQUENCE, certain operations behind it, and certain lengths of their items.
+    """The octets of the COMPOUNDs with one sequence of operations and one set of lengths, to decode them in one step.
+
+    These calls have no tag, and their first operation is SEQUENCE. `CallLayouts` makes a layout of one of them, whose
+    decoded arguments are `args`.
 
     Attributes:
-        minor_version, shape: those of these calls.
-        misses: calls of the same length that had another layout.
+        minor_version, shape: the minor version and the `Shape` of these calls.
+        misses: the calls of the same length for which `args_of` has returned None.
     """
 
     __slots__ = ("_begun", "_expected", "_fixed", "_make", "_offsets", "_unpack", "minor_version", "misses", "shape")
@@ -70,9 +73,9 @@ class CallLayout:
         self.misses = 0
 
     def args_of(self, dec: Decoder) -> list[Any] | None:
-        """Returns the arguments of the operations of a call whose octets have the length of this layout.
+        """Decodes the arguments of each operation, and moves `dec` to its end; None, unmoved, for another layout.
 
-        None if the call has another layout; then nothing is decoded.
+        `dec` stands at the beginning of COMPOUND4args, with exactly the octets of this layout left.
         """
         at = dec.pos
         values = self._unpack(dec.data, at)
@@ -94,17 +97,19 @@ class CallLayout:
 
 
 class CallLayouts:
-    """The layouts of recent calls, one for each length of the arguments in octets."""
+    """The layouts of recent calls, at most one for each length of COMPOUND4args in octets."""
 
     def __init__(self) -> None:
         self.by_length: dict[int, CallLayout] = {}
         self.find: Final = self.by_length.get
-        """Returns the layout of calls of a length; None if there is none."""
+        """Returns the layout of calls whose arguments have a length in octets; None if there is none."""
 
     def note(self, length: int, minor_version: int, shape: Any, args: Sequence[Any]) -> None:
-        """Notes the layout of a call that has decoded and begins with SEQUENCE, without a tag.
+        """Remembers the layout of a decoded call, which has no tag and begins with SEQUENCE.
 
-        It has none if an argument's fields can be of more lengths than one number tells, or are bulk data.
+        `length` is that of its arguments in octets. No effect if it exceeds `NFS4_CALL_LAYOUT_OCTETS_MAX`, if an
+        operation has bulk data or items whose lengths one number does not determine, or while the present layout has
+        few misses.
         """
         known = self.by_length.get(length)
         if (
@@ -116,11 +121,12 @@ class CallLayouts:
 
 
 _Form: TypeAlias = tuple[str, int, int | None, Callable[[_Values], Any]]
-"""The fields of arguments for `struct`, the number of values, the first one if it must be the same, and the maker."""
+"""The arguments of an operation in a layout: their format for `struct`, the number of their values, the value that the
+first one must have (None: any), and a function that makes them of all values of the call."""
 
 
 def _octets(octets: bytes) -> str:
-    """The form of variable-length opaque data."""
+    """Returns the `struct` format of variable-length opaque data as long as `octets`: length, data and padding."""
     return f"I{len(octets)}s{-len(octets) & 3}x"
 
 
@@ -164,4 +170,4 @@ _FORMS: Final[dict[int, Callable[[Any, int], _Form]]] = {
     _O.OP_RESTOREFH: _void,
     _O.OP_SAVEFH: _void,
 }
-"""The form of an operation's arguments, by its number: from these arguments and the index of their first value."""
+"""Makes the form of an operation's arguments, by its number, from them and the index of their first value."""

@@ -57,9 +57,9 @@ _SEQUENCE = int(nfs4.nfs_opnum4.OP_SEQUENCE)
 
 
 class CalledOperation(NamedTuple):
-    """One operation of a call.
+    """One operation of a COMPOUND call; `args` is None if it has no arguments or they do not decode.
 
-    `fault` is the status of an operation that cannot be run, the last of its call.
+    `fault` is the status that answers an operation that cannot be run, the last of its call; None if it can be run.
     """
 
     operation: Operation
@@ -73,9 +73,9 @@ class CompoundCall(NamedTuple):
     Attributes:
         tag: the tag, which the reply repeats.
         minor_version: the minor version.
-        shape: the operations up to the first that cannot be run.
-        args: the arguments of each of these.
-        items: the largest length of each DDP-eligible result, in octets.
+        shape: the operations, up to and including the first that cannot be run.
+        args: the arguments of each of these; None for an operation without arguments or that does not decode.
+        items: the largest length of each DDP-eligible result in octets, in the order of the operations.
     """
 
     tag: bytes
@@ -86,14 +86,17 @@ class CompoundCall(NamedTuple):
 
     @classmethod
     def of(cls, operations: Iterable[tuple[int, Any]], *, minor_version: int = 2, tag: bytes = b"") -> CompoundCall:
-        """Makes a call of operations, each a number and its arguments."""
+        """Makes a call of operations, each given as its number in `nfs_opnum4` and its arguments (None for void).
+
+        The minor version is 1 or 2; the tag has at most 1024 octets.
+        """
         steps = list(operations)
         shape, args = Shape([number for number, _ in steps], len(steps)), [args for _, args in steps]
         return cls(tag, minor_version, shape, args, _items(shape, args))
 
     @property
     def steps(self) -> list[CalledOperation]:
-        """The operations with their arguments; the last one may have a fault."""
+        """The operations with their arguments, as a new list; the last has a `fault` if it cannot be run."""
         shape = self.shape
         steps = [CalledOperation(*each) for each in zip(shape.operations, self.args, strict=True)]
         if shape.fault is not None:
@@ -102,13 +105,15 @@ class CompoundCall(NamedTuple):
 
 
 class Shape:
-    """The properties of a call that depend on its operations alone: a client sends few different sequences of them.
+    """The sequence of operations of a COMPOUND, with the properties that depend on it alone.
+
+    Calls of one sequence, none of which is faulty, share a shape.
 
     Attributes:
-        kinds: the numbers of the operations up to the first that cannot be run.
+        kinds: the numbers of the operations, up to and including the first that cannot be run.
         count: the number of operations that the call has announced.
-        fault: the status of the last one if that cannot be run.
-        operations: the operations.
+        fault: the status of the last operation in `kinds` if that cannot be run; else None.
+        operations: the codecs and rules of each operation.
         refusals: for each operation the status that refuses it at its place in the call; None if it may run.
         bulk: the indices of the operations that have a DDP-eligible result.
         plan: a cache of the server that runs calls of this shape; None until the first of them runs.
@@ -131,10 +136,10 @@ class Shape:
 
     @functools.cached_property
     def procedure(self) -> Procedure[CompoundCall, Any]:
-        """The procedure COMPOUND under the names of the operations, for statistics.
+        """The procedure COMPOUND under a name such as "OPEN+READ+CLOSE", by which statistics and logs count such calls.
 
-        Beyond `NFS4_KINDS_OF_CALLS_MAX` names it is that of the first operation, "OPEN+...": a client that uses up the
-        names does not hide the calls of others.
+        The process makes at most `NFS4_KINDS_OF_CALLS_MAX` such names; the name of further sequences has the first part
+        alone, "OPEN+...": a client that uses up the names does not hide the calls of others.
         """
         name = name_of(self.operations)
         if name not in _NAMED and len(_NAMED) >= NFS4_KINDS_OF_CALLS_MAX:
@@ -147,7 +152,11 @@ class Shape:
 
 
 def _refusal(operation: Operation, at: int, count: int, fault: nfsstat4 | None) -> nfsstat4 | None:
-    """Returns the status that refuses an operation which did not decode or may not stand at its place, else None."""
+    """Returns the status that refuses the operation with index `at` of `count` at its place, else `fault`.
+
+    `fault` is the status of an operation that is unknown or does not decode, None for others. Unless it is
+    NFS4ERR_BADXDR, it has precedence over the rules for places.
+    """
     place = operation.place
     if fault is not None and fault is not _S.NFS4ERR_BADXDR:
         return fault
@@ -164,7 +173,7 @@ def _refusal(operation: Operation, at: int, count: int, fault: nfsstat4 | None) 
 
 
 class Result(NamedTuple):
-    """The result of one operation; `value` is None if the result is its status alone."""
+    """The decoded result of one operation; `value` is None if the result has a status alone."""
 
     operation: Operation
     status: nfsstat4
@@ -173,7 +182,7 @@ class Result(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class CompoundReply:
-    """The result of COMPOUND, as a client decodes it."""
+    """The result of COMPOUND, as a client decodes it: the status of the last operation, the tag, and all results."""
 
     status: nfsstat4
     tag: bytes
@@ -183,8 +192,11 @@ class CompoundReply:
 class EncodedReply(Encoder):
     """The result of COMPOUND, as a server encodes it behind room for the header of the RPC reply.
 
+    Args:
+        head: the octets to begin with, which include this room of `REPLY_HEADER_OCTETS`.
+
     Attributes:
-        status: the status.
+        status: the status of the COMPOUND.
         kept: whether it is a copy for the slot of the session, which may be sent more than once.
     """
 
@@ -199,7 +211,7 @@ class EncodedReply(Encoder):
         self.kept = False
 
     def to_keep(self) -> EncodedReply:
-        """Returns a copy with memory of its own, also for the items."""
+        """Returns a copy with `kept` set that owns its memory, also that of the DDP-eligible items."""
         copy = EncodedReply(self.reduced)
         copy.items = [BulkItem(item.at, item.position, bytes(item.data)) for item in self.items]
         copy.begun, copy.removed, copy.status, copy.kept = self.begun, self.removed, self.status, True
@@ -207,9 +219,10 @@ class EncodedReply(Encoder):
 
 
 def name_of(operations: Sequence[Operation]) -> str:
-    """Joins the names of operations, without SEQUENCE and those that only set a filehandle: "OPEN+READ+CLOSE".
+    """Returns the names of operations, joined as in "OPEN+READ+CLOSE"; "empty" if there are none.
 
-    The name ends with "+..." where it would be longer than `NFS4_CALL_NAME_OCTETS_MAX`.
+    SEQUENCE and operations that only set or save a filehandle are left out, except the last if there is no other. The
+    name ends with "+..." where it would be longer than `NFS4_CALL_NAME_OCTETS_MAX`.
     """
     names = [operation.name for operation in operations]
     telling = [name for name in names if name not in _SILENT]
@@ -223,11 +236,12 @@ _SILENT: Final = frozenset({"SEQUENCE", "PUTFH", "PUTROOTFH", "PUTPUBFH", "SAVEF
 
 
 def decode_call(dec: Decoder) -> CompoundCall:
-    """Decodes the arguments up to the first operation that cannot be run; steps over the rest.
+    """Decodes COMPOUND4args up to the first operation that cannot be run, and moves the decoder to its end.
 
-    Raises:
-        DecodeError: the octets end before the first operation.
-        ReducedIneligibleItem: an argument that must stay in the stream came in a Read chunk.
+    An operation cannot be run if it is unknown, not supported, or does not decode: it ends the call with a `fault`. At
+    most `NFS4_COMPOUND_OPERATIONS_MAX` operations are decoded, and none of a minor version that is not served. Raises
+    DecodeError (the octets end before the first operation, or the tag is too long) or ReducedIneligibleItem (an
+    argument that must stay in the stream came in a Read chunk).
     """
     data, start, end, at = dec.data, dec.start, dec.end, dec.pos
     length = end - at
@@ -284,7 +298,7 @@ _LAYOUTS: Final = CallLayouts()
 
 
 def _items(shape: Shape, args: Sequence[Any]) -> Sequence[int]:
-    """Returns the largest length of each DDP-eligible result, in octets."""
+    """Returns the largest length of each DDP-eligible result of a call in octets, in the order of the operations."""
     items = []
     for at in shape.bulk:
         item_octets = shape.operations[at].item_octets
@@ -295,18 +309,21 @@ def _items(shape: Shape, args: Sequence[Any]) -> Sequence[int]:
 
 @functools.lru_cache(NFS4_KINDS_OF_CALLS_MAX)
 def _shape_of(kinds: tuple[int, ...]) -> Shape:
-    """Returns the shape of a call without a fault; calls with the same operations share it."""
+    """Returns the `Shape`, a cached one, of calls with these operation numbers, all of which decode."""
     return Shape(kinds, len(kinds))
 
 
 def _drop_rest(dec: Decoder) -> None:
-    """Steps over operations that are not run, with the items that were placed for them."""
+    """Moves the decoder to its end, over operations that are not run, and drops the Read chunks of their arguments."""
     dec.pos = dec.end
     dec.placed = None
 
 
 def encode_call(enc: Encoder, call: CompoundCall) -> None:
-    """Encodes the arguments; all steps must be without a fault."""
+    """Encodes COMPOUND4args; each operation of the call must be supported and without a `fault`.
+
+    Raises LocalProtocolError if a value does not fit its type, the tag is too long, or there are too many operations.
+    """
     enc.opaque(call.tag, NFS4_OPAQUE_LIMIT, "COMPOUND4args.tag")
     enc.u32(call.minor_version, "COMPOUND4args.minorversion")
     enc.count(len(call.steps), NFS4_COMPOUND_OPERATIONS_MAX, "COMPOUND4args.argarray")
@@ -316,7 +333,10 @@ def encode_call(enc: Encoder, call: CompoundCall) -> None:
 
 
 def encode_operation_result(enc: Encoder, operation: Operation, status: nfsstat4, value: Any) -> None:
-    """Encodes the result of one operation."""
+    """Appends the nfs_resop4 of an operation: its number, its status, and the body `value` that it has for this status.
+
+    `value` is None without a body. Raises LocalProtocolError if it does not fit its type.
+    """
     if not status:
         enc.reduced += operation.success
         if operation.encode_resok is not None:
@@ -328,9 +348,10 @@ def encode_operation_result(enc: Encoder, operation: Operation, status: nfsstat4
 
 
 def encode_compound_reply(enc: Encoder, reply: EncodedReply) -> None:
-    """Appends a result that is encoded already.
+    """Appends an encoded result to an encoder that has the header of the RPC reply.
 
-    A result that no slot keeps is not copied: `enc` takes over its memory, which has room for the header of the reply.
+    A reply without `kept` is not copied if `enc` has only `REPLY_HEADER_OCTETS` octets: `enc` takes over its memory,
+    and the reply must not be used any more. Any other reply is copied.
     """
     header = len(enc.reduced)
     enc.begun = reply.begun
@@ -345,7 +366,10 @@ def encode_compound_reply(enc: Encoder, reply: EncodedReply) -> None:
 
 
 def decode_operation_result(dec: Decoder) -> Result:
-    """Decodes the result of one operation; DecodeError also if the operation has succeeded and is not supported."""
+    """Decodes the nfs_resop4 of one operation.
+
+    Raises DecodeError (it is malformed, or is the success of an operation that this library does not support).
+    """
     number = dec.u32("nfs_resop4.resop")
     status = nfs4.decode_nfsstat4(dec, "nfs_resop4.status")
     operation = _NEWEST.get(number, ILLEGAL)
@@ -360,10 +384,9 @@ def decode_operation_result(dec: Decoder) -> Result:
 
 
 def decode_compound_reply(dec: Decoder) -> CompoundReply:
-    """Decodes the result.
+    """Decodes COMPOUND4res.
 
-    Raises:
-        DecodeError: also for the success of an operation that this library does not support.
+    Raises DecodeError (it is malformed, or has the success of an operation that this library does not support).
     """
     status = nfs4.decode_nfsstat4(dec, "COMPOUND4res.status")
     tag = dec.opaque(NFS4_OPAQUE_LIMIT, "COMPOUND4res.tag")
@@ -372,7 +395,7 @@ def decode_compound_reply(dec: Decoder) -> CompoundReply:
 
 
 def _bound(call: CompoundCall) -> ReplyBound:
-    """Returns the sum of the results' bounds; each DDP-eligible result has an item (RFC 8267 section 6.4.1)."""
+    """Returns the largest result of a call: its octets, and its DDP-eligible items (RFC 8267 section 6.4.1)."""
     results = 4 + 4 + (len(call.tag) + 3 & ~3) + 4
     for operation, args, fault in call.steps:
         results += 8 + operation.result_octets

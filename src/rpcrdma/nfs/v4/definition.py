@@ -28,13 +28,13 @@ _FAILURES: Final = {
     "LOCKT": _DENIED,
     "SETATTR": "default: bitmap4 attrsset;",
 }
-"""The arms of failures that have a value."""
+"""By operation: the arms of the union of results for failures that have a body."""
 
 
 def with_compound(types: str) -> str:
-    """Returns the text of nfs4.x with a union of all arguments, a union of all results, and the program with COMPOUND.
+    """Returns XDR text of NFS version 4 for generic tools: nfs4.x, given as `types`, with unions for COMPOUND.
 
-    What follows an operation that is not supported cannot be read.
+    A message can be read up to an operation that is not supported.
     """
     operations = [each for each in OPERATIONS[2].values() if each.decode_args is not None]
     arguments = [f"case OP_{each.name}: {_member(each.decode_args, 'op' + each.name.lower())};" for each in operations]
@@ -61,6 +61,6 @@ def with_compound(types: str) -> str:
 
 
 def _member(decode: Callable[..., Any] | None, name: str) -> str:
-    """The declaration of a member of the type that a generated function decodes; void for none."""
+    """Returns the XDR declaration of a member `name`, of the type that a generated function decodes or (None) void."""
     kind = "" if decode is None else decode.__name__.removeprefix("_")
     return f"{kind.removeprefix('decode_')} {name}" if kind.startswith("decode_") else "void"

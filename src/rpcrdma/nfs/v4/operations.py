@@ -17,49 +17,49 @@ __all__ = ["ILLEGAL", "OPERATIONS", "Operation", "Position"]
 
 
 class Position(enum.Enum):
-    """Where an operation may stand in a COMPOUND."""
+    """The place at which an operation may stand in a COMPOUND."""
 
     FIRST = "first"
-    """SEQUENCE: at the beginning only."""
+    """At the beginning only, as SEQUENCE."""
     ANYWHERE = "anywhere"
-    """Behind SEQUENCE, or alone without it."""
+    """After SEQUENCE, or alone without it."""
     ALONE = "alone"
-    """Without any other."""
+    """As the only operation."""
     IN_SESSION = "in session"
-    """Behind SEQUENCE."""
+    """After SEQUENCE."""
 
 
 def _no_arguments(_dec: Decoder) -> None:
-    """Decodes the arguments of an operation that has none."""
+    """Decodes void, the arguments or the result of an operation that has none: takes no octets, returns None."""
 
 
 def _nothing(_enc: Encoder, _value: None) -> None:
-    """Encodes the arguments of an operation that has none."""
+    """Encodes void, the arguments of an operation that has none: adds no octets."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Operation:
-    """One operation: its number, its codecs and its rules.
+    """An operation of NFS version 4.1 or 4.2: its number, its codecs and its rules.
 
     Attributes:
         number: the number on the wire.
         name: the name in logs and statistics, as in the RFC: "OPEN".
         decode_args: decodes the arguments; None if the operation is not supported.
         encode_args: encodes the arguments.
-        encode_resok: encodes the result of a success; None if it has none.
-        decode_resok: decodes it.
-        encode_failure: encodes the result that some failures have: (encoder, status, value); None if none has any.
-        decode_failure: decodes it: (decoder, status).
-        place: where it may stand.
+        encode_resok: encodes the body of a success; None if it has none.
+        decode_resok: decodes the body of a success; returns None if it has none.
+        encode_failure: encodes the body that some failures have: (encoder, status, value); None if none has any.
+        decode_failure: decodes the body of a failure: (decoder, status); None if no failure has any.
+        place: the place in a COMPOUND at which it may stand.
         minor: the first minor version that has it.
-        idempotent: it does no harm when it runs again, and its result may be lost.
-        needs_handle: it works on the current filehandle.
-        result_octets: the most octets of a result without bulk data that this server makes. An operation that is not
-            idempotent runs only if the reply has room for them.
-        asked_octets: from the arguments to further octets of a result whose size the caller bounds; None if there are
-            none.
-        success: the number and the status of a result that succeeds, on the wire.
-        item_octets: from the arguments to the most octets of the DDP-eligible result; None if it has none.
+        idempotent: whether it does no harm when it runs again, and its result may be lost.
+        needs_handle: whether it needs a current filehandle.
+        result_octets: the most octets of the body of a result that this server makes, without those of `item_octets`
+            and `asked_octets`. An operation that is not idempotent runs only if the reply has room for them.
+        asked_octets: returns, for arguments by which the caller bounds the result, the further octets that the body may
+            have; None if the arguments have no bound.
+        item_octets: returns, for given arguments, the most octets of the DDP-eligible result; None if it has none.
+        success: the number and the status NFS4_OK, with which a success begins on the wire.
     """
 
     number: int
@@ -89,7 +89,10 @@ def _operation(
     result: str = "",
     **rules: Any,
 ) -> Operation:
-    """The operation with the codecs of the types `args` and `result` of nfs4.x; "" for void."""
+    """Returns a supported operation with the codecs of two types of nfs4.x, by their names; "" stands for void.
+
+    `args` is the type of the arguments, `result` that of the body of a success; `rules` are other fields of the result.
+    """
     return Operation(
         number=int(number),
         name=number.name.removeprefix("OP_"),
@@ -102,7 +105,7 @@ def _operation(
 
 
 def _encode_denied(enc: Encoder, status: int, value: Any) -> None:
-    """Encodes the lock in the way, in the result of LOCK and LOCKT."""
+    """Appends the conflicting lock to a LOCK or LOCKT that failed with NFS4ERR_DENIED; nothing for another status."""
     if status == nfsstat4.NFS4ERR_DENIED:
         nfs4.encode_LOCK4denied(enc, value)
 
@@ -112,7 +115,7 @@ def _decode_denied(dec: Decoder, status: int) -> Any:
 
 
 def _encode_attributes_set(enc: Encoder, _status: int, value: Any) -> None:
-    """Encodes the attributes that a failed SETATTR has set before it failed."""
+    """Appends the attributes that a failed SETATTR has set before it failed; an empty set if `value` is None."""
     nfs4.encode_SETATTR4resok(enc, value or nfs4.SETATTR4resok([]))
 
 
@@ -121,7 +124,7 @@ def _decode_attributes_set(dec: Decoder, _status: int) -> Any:
 
 
 def _encode_requirements(enc: Encoder, status: int, value: Any) -> None:
-    """The kinds of COPY that the server does, in the refusal of another one."""
+    """Appends the kinds of COPY that the server supports, to a COPY that failed with NFS4ERR_OFFLOAD_NO_REQS."""
     if status == nfsstat4.NFS4ERR_OFFLOAD_NO_REQS:
         nfs4.encode_copy_requirements4(enc, value)
 
@@ -244,13 +247,13 @@ _SUPPORTED: Final = (
 )  # fmt: skip
 
 ILLEGAL: Final = Operation(number=int(_O.OP_ILLEGAL), name="ILLEGAL")
-"""Stands for every number that is not defined."""
+"""The operation that stands for each number that is not defined."""
 
 _FIRST_OF_MINOR_2: Final = _O.OP_ALLOCATE
 
 
 def _all() -> dict[int, Operation]:
-    """Every defined operation by number; those that are not supported have no codecs."""
+    """Returns the defined operations of all minor versions by number; those that are not supported have no codecs."""
     supported = {operation.number: operation for operation in _SUPPORTED}
     found = {}
     for number in nfs_opnum4:
@@ -264,4 +267,4 @@ def _all() -> dict[int, Operation]:
 OPERATIONS: Final = {
     minor: {number: operation for number, operation in _all().items() if operation.minor <= minor} for minor in (1, 2)
 }
-"""The operations of each minor version that is served, by their numbers; other numbers stand for `ILLEGAL`."""
+"""The operations by number, for each minor version that is served; `ILLEGAL` stands for other numbers."""

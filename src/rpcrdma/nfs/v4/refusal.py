@@ -14,7 +14,10 @@ _S = nfsstat4
 
 
 class Refused(Exception):
-    """The status of an operation that fails, and the result besides, which few failures have."""
+    """The failure of an operation of a COMPOUND, with a status other than NFS4_OK.
+
+    `value` is the body of the result for failures that have one, such as LOCK4denied; None for all others.
+    """
 
     def __init__(self, status: nfsstat4, value: Any = None) -> None:
         super().__init__(status.name)
@@ -65,7 +68,7 @@ _BY_ERRNO: Final = {
 
 
 def status_of(error: Refused | tree.Refused | OSError) -> nfsstat4:
-    """Returns the status of a refusal, or of an error of the operating system; NFS4ERR_IO for unknown numbers."""
+    """Returns the status that answers an operation which raised `error`; NFS4ERR_IO for an unknown error number."""
     if isinstance(error, Refused):
         return error.status
     return _S.NFS4ERR_IO if error.errno is None else _BY_ERRNO.get(error.errno, _S.NFS4ERR_IO)

@@ -20,23 +20,23 @@ __all__ = ["ANSWERS", "SEQUENCES", "Answer", "Number", "Slot", "SlotState"]
 R = TypeVar("R")
 
 SEQUENCES: Final = 1 << 32
-"""Sequence numbers of a slot: they wrap to 0 (RFC 8881 section 2.10.6.1)."""
+"""The number of sequence numbers of a slot, which wrap to 0 (RFC 8881 section 2.10.6.1)."""
 
 
 class SlotState(enum.Enum):
-    """The newest request of a slot."""
+    """The state of the newest request of a slot."""
 
     # In C, since each SEQUENCE looks into tables by these.
     __hash__ = object.__hash__
 
     FRESH = "fresh"
-    """None has arrived."""
+    """No request has arrived."""
     BUSY = "busy"
-    """It runs."""
+    """The request runs."""
     KEPT = "kept"
-    """It was answered, and the reply is kept."""
+    """The request was answered, and the slot keeps the reply."""
     NOT_KEPT = "not kept"
-    """It was answered, and the reply is not kept."""
+    """The request was answered, and the reply is not kept."""
 
 
 class Number(enum.Enum):
@@ -51,7 +51,7 @@ class Number(enum.Enum):
 
 
 class Answer(enum.Enum):
-    """The answer to a request."""
+    """The treatment of a request, from the state of its slot and its sequence number (RFC 8881 section 2.10.6.1)."""
 
     RUN = "run"
     """The request is new: it runs."""
@@ -64,7 +64,7 @@ class Answer(enum.Enum):
     FALSE_RETRY = "false retry"
     """Another request has this number: NFS4ERR_SEQ_FALSE_RETRY."""
     MISORDERED = "misordered"
-    """NFS4ERR_SEQ_MISORDERED."""
+    """The number does not follow that of the newest request: NFS4ERR_SEQ_MISORDERED."""
 
 
 ANSWERS: Final[dict[tuple[SlotState, Number], Answer]] = {
@@ -91,25 +91,28 @@ _BUSY, _KEPT, _NOT_KEPT = SlotState.BUSY, SlotState.KEPT, SlotState.NOT_KEPT
 
 
 class Slot(Generic[R]):
-    """One slot with the kept reply, an `R`, of its newest request."""
+    """A slot of a session: the state of its newest request, and the reply to it, an `R`, if that is kept."""
 
     __slots__ = ("call", "reply", "sequence", "state")
 
     def __init__(self) -> None:
         self.state = SlotState.FRESH
         self.sequence = 0
-        """The number of the newest request."""
+        """The sequence number of the newest request; 0 before the first."""
         self.call: Hashable = None
         """The caller and the content of the newest request, by which a false retry is noticed."""
         self.reply: R | None = None
-        """The reply to the newest request, in the state KEPT."""
+        """The reply to the newest request in the state KEPT; else None."""
 
     def take(self, sequence: int, call: Hashable) -> Answer:
-        """Decides about a request; the answer RUN makes the slot busy until `finish`.
+        """Decides about a request by the table `ANSWERS`; RUN makes the slot busy until `finish`.
+
+        Any other answer leaves the slot as it is. For REPEAT the kept reply is in `reply`.
 
         Args:
-            sequence: the number of the request.
-            call: a value that differs if the caller or the content of the request differs.
+            sequence: the sequence number of the request, 0 to 2**32 - 1.
+            call: a value that differs if the caller or the content of the request differs: for a request that differs
+                from the one whose reply it asks for, the answer is FALSE_RETRY in place of REPEAT.
         """
         newest = self.sequence
         if sequence == newest + 1 or (not sequence and newest == SEQUENCES - 1):
@@ -124,7 +127,7 @@ class Slot(Generic[R]):
         return answer
 
     def finish(self, reply: R | None) -> None:
-        """Ends the running request; `reply` is kept, None if nothing is to be kept."""
+        """Ends the running request of a busy slot, which keeps `reply` for a repeat; None: nothing is kept."""
         assert self.state is _BUSY
         self.reply = reply
         self.state = _NOT_KEPT if reply is None else _KEPT

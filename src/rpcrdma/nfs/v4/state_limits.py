@@ -24,7 +24,7 @@ NFS4_SESSIONS_MAX = 16
 """Sessions of one client: Linux has one, a client of several processes perhaps one each."""
 
 NFS4_SLOTS_MAX = 64
-"""Slots of one session, the calls that it may have in flight: Linux asks for as many."""
+"""Slots of one session, the calls that it may have in flight: Linux asks for 64."""
 
 NFS4_KEPT_REPLY_OCTETS_MAX = 8 << 10
 """Octets of a reply that a slot keeps for a repeat: Linux asks for 7,584, and needs some 500."""
@@ -40,8 +40,8 @@ NFS4_HELD_MAX = 16384
 """Opens and lock owners on files of one client, 1 KiB each: four times what a busy desktop has open."""
 
 NFS4_HELD_TOTAL_MAX = 100_000
-"""The same of all clients, or an eighth of the descriptors that the server may have, since an open file takes up to
-three. A client may hold as many as are left, so that none takes the last ones: a single client gets half of them."""
+"""Opens and lock owners on files of all clients, or an eighth of the server's descriptors, since an open file takes up
+to three. A client may hold half of those that others leave, so that none takes the last ones."""
 
 NFS4_DELEGATIONS_MAX = 2_000
 """Read delegations of one client: more files than a build reads again and again."""
@@ -51,8 +51,8 @@ NFS4_DELEGATIONS_TOTAL_MAX = 10_000
 (`NFS_LEASES_MAX`), so that a server with few descriptors gives fewer."""
 
 NFS4_DELEGATIONS_PARTS = 4
-"""Delegations take at most one part in so many of the states that the server may hold (`NFS4_HELD_TOTAL_MAX`): clients
-keep them for long, and would have no room for opens."""
+"""The states that the server may hold (`NFS4_HELD_TOTAL_MAX`) divided by the delegations that it may give: clients keep
+these for long, and would have no room for opens."""
 
 NFS4_DELEGATE_AGAIN_S = 10.0
 """Seconds after a recall in which no client gets a delegation of the same file: two clients that compete for it would
@@ -68,8 +68,8 @@ NFS4_RANGES_MAX = 4096
 """Ranges that one lock owner has locked in one file: a database with a lock for each of its busy pages."""
 
 NFS4_RANGES_TOTAL_MAX = 100_000
-"""Locked ranges of all clients, 150 octets each. A client may lock as many as are left, so that none takes the last
-ones: a single client gets half of them."""
+"""Locked ranges of all clients, 150 octets each. A client may lock half of those that others leave, so that none takes
+the last ones."""
 
 NFS4_RANGE_OWNERS_MAX = 4096
 """Lock owners with ranges of one file: each LOCK looks at all of them, 1 us each."""

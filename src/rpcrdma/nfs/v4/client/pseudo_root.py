@@ -42,9 +42,9 @@ _ROOT: Final[Called] = (_O.OP_PUTROOTFH, None)
 
 
 class ExportFound(NamedTuple):
-    """An export: its path, and the security flavors that it takes, the preferred one first.
+    """An export of a server: its path from the root of names, and the numbers of its flavors, the preferred first.
 
-    `flavors` is None where it is closed to this client, and empty where the server does not tell.
+    `flavors` is None if the export is closed to this client, and empty if the server does not say.
     """
 
     path: bytes
@@ -52,7 +52,11 @@ class ExportFound(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """An export in the listing of the directory above it; `ask` are the operations that ask for its flavors."""
+    """An export in the listing of the directory above it.
+
+    `path` is empty for the root itself; `error` is the status that the listing reports, else 0; `ask` are the
+    operations of which the last returns the security flavors.
+    """
 
     path: bytes
     error: int
@@ -60,7 +64,11 @@ class _Seen(NamedTuple):
 
 
 class _Object(NamedTuple):
-    """The attributes of an entry: `error` is the status that the server has in their place, else 0."""
+    """The decoded attributes of an object; fields that the server has not sent have their defaults.
+
+    `kind` is a value of `nfs_ftype4`, `fsid` the major and minor number of the file system, and `error` the status that
+    READDIR reports instead of attributes.
+    """
 
     kind: int = 0
     fsid: tuple[int, int] | None = None
@@ -69,13 +77,11 @@ class _Object(NamedTuple):
 
 
 async def find_exports(session: ClientSession) -> list[ExportFound]:
-    """Finds the exports of a server by READDIR, from its root down; not those below other exports.
+    """Returns the exports of a server, sorted by path, as READDIR finds them from its root down.
 
-    Makes at most `NFS4_PSEUDO_CALLS_MAX` calls for names, and as many for flavors; returns the exports that these find.
-
-    Raises:
-        OperationRefused: the root, or a directory above exports, may not be read.
-        DecodeError: the server sends other attributes than those that were asked for.
+    Exports below other exports are not found, nor those beyond `NFS4_PSEUDO_CALLS_MAX` calls for names; as many calls
+    ask for flavors. Raises OperationRefused if the root, or a directory above exports, may not be read, DecodeError for
+    attributes that were not asked for, and RpcError, CallTimeout or TransportClosed as `rpcrdma.rpc.Caller.call`.
     """
     root = _Seen(b"/", 0, (_ROOT, (_O.OP_SECINFO_NO_NAME, secinfo_style4.SECINFO_STYLE4_CURRENT_FH)))
     try:
@@ -101,7 +107,11 @@ async def find_exports(session: ClientSession) -> list[ExportFound]:
 
 
 async def _seen(session: ClientSession, fsid: tuple[int, int] | None) -> list[_Seen]:
-    """The exports below the root, whose file system is `fsid`; the first has no path if the root itself is one."""
+    """Returns the exports below the root of a server, from its directories on the file system `fsid`, that of the root.
+
+    If the root is an export itself, the first element has an empty path; an empty list: there are no exports. Raises
+    OperationRefused if a directory may not be read, or DecodeError for attributes that were not asked for.
+    """
     found: list[_Seen] = []
     above: deque[tuple[bytes, Called]] = deque([(b"", _ROOT)])
     calls = NFS4_PSEUDO_CALLS_MAX
@@ -131,7 +141,7 @@ async def _seen(session: ClientSession, fsid: tuple[int, int] | None) -> list[_S
 
 
 def _flavors(answer: SECINFO4resok) -> tuple[int, ...]:
-    """The flavors of a server by their numbers, those of Kerberos by the numbers that MOUNT has for them."""
+    """Returns the flavors in a result of SECINFO, those of Kerberos as pseudo-flavors (RFC 2623 section 2.3.1)."""
     by_service = {int(flavor.service): int(flavor) for flavor in SecurityFlavor if flavor.service is not None}
     found = []
     for each in answer.flavors:
@@ -142,7 +152,11 @@ def _flavors(answer: SECINFO4resok) -> tuple[int, ...]:
 
 
 async def _pages(session: ClientSession, directory: Called) -> AsyncIterator[list[tuple[bytes, _Object]]]:
-    """The names in a directory with their attributes, page after page."""
+    """Yields for each READDIR of a directory the list of its entries, each a name with its attributes.
+
+    `directory` is the operation that makes the directory the current object. Raises OperationRefused if it may not be
+    read, or DecodeError for attributes that were not asked for.
+    """
     cookie, verifier, ends = 0, bytes(nfs4.NFS4_VERIFIER_SIZE), False
     while not ends:
         wanted = READDIR4args(cookie, verifier, _PAGE_OCTETS, _PAGE_OCTETS, words(_WANTED))
@@ -156,7 +170,10 @@ async def _pages(session: ClientSession, directory: Called) -> AsyncIterator[lis
 
 
 def _object(given: fattr4) -> _Object:
-    """Decodes those of the wanted attributes that the server has sent, which stand in the order of their numbers."""
+    """Decodes type, fsid, rdattr_error and filehandle, as far as they are present.
+
+    Raises DecodeError if another attribute is present, or the values are malformed.
+    """
     present = bits_of(given.attrmask)
     if present & ~_WANTED:
         raise DecodeError("fattr4.attrmask", 0, "the attributes asked for", f"{present:#x}")

@@ -30,7 +30,7 @@ __all__ = ["Called", "ClientSession", "OperationRefused", "session_with"]
 
 _O = nfs_opnum4
 _MINOR_VERSION: Final = 1
-"""Servers of version 4.2 speak 4.1 as well."""
+"""The minor version of all calls: servers of version 4.2 support 4.1 as well."""
 _AUTH_NONE: Final = 0
 _CALL_OCTETS: Final = 8 << 10
 _REPLY_OCTETS: Final = 64 << 10
@@ -41,11 +41,12 @@ Called: TypeAlias = tuple[nfs_opnum4, Any]
 
 
 class OperationRefused(RpcRdmaError):
-    """An operation of a COMPOUND failed.
+    """A server answered an operation of a COMPOUND with a status other than NFS4_OK.
 
     Args:
-        operation: its name.
-        status: the name of its status.
+        operation: the name of the operation, such as "READDIR"; "COMPOUND" if the reply lacks the result of an
+            operation.
+        status: the name of the status, such as "NFS4ERR_ACCESS".
     """
 
     def __init__(self, operation: str, status: str) -> None:
@@ -58,7 +59,10 @@ class OperationRefused(RpcRdmaError):
 
 
 class ClientSession:
-    """A session that `session_with` has made; its calls are made one after another."""
+    """A session on a server of NFS version 4.1, which `session_with` makes.
+
+    It has one slot: a call begins after the end of the call before.
+    """
 
     def __init__(self, caller: Caller, session: bytes, timeout_s: float) -> None:
         self.id = session
@@ -67,11 +71,11 @@ class ClientSession:
         self._number = 0
 
     async def run(self, *operations: Called) -> list[Any]:
-        """Runs operations in one COMPOUND; returns the value of each.
+        """Runs operations, each given as its number and its arguments, in one COMPOUND behind SEQUENCE.
 
-        Raises:
-            OperationRefused: one of them failed.
-            RpcError, CallTimeout, TransportClosed, DecodeError: as `rpcrdma.rpc.Caller.call`.
+        Returns the decoded body of each result, in order, without that of SEQUENCE; None for void. Raises
+        OperationRefused if an operation fails, and RpcError, CallTimeout, TransportClosed or DecodeError as
+        `rpcrdma.rpc.Caller.call`.
         """
         self._number += 1
         sequence = SEQUENCE4args(self.id, self._number, 0, 0, False)
@@ -80,15 +84,15 @@ class ClientSession:
 
 @contextlib.asynccontextmanager
 async def session_with(caller: Caller, timeout_s: float) -> AsyncIterator[ClientSession]:
-    """Opens a session of a new client for a `with` block, without a back channel; both end with the block.
+    """Yields a session of a new client, without a back channel; ends session and client with the `with` block.
+
+    A failure to end them is ignored: the server drops the client after its lease. Raises OperationRefused if the server
+    makes no session, ProgramMismatch if it does not offer version 4, and RpcError, CallTimeout, TransportClosed or
+    DecodeError as `rpcrdma.rpc.Caller.call`.
 
     Args:
-        caller: a connection to the server.
+        caller: a connection to the server, which stays open.
         timeout_s: the time limit of each call, in seconds.
-
-    Raises:
-        OperationRefused: the server makes no session.
-        RpcError: ProgramMismatch: the server does not offer version 4.
     """
     owner = client_owner4(random_bits(64).to_bytes(8, "big"), b"rpcrdma %032x" % random_bits(128))
     nobody = state_protect4_a(state_protect_how4.SP4_NONE, None)

@@ -28,16 +28,18 @@ _CALL_S: Final = 10.0
 """Seconds for an answer: a client that is alive answers a recall at once, and gives the delegation back later."""
 _REPLY_OCTETS: Final = 256
 _REPEATED: Final = {nfs4.nfsstat4.NFS4ERR_RETRY_UNCACHED_REP, nfs4.nfsstat4.NFS4ERR_SEQ_FALSE_RETRY}
-"""The client has run the request with this number, whose reply was lost: the next number is free."""
+"""Statuses of a client that has run a request with the same number, whose reply was lost: the next number is free."""
 
 
 class Recalls:
-    """The recalls of a server, as tasks of an event loop.
+    """Sends CB_RECALL for the delegations in `State.recalls`, in tasks of an event loop, one at a time for each client.
+
+    Makes the callbacks of `state` and its claims wake this event loop. A service makes an instance with its first call.
 
     Args:
-        state: the state.
+        state: the state of the server.
         loop: the event loop that has the connections.
-        clock: the clock of the state, in seconds.
+        clock: returns the time by which the state measures leases, in seconds.
     """
 
     def __init__(self, state: State, loop: asyncio.AbstractEventLoop, clock: Callable[[], float]) -> None:
@@ -45,15 +47,15 @@ class Recalls:
         self._loop = loop
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting: dict[Client, dict[Delegation, None]] = {}
-        """By client, those that no task is busy with yet."""
+        """The delegations to recall, in order, of clients for which no task runs."""
         self._running: dict[Client, dict[Delegation, None]] = {}
-        """By client with a task: its session has one slot in use."""
+        """The delegations to recall of clients for which a task runs: a session has one slot in use."""
         state.wake = lambda: self._soon(self._start)
         state.wake_broken = lambda: self._soon(lambda: state.recall_broken(clock()))
         state.claims.wake = lambda: self._soon(lambda: state.recall_those_in_the_way(clock()))
 
     def _soon(self, function: Callable[[], None]) -> None:
-        """Calls a function in the event loop, from any thread; not after the server has ended."""
+        """Calls a function in the event loop; for any thread; no effect after the loop has closed."""
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(function)
 
@@ -80,9 +82,10 @@ class Recalls:
         self._start()
 
     async def _recall(self, client: Client, delegations: dict[Delegation, None]) -> None:
-        """Asks a client for those delegations that it has not given back by now, up to the first call that fails.
+        """Asks a client, one by one, for those delegations that it still has, and takes them out of `delegations`.
 
-        A client that does not answer would keep the recalls of others waiting: the next sweep asks it again.
+        If a call fails or the client has no connection, the rest is dropped: the next sweep queues the delegations
+        again, and no client that does not answer keeps the recalls of others waiting.
         """
         try:
             while delegations:
@@ -98,7 +101,10 @@ class Recalls:
             delegations.clear()
 
     async def _ask(self, session: Nfs4Session, delegation: Delegation) -> bool:
-        """Sends CB_RECALL; returns whether the client has taken it."""
+        """Sends CB_RECALL; returns whether the client has accepted the recall, False also without a connection.
+
+        Raises RpcRdmaError if the call fails, or has no answer within `_CALL_S` seconds.
+        """
         channel = session.back_channel
         procedure = dataclasses.replace(nfs4.CB_COMPOUND, program=channel.program, bound=ReplyBound(_REPLY_OCTETS))
         recalled = nfs4.CB_RECALL4args(nfs4.stateid4(delegation.seqid, delegation.other), False, delegation.handle)

@@ -25,53 +25,53 @@ _NAME_OCTETS_MAX: Final = 128
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientReport:
-    """One client."""
+    """A client of the server as its administrator sees it, which `clients_of` makes."""
 
     id: str
     """The client id, in 16 hexadecimal digits."""
     address: str
-    """The address at which it has introduced itself."""
+    """The network address from which the client sent its EXCHANGE_ID."""
     name: str
-    """The name that it has given itself (`co_ownerid`), octets that are no ASCII escaped."""
+    """The owner string of the client (`co_ownerid`), at most 128 octets, with octets that are not ASCII escaped."""
     principal: str
     state: str
-    """A value of `ClientState`."""
+    """The value of the client's `ClientState`, such as "confirmed"."""
     versions: tuple[str, ...]
-    """Versions of NFS of its sessions, such as "4.2"."""
+    """The versions of NFS of the client's sessions, such as "4.2"."""
     sessions: int
     slots: int
     slots_in_use: int
     calls: int
-    """COMPOUNDs in the slots of its present sessions."""
+    """The number of COMPOUNDs that the client has sent in the slots of its present sessions."""
     holdings: Holdings
     revoked: int
-    """States that it has lost and not freed yet."""
+    """The number of states that the client has lost and whose stateids it has not freed yet."""
     silent_s: float
-    """Seconds since it renewed its lease."""
+    """The seconds since the client renewed its lease."""
 
 
 def clients_of(state: State, now_s: float) -> list[ClientReport]:
-    """Describes all clients.
+    """Returns a report on each client; passes leases first, and takes the lock of the state for one client at a time.
 
     Args:
-        state: the state of the server.
-        now_s: the present time, in seconds of the clock of all calls.
+        state: the state of the server; the caller does not hold its lock.
+        now_s: the present time in seconds, by the monotonic clock of `state`.
 
     Returns:
-        The clients, the longest known first.
+        The reports, in the order in which the clients became known.
     """
     return [_report(client, *_copied(state, client), now_s) for client in _clients(state, now_s)]
 
 
 def held_by_export(state: State, now_s: float) -> dict[bytes, Holdings]:
-    """Counts the states of all clients by export.
+    """Counts the opens, locked ranges and delegations of all clients by export.
 
     Args:
-        state: the state of the server.
-        now_s: as for `clients_of`.
+        state: the state of the server; the caller does not hold its lock.
+        now_s: the present time in seconds, by the monotonic clock of `state`.
 
     Returns:
-        The numbers, by the identity of the export that handles have.
+        The numbers, by the octets that name the export in its filehandles (`HandleSeal.export_in`).
     """
     found: defaultdict[bytes, Holdings] = defaultdict(Holdings)
     for client in _clients(state, now_s):
@@ -81,18 +81,18 @@ def held_by_export(state: State, now_s: float) -> dict[bytes, Holdings]:
 
 
 def revoke_client(state: State, number: str, now_s: float) -> ClientReport | None:
-    """Revokes the states of a client; may block. See `State.revoke_all`.
+    """Revokes the opens, locks and delegations of a client; may block. See `State.revoke_all`.
+
+    Raises OSError if the disk does not delete the client from the recovery database; then nothing has changed.
 
     Args:
-        state: the state of the server.
-        number: the client id as `ClientReport.id` has it.
-        now_s: as for `clients_of`.
+        state: the state of the server; the caller does not hold its lock.
+        number: the client id as in `ClientReport.id`.
+        now_s: the present time in seconds, by the monotonic clock of `state`.
 
     Returns:
-        The client, with the states that it has lost by this call; None: there is no such client.
-
-    Raises:
-        OSError: the disk does not delete the client; nothing has changed.
+        The report on the client, with the states that it has lost by this call as `holdings`; None if there is no such
+            client.
     """
     client = next((each for each in _clients(state, now_s) if _number(each) == number), None)
     if client is None:
@@ -115,7 +115,7 @@ def _clients(state: State, now_s: float) -> list[Client]:
 
 
 def _copied(state: State, client: Client) -> tuple[list[Held], list[Nfs4Session]]:
-    """Copies the states and the sessions of a client."""
+    """Returns copies of the lists of a client's states and of its sessions; takes the lock of the state."""
     with state.lock:
         return list(client.held.values()), [state.sessions.find(number) for number in client.sessions]
 

@@ -13,24 +13,24 @@ _S = nfsstat4
 
 
 class ClientState(enum.Enum):
-    """The state of a client's record."""
+    """The state of a server's record of a client."""
 
     # In C, since each SEQUENCE looks into tables by these.
     __hash__ = object.__hash__
 
     UNCONFIRMED = "unconfirmed"
-    """Introduced by EXCHANGE_ID."""
+    """Made by EXCHANGE_ID; the client has no session yet."""
     CONFIRMED = "confirmed"
-    """Has created a session; its lease runs."""
+    """The client has created a session; its lease runs."""
     COURTEOUS = "courteous"
-    """The lease has passed; the state stays until it is in the way."""
+    """The lease has passed; the client keeps its state until this conflicts with a request of another caller."""
     EXPIRING = "expiring"
-    """Its record on the disk is being deleted."""
+    """The client is being deleted from the recovery database; then it ends."""
     GONE = "gone"
 
 
 class ClientEvent(enum.Enum):
-    """The events that change the state of a client's record."""
+    """The events that change the state of a server's record of a client."""
 
     # In C, since each SEQUENCE looks into tables by these.
     __hash__ = object.__hash__
@@ -53,11 +53,11 @@ TRANSITIONS: Final[dict[tuple[ClientState, ClientEvent], ClientState]] = {
     (ClientState.EXPIRING, ClientEvent.UNDELETED): ClientState.COURTEOUS,
     **{(state, ClientEvent.END): ClientState.GONE for state in ClientState if state is not ClientState.GONE},
 }
-"""An event without a row in a state is an error of this server."""
+"""The next state by state and event; a pair that is missing is an error of this server."""
 
 
 class Known(enum.Enum):
-    """The confirmed record of an owner, compared with an introduction."""
+    """The server's confirmed record of a client owner, compared with an EXCHANGE_ID of this owner."""
 
     NONE = "none"
     SAME = "same verifier and principal"
@@ -67,14 +67,15 @@ class Known(enum.Enum):
 
 
 class Verdict(enum.Enum):
-    """The treatment of an introduction."""
+    """The treatment of an EXCHANGE_ID; if the value is a status, the operation fails with it."""
 
     ADD = "add"
-    """A new unconfirmed record takes the place of the owner's unconfirmed one; the confirmed one stays."""
+    """A new unconfirmed record is made, in place of an unconfirmed one of the owner; the confirmed one stays."""
     KEEP = "keep"
-    """The confirmed record is the client's."""
+    """The confirmed record is that of the client."""
     COLLIDE = "collide"
-    """CLID_INUSE if the confirmed record has state and a lease, else a new record takes its place."""
+    """Fails with NFS4ERR_CLID_INUSE if the confirmed record has state and a lease, else a new record takes its
+    place."""
     NOENT = _S.NFS4ERR_NOENT
     NOT_SAME = _S.NFS4ERR_NOT_SAME
     PERM = _S.NFS4ERR_PERM
@@ -92,4 +93,5 @@ VERDICTS: Final[dict[tuple[bool, Known], Verdict]] = {
     (True, Known.FOREIGN): Verdict.PERM,
     (True, Known.FOREIGN_RESTARTED): Verdict.NOT_SAME,
 }
-"""By whether an update of the confirmed record is asked for, and by that record (RFC 8881 section 18.35.4)."""
+"""The treatment by whether EXCHANGE_ID asks for an update of the confirmed record, and by that record (RFC 8881 section
+18.35.4)."""

@@ -41,29 +41,34 @@ _COURTEOUS = ClientState.COURTEOUS
 
 
 def principal_of(credential: Credential) -> str:
-    """Returns a text that is equal for calls of one principal: clients are compared by it, and the disk keeps it."""
+    """Returns a text that is equal for calls of one principal: "sys:1000", "gss:alice@EXAMPLE.ORG", "none"."""
     if isinstance(credential, AuthGss):
         return f"gss:{credential.principal}"
     return f"sys:{credential.uid}" if isinstance(credential, AuthSys) else "none"
 
 
 class ClientIdentity(NamedTuple):
-    """The identity of a client in EXCHANGE_ID."""
+    """The identity of a client, from its EXCHANGE_ID: the owner string, the verifier, and the principal of the call."""
 
     owner: bytes
     verifier: bytes
     principal: str
     address: str = ""
-    """The network address that the call came from."""
+    """The network address from which the client sent its EXCHANGE_ID, without a port."""
     enforced: int = 0
-    """The set of operations, by bits, that only the machine's principal may call (SP4_MACH_CRED); 0 with SP4_NONE."""
+    """The operations, as a set of bits by operation number, that only the principal of the client's machine may call
+    (SP4_MACH_CRED); 0 with SP4_NONE."""
 
 
 class Held(abc.ABC):
-    """A state of a client on a file that has a stateid: an open, the locks of an owner, or a delegation."""
+    """A state of a client on a file, with a stateid: an open, the locks of a lock owner, or a delegation.
+
+    `other`, 12 octets, is that of the stateid; `owner` is the name of the owner, empty for a delegation; `file` is the
+    key of the file in `Claims`, the server's table of claims, the same for all its filehandles.
+    """
 
     COUNTED_AS: ClassVar[str]
-    """The field of `Holdings` that counts it."""
+    """The field of `Holdings` in which states of this class are counted."""
     __slots__ = ("client", "file", "handle", "lost", "other", "owner", "parts", "seqid")
 
     def __init__(self, client: Client, other: bytes, owner: bytes, handle: bytes, file: bytes) -> None:
@@ -71,55 +76,61 @@ class Held(abc.ABC):
         self.other = other
         self.seqid = 1
         self.owner = owner
-        """The name that the client has given to the owner."""
+        """The client's name for the open owner or lock owner; empty for a delegation."""
         self.handle = handle
         self.file = file
-        """The name of the file for claims: the same for all its handles."""
+        """The key of the file in `Claims`, the same for all its filehandles."""
         self.parts: set[Held] | None = None
-        """States that end with this one; None: there has been none."""
+        """The states that end with this one, such as the locks of an open; None: there has been none."""
         self.lost: nfsstat4 | None = None
-        """The status of its stateid since it was revoked, until the client frees the stateid; None: it is held."""
+        """The status of the stateid from a revocation until the client frees it; None: the state is not revoked."""
 
     @property
     def key(self) -> tuple[type[Held], bytes, bytes]:
-        """The key by which a client has one such state; a revoked one leaves room for another."""
+        """The key in `Client.held`: class, owner and filehandle, or class and `other` once the state is revoked."""
         return (type(self), self.owner, self.handle) if self.lost is None else (type(self), self.other, b"")
 
     @property
     def count(self) -> int:
-        """What it adds to the number of states: the ranges of a lock state, 1 for others."""
+        """The amount by which this state counts in `Holdings`: the ranges of a lock state, 1 for others."""
         return 1
 
     @abc.abstractmethod
     def release(self, claims: Claims[Any, Any]) -> None:
-        """Drops the claims of this state."""
+        """Removes the share reservation, ranges or delegation of this state from `claims`; the lock is held."""
 
     def take_files(self) -> object:
-        """Takes the open files out of a state that is revoked; they close with the last reference to the result."""
+        """Takes the open files out of a state that is revoked; they close with the last reference to the result.
+
+        The caller drops the result after it has released the lock. Without files the result is None.
+        """
         return None
 
     @abc.abstractmethod
     def io_file(self, access: int) -> OpenFile | None:
-        """Returns the file as this state has it open for `access`, READ or WRITE of claims; None if it has not."""
+        """Returns the file that this state has open for `access`, READ or WRITE of `claims`; None if it has not."""
 
 
 @dataclass(slots=True)
 class Holdings:
-    """Numbers of states that are held."""
+    """The numbers of states that clients hold, revoked ones not counted."""
 
     opens: int = 0
     locks: int = 0
-    """Locked ranges."""
+    """The number of locked ranges."""
     delegations: int = 0
 
     def add(self, held: Held) -> None:
-        """Counts a state, unless it is revoked."""
+        """Adds a state to the number of its kind, unless it is revoked."""
         if held.lost is None:
             setattr(self, held.COUNTED_AS, getattr(self, held.COUNTED_AS) + held.count)
 
 
 class Delegation(Held):
-    """A read delegation."""
+    """A read delegation of a client on a file; `delegations.delegate` makes it.
+
+    `node` is the file, `file` its key in claims, `reader` the file open for reading, and `lease` reports local writers.
+    """
 
     COUNTED_AS = "delegations"
     __slots__ = ("asked", "lease", "node", "reader", "recalled_s")
@@ -127,30 +138,34 @@ class Delegation(Held):
     def __init__(self, client: Client, other: bytes, node: Node, file: bytes, reader: OpenFile, lease: Lease) -> None:
         super().__init__(client, other, b"", node.handle, file)
         self.node: Node | None = node
-        """The file, which the client may use by its handle also when it has no name any more."""
+        """The file, which the client may use by its filehandle also after the last name is removed; None once
+        revoked."""
         self.reader: OpenFile | None = reader
         self.lease: Lease | None = lease
         self.recalled_s: float | None = None
-        """When a change first waited for it."""
+        """The time at which the recall began, in seconds of a monotonic clock; None: the delegation is not recalled."""
         self.asked = False
         """Whether the client has confirmed a recall."""
 
     def release(self, claims: Claims[Any, Any]) -> None:
-        """See `Held.release`."""
+        """Removes the delegation from `claims`, under its lock; see `Held.release`."""
         claims.undelegate(self.file, self)
 
     def take_files(self) -> object:
-        """See `Held.take_files`."""
+        """Takes file and lease out of a revoked delegation; they close with the last reference to the result."""
         files, self.node, self.reader, self.lease = (self.node, self.reader, self.lease), None, None, None
         return files
 
     def io_file(self, access: int) -> OpenFile | None:
-        """See `Held.io_file`."""
+        """Returns the open file for `access` equal to `claims.READ`; None for `claims.WRITE`."""
         return self.reader if access == READ else None
 
 
 class Client:
-    """The record of one incarnation of a client."""
+    """The server's record of one incarnation of a client, from its EXCHANGE_ID to its end; `ClientTable` makes it.
+
+    `number` is the client id, `introduction` the identity, and `now_s` the monotonic time in seconds.
+    """
 
     __slots__ = (
         "created", "delegations", "held", "id", "introduction", "lost", "lost_flags", "ranges", "reclaim_complete",
@@ -162,36 +177,37 @@ class Client:
         self.introduction = introduction
         self.state = ClientState.UNCONFIRMED
         self.renewed_s = now_s
-        """When the lease began."""
+        """The time at which the lease began, in seconds of a monotonic clock."""
         self.sequence = 0
-        """The number of the last CREATE_SESSION that succeeded."""
+        """The sequence number of the last CREATE_SESSION that succeeded; 0 before the first."""
         self.created: Any = None
-        """Its result, for a repeat."""
+        """The result of the last CREATE_SESSION that succeeded, for a repeat; None before the first."""
         self.sessions: set[bytes] = set()
         self.held: dict[tuple[type[Held], bytes, bytes], Held] = {}
-        """Its states by `Held.key`."""
+        """The client's states by `Held.key`, revoked ones included."""
         self.delegations = 0
-        """Delegations among its states, revoked ones included."""
+        """The number of delegations among these states."""
         self.lost: dict[int, int] = {}
-        """Revoked states, until the client frees their stateids, by the flags of SEQUENCE that report them."""
+        """The number of revoked states whose stateids the client has not freed, by the flags of SEQUENCE that report
+        them."""
         self.lost_flags = 0
-        """All these flags (RFC 8881 section 18.46.3)."""
+        """The union of these flags (RFC 8881 section 18.46.3)."""
         self.ranges = 0
-        """Locked ranges of all its lock states."""
+        """The number of locked ranges in all lock states of the client."""
         self.reclaim_complete = False
-        """Whether it has reclaimed all that it had in the last run of the server, so that it may claim more."""
+        """Whether the client has sent RECLAIM_COMPLETE, so that it may make new opens and locks."""
 
     def move(self, event: ClientEvent) -> None:
-        """Changes the state of the client by the table of its events."""
+        """Changes `state` as `TRANSITIONS` says for an event; KeyError if the event is impossible in this state."""
         self.state = TRANSITIONS[self.state, event]
 
     @property
     def unaware(self) -> bool:
-        """Whether it has yet to free a stateid that an administrator revoked."""
+        """Whether the client has yet to free a stateid that an administrator revoked."""
         return bool(self.lost_flags & SEQ4_STATUS_ADMIN_STATE_REVOKED)
 
     def count_lost(self, held: Held, change: int) -> None:
-        """Adds `change` to the number of its revoked states for one that is revoked."""
+        """Adds `change`, 1 or -1, to the number of revoked states with the flags of `held`; sets `lost_flags`."""
         by_administrator = held.lost is _S.NFS4ERR_ADMIN_REVOKED
         flags = SEQ4_STATUS_ADMIN_STATE_REVOKED if by_administrator else 0
         if isinstance(held, Delegation):
@@ -204,18 +220,21 @@ class Client:
 
 
 class InTheWay(Exception):
-    """Courteous clients have to end before the call can continue."""
+    """Raised where only courteous clients, whose leases have passed, have states that conflict with a call.
+
+    `State.past_courteous` catches it, ends `clients` without the lock, and runs the step again.
+    """
 
     def __init__(self, clients: Iterable[Client]) -> None:
         self.clients = list(clients)
 
 
 class ClientTable:
-    """All clients.
+    """The records of all clients of a server of NFS version 4.1. The caller of each method holds the lock of the state.
 
     Args:
-        boot: the number of this run of the server, which client ids contain.
-        lease_s: seconds for which a lease lasts.
+        boot: the number of this run of the server, the upper 32 bits of each client id.
+        lease_s: the seconds for which a lease lasts.
         on_end: is called with each client that ends, to drop its sessions and its state.
     """
 
@@ -226,21 +245,20 @@ class ClientTable:
         self._boot = boot
         self._made = 0
         self._addresses: Counter[str] = Counter()
-        """Records by the address of their introduction."""
+        """The number of records by the network address of their EXCHANGE_ID."""
         self._confirmed: dict[bytes, Client] = {}
         """The confirmed record of each owner, courteous and expiring ones included."""
         self._unconfirmed: dict[bytes, Client] = {}
         """The unconfirmed record of each owner, the oldest first."""
         self._leases: OrderedDict[Client, None] = OrderedDict()
-        """Clients with a lease, the next to pass first."""
+        """The clients with a lease, in the order in which their leases pass."""
         self._courteous: OrderedDict[Client, None] = OrderedDict()
         """Courteous clients, the longest without a lease first."""
 
     def find(self, number: int) -> Client:
-        """Returns the client of an id.
+        """Returns the client with a client id.
 
-        Raises:
-            Refused: STALE_CLIENTID: there is none; DELAY: it is about to end.
+        Raises Refused: NFS4ERR_STALE_CLIENTID if there is none, NFS4ERR_DELAY if it is about to end.
         """
         client = self.by_id.get(number)
         if client is None:
@@ -250,11 +268,11 @@ class ClientTable:
         return client
 
     def exchange_id(self, introduction: ClientIdentity, now_s: float, *, update: bool = False) -> Client:
-        """Finds or makes the record of a client that introduces itself.
+        """Finds the confirmed record of a client, or makes an unconfirmed one, for EXCHANGE_ID; may end other records.
 
-        Raises:
-            Refused: see `VERDICTS`; DELAY: there is no room.
-            InTheWay: courteous clients are in the way.
+        `update` says whether the client asks for an update of its confirmed record; `now_s` is the monotonic time in
+        seconds. Raises Refused: NFS4ERR_CLID_INUSE, a status of `VERDICTS`, or NFS4ERR_DELAY if there is no room or the
+        record is about to end. Raises InTheWay if clients whose lease has passed have to end first.
         """
         self.pass_leases(now_s)
         confirmed = self._confirmed.get(introduction.owner)
@@ -275,11 +293,10 @@ class ClientTable:
         return client
 
     def confirm(self, client: Client, now_s: float) -> None:
-        """Confirms a record, and ends the confirmed record of the same owner.
+        """Confirms a record, whose lease begins at `now_s`, and ends the confirmed record of the same owner.
 
-        Raises:
-            Refused: CLID_INUSE: that record belongs to another principal and has state.
-            InTheWay: that record is courteous.
+        If that belongs to another principal and has state, raises Refused (NFS4ERR_CLID_INUSE), or InTheWay if its
+        lease has passed. Raises Refused (NFS4ERR_DELAY) if it is about to end.
         """
         owner = client.introduction.owner
         old = self._confirmed.get(owner)
@@ -297,7 +314,7 @@ class ClientTable:
         self._leases[client] = None
 
     def renew(self, client: Client, now_s: float) -> None:
-        """Begins a lease of a confirmed client anew."""
+        """Begins the lease of a client anew at `now_s` (monotonic seconds); a courteous client is confirmed again."""
         if client.state is _COURTEOUS:
             del self._courteous[client]
             self._leases[client] = None
@@ -308,7 +325,7 @@ class ClientTable:
         client.renewed_s = now_s
 
     def pass_leases(self, now_s: float) -> None:
-        """Ends unconfirmed records after a lease, and makes confirmed clients courteous whose lease has passed."""
+        """Makes clients courteous whose lease has passed at `now_s` (monotonic seconds); ends unconfirmed ones."""
         until_s = now_s - self.lease_s
         while self._leases and (client := next(iter(self._leases))).renewed_s < until_s:
             del self._leases[client]
@@ -318,18 +335,18 @@ class ClientTable:
             self.remove(client, ClientEvent.LEASE_PASSES)
 
     def in_the_way(self, clients: Iterable[Client], now_s: float) -> None:
-        """Raises `InTheWay` if all clients that hold something against a call are courteous; else does nothing."""
+        """Raises InTheWay if all `clients`, whose states conflict with a call, are courteous at `now_s`."""
         self.pass_leases(now_s)
         found = set(clients)
         if all(client.state is ClientState.COURTEOUS for client in found):
             raise InTheWay(found)
 
     def overdue(self, now_s: float) -> list[Client]:
-        """Returns the courteous clients that have been silent for so long that they are ended."""
+        """Returns the courteous clients that have been silent for more than `NFS4_COURTESY_S` at `now_s`."""
         return [client for client in self._courteous if client.renewed_s < now_s - NFS4_COURTESY_S]
 
     def evict(self, client: Client) -> bool:
-        """Begins the end of a courteous client; False if it is not courteous any more."""
+        """Begins the end of a courteous client (lease passed, state kept); returns False if it is not courteous."""
         if client.state is not ClientState.COURTEOUS:
             return False
         del self._courteous[client]
@@ -337,12 +354,12 @@ class ClientTable:
         return True
 
     def stay(self, client: Client) -> None:
-        """Makes the client courteous again: `evict` failed at the disk."""
+        """Makes an expiring client courteous again, after it could not be deleted from the recovery database."""
         client.move(ClientEvent.UNDELETED)
         self._courteous[client] = None
 
     def remove(self, client: Client, event: ClientEvent = ClientEvent.END) -> None:
-        """Drops a record with its sessions and its state."""
+        """Drops the record of a client, with its sessions and its state, by an event that leads to the state GONE."""
         client.move(event)
         self._on_end(client)
         del self.by_id[client.id]
@@ -364,7 +381,10 @@ class ClientTable:
                 return number
 
     def _end_idle(self, old: Client) -> None:
-        """Ends the record of another principal, unless it is in use."""
+        """Ends the record of another principal with the same owner if it has no state.
+
+        Else raises InTheWay if its lease has passed, or Refused (NFS4ERR_CLID_INUSE).
+        """
         if old.held:
             if old.state is ClientState.COURTEOUS:
                 raise InTheWay([old])
@@ -376,13 +396,10 @@ class ClientTable:
             self.remove(self._unconfirmed[owner])
 
     def _make_room(self, address: str) -> None:
-        """Makes room for a record of a client at `address`; ends unconfirmed records.
+        """Makes room for a record of a client at a network address; may end unconfirmed records.
 
-        The bounds are those of unconfirmed records, of one address and of all.
-
-        Raises:
-            InTheWay: a courteous client has to end first.
-            Refused: DELAY: no client can end.
+        The bounds are those of unconfirmed records, of one address and of all. Raises InTheWay if a client whose lease
+        has passed has to end first, or Refused (NFS4ERR_DELAY) if no client can end.
         """
         if len(self._unconfirmed) >= NFS4_UNCONFIRMED_CLIENTS_MAX:
             hosts = Counter(client.introduction.address for client in self._unconfirmed.values())
@@ -394,7 +411,10 @@ class ClientTable:
             self._end_one(None)
 
     def _end_one(self, address: str | None) -> None:
-        """Ends the oldest unconfirmed record of an address, None: of any; else asks for the end of a courteous one."""
+        """Ends the oldest unconfirmed record of a client at a network address (None: at any).
+
+        Without one, raises InTheWay for the client there whose lease passed first, or else Refused (NFS4ERR_DELAY).
+        """
         if self._end_unconfirmed(address):
             return
         for client in self._courteous:

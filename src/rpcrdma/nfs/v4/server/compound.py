@@ -35,13 +35,15 @@ _HEAD: Final = bytes(REPLY_HEADER_OCTETS + 12)
 """Room for the header of the RPC reply, the status, and the number of results behind an empty tag."""
 _U32: Final = struct.Struct(">I")
 _BEGINNING: Final = struct.Struct(">3I")
-"""The status, an empty tag, and the number of results."""
+"""The status, the length of an empty tag, and the number of results."""
 _NO_ITEMS: Final = [[0] * (at + 1) for at in (*range(NFS4_COMPOUND_OPERATIONS_MAX), -1)]
 """`EncodedReply.begun` of replies without items, by the index of the last operation, which is -1 without any."""
 
 
 class MustWait(Exception):
-    """Raised by an operation that would block in the event loop.
+    """Raised by an operation, before it has changed anything, that would block in the event loop.
+
+    `run` then runs the operation again in a worker thread.
 
     Args:
         identity: the identity that the worker thread takes on for this operation; None: the server's own.
@@ -53,7 +55,7 @@ class MustWait(Exception):
 
 
 class KeptReply(Exception):
-    """Raised by SEQUENCE for a repeated COMPOUND: the reply that its slot has kept."""
+    """Raised by SEQUENCE for a repeated COMPOUND: `reply`, which the slot has kept, answers it."""
 
     def __init__(self, reply: EncodedReply) -> None:
         super().__init__("the COMPOUND has run")
@@ -61,7 +63,7 @@ class KeptReply(Exception):
 
 
 class Parts(Protocol):
-    """The parts of a server of version 4 that operations use."""
+    """The parts of a server of version 4 that operations use; `Nfs4Service` implements it."""
 
     @property
     def exports(self) -> PseudoRoot:
@@ -69,36 +71,37 @@ class Parts(Protocol):
 
     @property
     def lease_s(self) -> int:
-        """Seconds of a lease."""
+        """The lease in seconds."""
 
     @property
     def state(self) -> Any:
-        """Clients, sessions, opens and locks."""
+        """The `State` of the server: clients, sessions, opens and locks."""
 
     def log_fault(self, name: str, error: Exception) -> None:
-        """Logs the fault of an operation, which is then answered with SERVERFAULT."""
+        """Logs the unexpected exception of the operation `name`, which is answered with NFS4ERR_SERVERFAULT."""
 
 
 class Compound:
-    """The state that the operations of one COMPOUND share.
+    """The state that the operations of one running COMPOUND share.
 
     Attributes:
         server: the parts of the server.
         acting: whether the thread has taken on the identity that the operation has asked for by `wait`.
-        context: the call, which lends memory for results.
+        context: the RPC call, which lends memory for results.
         call: the decoded call.
         now_s: the time at which the COMPOUND has begun, in seconds of a monotonic clock.
         current, saved: the objects of the current and the saved filehandle; None if there is none.
         caller, saved_caller: the rights of the caller in their exports; unset as long as there is no object.
-        stateid, saved_stateid: the current and the saved stateid (RFC 8881 section 16.2.3.1.2).
+        stateid, saved_stateid: the current and the saved stateid (RFC 8881 section 16.2.3.1.2); None if there is none.
         session, client: set by SEQUENCE; None without it.
         reply_octets_max: the most octets of the reply, the RPC header included; set by SEQUENCE.
         too_big: the status of an operation whose result does not fit; set by SEQUENCE.
         encoded: the reply so far.
         position: the index of the operation that runs.
-        partial: memory for a READ that goes on in a worker thread, and the octets read; None otherwise.
+        partial: memory for a READ that continues in a worker thread, and the octets read; None otherwise.
         uncached: whether SEQUENCE has found that the call has run and its reply is lost: no operation may run.
-        on_end: is called once with the reply, in memory of its own if it is kept; set by SEQUENCE for a new request.
+        on_end: is called once at the end with a copy of the reply for the slot, or None if the slot keeps none; set by
+            SEQUENCE for a new request.
         keeps_reply: whether the slot keeps the reply.
     """
 
@@ -133,42 +136,42 @@ class Compound:
 
     @property
     def at_once(self) -> bool:
-        """Whether operations must not block: they run in the event loop."""
+        """Whether operations must not block, since they run in the event loop."""
         return not self.context.may_block
 
     @property
     def credential(self) -> Credential:
-        """The caller's credential."""
+        """The credential of the RPC call."""
         return self.context.credential
 
     @property
     def next_operation(self) -> int | None:
-        """The number of the operation after the one that runs; None if that is the last."""
+        """The number of the operation after the running one; None if that is the last."""
         following = self.call.shape.kinds[self.position + 1 :]
         return following[0] if following else None
 
     @property
     def room(self) -> int:
-        """Octets that the session leaves for the result of this operation, besides its number and its status.
+        """The octets that the session leaves for the body of the running operation's result.
 
-        It decides whether an operation runs whose result must not be lost; `left` bounds results of any length.
+        By it an operation is refused whose result must not be lost; `left` bounds results of any length.
         """
         return self.reply_octets_max - len(self.encoded.reduced) - self.encoded.removed - 8
 
     @property
     def request(self) -> int:
-        """A value that differs where the caller or the operations of two calls differ.
+        """A number that differs, but for chance, where the caller or the operations of two calls differ.
 
-        It is short, since every slot keeps one.
+        It stands for a call in `Slot.call`, and is short since every slot keeps one.
         """
         call = self.call
         return hash((self.context.credential, call.shape.count, call.shape.kinds))
 
     def left(self, item_octets: int = 0) -> int:
-        """Returns the octets that a result may have besides its number, its status and a bulk item of this length.
+        """Returns the octets that the body of the running operation's result may have besides its DDP-eligible item.
 
-        Both the session and the memory that the client has offered over RDMA bound them; less than 0 if the item does
-        not fit.
+        The item has `item_octets` octets without padding. Both the session and the memory that the client has offered
+        over RDMA bound the result; less than 0 if the item does not fit.
         """
         enc = self.encoded
         items = [len(item.data) for item in enc.items] if enc.items else []
@@ -179,36 +182,31 @@ class Compound:
 
     @property
     def node(self) -> Node:
-        """The object of the current filehandle, for operations that need one."""
+        """The object of the current filehandle, for operations that need one; AssertionError without one."""
         assert self.current is not None
         return self.current
 
     def file_of(self, node: Node) -> bytes:
-        """Returns the octets by which claims know an object."""
+        """Returns the name of an object in claims, the same for its filehandles in all exports."""
         return self.server.exports.file_of(node.handle)
 
     def set_current(self, node: Node) -> None:
-        """Sets the current filehandle, in the export of `caller`; the current stateid ends.
-
-        RFC 8881 section 16.2.3.1.2.
-        """
+        """Makes an object of the export of `caller` the current one; there is no current stateid then."""
         self.current, self.stateid = node, None
 
     def or_wait(self, found: T | None) -> T:
-        """Returns `found`, the result of a method with `at_once`.
-
-        Raises:
-            MustWait: it is None, and the operation is run again in a worker thread.
-        """
+        """Returns `found`, the result of a method that was called with `at_once`; raises MustWait if it is None."""
         if found is None:
             raise MustWait
         return found
 
     def wait(self, identity: AbstractContextManager[Any] | None = None) -> None:
-        """Continues in a worker thread, unless the operation runs in one: to be called before a call that blocks.
+        """Raises MustWait if the operation runs in the event loop, so that it runs again in a worker thread.
 
-        Raises:
-            MustWait: the operation is run again, in a worker thread.
+        To be called before a call that may block; no effect in a worker thread.
+
+        Args:
+            identity: the identity that the worker thread takes on for this operation; None: the server's own.
         """
         if not self.context.may_block:
             raise MustWait(identity)
@@ -216,32 +214,34 @@ class Compound:
 
 _Encode: TypeAlias = Callable[[Encoder, Any], None]
 Handler: TypeAlias = Callable[[Compound, Any], Any]
-"""An operation: (compound, arguments) to its result, which may be encoded: octets, or a `Placeable`."""
+"""The function of an operation: takes the COMPOUND and the decoded arguments; returns the body of the result, a value
+for the encoder, encoded octets, or a `Placeable`."""
 
 
 class Placeable(NamedTuple):
-    """An encoded result that ends with a DDP-eligible item: the octets before the item's data, and the data."""
+    """An encoded body of a result that ends with a DDP-eligible item: the octets before its data, and the data."""
 
     octets: bytes
     data: Buffer
 
 
 def run(compound: Compound, handlers: Mapping[int, Handler]) -> Steps[EncodedReply]:
-    """Runs the operations of a COMPOUND in order, up to the first that fails.
+    """Runs the operations of a COMPOUND in order, up to the first that fails, as a generator of steps.
 
-    A slot that SEQUENCE has taken is freed in any case. If the connection ends while the rest waits for a worker
-    thread, the reply that is kept for the repeat says DELAY for the first operation that has not run; a reply that
-    the slot has no room for is lost.
+    A slot that SEQUENCE has taken is freed in any case. If the generator is closed while the rest waits for a worker
+    thread, as at the end of the connection, the reply that is kept for the repeat says NFS4ERR_DELAY for the first
+    operation that has not run; a reply that the slot has no room for is lost.
 
     Args:
         compound: the COMPOUND, of which nothing has run yet.
-        handlers: the supported operations by number.
+        handlers: the functions of the supported operations, by number.
 
     Yields:
-        The identity with which a worker thread continues; `MAY_BLOCK`: that of the server.
+        The step before an operation that may block: `ActAs` with the identity that the worker thread takes on, or
+            `MAY_BLOCK` for that of the server, to which the thread also returns after the operation.
 
     Returns:
-        The reply, or the one that the slot has kept of an earlier transmission.
+        The reply, or the reply to an earlier transmission that the slot has kept.
     """
     call, enc = compound.call, compound.encoded
     reduced, shape, tag = enc.reduced, call.shape, call.tag
@@ -332,11 +332,11 @@ def run(compound: Compound, handlers: Mapping[int, Handler]) -> Steps[EncodedRep
 
 
 class _Rules(NamedTuple):
-    """The conditions of an operation at its place in a shape.
+    """The conditions of an operation at its place in a `Shape`.
 
     Attributes:
         refusal: the status with which it is refused where it stands; None if it may run.
-        needs_handle: it needs a current filehandle, which no operation before it has surely set.
+        needs_handle: whether it needs a current filehandle, which no operation before it has surely set.
         octets: the octets for which the reply must have room before it runs.
     """
 
@@ -346,10 +346,10 @@ class _Rules(NamedTuple):
 
 
 class _Plan:
-    """The operations of a shape with their handlers.
+    """The operations of a `Shape` with their handlers, which a server makes once.
 
-    `rows` has for each operation its index, the operation, its rules, None if it has none, its handler, the number and
-    status of a success, and the function that encodes its result.
+    `rows` has for each operation its index, the operation, its rules (None: it has none), its handler, the number and
+    status of a success, and the function that encodes the body of its result (None: void).
     """
 
     __slots__ = ("handlers", "rows")
@@ -375,7 +375,10 @@ _DROP_HANDLE: Final = {nfs_opnum4.OP_SECINFO, nfs_opnum4.OP_SECINFO_NO_NAME}
 
 
 def _check(compound: Compound, rules: _Rules | None) -> None:
-    """Raises Refused for an operation that a rule of its place in the COMPOUND does not allow."""
+    """Raises Refused if the rules of an operation (None: it has none) do not allow it to run.
+
+    The status is NFS4ERR_RETRY_UNCACHED_REP, NFS4ERR_NOFILEHANDLE, `compound.too_big` or that in the rules.
+    """
     if compound.uncached:
         raise Refused(_S.NFS4ERR_RETRY_UNCACHED_REP)
     if rules is None:
@@ -389,12 +392,12 @@ def _check(compound: Compound, rules: _Rules | None) -> None:
 
 
 def _not_supported(_compound: Compound, _args: Any) -> Any:
-    """Raises Refused (NOTSUPP): the operation has no handler."""
+    """Raises Refused (NFS4ERR_NOTSUPP): the handler of operations that have no other."""
     raise Refused(_S.NFS4ERR_NOTSUPP)
 
 
 def _encode_value(enc: EncodedReply, at: int, encode: _Encode, value: Any) -> None:
-    """Appends the value of the result of the operation with the index `at`."""
+    """Appends the body `value` of the result with index `at`, by `encode` unless it is a `Placeable`."""
     _note_items(enc, at)
     if value.__class__ is not Placeable:
         encode(enc, value)
@@ -407,13 +410,16 @@ def _encode_value(enc: EncodedReply, at: int, encode: _Encode, value: Any) -> No
 
 
 def _note_items(enc: EncodedReply, at: int) -> None:
-    """Notes the items before each result up to that with the index `at`, where these have none."""
+    """Completes `enc.begun`, the number of DDP-eligible items before each result, up to that with index `at`."""
     assert enc.begun is not None
     enc.begun.extend([len(enc.items)] * (at + 1 - len(enc.begun)))
 
 
 def _encode_again(enc: EncodedReply, at: int, operation: Operation, status: nfsstat4, length: int) -> None:
-    """Replaces the last result, which began at `length`, by one without a value, whatever its size."""
+    """Replaces the result with index `at`, the last, by one with `status` and no body, whatever its length.
+
+    `length` is the offset in `enc.reduced` at which the result begins.
+    """
     _note_items(enc, at)
     assert enc.begun is not None
     del enc.reduced[length:], enc.items[enc.begun[at] :]

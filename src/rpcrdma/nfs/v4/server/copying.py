@@ -20,7 +20,13 @@ _S = nfs4.nfsstat4
 
 
 def copy(compound: Compound, args: nfs4.COPY4args) -> nfs4.COPY4resok:
-    """COPY: copies at most `NFS4_COPY_OCTETS_MAX` octets; 0 wanted octets stand for the rest of the source."""
+    """Runs COPY (RFC 7862 section 15.2): copies from the saved file to the current one, before the answer.
+
+    Copies at most `NFS4_COPY_OCTETS_MAX` octets, and returns their number; a count of 0 stands for the rest of the
+    source. Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as
+    NFS4ERR_PARTNER_NOTSUPP for a file of another server, NFS4ERR_INVAL for a copy within one file or beyond the end of
+    the source, NFS4ERR_BAD_STATEID or ENOSPC.
+    """
     if args.ca_source_server:
         raise Refused(_S.NFS4ERR_PARTNER_NOTSUPP)
     source, target = _files(compound, args.ca_src_stateid, args.ca_dst_stateid)
@@ -38,7 +44,11 @@ def copy(compound: Compound, args: nfs4.COPY4args) -> nfs4.COPY4resok:
 
 
 def clone(compound: Compound, args: nfs4.CLONE4args) -> None:
-    """CLONE: shares all wanted octets or none; 0 octets stand for the rest of the source."""
+    """Runs CLONE (RFC 7862 section 15.13): lets a range of the current file share blocks of the saved file.
+
+    Shares all octets or none; a count of 0 stands for the rest of the source. Raises MustWait (run again in a worker
+    thread), Refused, tree.Refused or OSError, such as NFS4ERR_INVAL, NFS4ERR_BAD_STATEID, EXDEV or EOPNOTSUPP.
+    """
     source, target = _files(compound, args.cl_src_stateid, args.cl_dst_stateid)
     _range(source, args.cl_src_offset, args.cl_dst_offset, args.cl_count)
     with compound.caller.identity:
@@ -46,7 +56,11 @@ def clone(compound: Compound, args: nfs4.CLONE4args) -> None:
 
 
 def _files(compound: Compound, source: nfs4.stateid4, target: nfs4.stateid4) -> tuple[OpenFile, CopyTarget]:
-    """Returns the saved file by the rules of READ, and the current one by those of WRITE; in a worker thread."""
+    """Returns the saved file, opened as by READ, and the current one, opened as by WRITE, by stateids for them.
+
+    Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_NOFILEHANDLE,
+    NFS4ERR_WRONG_TYPE, NFS4ERR_NOTSUPP (the tree cannot copy), NFS4ERR_BAD_STATEID or EROFS.
+    """
     node, saved = compound.node, compound.saved
     if saved is None:
         raise Refused(_S.NFS4ERR_NOFILEHANDLE)
@@ -64,10 +78,10 @@ def _files(compound: Compound, source: nfs4.stateid4, target: nfs4.stateid4) -> 
 
 
 def _range(source: OpenFile, source_offset: int, offset: int, count: int) -> int:
-    """The octets to copy, which the source has.
+    """Returns the number of octets to copy or clone, which the source has; `count` 0 stands for the rest of the source.
 
-    Raises:
-        Refused: INVAL: the range goes beyond the end of the source; FBIG: no file can become as long.
+    `source_offset` is in the source, `offset` in the target. Raises Refused: NFS4ERR_INVAL if the range extends beyond
+    the source, NFS4ERR_FBIG if the target would extend beyond `OFFSET_MAX`.
     """
     size = source.attributes().size
     if source_offset > size or source_offset + count > size:

@@ -41,7 +41,10 @@ _S, _TYPE, _WHY = nfs4.nfsstat4, nfs4.open_delegation_type4, nfs4.why_no_delegat
 
 
 def no_delegation(wish: int) -> nfs4.open_delegation4:
-    """Returns the answer of an OPEN that gives no delegation; `wish` are the client's WANT bits of OPEN, 0 if none."""
+    """Returns the delegation of OPEN's result that says that there is none.
+
+    `wish` are the bits OPEN4_SHARE_ACCESS_WANT_* of the OPEN, 0 if it has none: then no reason is given.
+    """
     if not wish:
         return nfs4.open_delegation4(_TYPE.OPEN_DELEGATE_NONE, None)
     why = {
@@ -52,16 +55,18 @@ def no_delegation(wish: int) -> nfs4.open_delegation4:
 
 
 def lease_for(compound: Compound, node: Node, wish: int, access: int) -> Lease | None:
-    """Takes a lease for the delegation that an OPEN may bring, before it opens the file; the lock is free.
+    """Takes a lease, which reports local writers, for the delegation that an OPEN may give, before it opens the file.
+
+    The caller does not hold the lock of the state. Raises MustWait (run again in a worker thread).
 
     Args:
-        compound: the COMPOUND.
+        compound: the running COMPOUND.
         node: the file.
-        wish: the client's wish for a delegation, in the bits of OPEN.
-        access: bits of share access of the OPEN.
+        wish: the client's wish for a delegation: bits OPEN4_SHARE_ACCESS_WANT_* of OPEN.
+        access: the share access of the OPEN, bits READ and WRITE of `claims`.
 
     Returns:
-        The lease; None if the OPEN brings no delegation.
+        The lease; None if the OPEN gives no delegation.
     """
     state = state_of(compound)
     wanted = wish not in {nfs4.OPEN4_SHARE_ACCESS_WANT_NO_DELEG, nfs4.OPEN4_SHARE_ACCESS_WANT_CANCEL}
@@ -77,13 +82,11 @@ def lease_for(compound: Compound, node: Node, wish: int, access: int) -> Lease |
 
 
 def delegate(compound: Compound, wish: int, reader: OpenFile, lease: Lease | None) -> nfs4.open_delegation4:
-    """Gives the delegation of the current file that an OPEN brings, if any; the lock is free.
+    """Gives a read delegation on the current file, unless a conflict has arisen since `lease_for`.
 
-    Args:
-        compound: the COMPOUND.
-        wish: see `lease_for`.
-        reader: the opened file.
-        lease: the result of `lease_for`.
+    The lock of the state is free. `wish` is as for `lease_for`; `reader` is the file, open for reading. Returns the
+    delegation for the result of OPEN, of the type NONE if `lease`, the result of `lease_for`, is None or there is a
+    conflict.
     """
     if lease is None:
         return no_delegation(wish)
@@ -116,11 +119,11 @@ def _may_delegate(state: State, client: Client, handle: bytes, file: bytes, now_
 
 
 def check_delegations(state: State, client: Client | None, file: bytes, now_s: float) -> None:
-    """Checks that no other client has a delegation of a file that is to be changed; recalls delegations.
+    """Raises Refused (NFS4ERR_DELAY) if clients but `client` have delegations on a file to be changed; recalls them.
 
-    Raises:
-        Refused: DELAY: other clients have delegations.
-        InTheWay: all of them are courteous.
+    `client` None: each delegation counts; `file` is the key of the file in claims, `now_s` the monotonic time in
+    seconds. Raises InTheWay if the leases of all these clients have passed: they have to end first. The caller holds
+    the lock of the state.
     """
     others: list[Delegation] = [held for held in state.claims.delegates(file) if held.client is not client]
     if others:
@@ -130,7 +133,11 @@ def check_delegations(state: State, client: Client | None, file: bytes, now_s: f
 
 
 def wait_for_delegations(compound: Compound, node: Node) -> None:
-    """Raises Refused (DELAY) while other clients have delegations of an object to be changed; the lock is free."""
+    """Raises Refused (NFS4ERR_DELAY) if other clients have delegations on an object to be changed; recalls them.
+
+    Raises MustWait (run again in a worker thread) if clients whose lease has passed have to end. The caller holds no
+    lock.
+    """
     state = state_of(compound)
     if state.claims.delegations:
         file, now_s = compound.file_of(node), compound.now_s
@@ -138,9 +145,9 @@ def wait_for_delegations(compound: Compound, node: Node) -> None:
 
 
 def wait_for_delegations_of_name(compound: Compound, directory: Node, name: bytes) -> None:
-    """As `wait_for_delegations`, for the object that has this name in `directory`, if any.
+    """Raises Refused (NFS4ERR_DELAY) if other clients have delegations on the object with a name; recalls them.
 
-    May block where there are delegations.
+    No effect if `directory` has no such name. Raises MustWait (run again in a worker thread). The caller holds no lock.
     """
     if state_of(compound).claims.delegations:
         compound.wait()
@@ -150,7 +157,10 @@ def wait_for_delegations_of_name(compound: Compound, directory: Node, name: byte
 
 
 def give_back(compound: Compound, args: nfs4.DELEGRETURN4args) -> None:
-    """DELEGRETURN: ends a delegation that the client gives back (RFC 8881 section 18.6)."""
+    """Runs DELEGRETURN (RFC 8881 section 18.6): ends a delegation on the current file.
+
+    Raises Refused: NFS4ERR_BAD_STATEID if it is none of the caller's, NFS4ERR_OLD_STATEID or NFS4ERR_DELEG_REVOKED.
+    """
     state = state_of(compound)
     with state.locked():
         held = state.find(compound.client, args.deleg_stateid)

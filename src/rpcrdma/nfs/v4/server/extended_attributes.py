@@ -21,11 +21,14 @@ __all__ = ["get_xattr", "list_xattrs", "remove_xattr", "set_xattr"]
 
 _S = nfs4.nfsstat4
 _ENDS_OCTETS = 8 + 4 + 4
-"""Octets of a listing besides names: the cookie, the number of names, whether there are no further ones."""
+"""Octets of the result of LISTXATTRS besides names: the cookie, the number of names, and whether they are the last."""
 
 
 def get_xattr(compound: Compound, args: nfs4.GETXATTR4args) -> nfs4.GETXATTR4resok:
-    """GETXATTR: returns the value of an attribute of the current object."""
+    """Runs GETXATTR (RFC 8276 section 8.4.1): returns the value of an extended attribute of the current object.
+
+    Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_INVAL or ENODATA.
+    """
     name, (_, node) = _checked(args.gxa_name), _extended(compound)
     value = node.get_xattr(compound.caller, name)
     if compound.left() < 4 + (len(value) + 3 & ~3):
@@ -34,7 +37,10 @@ def get_xattr(compound: Compound, args: nfs4.GETXATTR4args) -> nfs4.GETXATTR4res
 
 
 def set_xattr(compound: Compound, args: nfs4.SETXATTR4args) -> nfs4.SETXATTR4resok:
-    """SETXATTR: creates an attribute or changes its value; it is on the disk before the answer."""
+    """Runs SETXATTR (RFC 8276 section 8.4.2): creates or changes an extended attribute; returns the object's change.
+
+    Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_DELAY or EEXIST.
+    """
     name, change = _checked(args.sxa_key), Change()
     if len(args.sxa_value) > NFS4_XATTR_OCTETS_MAX:
         raise Refused(_S.NFS4ERR_XATTR2BIG)
@@ -44,10 +50,11 @@ def set_xattr(compound: Compound, args: nfs4.SETXATTR4args) -> nfs4.SETXATTR4res
 
 
 def list_xattrs(compound: Compound, args: nfs4.LISTXATTRS4args) -> nfs4.LISTXATTRS4resok:
-    """LISTXATTRS: returns the names after a cookie, up to the sizes of the call and of the session.
+    """Runs LISTXATTRS (RFC 8276 section 8.4.3): returns names after a cookie, within the sizes of call and session.
 
     The cookie of a name is a digest of it, and names stand in the order of their cookies, so that a listing continues
-    after the same name when others have been created or removed.
+    after the same name when others have been created or removed. Raises MustWait (run again in a worker thread),
+    Refused, tree.Refused or OSError, such as NFS4ERR_TOOSMALL or EACCES.
     """
     _, extended = _extended(compound)
     room = min(args.lxa_maxcount, compound.left()) - _ENDS_OCTETS
@@ -69,7 +76,10 @@ def list_xattrs(compound: Compound, args: nfs4.LISTXATTRS4args) -> nfs4.LISTXATT
 
 
 def remove_xattr(compound: Compound, args: nfs4.REMOVEXATTR4args) -> nfs4.REMOVEXATTR4resok:
-    """REMOVEXATTR: removes an attribute of the current object."""
+    """Runs REMOVEXATTR (RFC 8276 section 8.4.4): removes an extended attribute; returns the object's change.
+
+    Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_DELAY or ENODATA.
+    """
     name, change = _checked(args.rxa_name), Change()
     node, extended = _to_change(compound)
     extended.remove_xattr(compound.caller, name, change)
@@ -77,7 +87,10 @@ def remove_xattr(compound: Compound, args: nfs4.REMOVEXATTR4args) -> nfs4.REMOVE
 
 
 def _checked(name: bytes) -> bytes:
-    """Returns the name, which an attribute may have; raises Refused (INVAL, NAMETOOLONG) for others."""
+    """Returns `name` if it has 1 to `NFS4_XATTR_NAME_OCTETS_MAX` octets, none of them null.
+
+    Raises Refused: NFS4ERR_NAMETOOLONG for a longer name, NFS4ERR_INVAL for an empty one or one with a null octet.
+    """
     if not name or b"\0" in name:
         raise Refused(_S.NFS4ERR_INVAL)
     if len(name) > NFS4_XATTR_NAME_OCTETS_MAX:
@@ -86,15 +99,15 @@ def _checked(name: bytes) -> bytes:
 
 
 def _cookie(name: bytes) -> int:
-    """Returns the cookie of a name: never 0, which stands for the beginning of a listing."""
+    """Returns the cookie of a name, 1 to 2**64 - 1; 0 stands for the beginning of a listing."""
     return int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "big") or 1
 
 
 def _extended(compound: Compound) -> tuple[Node, Extended]:
-    """Returns the current object, twice for its two types, in a thread that may block.
+    """Returns the current object, twice for its two types; the operation may block afterwards.
 
-    Raises:
-        Refused: NOTSUPP: its tree has no extended attributes; WRONG_TYPE: an object of its kind can have none.
+    Raises MustWait (run again in a worker thread) or Refused: NFS4ERR_NOTSUPP if its tree has no extended attributes,
+    NFS4ERR_WRONG_TYPE if it is neither file nor directory.
     """
     node = compound.node
     if not node.tree.xattrs:
@@ -108,7 +121,11 @@ def _extended(compound: Compound) -> tuple[Node, Extended]:
 
 
 def _to_change(compound: Compound) -> tuple[Node, Extended]:
-    """As `_extended`, for a change; Refused also with ROFS, or with DELAY while other clients have delegations."""
+    """Returns the current object, twice for its two types, for a change of its extended attributes.
+
+    Raises MustWait (run again in a worker thread), Refused (NFS4ERR_NOTSUPP, NFS4ERR_WRONG_TYPE, or NFS4ERR_DELAY while
+    delegations are recalled), or tree.Refused (EROFS).
+    """
     found = _extended(compound)
     check_changeable(compound.caller)
     wait_for_delegations(compound, found[0])

@@ -31,10 +31,9 @@ _ASK_FOR_FLAVORS: Final = (nfs_opnum4.OP_SECINFO, nfs_opnum4.OP_SECINFO_NO_NAME)
 
 
 def checked_name(name: bytes) -> bytes:
-    """Returns a name that may stand for an entry of a directory (RFC 8881 section 14.5): any octets but "/" and null.
+    """Returns `name` if an entry of a directory may have it (RFC 8881 section 14.5): any octets but "/" and null.
 
-    Raises:
-        Refused: INVAL: it is empty; NAMETOOLONG; BADNAME: "." and ".."; BADCHAR.
+    Raises Refused (NFS4ERR_INVAL: it is empty; NFS4ERR_NAMETOOLONG; NFS4ERR_BADNAME: "." and ".."; NFS4ERR_BADCHAR).
     """
     if not name:
         raise Refused(_S.NFS4ERR_INVAL)
@@ -48,7 +47,7 @@ def checked_name(name: bytes) -> bytes:
 
 
 def checked_directory(node: Node) -> Node:
-    """Returns the object, which must be a directory; Refused: SYMLINK or NOTDIR for others."""
+    """Returns `node`, a directory; raises Refused (NFS4ERR_SYMLINK, NFS4ERR_NOTDIR) for other objects."""
     if node.kind is not FileKind.DIRECTORY:
         raise Refused(_S.NFS4ERR_SYMLINK if node.kind is FileKind.SYMLINK else _S.NFS4ERR_NOTDIR)
     return node
@@ -57,11 +56,9 @@ def checked_directory(node: Node) -> Node:
 def object_named(compound: Compound, within: Node, name: bytes, *, admitted: bool = True) -> Node:
     """Returns the object of a name in a directory, which may be the root of an export (RFC 8881 section 7.7).
 
-    Args:
-        compound: the COMPOUND that asks.
-        within: the directory.
-        name: a checked name.
-        admitted: takes the caller's rights in the export whose root is found, and refuses one that is closed to it.
+    If so, `compound.caller` gets the rights there, unless `admitted` is False. The name is a result of `checked_name`.
+    Raises MustWait (run again in a worker thread), CredentialTooWeak (the export asks for another security flavor) or
+    tree.Refused, OSError (ENOENT: there is no such name; EACCES: the export is closed to the caller; and others).
     """
     exports = compound.server.exports
     covered = exports.covers(within, name)
@@ -80,7 +77,7 @@ def object_named(compound: Compound, within: Node, name: bytes, *, admitted: boo
 
 
 def existing_object(compound: Compound, directory: Node, name: bytes) -> Node | None:
-    """Returns the object of a name in a directory; None if there is none. May block."""
+    """Returns the object of a name in a directory, None without one; may block; raises tree.Refused or OSError."""
     try:
         return directory.lookup(compound.caller, name, at_once=False)
     except (tree.Refused, OSError) as error:
@@ -90,9 +87,10 @@ def existing_object(compound: Compound, directory: Node, name: bytes) -> Node | 
 
 
 def put_root(compound: Compound, _args: None) -> None:
-    """PUTROOTFH and PUTPUBFH: makes the root the current object.
+    """Runs PUTROOTFH and PUTPUBFH: makes the root of all names the current object.
 
-    A caller that asks for the flavors next need not have the right one (RFC 8881 section 2.6.3.1).
+    A caller that asks for the flavors next (SECINFO) need not have the right one (RFC 8881 section 2.6.3.1). Raises
+    MustWait to run again in a worker thread; CredentialTooWeak or tree.Refused if the root is closed to the caller.
     """
     exports = compound.server.exports
     root = exports.root
@@ -103,7 +101,11 @@ def put_root(compound: Compound, _args: None) -> None:
 
 
 def put_handle(compound: Compound, args: PUTFH4args) -> None:
-    """PUTFH: makes the object of a handle the current one; MustWait, if only a worker thread can find it."""
+    """Runs PUTFH (RFC 8881 section 18.19): makes the object of a filehandle the current one.
+
+    Raises MustWait (run again in a worker thread), Refused, CredentialTooWeak, tree.Refused or OSError, such as
+    BAD_HANDLE, ESTALE, or EACCES for a closed export.
+    """
     if not args.object:
         raise Refused(_S.NFS4ERR_BADHANDLE)
     try:
@@ -120,7 +122,10 @@ def put_handle(compound: Compound, args: PUTFH4args) -> None:
 
 
 def _open_node(compound: Compound, handle: bytes) -> Node | None:
-    """The file that has lost its last name, if the client has it open (OPEN4_RESULT_PRESERVE_UNLINKED) or delegated."""
+    """Returns the file without a name of a filehandle, if the client has it open or delegated, else None.
+
+    OPEN4_RESULT_PRESERVE_UNLINKED promises this; it ends when the export is removed.
+    """
     claims, file = compound.server.state.claims, compound.server.exports.file_of(handle)
     with claims.lock:
         for holder in (*(each for each, _ in claims.sharers(file)), *claims.delegates(file)):
@@ -132,18 +137,18 @@ def _open_node(compound: Compound, handle: bytes) -> Node | None:
 
 
 def get_handle(compound: Compound, _args: None) -> GETFH4resok:
-    """GETFH: returns the current filehandle."""
+    """Runs GETFH (RFC 8881 section 18.8): returns the current filehandle."""
     return GETFH4resok(compound.node.handle)
 
 
 def save_handle(compound: Compound, _args: None) -> None:
-    """SAVEFH: saves the current filehandle and the current stateid."""
+    """Runs SAVEFH (RFC 8881 section 18.28): saves the current filehandle and the current stateid."""
     compound.saved, compound.saved_caller = compound.current, compound.caller
     compound.saved_stateid = compound.stateid
 
 
 def restore_handle(compound: Compound, _args: None) -> None:
-    """RESTOREFH: makes the saved filehandle and stateid the current ones; Refused (NOFILEHANDLE) if none is."""
+    """Runs RESTOREFH: makes the saved filehandle and stateid current, or raises Refused (NFS4ERR_NOFILEHANDLE)."""
     if compound.saved is None:
         raise Refused(_S.NFS4ERR_NOFILEHANDLE)
     compound.current, compound.caller = compound.saved, compound.saved_caller
@@ -151,18 +156,28 @@ def restore_handle(compound: Compound, _args: None) -> None:
 
 
 def lookup(compound: Compound, args: LOOKUP4args) -> None:
-    """LOOKUP: makes the object of a name in the current directory the current one."""
+    """Runs LOOKUP (RFC 8881 section 18.13): makes the object of a name in the current directory the current one.
+
+    Raises MustWait (run again in a worker thread), Refused, CredentialTooWeak, tree.Refused or OSError, such as ENOENT.
+    """
     within = checked_directory(compound.node)
     compound.set_current(object_named(compound, within, checked_name(args.objname)))
 
 
 def lookup_parent(compound: Compound, _args: None) -> None:
-    """LOOKUPP: makes the directory above the current one the current one; Refused (NOENT) above the root."""
+    """Runs LOOKUPP (RFC 8881 section 18.14): makes the directory above the current one the current object.
+
+    Raises MustWait (run again in a worker thread), Refused, CredentialTooWeak, tree.Refused or OSError, as `parent_of`.
+    """
     compound.set_current(parent_of(compound, checked_directory(compound.node)))
 
 
 def parent_of(compound: Compound, within: Node) -> Node:
-    """Returns the directory above one, and sets the caller's rights in its export; Refused (NOENT) above the root."""
+    """Returns the directory above a directory; in another export, `compound.caller` gets the rights there.
+
+    Raises MustWait (run again in a worker thread), Refused (NFS4ERR_NOENT) above the root of all names,
+    CredentialTooWeak, tree.Refused or OSError.
+    """
     exports = compound.server.exports
     if exports.is_export(within) or within.tree is exports.pseudo_tree:
         above = exports.parent(within)

@@ -15,7 +15,7 @@ __all__ = ["check_access", "get_attributes", "nverify", "read_link", "verify"]
 
 _S = nfs4.nfsstat4
 XATTR_KINDS: Final = {FileKind.FILE, FileKind.DIRECTORY}
-"""Objects that may have extended attributes (RFC 8276 section 8.1)."""
+"""The kinds of objects that may have extended attributes (RFC 8276 section 8.1)."""
 _SUPPORTED: Final = (
     nfs4.ACCESS4_READ
     | nfs4.ACCESS4_LOOKUP
@@ -25,12 +25,15 @@ _SUPPORTED: Final = (
     | nfs4.ACCESS4_EXECUTE
 )
 _XATTRS: Final = {nfs4.ACCESS4_XAREAD: READ, nfs4.ACCESS4_XAWRITE: MODIFY, nfs4.ACCESS4_XALIST: READ}
-"""The rights that those to extended attributes (RFC 8276 section 8.5) follow from."""
+"""The right to an object that gives each right to its extended attributes (RFC 8276 section 8.5)."""
 _DEFINED: Final = _SUPPORTED | sum(_XATTRS)
 
 
 def described(compound: Compound, node: Node, attributes: int) -> Described:
-    """Collects what the values of a set of attributes of an object depend on."""
+    """Returns an object with all that the values of a set of attributes (`attributes.bits`) depend on.
+
+    Raises MustWait (run again in a worker thread) for attributes of the file system.
+    """
     server = compound.server
     mounted_on = server.exports.mounted_on(node)
     if attributes & NEED_SPACE:
@@ -43,12 +46,15 @@ def described(compound: Compound, node: Node, attributes: int) -> Described:
 
 
 def describe_file_system(described: Described, node: Node) -> None:
-    """Adds what the attributes in `NEED_SPACE` need to know of a file system; may block."""
+    """Sets the fields of `described` that the attributes in `NEED_SPACE` depend on, from the file system; may block."""
     described.space, described.paths, described.xattrs = node.space(), node.path_limits(), node.tree.xattrs
 
 
 def get_attributes(compound: Compound, args: nfs4.GETATTR4args) -> bytes:
-    """GETATTR: returns the wanted attributes of the current object, encoded."""
+    """Runs GETATTR (RFC 8881 section 18.7): returns attributes of the current object as an encoded fattr4.
+
+    Raises MustWait (run again in a worker thread), Refused (NFS4ERR_INVAL: an attribute can only be set), or OSError.
+    """
     node, request = compound.current, args.attr_request
     assert node is not None
     shown = node.attributes().shown
@@ -67,13 +73,19 @@ def get_attributes(compound: Compound, args: nfs4.GETATTR4args) -> bytes:
 
 
 def verify(compound: Compound, args: nfs4.VERIFY4args) -> None:
-    """VERIFY: raises Refused (NOT_SAME) unless all attributes are as expected."""
+    """Runs VERIFY: raises Refused (NFS4ERR_NOT_SAME) unless the current object has all given attributes.
+
+    Raises MustWait (run again in a worker thread), or Refused for an attribute that is not supported or not comparable.
+    """
     if not _as_expected(compound, args):
         raise Refused(_S.NFS4ERR_NOT_SAME)
 
 
 def nverify(compound: Compound, args: nfs4.VERIFY4args) -> None:
-    """NVERIFY: raises Refused (SAME) if all attributes are as expected."""
+    """Runs NVERIFY: raises Refused (NFS4ERR_SAME) if the current object has all given attributes.
+
+    Raises MustWait (run again in a worker thread), or Refused for an attribute that is not supported or not comparable.
+    """
     if _as_expected(compound, args):
         raise Refused(_S.NFS4ERR_SAME)
 
@@ -84,7 +96,10 @@ def _as_expected(compound: Compound, args: nfs4.VERIFY4args) -> bool:
 
 
 def check_access(compound: Compound, args: nfs4.ACCESS4args) -> nfs4.ACCESS4resok:
-    """ACCESS: returns those of the wanted rights that the caller has."""
+    """Runs ACCESS (RFC 8881 section 18.1): returns which of the wanted rights are supported, and which the caller has.
+
+    Raises Refused (NFS4ERR_INVAL) if an undefined right is wanted.
+    """
     if args.access & ~_DEFINED:
         raise Refused(_S.NFS4ERR_INVAL)
     supported = args.access & _SUPPORTED
@@ -99,7 +114,10 @@ def check_access(compound: Compound, args: nfs4.ACCESS4args) -> nfs4.ACCESS4reso
 
 
 def read_link(compound: Compound, _args: None) -> nfs4.READLINK4resok:
-    """READLINK: returns the path in the current symbolic link."""
+    """Runs READLINK (RFC 8881 section 18.24): returns the path in the current symbolic link.
+
+    Raises Refused (NFS4ERR_WRONG_TYPE) for other objects, MustWait (run again in a worker thread), or OSError.
+    """
     node = compound.node
     if node.kind is not FileKind.SYMLINK:
         raise Refused(_S.NFS4ERR_WRONG_TYPE)

@@ -18,17 +18,21 @@ __all__ = ["read_directory"]
 
 _S = nfs4.nfsstat4
 _VERIFIER: Final = bytes(nfs4.NFS4_VERIFIER_SIZE)
-"""Cookies hold for ever, so that there is nothing to verify."""
+"""The cookie verifier of all directories: cookies are valid for ever."""
 _RESERVED_COOKIES: Final = (1, 2)
 _ENDS_OCTETS: Final = 8 + 4 + 4
-"""Octets of the result besides entries: the verifier, the end of the list, whether the directory ends there."""
+"""Octets of the result of READDIR besides entries: the verifier, the end of the list, and whether it is complete."""
 _NUMBERS: Final = bits(nfs4.FATTR4_FILEID, nfs4.FATTR4_MOUNTED_ON_FILEID)
-"""Attributes that every entry has, also where its object is out of reach."""
+"""The set of attributes that every entry has, also if the caller cannot reach its object."""
 _ERROR: Final = bits(nfs4.FATTR4_RDATTR_ERROR)
 
 
 def read_directory(compound: Compound, args: nfs4.READDIR4args) -> nfs4.READDIR4resok:
-    """READDIR: returns the entries after a cookie, without "." and "..", up to the sizes of call and session."""
+    """Runs READDIR (RFC 8881 section 18.23): returns entries after a cookie, within the sizes of call and session.
+
+    Leaves out "." and "..". Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as
+    NFS4ERR_NOTDIR, NFS4ERR_BAD_COOKIE, NFS4ERR_TOOSMALL (no entry fits) or NFS4ERR_INVAL (a write-only attribute).
+    """
     node = checked_directory(compound.node)
     wanted = bits_of(args.attr_request)
     # Refuses attributes that cannot be read.
@@ -70,7 +74,11 @@ def _page(compound: Compound, node: Node, args: nfs4.READDIR4args, wanted: int, 
 
 
 def _attributes(compound: Compound, entry: Entry, wanted: int, *, detailed: bool) -> nfs4.fattr4:
-    """The attributes of an entry's object; of one that is out of reach those that are known, or the error alone."""
+    """Returns the attributes of an entry's object that are in the set `wanted` (`attributes.bits`).
+
+    For an object that the caller cannot reach, these are rdattr_error with the reason, if wanted, else the fileids.
+    `detailed` says whether more than the fileids and rdattr_error are wanted. Raises OSError.
+    """
     if not detailed:
         return fattr_of(_numbered(compound, entry.number), wanted)
     exports = compound.server.exports
@@ -100,7 +108,7 @@ def _attributes(compound: Compound, entry: Entry, wanted: int, *, detailed: bool
 
 
 def _numbered(compound: Compound, number: int, error: nfs4.nfsstat4 = _S.NFS4_OK) -> Described:
-    """An object of which no more than its number is known."""
+    """Returns an object of which only the inode number `number` is known; `error` is its rdattr_error."""
     attributes = Attributes(
         kind=FileKind.FILE, mode=0, links=0, uid=0, gid=0, size=0, space_used=0, device=(0, 0), fsid=0, number=number,
         atime_ns=0, mtime_ns=0, ctime_ns=0, change=0,

@@ -24,15 +24,18 @@ __all__ = ["LockState", "lock", "lock_test", "unlock"]
 _S = nfs4.nfsstat4
 _ALL = 1 << 64
 _TO_END = _ALL - 1
-"""The length of a range that goes to the end of all files."""
+"""The length of a range that extends to the largest offset."""
 _LOCAL = nfs4.state_owner4(0, b"a process of the server")
-"""The owner of locks that no client has."""
+"""The owner, in a result, of locks that local processes hold."""
 _SPLIT = 2
-"""Ranges that a change of one range adds at most."""
+"""The most ranges that a change of one range adds."""
 
 
 class LockState(Held):
-    """The locks of a lock owner on a file; `opened` is the open that they were first made with."""
+    """The locks of a lock owner on a file, with one stateid; they end with the open that they were first made with.
+
+    `opened` is this open, `other` the 12 octets of the stateid, and `owner` the name of the lock owner.
+    """
 
     COUNTED_AS = "locks"
     __slots__ = ("opened", "ranges")
@@ -46,15 +49,15 @@ class LockState(Held):
         opened.parts.add(self)
 
     def release(self, claims: Claims[Any, Any]) -> None:
-        """See `Held.release`."""
+        """Removes all ranges from `claims`, and this state from its open; the lock of the claims is held."""
         self.change(claims, 0, _ALL, None)
         if self.opened.parts is not None:
             self.opened.parts.discard(self)
 
     def change(self, claims: Claims[Any, Any], start: int, end: int, exclusive: bool | None) -> None:
-        """Locks the octets from `start` to before `end`, or unlocks them if `exclusive` is None; counts the ranges.
+        """Locks the octets from `start` to before `end`, at most 2**64, or unlocks them if `exclusive` is None.
 
-        The caller has looked for conflicts.
+        Updates the numbers of ranges. The caller has looked for conflicts, and holds the lock of `claims`.
         """
         before = claims.range_count
         claims.change_range(self.file, self, start, end, exclusive)
@@ -64,16 +67,24 @@ class LockState(Held):
 
     @property
     def count(self) -> int:
-        """See `Held.count`."""
+        """The number of locked ranges of this state."""
         return self.ranges
 
     def io_file(self, access: int) -> OpenFile | None:
-        """See `Held.io_file`: that of the open."""
+        """Returns the file as the open of these locks has it open for `access`, READ or WRITE of `claims`.
+
+        Returns None if the open does not have it open for this.
+        """
         return self.opened.io_file(access)
 
 
 def lock(compound: Compound, args: nfs4.LOCK4args) -> nfs4.LOCK4resok:
-    """LOCK: locks a range for a lock owner (RFC 8881 section 18.10)."""
+    """Runs LOCK (RFC 8881 section 18.10): locks a range for a lock owner; returns the stateid of its locks on the file.
+
+    Never waits for a conflicting lock. Raises MustWait (run again in a worker thread) or Refused: NFS4ERR_DENIED with
+    the conflicting lock, NFS4ERR_DELAY at a bound of the server, NFS4ERR_OPENMODE, NFS4ERR_GRACE, NFS4ERR_BAD_STATEID
+    and others of the RFC.
+    """
     wanted = _range(args.locktype, args.offset, args.length)
     node = _lockable(compound)
     file = compound.file_of(node)
@@ -124,7 +135,11 @@ def lock(compound: Compound, args: nfs4.LOCK4args) -> nfs4.LOCK4resok:
 
 
 def lock_test(compound: Compound, args: nfs4.LOCKT4args) -> None:
-    """LOCKT: raises Refused (DENIED) with a lock in the way of a range, if there is one (RFC 8881 section 18.11)."""
+    """Runs LOCKT (RFC 8881 section 18.11): checks that a lock owner could lock a range.
+
+    Raises MustWait (run again in a worker thread) or Refused: NFS4ERR_DENIED with the conflicting lock, NFS4ERR_GRACE,
+    NFS4ERR_INVAL (wrong range), or one for an object that is no regular file.
+    """
     wanted = _range(args.locktype, args.offset, args.length)
     node = _lockable(compound)
     file = compound.file_of(node)
@@ -146,7 +161,11 @@ def lock_test(compound: Compound, args: nfs4.LOCKT4args) -> None:
 
 
 def unlock(compound: Compound, args: nfs4.LOCKU4args) -> nfs4.stateid4:
-    """LOCKU: unlocks a range of a lock owner (RFC 8881 section 18.12)."""
+    """Runs LOCKU (RFC 8881 section 18.12): unlocks a range of a lock owner; returns the new stateid.
+
+    Raises MustWait (run again in a worker thread) or Refused: NFS4ERR_INVAL (wrong range), NFS4ERR_DELAY (too many
+    ranges), NFS4ERR_BAD_STATEID and others of the RFC.
+    """
     wanted = _range(args.locktype, args.offset, args.length)
     node = _lockable(compound)
     file = compound.file_of(node)
@@ -165,7 +184,10 @@ def unlock(compound: Compound, args: nfs4.LOCKU4args) -> nfs4.stateid4:
 
 
 def _lockable(compound: Compound) -> Node:
-    """The current object, a regular file, in a thread that may wait for its file system."""
+    """Returns the current object, a regular file; the operation may block afterwards.
+
+    Raises Refused (NFS4ERR_ISDIR, NFS4ERR_SYMLINK, NFS4ERR_WRONG_TYPE) for other objects, or MustWait.
+    """
     node = compound.node
     check_regular(node)
     if not node.tree.in_memory:
@@ -174,7 +196,10 @@ def _lockable(compound: Compound) -> Node:
 
 
 def _range(kind: nfs4.nfs_lock_type4, offset: int, length: int) -> Range:
-    """The range of a call; INVAL if it has no octets, or a length that leads beyond 2^64-1."""
+    """Returns the range of a lock, exclusive by its `kind`; a length of 2**64 - 1 stands for all from `offset` on.
+
+    Raises Refused (NFS4ERR_INVAL) if it has no octets, or extends beyond offset 2**64 - 1.
+    """
     if not length or (length != _TO_END and offset + length > _TO_END):
         raise Refused(_S.NFS4ERR_INVAL)
     exclusive = kind in {nfs4.nfs_lock_type4.WRITE_LT, nfs4.nfs_lock_type4.WRITEW_LT}
@@ -182,7 +207,10 @@ def _range(kind: nfs4.nfs_lock_type4, offset: int, length: int) -> Range:
 
 
 def _locker(compound: Compound, args: nfs4.LOCK4args) -> tuple[LockState | None, Open, bytes]:
-    """The lock state, if there is one, its open and its owner."""
+    """Returns the lock state that a LOCK names (None: it is to be made), its open, and the name of the lock owner.
+
+    Raises Refused, such as NFS4ERR_BAD_STATEID, for a wrong stateid. The caller holds the lock of the state.
+    """
     locker = args.locker.value
     if not isinstance(locker, nfs4.open_to_lock_owner4):
         mine = find(compound, locker.lock_stateid, LockState)
@@ -196,7 +224,12 @@ def _locker(compound: Compound, args: nfs4.LOCK4args) -> tuple[LockState | None,
 def _check_conflicts(
     state: State, compound: Compound, mine: Held | None, wanted: Range, *, reclaims: bool = False
 ) -> None:
-    """Raises Refused (DENIED) with the first lock in the way; `InTheWay` if all of them are of courteous clients."""
+    """Raises Refused (NFS4ERR_DENIED, with the lock) if a lock owner has a lock on the current file against `wanted`.
+
+    The locks of `mine`, the lock state of the caller's owner, do not conflict; None: it has none. With `reclaims`, the
+    status is NFS4ERR_RECLAIM_CONFLICT. Raises InTheWay if all conflicting locks are of clients whose lease has passed.
+    The caller holds the lock of the state.
+    """
     conflicts: list[HeldRange[LockState]] = list(
         state.claims.range_conflicts(compound.file_of(compound.node), mine, wanted)
     )
@@ -210,7 +243,7 @@ def _check_conflicts(
 
 
 def _denied(found: Range, owner: nfs4.state_owner4) -> Refused:
-    """The refusal that names a lock in the way."""
+    """Returns, not raises, Refused (NFS4ERR_DENIED) with `found`, a conflicting lock of `owner`, as LOCK4denied."""
     start, end, exclusive = found
     kind = nfs4.nfs_lock_type4.WRITE_LT if exclusive else nfs4.nfs_lock_type4.READ_LT
     length = _TO_END if end == _ALL else end - start
@@ -218,7 +251,10 @@ def _denied(found: Range, owner: nfs4.state_owner4) -> Refused:
 
 
 def _check_room(state: State, client: Client, file: bytes, mine: LockState | None) -> None:
-    """Raises Refused (DELAY) if one more change of a range could exceed a bound."""
+    """Raises Refused (NFS4ERR_DELAY) if one more change of a range in `mine` could exceed a bound of the server.
+
+    `mine` is None for a new lock state of `client`; `file` is the key of the file in claims. The caller holds the lock.
+    """
     claims = state.claims
     own = 0 if mine is None else len(claims.ranges(file, mine))
     if (

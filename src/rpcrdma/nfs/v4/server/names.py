@@ -28,7 +28,7 @@ _MADE: Final = {
 
 
 def change_of(directory: Node, change: Change) -> nfs4.change_info4:
-    """Encodes the change of a directory; it counts as not atomic where the tree does not say what was before it."""
+    """Returns the change_info4 of a directory; it is not atomic if `change` lacks the attributes before or after."""
     before, after = change.before, change.after
     if before is not None and after is not None:
         return nfs4.change_info4(True, before.change, after.change)
@@ -37,7 +37,10 @@ def change_of(directory: Node, change: Change) -> nfs4.change_info4:
 
 
 def _directory_to_change(compound: Compound, node: Node, who: Grant) -> Node:
-    """Returns `node` for a change of its names, in a thread that may block; Refused: NOTDIR, ROFS, GRACE."""
+    """Returns `node`, a directory in which `who` may change names now; the operation may block afterwards.
+
+    Raises MustWait (run again in a worker thread), Refused (NFS4ERR_NOTDIR, NFS4ERR_GRACE), or tree.Refused (EROFS).
+    """
     if node.kind is not FileKind.DIRECTORY:
         raise Refused(_S.NFS4ERR_NOTDIR)
     check_changeable(who)
@@ -49,14 +52,18 @@ def _directory_to_change(compound: Compound, node: Node, who: Grant) -> Node:
 
 
 def _present(node: Node | None) -> Node:
-    """Returns the new object; Refused (STALE) if a local process has removed it before its handle was known."""
+    """Returns the new object; raises Refused (NFS4ERR_STALE) for None: a local process has removed it already."""
     if node is None:
         raise Refused(_S.NFS4ERR_STALE)
     return node
 
 
 def create(compound: Compound, args: nfs4.CREATE4args) -> nfs4.CREATE4resok:
-    """CREATE: makes a directory, symbolic link or special file, which becomes the current object."""
+    """Runs CREATE (RFC 8881 section 18.4): makes a directory, symbolic link or special file, the new current object.
+
+    Returns the directory's change and the attributes set. Raises MustWait (run again in a worker thread), Refused,
+    tree.Refused or OSError, such as NFS4ERR_BADTYPE or EEXIST.
+    """
     directory = _directory_to_change(compound, compound.node, compound.caller)
     name = checked_name(args.objname)
     kind = _MADE.get(args.objtype.type)
@@ -78,7 +85,10 @@ def create(compound: Compound, args: nfs4.CREATE4args) -> nfs4.CREATE4resok:
 
 
 def remove(compound: Compound, args: nfs4.REMOVE4args) -> nfs4.REMOVE4resok:
-    """REMOVE: removes a name of the current directory, for an object of any kind."""
+    """Runs REMOVE (RFC 8881 section 18.25): removes a name of the current directory; returns the directory's change.
+
+    Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_DELAY or ENOENT.
+    """
     directory = _directory_to_change(compound, compound.node, compound.caller)
     name, change = checked_name(args.target), Change()
     wait_for_delegations_of_name(compound, directory, name)
@@ -87,7 +97,10 @@ def remove(compound: Compound, args: nfs4.REMOVE4args) -> nfs4.REMOVE4resok:
 
 
 def rename(compound: Compound, args: nfs4.RENAME4args) -> nfs4.RENAME4resok:
-    """RENAME: moves a name from the saved directory to the current one."""
+    """Runs RENAME (RFC 8881 section 18.26): moves a name from the saved to the current directory; returns both changes.
+
+    Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_XDEV or ENOENT.
+    """
     if compound.saved is None:
         raise Refused(_S.NFS4ERR_NOFILEHANDLE)
     source = _directory_to_change(compound, compound.saved, compound.saved_caller)
@@ -106,7 +119,7 @@ def rename(compound: Compound, args: nfs4.RENAME4args) -> nfs4.RENAME4resok:
 
 
 def _is_one_object(compound: Compound, source: Node, old: bytes, target: Node, new: bytes) -> bool:
-    """Whether both names exist and stand for one object."""
+    """Returns whether the names `old` in `source` and `new` in `target` stand for one object; False after an error."""
     try:
         there = target.lookup(compound.caller, new, at_once=False)
         here = source.lookup(compound.caller, old, at_once=False)
@@ -117,7 +130,10 @@ def _is_one_object(compound: Compound, source: Node, old: bytes, target: Node, n
 
 
 def link(compound: Compound, args: nfs4.LINK4args) -> nfs4.LINK4resok:
-    """LINK: gives the saved object a further name in the current directory."""
+    """Runs LINK (RFC 8881 section 18.9): gives the saved object a name in the current directory; returns its change.
+
+    Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_ISDIR or EEXIST.
+    """
     if compound.saved is None:
         raise Refused(_S.NFS4ERR_NOFILEHANDLE)
     directory = _directory_to_change(compound, compound.node, compound.caller)

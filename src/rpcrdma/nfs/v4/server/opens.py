@@ -53,15 +53,18 @@ _ACCESS_BITS: Final = (
     | nfs4.OPEN4_SHARE_ACCESS_WANT_OPEN_XOR_DELEGATION
 )
 _RIGHTS: Final = {READ: tree.READ, WRITE: tree.MODIFY, READ | WRITE: tree.READ | tree.MODIFY}
-"""The rights of a file that is opened, by bits of share access."""
+"""The rights with which a file is opened, by the bits of share access."""
 _TIMES: Final = SET_ONLY
-"""Attributes that the verifier of an exclusive creation takes up: the client sets them afterwards."""
+"""The set of attributes in which an exclusive creation keeps its verifier: the client sets them afterwards."""
 _WITHOUT_OPEN: Final = frozenset({ANONYMOUS, BYPASS})
 _UNCHANGED: Final = nfs4.change_info4(True, 0, 0)
 
 
 class Open(Held):
-    """An open: bits of access and deny, and the file as it is open for each; its parts are lock states."""
+    """An open of an open owner on a file, with its share reservation; its `parts` are the lock states made with it.
+
+    `access` and `deny` are bits READ and WRITE of `claims`; `reader` and `writer` are the file open for each, or None.
+    """
 
     COUNTED_AS = "opens"
     __slots__ = ("access", "deny", "node", "reader", "shares", "writer")
@@ -71,42 +74,47 @@ class Open(Held):
         self.access = 0
         self.deny = 0
         self.shares = 0
-        """The OPENs, to the union of some of which OPEN_DOWNGRADE may go back: a bit for each (access, deny)."""
+        """The OPENs that OPEN_DOWNGRADE may return to: bit `access << 2 | deny` for each pair of bits."""
         self.node: Node | None = None
-        """The file, which the client may use by its handle also when it has no name any more."""
+        """The file, which the client may use by its filehandle also after the last name is removed; None once
+        revoked."""
         self.reader: OpenFile | None = None
         self.writer: OpenFile | None = None
 
     def release(self, claims: Claims[Any, Any]) -> None:
-        """See `Held.release`."""
+        """Removes the share reservation from `claims`, whose lock the caller holds."""
         claims.unshare(self.file, self)
 
     def take_files(self) -> object:
-        """See `Held.take_files`."""
+        """Takes the open files out of a revoked open; they close with the last reference to the result."""
         files, self.node, self.reader, self.writer = (self.node, self.reader, self.writer), None, None, None
         return files
 
     def io_file(self, access: int) -> OpenFile | None:
-        """See `Held.io_file`."""
+        """Returns the file as it is open for `access`, `claims.READ` or `WRITE`; None if it is not open for this."""
         return self.reader if access == READ else self.writer
 
 
 class _Target(NamedTuple):
-    """The file of an OPEN, and the part of its result that comes from finding or creating it."""
+    """The file of an OPEN, and the parts of the result that come from finding or creating it.
+
+    `change` is that of its directory, `created` says whether the file is new, and `attributes_set` is the set of
+    attributes (`attributes.bits`) that were set.
+    """
 
     node: Node
     change: nfs4.change_info4 = _UNCHANGED
     attributes_set: int = 0
     created: bool = False
     cut: bool = False
-    """Whether the file existed, and is to be cut to no octets."""
+    """Whether the file existed, and is to be truncated to no octets."""
 
 
 def find(compound: Compound, stateid: nfs4.stateid4, kind: type[H]) -> H:
-    """Finds the state of the current file that a stateid of the caller names; the lock is held.
+    """Returns the state on the current file that a stateid of the caller names; the caller holds the lock of the state.
 
-    Raises:
-        Refused: see `State.find`; BAD_STATEID: it is of another kind, or of another file.
+    Raises Refused: NFS4ERR_BAD_STATEID (unknown, of another class than `kind`, or of another file),
+    NFS4ERR_OLD_STATEID, NFS4ERR_ADMIN_REVOKED or NFS4ERR_DELEG_REVOKED.
     """
     held = state_of(compound).find(compound.client, _resolved(compound, stateid))
     if not isinstance(held, kind) or held.handle != compound.node.handle:
@@ -115,7 +123,10 @@ def find(compound: Compound, stateid: nfs4.stateid4, kind: type[H]) -> H:
 
 
 def _resolved(compound: Compound, stateid: nfs4.stateid4, *, saved: bool = False) -> nfs4.stateid4:
-    """Returns the stateid, or the current one if it stands for that."""
+    """Returns `stateid`, or the current (`saved`: the saved) one if `stateid` is the special stateid for that.
+
+    Raises Refused (NFS4ERR_BAD_STATEID) if there is no current one.
+    """
     if (stateid.seqid, stateid.other) != CURRENT:
         return stateid
     current = compound.saved_stateid if saved else compound.stateid
@@ -125,18 +136,21 @@ def _resolved(compound: Compound, stateid: nfs4.stateid4, *, saved: bool = False
 
 
 def io_file(compound: Compound, stateid: nfs4.stateid4, access: int, *, saved: bool = False) -> OpenFile | None:
-    """Returns the open file for READ, WRITE or SETATTR of the size, by the stateid of an open or of its locks.
+    """Returns the open file for READ, WRITE or SETATTR of the size, by a stateid of the caller.
 
-    Returns None where the caller's rights are to be judged now: without an open, or for READ by an open for writing.
+    Raises Refused (NFS4ERR_BAD_STATEID and others of RFC 8881 section 8.2.4; NFS4ERR_OPENMODE: not open for writing;
+    NFS4ERR_LOCKED: an open denies it; NFS4ERR_GRACE; NFS4ERR_DELAY: delegations are recalled) or MustWait (run again in
+    a worker thread).
 
     Args:
         compound: the COMPOUND; the current object is a regular file.
-        stateid: the stateid of the operation.
-        access: READ or WRITE of claims.
-        saved: the file is the saved object, which is a regular file.
+        stateid: the stateid of an open, of locks or of a delegation, or a special one.
+        access: READ or WRITE of `claims`.
+        saved: whether the file is the saved object, a regular file, in place of the current one.
 
-    Raises:
-        Refused: the stateid is none, or not for this; LOCKED: an open denies it; GRACE.
+    Returns:
+        The file; None if the caller's rights have to be checked now: for a special stateid, or for READ by an open for
+            writing.
     """
     state: State = compound.server.state
     node = compound.saved if saved else compound.current
@@ -167,7 +181,11 @@ def io_file(compound: Compound, stateid: nfs4.stateid4, access: int, *, saved: b
 
 
 def open_file(compound: Compound, args: nfs4.OPEN4args) -> nfs4.OPEN4resok:
-    """OPEN: opens a file, which it may create, and may give a delegation (RFC 8881 section 18.16)."""
+    """Runs OPEN (RFC 8881 section 18.16): opens a file, which it may create, and may give a read delegation.
+
+    The file becomes the current object. Raises MustWait (run again in a worker thread), Refused, CredentialTooWeak,
+    tree.Refused or OSError, such as NFS4ERR_SHARE_DENIED, NFS4ERR_GRACE, NFS4ERR_DELAY or ENOENT.
+    """
     access, deny = args.share_access & nfs4.OPEN4_SHARE_ACCESS_BOTH, args.share_deny
     if not access or args.share_access & ~_ACCESS_BITS or deny & ~nfs4.OPEN4_SHARE_DENY_BOTH:
         raise Refused(_S.NFS4ERR_INVAL)
@@ -241,7 +259,7 @@ def open_file(compound: Compound, args: nfs4.OPEN4args) -> nfs4.OPEN4resok:
 
 
 def _there(compound: Compound, found: T | None) -> T:
-    """The result of a method that was called with `at_once`; continues in a worker thread if there is none."""
+    """Returns `found`, the result of a method that was called with `at_once`; raises MustWait if it is None."""
     if found is None:
         compound.wait()
     assert found is not None
@@ -249,20 +267,23 @@ def _there(compound: Compound, found: T | None) -> T:
 
 
 def check_regular(node: Node) -> None:
-    """Raises Refused for an object that is no regular file: ISDIR, SYMLINK or WRONG_TYPE."""
+    """Raises Refused unless `node` is a regular file: NFS4ERR_ISDIR, NFS4ERR_SYMLINK or NFS4ERR_WRONG_TYPE."""
     if node.kind is not FileKind.FILE:
         statuses = {FileKind.DIRECTORY: _S.NFS4ERR_ISDIR, FileKind.SYMLINK: _S.NFS4ERR_SYMLINK}
         raise Refused(statuses.get(node.kind, _S.NFS4ERR_WRONG_TYPE))
 
 
 def check_file(node: Node) -> None:
-    """Raises Refused (WRONG_TYPE) for an object that is no regular file, for operations of 4.2 that change data."""
+    """Raises Refused (NFS4ERR_WRONG_TYPE) unless `node` is a regular file, for operations of version 4.2 on data."""
     if node.kind is not FileKind.FILE:
         raise Refused(_S.NFS4ERR_WRONG_TYPE)
 
 
 def _check_access(compound: Compound, node: Node, access: int) -> None:
-    """Raises Refused (ACCESS) for a caller without rights to the file, also for its owner, whom `Node.open` lets in."""
+    """Raises Refused (NFS4ERR_ACCESS) if the caller, even if it owns the file, lacks rights for `access`.
+
+    `access` has bits READ and WRITE of `claims`.
+    """
     rights = node.access(compound.caller, tree.READ | tree.MODIFY | tree.EXECUTE)
     if (access & READ and not rights & (tree.READ | tree.EXECUTE)) or (access & WRITE and not rights & tree.MODIFY):
         raise Refused(_S.NFS4ERR_ACCESS)
@@ -274,7 +295,10 @@ def _share(state: State, mine: Open, access: int, deny: int) -> None:
 
 
 def _cut(compound: Compound, node: Node, state: State, mine: Open, before: tuple[int, int]) -> None:
-    """Cuts an existing file, which its new share reservation allows; takes the open back if that fails."""
+    """Truncates an existing file for a new OPEN; if that fails, restores `mine` and raises tree.Refused or OSError.
+
+    `before` has the bits of access and deny of `mine` before the OPEN; without access, the open is dropped.
+    """
     try:
         node.set_attributes(compound.caller, Wanted(size=0), Change())
     except (tree.Refused, OSError):
@@ -287,7 +311,10 @@ def _cut(compound: Compound, node: Node, state: State, mine: Open, before: tuple
 
 
 def _named(compound: Compound, args: nfs4.OPEN4args) -> _Target:
-    """CLAIM_NULL: the file of a name in the current directory, which is created if need be."""
+    """Returns the file of an OPEN with CLAIM_NULL: that of a name in the current directory, which may be created.
+
+    Raises MustWait (run again in a worker thread), Refused, CredentialTooWeak, tree.Refused or OSError, such as ENOENT.
+    """
     directory, name = checked_directory(compound.node), checked_name(_name(args.claim.value))
     if args.openhow.opentype is nfs4.opentype4.OPEN4_CREATE and args.openhow.value is not None:
         return _created(compound, directory, name, args.openhow.value)
@@ -302,7 +329,10 @@ def _name(name: Any) -> bytes:
 
 
 def _created(compound: Compound, directory: Node, name: bytes, how: nfs4.createhow4) -> _Target:
-    """The file of a name, new or (UNCHECKED, or by the verifier) an existing one."""
+    """Returns the file of an OPEN that creates: a new one, or an existing one with UNCHECKED4 or an equal verifier.
+
+    Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_INVAL or EEXIST.
+    """
     compound.wait()
     check_changeable(compound.caller)
     mode, value = how.mode, how.value
@@ -335,14 +365,20 @@ def _created(compound: Compound, directory: Node, name: bytes, how: nfs4.createh
 
 
 def _current(compound: Compound, args: nfs4.OPEN4args) -> _Target:
-    """CLAIM_FH and CLAIM_PREVIOUS: the current file."""
+    """Returns the current file, for an OPEN with CLAIM_FH or CLAIM_PREVIOUS.
+
+    Raises Refused (NFS4ERR_INVAL) if the OPEN creates.
+    """
     if args.openhow.opentype is nfs4.opentype4.OPEN4_CREATE:
         raise Refused(_S.NFS4ERR_INVAL)
     return _Target(compound.node)
 
 
 def _delegated(compound: Compound, args: nfs4.OPEN4args) -> _Target:
-    """CLAIM_DELEG_CUR_FH and CLAIM_DELEGATE_CUR: a file that the client has opened by its delegation so far."""
+    """Returns the file of an OPEN with CLAIM_DELEG_CUR_FH or CLAIM_DELEGATE_CUR, on which the client has a delegation.
+
+    Raises as `open_file`, with NFS4ERR_BAD_STATEID if the stateid is not that of a delegation on the file.
+    """
     claim = args.claim.value
     if args.openhow.opentype is nfs4.opentype4.OPEN4_CREATE:
         raise Refused(_S.NFS4ERR_INVAL)
@@ -373,7 +409,10 @@ _TARGETS: Final[dict[nfs4.open_claim_type4, Callable[[Compound, nfs4.OPEN4args],
 
 
 def close(compound: Compound, args: nfs4.CLOSE4args) -> nfs4.stateid4:
-    """CLOSE: ends an open; Refused (LOCKS_HELD) while it has locks (RFC 8881 section 18.2)."""
+    """Runs CLOSE (RFC 8881 section 18.2): ends an open, and returns the invalid special stateid.
+
+    Raises Refused: NFS4ERR_LOCKS_HELD while the open has locks, NFS4ERR_BAD_STATEID or NFS4ERR_OLD_STATEID.
+    """
     state = state_of(compound)
     with state.locked():
         opened = find(compound, args.open_stateid, Open)
@@ -385,7 +424,10 @@ def close(compound: Compound, args: nfs4.CLOSE4args) -> nfs4.stateid4:
 
 
 def open_downgrade(compound: Compound, args: nfs4.OPEN_DOWNGRADE4args) -> nfs4.stateid4:
-    """OPEN_DOWNGRADE: reduces an open to the union of some of its OPENs (RFC 8881 section 18.18)."""
+    """Runs OPEN_DOWNGRADE (RFC 8881 section 18.18): reduces an open, and returns its new stateid.
+
+    Raises Refused, such as NFS4ERR_BAD_STATEID, or NFS4ERR_INVAL for bits that are not those of some OPENs together.
+    """
     access, deny = args.share_access & nfs4.OPEN4_SHARE_ACCESS_BOTH, args.share_deny
     if not access or args.share_access & ~_ACCESS_BITS or deny & ~nfs4.OPEN4_SHARE_DENY_BOTH:
         raise Refused(_S.NFS4ERR_INVAL)
@@ -418,7 +460,10 @@ def _union(sets: Iterable[int]) -> int:
 
 
 def test_stateid(compound: Compound, args: nfs4.TEST_STATEID4args) -> nfs4.TEST_STATEID4resok:
-    """TEST_STATEID: returns the status of each stateid (RFC 8881 section 18.48)."""
+    """Runs TEST_STATEID (RFC 8881 section 18.48): returns the status of each stateid, NFS4_OK for a valid one.
+
+    Raises MustWait for more than `NFS4_STATEIDS_AT_ONCE` stateids, to run again in a worker thread.
+    """
     state = state_of(compound)
     statuses: list[int] = []
     if len(args.ts_stateids) > NFS4_STATEIDS_AT_ONCE:
@@ -443,7 +488,10 @@ def _status_of(state: State, client: Client, stateid: nfs4.stateid4) -> int:
 
 
 def free_stateid(compound: Compound, args: nfs4.FREE_STATEID4args) -> None:
-    """FREE_STATEID: drops a lock state without locked ranges, or revoked state (RFC 8881 section 18.38)."""
+    """Runs FREE_STATEID (RFC 8881 section 18.38): drops a lock state without locked ranges, or a revoked state.
+
+    Raises MustWait (run again in a worker thread) or Refused, such as NFS4ERR_LOCKS_HELD or NFS4ERR_BAD_STATEID.
+    """
     state, client = state_of(compound), compound.client
     if client.unaware:
         # With the last one the client is written to the disk.

@@ -42,7 +42,7 @@ _Path: TypeAlias = tuple[bytes, ...]
 
 _HANDLE_BEGINS: Final = b"\0pseudo\0"
 _FIRST_COOKIE: Final = 3
-"""Cookies 0 to 2 are reserved (RFC 8881 section 18.23.3)."""
+"""The cookie of the first entry: 0 to 2 are reserved (RFC 8881 section 18.23.3)."""
 
 
 def _path_of(tree: Tree) -> _Path:
@@ -50,11 +50,11 @@ def _path_of(tree: Tree) -> _Path:
 
 
 class PseudoRoot(Exports):
-    """The exports of a server with the directories above them.
+    """The exports of a server of version 4, with a read-only pseudo file system of the directories above them.
 
     Args:
-        exports: the exported trees.
-        made_at_ns: the times of the directories, which are made with the server.
+        exports: the exported trees; those that are not offered by version 4 are left out.
+        made_at_ns: the times of the directories, in nanoseconds since 1970.
     """
 
     def __init__(self, exports: Exports, made_at_ns: int) -> None:
@@ -69,20 +69,20 @@ class PseudoRoot(Exports):
         self.renew(made_at_ns)
 
     def serve(self, exports: Exports, now_ns: int) -> None:
-        """Serves other exports from the next call on; see `renew`.
+        """Replaces the exported trees from the next call on; never blocks; see `renew`.
 
         Args:
             exports: the exported trees.
-            now_ns: the time of the change.
+            now_ns: the time of the change, in nanoseconds since 1970.
         """
         self._exports = exports
         self.renew(now_ns)
 
     def renew(self, now_ns: int) -> None:
-        """Takes the exports that are served by now; each directory keeps its handle and its number. Never waits.
+        """Makes the directories above the present exports; a path keeps its filehandle and its number; never blocks.
 
         Args:
-            now_ns: the time of the change.
+            now_ns: the time of the change, in nanoseconds since 1970, which becomes that of all directories.
         """
         roots = {_path_of(tree): tree for tree in self._exports.trees if 4 in tree.export.versions}
         above = {(), *(path[:length] for path in roots for length in range(len(path)))} - roots.keys()
@@ -101,21 +101,21 @@ class PseudoRoot(Exports):
 
     @property
     def trees(self) -> Sequence[Tree]:
-        """See `exports.Exports.trees`."""
+        """All exported trees, in the order of the exports, without the pseudo file system."""
         return self._exports.trees
 
     @property
     def pseudo_tree(self) -> Tree:
-        """The tree of the directories above the exports."""
+        """The pseudo file system, as a tree."""
         return self._tree
 
     @property
     def root(self) -> Node:
-        """The root of all names."""
+        """The root of all names: a directory of the pseudo file system, or the root of the export "/"."""
         return self.at(())
 
     def at(self, path: _Path) -> Node:
-        """Returns the directory, or root of an export, at a path of names; Refused (ESTALE): there is none any more."""
+        """Returns the directory or export root at a path, a tuple of names; Refused (ESTALE) if there is none."""
         found = self._roots.get(path)
         if found is not None:
             return found.root
@@ -125,9 +125,10 @@ class PseudoRoot(Exports):
         return directory
 
     def covers(self, node: Node, name: bytes) -> Node | None:
-        """Returns the directory or root of an export that covers a name in the root of an export; None if none does.
+        """Returns the directory or root of an export that covers the name `name` in `node`; None if none does.
 
-        Where the export has an object of this name, only the root of another export covers it.
+        Only names in the root of an export are covered. If the export has an object of this name, only the root of
+        another export covers it.
         """
         path = self._paths.get(node.handle)
         if path is None:
@@ -136,7 +137,7 @@ class PseudoRoot(Exports):
         return self.at(below) if below in self._roots or below in self._directories else None
 
     def export_of(self, handle: bytes) -> Tree | None:
-        """Returns the export whose root has this handle; None if none has."""
+        """Returns the export whose root has this filehandle; None if none has."""
         path = self._paths.get(handle)
         # A worker thread may ask in the midst of `renew`.
         return None if path is None else self._roots.get(path)
@@ -146,13 +147,9 @@ class PseudoRoot(Exports):
         return node.handle in self._paths
 
     def parent(self, node: Node) -> Node | None:
-        """Returns the directory above a node; None above the root.
+        """Returns the directory above `node`, the root of an export or a directory of the pseudo file system.
 
-        Args:
-            node: the root of an export, or a directory of the pseudo file system.
-
-        Raises:
-            Refused: ESTALE: no export is there any more.
+        Returns None above the root of all names. Raises Refused (ESTALE) if the export of `node` has ended.
         """
         path = node.path if isinstance(node, _Directory) else self._paths.get(node.handle)
         if path is None:
@@ -160,14 +157,14 @@ class PseudoRoot(Exports):
         return self.at(path[:-1]) if path else None
 
     def mounted_on(self, node: Node) -> int | None:
-        """Returns the number of the directory that the root of an export covers; None for other objects."""
+        """Returns the inode number of the directory that the root of an export covers; None for other objects."""
         path = self._paths.get(node.handle)
         if path is None:
             return None
         return self._numbers[path]
 
     def names_below(self, path: _Path, *, hidden: bool = True) -> list[bytes]:
-        """Returns the names in a directory of the pseudo file system; not `hidden`: only those of shown exports."""
+        """Returns the sorted names in the directory at `path`; not `hidden`: only those that lead to shown exports."""
         length = len(path)
         return sorted(
             {
@@ -178,7 +175,11 @@ class PseudoRoot(Exports):
         )
 
     def locate(self, handle: bytes, context: CallContext, version: int = 4) -> tuple[Node, Grant] | None:
-        """See `exports.Exports.locate`."""
+        """Returns the object of a filehandle and the caller's rights; None in the event loop if this may block.
+
+        `version` is the version of NFS of the call. Raises Refused (`BAD_HANDLE`, ESTALE, EACCES, EAGAIN),
+        CredentialTooWeak (another flavor is needed) or OSError.
+        """
         found = self._by_handle.get(handle)
         if found is None and handle.startswith(_HANDLE_BEGINS):
             # No export is below it any more.
@@ -186,43 +187,53 @@ class PseudoRoot(Exports):
         return self._exports.locate(handle, context, version) if found is None else (found, _GRANT)
 
     def admit(self, tree: Tree, context: CallContext, version: int = 4) -> Grant | None:
-        """See `exports.Exports.admit`; every caller finds the way to the exports."""
+        """Returns the caller's rights in a tree by `version` of NFS; in the pseudo file system every caller may read.
+
+        Returns None in the event loop if this may block. Raises Refused (EACCES) if the export is closed to the call,
+        or CredentialTooWeak if it asks for another security flavor.
+        """
         return _GRANT if tree is self._tree else self._exports.admit(tree, context, version)
 
     def admit_mount(self, tree: Tree, context: CallContext, version: int = 4) -> Grant | None:
-        """See `exports.Exports.admit_mount`."""
+        """Returns the caller's rights in a tree for SECINFO, which takes any security flavor, by `version` of NFS.
+
+        Returns None in the event loop if this may block. Raises Refused (EACCES) if no rule fits the host.
+        """
         return _GRANT if tree is self._tree else self._exports.admit_mount(tree, context, version)
 
     def flavors(self, tree: Tree, context: CallContext) -> Sequence[SecurityFlavor]:
-        """See `exports.Exports.flavors`; above the exports these are the flavors of all rules."""
+        """Returns the security flavors of a tree for callers of the call's host, the preferred one first.
+
+        In the pseudo file system these are the flavors of all exports. Raises Refused (EACCES) if the tree is closed.
+        """
         if tree is not self._tree:
             return self._exports.flavors(tree, context)
         rules = (rule for each in self._roots.values() for rule in each.export.all_rules)
         return list(dict.fromkeys(flavor for rule in rules for flavor in rule.flavors))
 
     def file_of(self, handle: bytes) -> bytes:
-        """See `exports.Exports.file_of`."""
+        """Returns the name of a filehandle's object for claims, the same for its filehandles in all exports."""
         return handle if handle in self._by_handle else self._exports.file_of(handle)
 
     def waits_for(self, handle: bytes) -> bytes | None:
-        """See `exports.Exports.waits_for`."""
+        """Returns the file system that a call for a filehandle may have to wait for; None for none in particular."""
         return None if handle in self._by_handle else self._exports.waits_for(handle)
 
     def close_idle(self) -> None:
-        """See `exports.Exports.close_idle`."""
+        """Drops objects and files of the exports that were not used since the last call; may block."""
         self._exports.close_idle()
 
     def close(self) -> list[OSError]:
-        """See `exports.Exports.close`."""
+        """Commits unstable data, and drops all objects and files; returns the errors; may be called again."""
         return self._exports.close()
 
 
 _GRANT: Final = Grant(ServingUser(), read_only=True)
-"""The rights of every caller above the exports."""
+"""The rights of every caller in the pseudo file system."""
 
 
 class _PseudoTree:
-    """The tree of the directories above the exports."""
+    """The pseudo file system above the exports as a `tree.Tree`, which nobody can change."""
 
     export = ExportTerms(name="/", read_only=True)
     fsid = 0
@@ -239,7 +250,7 @@ class _PseudoTree:
 
 
 class _Directory(ReadOnlyNode):
-    """A directory of the pseudo file system: see `Node` for its methods."""
+    """A directory of the pseudo file system: a `tree.Node` that no call can change and that never blocks."""
 
     kind = FileKind.DIRECTORY
 

@@ -16,16 +16,18 @@ from rpcrdma.nfs.v4.state_limits import NFS4_READ_PLUS_PARTS_MAX
 __all__ = ["read_plus"]
 
 _ENDS_OCTETS: Final = 8
-"""Octets of the result besides its parts: whether the file ends, and their number."""
+"""Octets of the result of READ_PLUS besides its parts: whether the file ends, and the number of parts."""
 _DATA_OCTETS: Final = 4 + 8 + 4
-"""Octets of a part with data besides the data: its type, the offset, the length."""
+"""Octets of a part with data besides the data: its type, the offset, and the length."""
 _HOLE_OCTETS: Final = 4 + 8 + 8
 
 
 def read_plus(compound: Compound, args: nfs4.READ_PLUS4args) -> nfs4.READ_PLUS4resok:
-    """READ_PLUS: returns data and holes of a range, as far as the reply has room; the client asks for the rest.
+    """Runs READ_PLUS (RFC 7862 section 15.10): returns the data and holes of a range, as far as the reply has room.
 
-    The result has at most the size of one part with all requested octets: Linux has no more room.
+    The result has at most the size of one data part with all requested octets, since Linux has no more room; the client
+    asks for the rest. Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as
+    NFS4ERR_BAD_STATEID, or `compound.too_big` if nothing fits.
     """
     node = compound.node
     file = file_to_read(compound, args.rpa_stateid)
@@ -78,7 +80,10 @@ def read_plus(compound: Compound, args: nfs4.READ_PLUS4args) -> nfs4.READ_PLUS4r
 
 
 def _next(file: OpenFile, offset: int, size: int, *, hole: bool) -> int:
-    """Returns the offset at which data, or a hole, begins; a file of a tree without holes has data up to its end."""
+    """Returns the first offset, from `offset` to `size`, of a hole (`hole`) or of data; `size` if there is none.
+
+    A file of a tree without holes has data up to its end. Raises OSError of the file.
+    """
     if not isinstance(file, SparseFile):
         return size if hole else offset
     found = file.seek(offset, hole=hole)
@@ -86,7 +91,7 @@ def _next(file: OpenFile, offset: int, size: int, *, hole: bool) -> int:
 
 
 def _is_locked(compound: Compound) -> bool:
-    """Returns whether any range of the current file is locked."""
+    """Returns whether any client has a byte-range lock on the current file; takes the lock of the state."""
     state = state_of(compound)
     with state.lock:
         return state.claims.range_holders(compound.file_of(compound.node)) > 0

@@ -20,11 +20,14 @@ _tuple = tuple.__new__
 """Makes a named tuple without the Python function that its class has for it."""
 _FILE: Final = FileKind.FILE
 _ENDS: Final = struct.Struct(">2I")
-"""The result besides the data: whether the file ends, and the data's length."""
+"""The result of READ without the data: whether the file ends, and the length of the data."""
 
 
 def file_to_read(compound: Compound, stateid: stateid4) -> OpenFile:
-    """Returns the current file, opened for reading by a stateid or by the caller's rights; else raises Refused."""
+    """Returns the current file, opened for reading, by a stateid or by the rights of the caller.
+
+    Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_ISDIR or EACCES.
+    """
     node = compound.current
     assert node is not None
     if node.kind is not _FILE:
@@ -36,7 +39,10 @@ def file_to_read(compound: Compound, stateid: stateid4) -> OpenFile:
 
 
 def lent_buffer(compound: Compound, octets: int) -> memoryview:
-    """Returns memory for data of a result; Refused (DELAY) if the COMPOUND asks for more than a client may have."""
+    """Returns writable memory for `octets` octets of a result; the RPC layer takes it back after the reply.
+
+    Raises Refused (NFS4ERR_DELAY) if the COMPOUND asks for too much, or RpcRdmaError for want of memory now.
+    """
     try:
         return compound.context.buffer(octets)
     except OutOfBuffers:
@@ -44,7 +50,11 @@ def lent_buffer(compound: Compound, octets: int) -> memoryview:
 
 
 def read(compound: Compound, args: READ4args) -> Placeable:
-    """READ: returns data; reads in the event loop what is in memory, and the rest in a worker thread."""
+    """Runs READ (RFC 8881 section 18.22): returns the encoded result, with the data as its DDP-eligible item.
+
+    Reads cached data in the event loop. Raises MustWait (run again in a worker thread, for the rest), Refused,
+    tree.Refused or OSError, such as NFS4ERR_BAD_STATEID, or `compound.too_big` if the reply has no room.
+    """
     file, offset = file_to_read(compound, args.stateid), args.offset
     node = compound.current
     assert node is not None

@@ -36,7 +36,7 @@ _PROBE = """
 SELECT addresses, owner, verifier, principal, exports, number FROM client LEFT JOIN boot ON 1
 ORDER BY addresses, owner
 """
-"""In the order of the index, so that both are read, and without a run as well."""
+"""Reads in the order of the index, so that index and table are both tried, also without a row of a run."""
 _READ = """
 SELECT exports, owner, verifier, principal FROM client WHERE addresses = ?
 AND typeof(exports) = 'text' AND typeof(owner) = 'blob' AND typeof(verifier) = 'blob' AND typeof(principal) = 'text'
@@ -50,7 +50,7 @@ _OWNER_OCTETS_SHOWN = 60
 
 
 class ClientRow(NamedTuple):
-    """A client that may have state."""
+    """A client in the recovery database: its owner string, its verifier, and its principal (`principal_of`)."""
 
     owner: bytes
     verifier: bytes
@@ -58,20 +58,18 @@ class ClientRow(NamedTuple):
 
 
 class RecoveryDatabase:
-    """The clients on the disk, and the number of this run of the server; thread-safe, and waits for the disk.
+    """The clients on the disk that may reclaim state after a restart, and the number of this run of the server.
 
-    Servers with other addresses may use the same file at the same time. The rows of each are apart: a client returns to
-    the address that it knows, and two servers cannot have one. Rows of a run that had none of the present exports stay
-    where they are: nothing of theirs can be claimed here.
+    Thread-safe; its methods wait for the disk. Servers with other addresses may use the same file at the same time. The
+    rows of each are apart: a client returns to the address that it knows, and two servers cannot have one. Rows of a
+    run that had none of the present exports stay where they are: none of their state can be claimed here. Raises
+    OSError (the database cannot be used).
 
     Args:
-        path: the database; None keeps it in memory.
-        random_bytes: makes the number of the first run, lest it repeat one that a lost database had.
+        path: the database file; None keeps the database in memory.
+        random_bytes: returns the given number of random octets, for the number of the first run.
         addresses: the addresses at which the server listens.
         exports: texts that identify the exports; without any, the rows of all exports count.
-
-    Raises:
-        OSError: the database cannot be used.
     """
 
     def __init__(
@@ -88,7 +86,7 @@ class RecoveryDatabase:
         present = set(exports)
         self._exports = "\n".join(sorted(present))
         self._failing: set[str] = set()
-        """The consequences of failures of the disk that the log has, until the same kind of write succeeds."""
+        """The consequences of failures of the disk that are logged already, until the same kind of write succeeds."""
         try:
             database = self._database = open_database(
                 path, _SCHEMA, _PROBE, durable=True, loss="clients lose their locks in this restart"
@@ -98,7 +96,7 @@ class RecoveryDatabase:
                 row = database.execute("SELECT number FROM boot WHERE typeof(number) = 'integer'").fetchone()
                 last = row[0] if row is not None else int.from_bytes(random_bytes(4), "big")
                 self.boot = (last + 1) % _BOOTS
-                """The number of this run, which no other run with this database has."""
+                """The number of this run, 0 to 2**32 - 1, one more than that of the last run with this database."""
                 database.execute("DELETE FROM boot")
                 database.execute("INSERT INTO boot VALUES (?)", (self.boot,))
             self.rows = [
@@ -106,14 +104,14 @@ class RecoveryDatabase:
                 for served, *row in database.execute(_READ, (self._addresses,))
                 if not present or present & set(served.split("\n"))
             ]
-            """The clients of the last run."""
+            """The clients of the last run, which may reclaim their state now."""
         except sqlite3.Error as error:
             raise OSError(
                 f"{path}: {error}: free space on the disk, or remove the file to lose clients' locks"
             ) from error
 
     def keep(self, row: ClientRow) -> None:
-        """Writes a client; if the disk fails, the log says that clients will lose their locks."""
+        """Writes a client, in place of an earlier row of its owner; logs a failure of the disk, and raises nothing."""
         try:
             with self._lock:
                 self._database.execute(
@@ -125,11 +123,13 @@ class RecoveryDatabase:
             self._failing.discard(_NOT_KEPT)
 
     def serve(self, addresses: Iterable[str], exports: Iterable[str]) -> None:
-        """Notes other addresses or exports of this server, by which its next run finds the clients on the disk.
+        """Replaces the addresses and exports of this server, by which its next run finds the clients on the disk.
+
+        Logs a failure of the disk, and raises nothing.
 
         Args:
-            addresses: as for the class.
-            exports: as for the class.
+            addresses: the addresses at which the server listens from now on.
+            exports: texts that identify its exports from now on.
         """
         there, served = " ".join(sorted(addresses)), "\n".join(sorted(set(exports)))
         try:
@@ -144,9 +144,10 @@ class RecoveryDatabase:
         self._addresses, self._exports = there, served
 
     def forget(self, rows: Iterable[ClientRow]) -> bool:
-        """Deletes clients, and other incarnations of them that are on the disk; returns whether they are gone.
+        """Deletes clients, and their other incarnations; rows of the same owner with another principal stay.
 
-        The rows of the same owner with another principal stay: they are those of another client.
+        Returns:
+            Whether the rows are gone; False if the disk has failed, which is logged.
         """
         try:
             with self._lock, self._database:
@@ -162,7 +163,7 @@ class RecoveryDatabase:
         return True
 
     def _tell(self, error: sqlite3.Error, consequence: str) -> None:
-        """Logs the first of several failures of the disk: a sweep tries again every few seconds."""
+        """Logs a failure of the disk and its consequence, once until a write of the same kind succeeds."""
         if consequence not in self._failing:
             self._failing.add(consequence)
             _LOGGER.warning("%s: %s: %s", self._path, error, consequence)
@@ -174,19 +175,20 @@ class RecoveryDatabase:
 
 
 class Grace:
-    """The grace period: the clients that may reclaim, and its end. The caller holds the lock of the state.
+    """The grace period after a restart: the clients that may reclaim, and the time of its end.
 
-    Logs its start and its end, since clients of all versions wait meanwhile.
+    The caller holds the lock of the state. The start and the end are logged, since clients of all versions of NFS wait
+    meanwhile.
 
     Args:
         rows: the clients of the last run; without any there is no grace period.
-        lease_s: seconds of a lease, for which the period lasts. Each reclaim prolongs it, to two leases at most.
+        lease_s: the lease in seconds, for which the period lasts. Each reclaim prolongs it, to two leases at most.
         now_s: the present time, in seconds of a monotonic clock.
     """
 
     def __init__(self, rows: Iterable[ClientRow], lease_s: float, now_s: float) -> None:
         self.waiting = {row.owner: row for row in rows}
-        """The clients that may still reclaim."""
+        """The clients that may still reclaim, by their owner strings."""
         self._lease_s = lease_s
         self._ends_s = now_s + lease_s
         self._last_s = now_s + 2 * lease_s
@@ -203,21 +205,21 @@ class Grace:
             )
 
     def knows(self, row: ClientRow) -> bool:
-        """Returns whether this incarnation of a client may reclaim."""
+        """Returns whether a client may reclaim: this incarnation of it had state in the last run, and still may."""
         return self.waiting.get(row.owner) == row
 
     def leaves(self, row: ClientRow) -> None:
-        """Takes the right to reclaim from a client that has ended, and from its earlier incarnation."""
+        """Takes the right to reclaim from a client that has ended, and from other incarnations of it."""
         known = self.waiting.get(row.owner)
         if known is not None and known.principal == row.principal:
             del self.waiting[row.owner]
 
     def reclaimed(self, now_s: float) -> None:
-        """Prolongs the period after a reclaim."""
+        """Prolongs the period, after a reclaim at `now_s`, to a lease from then, but not beyond two leases in all."""
         self._ends_s = min(self._last_s, now_s + self._lease_s)
 
     def end(self) -> None:
-        """Ends the period, and with it the right to reclaim."""
+        """Ends the period, and with it the right to reclaim; logs the clients that have not come back."""
         away = len(self.waiting)
         late = f"clients that did not come back: {away} ({self._names()})"
         _LOGGER.info(
@@ -228,15 +230,15 @@ class Grace:
         self.waiting.clear()
 
     def _names(self) -> str:
-        """Returns the first awaited owners for the log; their octets, which peers choose, are escaped and cut."""
+        """Returns the first owner strings of awaited clients for the log, with their octets escaped and cut."""
         shown = [repr(owner[:_OWNER_OCTETS_SHOWN])[2:-1] for owner in itertools.islice(self.waiting, _OWNERS_SHOWN)]
         more = len(self.waiting) - len(shown)
         return ", ".join([*shown, *([f"{more} more"] if more else [])])
 
     def left_s(self, now_s: float) -> float:
-        """Returns the seconds until the period ends if no client reclaims; 0: it is over."""
+        """Returns the seconds from `now_s` until the period ends if no client reclaims; 0.0 if it is over."""
         return max(0.0, self._ends_s - now_s) if self.waiting else 0.0
 
     def is_over(self, now_s: float) -> bool:
-        """Returns whether the period has ended: its time is over, or no client may reclaim any more."""
+        """Returns whether the period has ended at `now_s`: its time is over, or no client may reclaim any more."""
         return not self.waiting or now_s >= self._ends_s

@@ -24,20 +24,30 @@ def _flavor(flavor: SecurityFlavor) -> nfs4.secinfo4:
 
 
 def _flavors(compound: Compound, node: Node) -> nfs4.SECINFO4resok:
-    """The flavors with which an object is reached; the current filehandle ends (RFC 8881 section 2.6.3.1.1.8)."""
+    """Returns the security flavors of an object for SECINFO, after which there is no current object.
+
+    RFC 8881 section 2.6.3.1.1.8. Raises tree.Refused (EACCES) if the tree is closed to the host of the call.
+    """
     compound.current = compound.stateid = None
     flavors = compound.server.exports.flavors(node.tree, compound.context)
     return nfs4.SECINFO4resok([_flavor(flavor) for flavor in flavors])
 
 
 def flavors_of_name(compound: Compound, args: nfs4.SECINFO4args) -> nfs4.SECINFO4resok:
-    """SECINFO: returns the flavors of the object of a name in the current directory."""
+    """Runs SECINFO (RFC 8881 section 18.29): returns the flavors of the object of a name in the current directory.
+
+    Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_NOTDIR or ENOENT.
+    """
     within = checked_directory(compound.node)
     return _flavors(compound, object_named(compound, within, checked_name(args.name), admitted=False))
 
 
 def flavors_of_current(compound: Compound, args: nfs4.secinfo_style4) -> nfs4.SECINFO4resok:
-    """SECINFO_NO_NAME: returns the flavors of the current object or, if asked, of the directory above it."""
+    """Runs SECINFO_NO_NAME (RFC 8881 section 18.45): returns the flavors of the current object or its parent.
+
+    Raises MustWait (run again in a worker thread), Refused, CredentialTooWeak, tree.Refused or OSError, such as
+    NFS4ERR_NOENT above the root of all names, or NFS4ERR_NOTDIR for the parent of a file.
+    """
     node = compound.node
     if args == nfs4.secinfo_style4.SECINFO_STYLE4_PARENT:
         node = parent_of(compound, checked_directory(node))

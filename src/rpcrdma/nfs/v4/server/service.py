@@ -95,25 +95,25 @@ HANDLERS: Final[Mapping[int, Handler]] = {
     _O.OP_VERIFY: information.verify,
     _O.OP_WRITE: writing.write,
 }
-"""The operations that are served, by number."""
+"""The functions of the operations that are served, by operation number."""
 
 
 class Nfs4Service(nfs4.NFS_V4_Service):
-    """NFS versions 4.1 and 4.2 over exported trees.
+    """The service of NFS versions 4.1 and 4.2 over exported trees.
 
-    The slots of sessions see to it that each request runs at most once (RFC 8881 section 2.10.6), so that the reply
+    The slots of sessions make sure that each request runs at most once (RFC 8881 section 2.10.6), so that the reply
     cache of RPC takes no part.
 
     Args:
         exports: the trees, and the pseudo file system above them.
         state: clients, sessions, opens and locks.
-        clock: a monotonic clock, in seconds.
+        clock: returns the time of a monotonic clock, in seconds.
     """
 
     PROGRAM = dataclasses.replace(nfs4.NFS_V4, procedures={**nfs4.NFS_V4.procedures, COMPOUND.number: COMPOUND})
     OWN_LIMITS = True
     ANY_SECURITY = True
-    """Each export has its own flavors, of which SECINFO tells; all lead to the pseudo root."""
+    """Calls of every flavor are answered: each export has its own flavors, which SECINFO returns."""
     IDEMPOTENT: ClassVar[frozenset[int]] = frozenset({COMPOUND.number})
     RESERVES: ClassVar[frozenset[int]] = frozenset({COMPOUND.number})
 
@@ -121,7 +121,7 @@ class Nfs4Service(nfs4.NFS_V4_Service):
         self.exports = exports
         self.state = state
         self.handlers: Mapping[int, Handler] = HANDLERS
-        """The operations by number."""
+        """The functions of the operations, by operation number; the access log replaces some of them."""
         self.lease_s = int(state.clients.lease_s)
         self._clock = clock
         self._recalls: Recalls | None = None
@@ -129,21 +129,17 @@ class Nfs4Service(nfs4.NFS_V4_Service):
 
     @returns_steps
     def compound(self, args: CompoundCall, context: CallContext) -> Steps[EncodedReply]:
-        """Answers COMPOUND."""
+        """Answers COMPOUND, as the steps of `run`, whose result is the reply; the first call starts `Recalls`."""
         if self._recalls is None:
             self._recalls = Recalls(self.state, asyncio.get_running_loop(), self._clock)
         return run(Compound(self, context, args, self._clock()), self.handlers)
 
     def sweep(self) -> None:
-        """Ends the state of clients whose time is over; may block. To be called every few seconds."""
+        """Handles the time that has passed for leases (`State.sweep`); may block; to be called every few seconds."""
         self.state.sweep(self._clock())
 
     def commit(self, trees: Collection[Tree]) -> None:
-        """Puts data that clients have written into open files of some trees on the disk; may block.
-
-        Raises:
-            OSError: some is lost.
-        """
+        """Commits data that clients have written to open files of some trees; may block; OSError if some is lost."""
         for held in self.state.states():
             if isinstance(held, opens.Open):
                 node, writer = held.node, held.writer
@@ -151,7 +147,10 @@ class Nfs4Service(nfs4.NFS_V4_Service):
                     writer.commit(Change())
 
     def revoke_on(self, trees: Collection[Tree]) -> int:
-        """Revokes the opens, locks and delegations on files of some trees; may block. Returns their number."""
+        """Revokes the opens, their locks, and the delegations on files of some trees; may block.
+
+        Returns the number of opens and delegations.
+        """
 
         def concerns(held: Held) -> bool:
             node = held.node if isinstance(held, opens.Open | Delegation) else None
@@ -160,11 +159,14 @@ class Nfs4Service(nfs4.NFS_V4_Service):
         return self.state.revoke_those(concerns)
 
     def close(self) -> None:
-        """Forgets clients that hold nothing, and closes the database of clients."""
+        """Deletes clients that hold nothing from the recovery database, and closes it; may block."""
         self.state.close()
 
     def log_fault(self, name: str, error: Exception) -> None:
-        """See `Parts.log_fault`: each kind is logged once, since a client could bring it about again and again."""
+        """Logs the unexpected exception of the operation `name`, which is answered with NFS4ERR_SERVERFAULT.
+
+        Each class of exception is logged once for an operation, since a client could cause it again and again.
+        """
         kind = name, type(error)
         if kind not in self._faults:
             self._faults.add(kind)

@@ -30,7 +30,7 @@ __all__ = [
 _S, _O = nfs4.nfsstat4, nfs4.nfs_opnum4
 _REPEAT, _UNCACHED = Answer.REPEAT, Answer.UNCACHED
 _SEQUENCE_RESULT: Final = struct.Struct(">16s5I")
-"""SEQUENCE4resok."""
+"""The body of the result of SEQUENCE, SEQUENCE4resok."""
 _FLAGS_ASKED: Final = (
     nfs4.EXCHGID4_FLAG_SUPP_MOVED_REFER
     | nfs4.EXCHGID4_FLAG_SUPP_MOVED_MIGR
@@ -44,7 +44,7 @@ _FLAGS_ASKED: Final = (
 _ENFORCED: Final = bits(
     _O.OP_BIND_CONN_TO_SESSION, _O.OP_EXCHANGE_ID, _O.OP_CREATE_SESSION, _O.OP_DESTROY_SESSION, _O.OP_DESTROY_CLIENTID
 )
-"""Operations that are kept to the machine's principal if the client asks for it."""
+"""The operations that the server reserves for the machine's principal if the client asks for it."""
 _ALLOWED: Final = bits(
     _O.OP_CLOSE,
     _O.OP_OPEN_DOWNGRADE,
@@ -57,18 +57,22 @@ _ALLOWED: Final = bits(
     _O.OP_SECINFO,
     _O.OP_SECINFO_NO_NAME,
 )
-"""Operations that the machine's principal may call for every user: a stateid, or nothing, gives the right to them."""
+"""The operations that the machine's principal may call for every user: they need no right, or a stateid gives it."""
 _BACK: Final = {
     nfs4.channel_dir_from_client4.CDFC4_FORE: nfs4.channel_dir_from_server4.CDFS4_FORE,
     nfs4.channel_dir_from_client4.CDFC4_BACK: nfs4.channel_dir_from_server4.CDFS4_BACK,
     nfs4.channel_dir_from_client4.CDFC4_FORE_OR_BOTH: nfs4.channel_dir_from_server4.CDFS4_BOTH,
     nfs4.channel_dir_from_client4.CDFC4_BACK_OR_BOTH: nfs4.channel_dir_from_server4.CDFS4_BOTH,
 }
-"""The directions for which a connection is bound, by those that are asked for."""
+"""The direction for which a connection is bound, by the direction that the client asks for."""
 
 
 def exchange_id(compound: Compound, args: nfs4.EXCHANGE_ID4args) -> nfs4.EXCHANGE_ID4resok:
-    """EXCHANGE_ID: makes or finds the record of a client, and returns its id (RFC 8881 section 18.35)."""
+    """Runs EXCHANGE_ID (RFC 8881 section 18.35): finds or makes the record of a client, and returns its id.
+
+    Raises MustWait (run again in a worker thread) or Refused, such as NFS4ERR_CLID_INUSE, NFS4ERR_NOENT,
+    NFS4ERR_NOT_SAME, NFS4ERR_PERM, or NFS4ERR_DELAY for want of room.
+    """
     # RFC 7862 section 14.1 defines the flag for fences.
     defined = _FLAGS_ASKED if compound.call.minor_version > 1 else _FLAGS_ASKED & ~nfs4.EXCHGID4_FLAG_SUPP_FENCE_OPS
     if args.eia_flags & ~defined:
@@ -96,7 +100,11 @@ def exchange_id(compound: Compound, args: nfs4.EXCHANGE_ID4args) -> nfs4.EXCHANG
 
 
 def create_session(compound: Compound, args: nfs4.CREATE_SESSION4args) -> nfs4.CREATE_SESSION4resok:
-    """CREATE_SESSION: creates a session, and confirms its client (RFC 8881 section 18.36)."""
+    """Runs CREATE_SESSION (RFC 8881 section 18.36): creates a session, and confirms its client.
+
+    With a back channel, the server may call the client over the connection of the call. Raises MustWait (run again in a
+    worker thread) or Refused, such as NFS4ERR_STALE_CLIENTID, NFS4ERR_SEQ_MISORDERED or NFS4ERR_TOOSMALL.
+    """
     state, caller = state_of(compound), compound.context.client
 
     def step() -> nfs4.CREATE_SESSION4resok:
@@ -112,11 +120,10 @@ def create_session(compound: Compound, args: nfs4.CREATE_SESSION4args) -> nfs4.C
 
 
 def sequence(compound: Compound, args: nfs4.SEQUENCE4args) -> bytes:
-    """SEQUENCE: takes a slot of a session, and returns the encoded result (RFC 8881 section 18.46).
+    """Runs SEQUENCE (RFC 8881 section 18.46): takes a slot of a session; returns the encoded body of its result.
 
-    Raises:
-        KeptReply: the call is a repeat, which gets the reply that the slot keeps.
-        Refused: there is no such session or slot, or the call does not fit it.
+    Sets the session, the client and the limits of `compound`, whose end frees the slot. Raises KeptReply for a repeat,
+    which gets the reply that the slot keeps, or Refused: there is no such session or slot, or the call does not fit it.
     """
     state: State = compound.server.state
     sessions, context, cached, slot_id = state.sessions, compound.context, args.sa_cachethis, args.sa_slotid
@@ -151,7 +158,10 @@ def sequence(compound: Compound, args: nfs4.SEQUENCE4args) -> bytes:
 
 
 def bind_conn_to_session(compound: Compound, args: nfs4.BIND_CONN_TO_SESSION4args) -> nfs4.BIND_CONN_TO_SESSION4resok:
-    """BIND_CONN_TO_SESSION: uses this connection for a session, in either direction (RFC 8881 section 18.34)."""
+    """Runs BIND_CONN_TO_SESSION (RFC 8881 section 18.34): uses the connection of the call for a session.
+
+    If asked for, the server calls the client over it, too. Raises Refused: NFS4ERR_BADSESSION or NFS4ERR_WRONG_CRED.
+    """
     state, caller = state_of(compound), compound.context.client
     back = args.bctsa_dir is not nfs4.channel_dir_from_client4.CDFC4_FORE
     with state.lock:
@@ -164,7 +174,10 @@ def bind_conn_to_session(compound: Compound, args: nfs4.BIND_CONN_TO_SESSION4arg
 
 
 def backchannel_ctl(compound: Compound, args: nfs4.BACKCHANNEL_CTL4args) -> None:
-    """BACKCHANNEL_CTL: sets program and credential of the calls to the client (RFC 8881 section 18.33)."""
+    """Runs BACKCHANNEL_CTL (RFC 8881 section 18.33): sets program and credential of the calls to the client.
+
+    Raises Refused (NFS4ERR_INVAL) if the client offers no credential that the server can make.
+    """
     credential = callback_credential(args.bca_sec_parms)
     if credential is None:
         raise Refused(_S.NFS4ERR_INVAL)
@@ -174,7 +187,10 @@ def backchannel_ctl(compound: Compound, args: nfs4.BACKCHANNEL_CTL4args) -> None
 
 
 def destroy_session(compound: Compound, args: nfs4.DESTROY_SESSION4args) -> None:
-    """DESTROY_SESSION: ends a session (RFC 8881 section 18.37)."""
+    """Runs DESTROY_SESSION (RFC 8881 section 18.37): ends a session.
+
+    Raises Refused: NFS4ERR_BADSESSION, NFS4ERR_WRONG_CRED, NFS4ERR_NOT_ONLY_OP (it is in use, and operations follow).
+    """
     state = state_of(compound)
     with state.lock:
         session = state.sessions.find(args.dsa_sessionid)
@@ -185,7 +201,10 @@ def destroy_session(compound: Compound, args: nfs4.DESTROY_SESSION4args) -> None
 
 
 def destroy_clientid(compound: Compound, args: nfs4.DESTROY_CLIENTID4args) -> None:
-    """DESTROY_CLIENTID: ends the record of a client without sessions and state (RFC 8881 section 18.50)."""
+    """Runs DESTROY_CLIENTID (RFC 8881 section 18.50): ends the record of a client without sessions and state.
+
+    Raises MustWait (run again in a worker thread) or Refused, such as NFS4ERR_STALE_CLIENTID or NFS4ERR_CLIENTID_BUSY.
+    """
     compound.wait()
     state = state_of(compound)
     with state.lock:
@@ -195,7 +214,11 @@ def destroy_clientid(compound: Compound, args: nfs4.DESTROY_CLIENTID4args) -> No
 
 
 def reclaim_complete(compound: Compound, args: nfs4.RECLAIM_COMPLETE4args) -> None:
-    """RECLAIM_COMPLETE: ends the right of a client to reclaim (RFC 8881 section 18.51)."""
+    """Runs RECLAIM_COMPLETE (RFC 8881 section 18.51): ends the right of a client to reclaim its state.
+
+    No effect with `rca_one_fs`. Raises MustWait (run again in a worker thread) or Refused, such as
+    NFS4ERR_COMPLETE_ALREADY.
+    """
     client: Client = compound.client
     if args.rca_one_fs:
         # A file system that has moved here has no state to be reclaimed: none moves.
@@ -209,7 +232,11 @@ def reclaim_complete(compound: Compound, args: nfs4.RECLAIM_COMPLETE4args) -> No
 
 
 def _agree(compound: Compound, asked: nfs4.state_protect4_a) -> tuple[nfs4.state_protect4_r, int]:
-    """The protection of a client's state, and the set of operations that are kept to the machine's principal."""
+    """Returns the protection of a client's state that EXCHANGE_ID grants for `asked`, and the enforced operations.
+
+    These are the operations, bit n for number n, that only the principal of the client's machine may call. Raises
+    Refused: NFS4ERR_ENCR_ALG_UNSUPP for SP4_SSV, NFS4ERR_INVAL for SP4_MACH_CRED if the call has no integrity.
+    """
     if asked.spa_how is nfs4.state_protect_how4.SP4_SSV:
         raise Refused(_S.NFS4ERR_ENCR_ALG_UNSUPP)
     operations = asked.value
@@ -223,12 +250,15 @@ def _agree(compound: Compound, asked: nfs4.state_protect4_a) -> tuple[nfs4.state
 
 
 def _is_protected(compound: Compound) -> bool:
-    """Whether the call came by RPCSEC_GSS with integrity or privacy."""
+    """Returns whether the call has RPCSEC_GSS credentials with integrity or privacy."""
     return compound.credential.flavor.service in {GssService.INTEGRITY, GssService.PRIVACY}
 
 
 def _check_machine(compound: Compound, client: Client, operation: int) -> None:
-    """Raises Refused (WRONG_CRED) if only the principal of the client's machine may call an operation."""
+    """Raises Refused (NFS4ERR_WRONG_CRED) if only the principal of `client`'s machine may call `operation`.
+
+    This is so if the client has asked for it (SP4_MACH_CRED). The principal needs RPCSEC_GSS with integrity or privacy.
+    """
     introduction = client.introduction
     if introduction.enforced >> operation & 1 and (
         principal_of(compound.credential) != introduction.principal or not _is_protected(compound)

@@ -34,9 +34,9 @@ _FLAGS = (
 _BINDS = 1 << nfs4.nfs_opnum4.OP_BIND_CONN_TO_SESSION
 _SESSION_ID_OCTETS = 16
 _LEAST_OCTETS = 256
-"""Octets of a request or reply of the fore channel: less cannot hold SEQUENCE, PUTFH and GETATTR."""
+"""The fewest octets of a request or reply of the fore channel: less cannot hold SEQUENCE, PUTFH and GETATTR."""
 _LEAST_BACK_OCTETS = 128
-"""Octets of the reply to CB_SEQUENCE and CB_RECALL."""
+"""The fewest octets of a reply of the back channel, which hold those to CB_SEQUENCE and CB_RECALL."""
 _LEAST_OPERATIONS = 2
 _LEAST_KEPT_OCTETS = 2 << 10
 """Octets of a kept reply that are enough for each operation that must not run twice, also for LOCK."""
@@ -47,38 +47,44 @@ REFUSED_ANSWERS: Final = {
     Answer.FALSE_RETRY: _S.NFS4ERR_SEQ_FALSE_RETRY,
     Answer.MISORDERED: _S.NFS4ERR_SEQ_MISORDERED,
 }
-"""The answers of slots that refuse a SEQUENCE."""
+"""The status of a SEQUENCE for each answer of its slot that refuses it."""
 
 
 class BackChannel:
-    """The way to call the client of a session back."""
+    """The way to call the client of a session (CB_COMPOUND): callback program, credential and connection.
+
+    `caller` is the connection; None: the client has bound none. `minor_version` is that of the session.
+    """
 
     __slots__ = ("bound", "caller", "credential", "minor_version", "program", "sequence")
 
     def __init__(self, program: int, credential: Credential, caller: ReverseCaller | None, minor_version: int) -> None:
         self.program = program
         self.minor_version = minor_version
-        """That of the session: Linux knows a session by its id and by this."""
+        """The minor version of the session, which calls carry: Linux finds a session by its id and by this."""
         self.credential = credential
         self.caller = caller
         """The connection; None: the client has bound none, or it has ended."""
         self.bound = caller is not None
         """Whether the client has bound a connection at any time."""
         self.sequence = 0
-        """The number of the last request of the only slot in use."""
+        """The sequence number of the last call in slot 0, the only one in use."""
 
     def bind(self, caller: ReverseCaller) -> None:
-        """Calls the client over this connection from now on."""
+        """Makes `caller` the connection for calls to the client."""
         self.caller, self.bound = caller, True
 
     @property
     def alive(self) -> bool:
-        """Whether there is a connection."""
+        """Whether there is a connection for calls to the client that has not ended."""
         return self.caller is not None and not self.caller.closed
 
 
 class Nfs4Session:
-    """A session of a client; `fore` and `back` are the agreed attributes of its channels."""
+    """A session of a client (RFC 8881 section 2.10), which `SessionTable` makes; `number` is its id, 16 octets.
+
+    `fore` and `back` are the agreed attributes of its channels; its slots are those of the fore channel.
+    """
 
     __slots__ = ("back", "back_channel", "client", "connections", "fore", "id", "promised", "reply_limits", "slots")
 
@@ -96,24 +102,25 @@ class Nfs4Session:
         self.back = back
         self.slots: list[Slot[Any]] = [Slot() for _ in range(fore.ca_maxrequests)]
         self.promised = fore.ca_maxrequests * (fore.ca_maxresponsesize_cached + NFS4_SLOT_OCTETS)
-        """Octets of slots and of kept replies that the client may make us hold."""
+        """The octets of slots and kept replies that the client may make the server hold."""
         whole, kept = fore.ca_maxresponsesize, fore.ca_maxresponsesize_cached
         self.reply_limits = (
             (whole, _S.NFS4ERR_REP_TOO_BIG),
             (kept, _S.NFS4ERR_REP_TOO_BIG_TO_CACHE) if kept < whole else (whole, _S.NFS4ERR_REP_TOO_BIG),
         )
-        """The most octets of a reply that is not kept and of a kept one, and the status of a longer one."""
+        """For replies without and with a cached copy (index False, True): the most octets, and the status of a longer
+        reply."""
         self.back_channel = back_channel
         self.connections: set[ReverseCaller] = set()
-        """The connections that the client has bound, where it must bind each one (SP4_MACH_CRED)."""
+        """The connections that the client has bound; used only if it must bind each connection (SP4_MACH_CRED)."""
 
 
 class SessionTable:
-    """All sessions.
+    """All sessions of a server. The caller of each method holds the lock of the state.
 
     Args:
-        clients: the clients.
-        random_bytes: makes session ids.
+        clients: the clients, whose leases calls renew.
+        random_bytes: returns the given number of random octets, for session ids.
     """
 
     def __init__(self, clients: ClientTable, random_bytes: Callable[[int], bytes]) -> None:
@@ -121,13 +128,13 @@ class SessionTable:
         self._random_bytes = random_bytes
         self._by_id: dict[bytes, Nfs4Session] = {}
         self._promised = 0
-        """Octets of slots and of kept replies that all sessions may hold."""
+        """The octets of slots and kept replies that all clients together may make the server hold."""
 
     def __len__(self) -> int:
         return len(self._by_id)
 
     def find(self, number: bytes) -> Nfs4Session:
-        """Returns the session of an id; Refused (BADSESSION) if there is none."""
+        """Returns the session with the id `number`; raises Refused (NFS4ERR_BADSESSION) if there is none."""
         session = self._by_id.get(number)
         if session is None:
             raise Refused(_S.NFS4ERR_BADSESSION)
@@ -143,13 +150,12 @@ class SessionTable:
         *,
         minor_version: int,
     ) -> nfs4.CREATE_SESSION4resok:
-        """Creates a session and confirms its client, or repeats the result of the last time (RFC 8881 section 18.36.4).
+        """Creates a session and confirms `client`, or repeats the result of the last time (RFC 8881 section 18.36.4).
 
-        A CREATE_SESSION that is refused leaves all as it was, so that its number may be used again.
-
-        Raises:
-            Refused: the arguments, or the limits, do not allow it.
-            InTheWay: a courteous client is in the way.
+        A CREATE_SESSION that is refused changes nothing, so that its sequence number may be used again. `principal`, a
+        result of `principal_of`, `caller`, the connection, and `minor_version` are those of the call; `now_s` is the
+        monotonic time in seconds. Raises Refused if the arguments, or the limits of the server, do not allow it, or
+        InTheWay if a client whose lease has passed has to end first.
         """
         created: nfs4.CREATE_SESSION4resok | None = client.created
         if args.csa_sequence == client.sequence and created is not None:
@@ -196,22 +202,21 @@ class SessionTable:
         octets: int,
         reply_octets: int,
     ) -> tuple[Answer, Nfs4Session]:
-        """Places a call in its slot, and renews the lease of its client; a call that is refused changes nothing.
+        """Takes the slot of a call, and renews the lease of its client; a call that is refused changes nothing.
+
+        Raises Refused (the session or the slot does not allow it, with a status of RFC 8881 section 18.46.3).
 
         Args:
-            args: the SEQUENCE.
-            call: see `Slot.take`.
-            caller: the connection that the call came on.
-            now_s: the time.
-            operations: operations of the COMPOUND.
-            octets: octets of the call.
-            reply_octets: octets of a reply with no result but that of SEQUENCE.
+            args: the arguments of SEQUENCE.
+            call: a value that differs if the caller or the content of the call differs, for `Slot.take`.
+            caller: the connection of the call.
+            now_s: the present time, in seconds of a monotonic clock.
+            operations: the number of operations of the COMPOUND.
+            octets: the octets of the call.
+            reply_octets: the octets of a reply that has no result but that of SEQUENCE.
 
         Returns:
-            RUN, REPEAT or UNCACHED, and the session.
-
-        Raises:
-            Refused: the session or the slot does not allow it.
+            RUN (the slot is busy until `Slot.finish`), REPEAT or UNCACHED, and the session.
         """
         session = self._by_id.get(args.sa_sessionid)
         if session is None:
@@ -237,37 +242,41 @@ class SessionTable:
         return answer, session
 
     def with_back_channel(self, client: Client) -> Nfs4Session | None:
-        """Returns a session of a client that has a connection for calls to the client; None if none has."""
+        """Returns a session of a client with a live connection for calls to the client; None if no session has one."""
         sessions = (self._by_id[number] for number in client.sessions)
         return next((session for session in sessions if session.back_channel.alive), None)
 
     def bind(self, session: Nfs4Session, caller: ReverseCaller, *, back: bool) -> None:
-        """Binds a connection to a session, and drops those that have ended; `back`: also for calls to the client."""
+        """Binds a connection to a session; with `back`, calls to the client use it from now on."""
         if session.client.introduction.enforced & _BINDS:
             session.connections = {each for each in session.connections if not each.closed} | {caller}
         if back:
             session.back_channel.bind(caller)
 
     def drop_ended_connections(self) -> None:
-        """Drops the connections that have ended from all sessions."""
+        """Drops all references of sessions to connections that have ended."""
         for session in self._by_id.values():
             session.connections = {each for each in session.connections if not each.closed}
             if not session.back_channel.alive:
                 session.back_channel.caller = None
 
     def destroy(self, session: Nfs4Session) -> None:
-        """Ends a session; requests in its slots go on."""
+        """Removes a session from the table and from its client; requests in its slots run to their end."""
         del self._by_id[session.id]
         session.client.sessions.discard(session.id)
         self._promised -= session.promised
 
     def destroy_all(self, client: Client) -> None:
-        """Ends the sessions of a client."""
+        """Removes all sessions of a client; see `destroy`."""
         for number in list(client.sessions):
             self.destroy(self._by_id[number])
 
     def _fore(self, asked: nfs4.channel_attrs4) -> nfs4.channel_attrs4:
-        """The attributes that are granted: never more than asked, which Linux refuses to mount with."""
+        """Returns the granted attributes of the fore channel, none of which exceeds that of `asked`.
+
+        As memory runs short, replies are kept shorter, then slots are fewer. Raises Refused: NFS4ERR_TOOSMALL if no
+        COMPOUND fits `asked`, NFS4ERR_DELAY if there is no memory for a slot.
+        """
         if (
             min(asked.ca_maxrequestsize, asked.ca_maxresponsesize) < _LEAST_OCTETS
             or asked.ca_maxoperations < _LEAST_OPERATIONS
@@ -314,7 +323,10 @@ def _back(asked: nfs4.channel_attrs4) -> nfs4.channel_attrs4:
 
 
 def callback_credential(offered: list[nfs4.callback_sec_parms4]) -> Credential | None:
-    """Returns the credential of calls to a client, out of those that it offers; None: the server can make none."""
+    """Returns the first AUTH_SYS credential that a client offers for calls to it, else AUTH_NONE, if offered.
+
+    Returns None if it offers neither: the server can make no other.
+    """
     for parms in offered:
         value = parms.value
         if isinstance(value, nfs4.authsys_parms):

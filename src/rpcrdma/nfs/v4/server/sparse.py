@@ -24,7 +24,10 @@ _NEEDED: Final = bits(nfs4.IO_ADVISE4_WILLNEED, nfs4.IO_ADVISE4_WILLNEED_OPPORTU
 
 
 def seek(compound: Compound, args: nfs4.SEEK4args) -> nfs4.SEEK4resok:
-    """SEEK: finds the next data or hole; in a tree that knows no holes, the end of a file is its only one."""
+    """Runs SEEK (RFC 7862 section 15.11): returns the offset of the next data or hole; the end of a file is a hole.
+
+    Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_NXIO.
+    """
     if args.sa_what not in _WHAT:
         raise Refused(_S.NFS4ERR_UNION_NOTSUPP)
     file = file_to_read(compound, args.sa_stateid)
@@ -41,7 +44,10 @@ def seek(compound: Compound, args: nfs4.SEEK4args) -> nfs4.SEEK4resok:
 
 
 def allocate(compound: Compound, args: nfs4.ALLOCATE4args) -> None:
-    """ALLOCATE: takes space on the disk for a range, and extends the file to its end (RFC 7862 section 15.1)."""
+    """Runs ALLOCATE (RFC 7862 section 15.1): takes space on the disk for a range, and extends the file to its end.
+
+    Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_FBIG or ENOSPC.
+    """
     if args.aa_offset + args.aa_length > OFFSET_MAX:
         raise Refused(_S.NFS4ERR_FBIG)
     file = _file_to_change(compound, args.aa_stateid, args.aa_length)
@@ -50,7 +56,10 @@ def allocate(compound: Compound, args: nfs4.ALLOCATE4args) -> None:
 
 
 def deallocate(compound: Compound, args: nfs4.DEALLOCATE4args) -> None:
-    """DEALLOCATE: frees the space of a range, which reads as zeros then (RFC 7862 section 15.4)."""
+    """Runs DEALLOCATE (RFC 7862 section 15.4): frees the space of a range, which then reads as zeros.
+
+    Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_INVAL or EROFS.
+    """
     if args.da_offset + args.da_length > _LENGTHS:
         raise Refused(_S.NFS4ERR_INVAL)
     file = _file_to_change(compound, args.da_stateid, args.da_length)
@@ -59,7 +68,11 @@ def deallocate(compound: Compound, args: nfs4.DEALLOCATE4args) -> None:
 
 
 def _file_to_change(compound: Compound, stateid: nfs4.stateid4, octets: int) -> SparseFile:
-    """Returns the current file by the rules of WRITE; continues in a worker thread."""
+    """Returns the current file, opened for writing by a stateid or the caller's rights, for a range of `octets` octets.
+
+    Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_INVAL for no
+    octets, NFS4ERR_NOTSUPP (a tree without holes) or EROFS.
+    """
     node = compound.node
     check_file(node)
     check_changeable(compound.caller)
@@ -73,7 +86,10 @@ def _file_to_change(compound: Compound, stateid: nfs4.stateid4, octets: int) -> 
 
 
 def advise(compound: Compound, args: nfs4.IO_ADVISE4args) -> nfs4.IO_ADVISE4resok:
-    """IO_ADVISE: reads a range of an open file into memory, if the client will need it."""
+    """Runs IO_ADVISE (RFC 7862 section 15.5): reads a range of an open file into memory, if the client will need it.
+
+    Returns the hints that are followed. Raises MustWait (run again in a worker thread) or Refused for a wrong stateid.
+    """
     check_regular(compound.node)
     file = io_file(compound, args.iaa_stateid, claims.READ)
     wanted = bits_of(args.iaa_hints) & _NEEDED

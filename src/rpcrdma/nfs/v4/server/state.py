@@ -45,21 +45,22 @@ def state_of(compound: Compound) -> State:
 
 
 def _row_of(client: Client) -> ClientRow:
-    """The row of a client on the disk."""
+    """Returns the row of a client for the recovery database."""
     who = client.introduction
     return ClientRow(who.owner, who.verifier, who.principal)
 
 
 class State:
-    """All state of a server.
+    """All state of clients at a server of NFS versions 4.1 and 4.2, under one lock.
 
     Args:
-        claims: the claims that all versions obey.
-        database: the clients on the disk.
-        random_bytes: makes session ids.
-        now_s: the present time, in seconds of the clock of all calls.
+        claims: the share reservations, locks and delegations on files, which all versions of NFS obey; its lock is that
+            of the state.
+        database: the recovery database: the clients that may reclaim after a restart.
+        random_bytes: returns the given number of random octets, for session ids.
+        now_s: the present time, in seconds of the monotonic clock that all methods take times of.
         identity: octets that no other server has: clients take servers with equal octets for one server.
-        lease_s: seconds of a lease.
+        lease_s: the lease in seconds.
         held_max: the largest number of opens, lock states and delegations of all clients together.
     """
 
@@ -83,35 +84,38 @@ class State:
         self.grace = Grace(database.rows, lease_s, now_s)
         claims.in_grace = bool(self.grace.waiting)
         self._disk = threading.Lock()
-        """Is held while a client is written to the disk or deleted there; taken before `lock`."""
+        """Is held while a client is written to the recovery database or deleted there; taken before `lock`."""
         self._boot = database.boot
         self.held_max = held_max
         self._made = 0
         self._held: dict[bytes, Held] = {}
-        """Every state by `Held.other`."""
+        """The states of all clients, by `Held.other`."""
         self._ended: list[object] = []
-        """States, and files of revoked ones: files close when the lock is free."""
+        """Ended states, and files of revoked ones, whose files close when this list is dropped, without the lock."""
         self.delegations: dict[Delegation, None] = {}
         self.recalls: deque[Delegation] = deque()
-        """Delegations whose clients are to be asked for them."""
+        """Delegations for which CB_RECALL is to be sent."""
         self.wake: Callable[[], object] = lambda: None
-        """Wakes the event loop of the connections for new `recalls`."""
+        """Called when `recalls` has a new delegation, in any thread; wakes the event loop of the connections."""
         self.broken: deque[bytes] = deque()
-        """Files whose leases a local writer has broken, for `recall_broken`."""
+        """Files, by their keys in claims, whose leases a local writer has broken, for `recall_broken`."""
         self.wake_broken: Callable[[], object] = lambda: None
-        """Wakes the event loop of the connections for new `broken`."""
+        """Called when `broken` has a new file, in any thread; wakes the event loop of the connections."""
         self.recalled_files: OrderedDict[bytes, float] = OrderedDict()
-        """The time of the last recall, by file, the oldest first; at most `NFS4_RECALLED_FILES_MAX`."""
+        """The time of the last recall, in monotonic seconds, by the key of the file, the oldest first; bounded."""
         self._shrunk: set[bytes] = set()
-        """Files whose local locks are reduced when the lock is free."""
+        """Files whose locks for local processes (`mirrors`) are to be reduced when the lock is free."""
         self.mirrors = LockMirrors(claims)
-        """The locks of clients, as local processes see them."""
+        """The kernel's locks by which local processes see the byte-range locks of clients."""
 
     # Steps under the lock
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Holds the lock for a step in which states may end; closes their files and reduces local locks after it."""
+        """Holds the lock inside `with`, for a step in which states may end.
+
+        Then, without the lock, closes files of ended states, and removes the locks that local processes saw for them.
+        """
         try:
             with self.lock:
                 yield
@@ -123,7 +127,11 @@ class State:
                 self.mirrors.shrink(file)
 
     def settle(self, step: Callable[[], T], wait: Callable[[], None]) -> T:
-        """Runs `past_courteous` with a step that holds the lock."""
+        """Calls `step` with the lock held, again after courteous clients in its way have ended; returns its result.
+
+        `wait` is called before a wait for the disk. Raises Refused (NFS4ERR_DELAY) if the disk does not delete a
+        client, and the errors of `step` and `wait`.
+        """
 
         def locked_step() -> T:
             with self.locked():
@@ -132,14 +140,15 @@ class State:
         return self.past_courteous(locked_step, wait)
 
     def past_courteous(self, step: Callable[[], T], wait: Callable[[], None]) -> T:
-        """Runs a step again and again until no courteous client is in its way.
+        """Calls `step` until no courteous client is in its way, and returns its result.
+
+        Ends the courteous clients in between: their leases have passed. The caller does not hold the lock. Raises
+        Refused (NFS4ERR_DELAY) if the disk does not delete a client, and the errors of `step` and `wait`.
 
         Args:
-            step: changes nothing if it raises `InTheWay`.
-            wait: is called before the disk is waited for; may raise, so that a worker thread calls this method again.
-
-        Raises:
-            Refused: DELAY: the disk does not delete a client.
+            step: changes nothing if it raises `InTheWay`, which names the clients.
+            wait: is called before a wait for the disk; it raises `MustWait` in the event loop, and a worker thread
+                calls this method again.
         """
         while True:
             try:
@@ -150,7 +159,10 @@ class State:
                     raise Refused(_S.NFS4ERR_DELAY) from None
 
     def evict(self, clients: Iterable[Client]) -> bool:
-        """Ends courteous clients, on the disk first; may block. Returns False if the disk has failed."""
+        """Ends those of `clients` that are courteous (lease passed), in the recovery database first; may block.
+
+        The caller does not hold the lock. Returns False if the disk has failed; then these clients stay courteous.
+        """
         with self._disk:
             with self.lock:
                 ending = [client for client in clients if self.clients.evict(client)]
@@ -167,7 +179,10 @@ class State:
         return deleted
 
     def _in_steps(self, states: Sequence[Held], step: Callable[[Held], object]) -> None:
-        """Calls a function that ends a state for each of `states`, with the lock free now and then for calls."""
+        """Calls `step` with the lock held for each of `states` that has not ended by then.
+
+        The caller does not hold the lock, which is released at times for other calls.
+        """
         for first in range(0, len(states), NFS4_ENDED_AT_ONCE):
             with self.locked():
                 for held in states[first : first + NFS4_ENDED_AT_ONCE]:
@@ -176,13 +191,14 @@ class State:
                         step(held)
 
     def revoke_all(self, client: Client) -> Holdings | None:
-        """Revokes all states of a client, or ends a courteous client; may block.
+        """Revokes all states of a client, or ends a courteous client (lease passed); may block.
 
-        The client is deleted on the disk first: after a restart it must not reclaim what others have by then (RFC 8881
-        section 8.4.3). It is written again once it has freed the last revoked stateid (`keep_if_aware`).
+        The client is deleted from the recovery database first: after a restart it must not reclaim claims that others
+        have by then (RFC 8881 section 8.4.3). It is written again once it has freed the last revoked stateid
+        (`keep_if_aware`).
 
         Returns:
-            The numbers of states that it has lost; None if the disk has failed: then nothing has changed.
+            The numbers of states that the client has lost; None if the disk has failed: then nothing has changed.
         """
         lost = Holdings()
         if client.state is ClientState.COURTEOUS:
@@ -216,16 +232,18 @@ class State:
         return lost
 
     def keep_if_aware(self, client: Client) -> None:
-        """Writes a client to the disk again if it has freed all stateids that an administrator revoked; may block."""
+        """Writes a client to the recovery database again if it knows of all revocations; may block.
+
+        It does once it has freed all stateids that an administrator revoked. No effect before RECLAIM_COMPLETE.
+        """
         with self._disk:
             if not client.unaware and client.reclaim_complete and client.state is not ClientState.GONE:
                 self.database.keep(_row_of(client))
 
     def destroy(self, client: Client) -> None:
-        """Ends a client that wants to end; may block.
+        """Ends a client at its own request (DESTROY_CLIENTID), also in the recovery database; may block.
 
-        Raises:
-            Refused: CLIENTID_BUSY: it has sessions or state.
+        Raises Refused (NFS4ERR_CLIENTID_BUSY: it has sessions or state).
         """
         with self._disk:
             with self.locked():
@@ -241,14 +259,15 @@ class State:
                 self.database.forget([_row_of(client)])
 
     def sweep(self, now_s: float) -> None:
-        """Makes clients courteous whose lease has passed, and ends unconfirmed clients whose lease has passed.
+        """Ends leases, recalls and the grace period whose time is over; may block; to be called every few seconds.
 
-        Ends courteous clients that hold nothing, have been silent for long or are in the way of callers without state,
-        recalls delegations in the way of these callers, and ends the grace period if its time has come. May block; to
-        be called every few seconds.
+        The caller does not hold the lock. Makes clients courteous whose lease has passed, and ends unconfirmed ones.
+        Ends courteous clients that hold nothing, have been silent for `NFS4_COURTESY_S`, or conflict with callers
+        without state (NFS version 3, special stateids). Recalls delegations that such callers wait for, and repeats
+        recalls.
 
         Args:
-            now_s: the present time, in seconds of the clock of all calls.
+            now_s: the present time, in seconds of the monotonic clock.
         """
         with self.locked():
             self.clients.pass_leases(now_s)
@@ -262,7 +281,7 @@ class State:
         self.end_grace(now_s)
 
     def close(self) -> None:
-        """Forgets the clients that hold nothing, which need no grace period, and closes the database; may block."""
+        """Deletes clients that hold nothing from the recovery database, and closes it; may block."""
         with self._disk:
             with self.lock:
                 idle = self._idle(ClientState.CONFIRMED, ClientState.COURTEOUS)
@@ -271,17 +290,17 @@ class State:
             self.database.close()
 
     def _idle(self, *states: ClientState) -> list[Client]:
-        """Clients that hold nothing and may reclaim nothing."""
+        """Returns the clients in one of these states (`ClientState`) that hold no state and may reclaim none."""
         found = (client for client in self.clients.by_id.values() if client.state in states and not client.held)
         return [client for client in found if not self.grace.knows(_row_of(client))]
 
     # Recovery
 
     def end_grace(self, now_s: float) -> None:
-        """Ends the grace period if its time is over; may block.
+        """Ends the grace period if its time is over at `now_s`; may block.
 
-        Clients that have not reclaimed are deleted first: after another restart they could reclaim what others have by
-        then.
+        Clients that have not reclaimed are deleted from the recovery database first: after another restart they could
+        reclaim claims that others have by then. If the disk fails, the period continues.
         """
         with self._disk:
             with self.lock:
@@ -294,10 +313,10 @@ class State:
                     self.claims.in_grace = False
 
     def complete_reclaim(self, client: Client, now_s: float) -> None:
-        """Writes a client to the disk that has reclaimed its state, and ends its right to reclaim; may block.
+        """Handles RECLAIM_COMPLETE: writes the client to the recovery database, and ends its right to reclaim.
 
-        Raises:
-            Refused: BADSESSION: the client has ended.
+        May block. Ends the grace period if it is over at `now_s`. Raises Refused (NFS4ERR_BADSESSION: the client has
+        ended).
         """
         with self._disk:
             if client.state is ClientState.GONE:
@@ -310,20 +329,18 @@ class State:
         self.end_grace(now_s)
 
     def check_reclaim(self, client: Client, now_s: float) -> None:
-        """Checks that a client may reclaim, and prolongs the grace period.
+        """Checks that a client may reclaim, and prolongs the grace period from `now_s`; the caller holds the lock.
 
-        Raises:
-            Refused: NO_GRACE: it may not.
+        Raises Refused (NFS4ERR_NO_GRACE) without a grace period, without earlier state, or after RECLAIM_COMPLETE.
         """
         if not self.claims.in_grace or client.reclaim_complete or not self.grace.knows(_row_of(client)):
             raise Refused(_S.NFS4ERR_NO_GRACE)
         self.grace.reclaimed(now_s)
 
     def check_new(self, client: Client) -> None:
-        """Checks that a client may make new claims.
+        """Checks that a client may make new opens and locks; the caller holds the lock.
 
-        Raises:
-            Refused: GRACE: it is the grace period, or the client has not sent RECLAIM_COMPLETE.
+        Raises Refused (NFS4ERR_GRACE: there is a grace period, or the client has not sent RECLAIM_COMPLETE).
         """
         if self.claims.in_grace or not client.reclaim_complete:
             raise Refused(_S.NFS4ERR_GRACE)
@@ -331,7 +348,10 @@ class State:
     # Delegations
 
     def recall(self, delegations: Iterable[Delegation], now_s: float) -> None:
-        """Begins to recall delegations, if that has not begun; revokes those whose recall is older than a lease."""
+        """Begins to recall delegations at `now_s`, by adding them to `recalls`; the caller holds the lock.
+
+        Revokes those whose recall began more than a lease before. Passes over revoked delegations.
+        """
         for each in delegations:
             if each.lost is not None:
                 continue
@@ -346,7 +366,7 @@ class State:
                 self.revoke(each, _S.NFS4ERR_DELEG_REVOKED)
 
     def recall_those_in_the_way(self, now_s: float) -> None:
-        """Recalls the delegations that callers without state wait for; the caller must not hold the lock."""
+        """Recalls the delegations that callers without state wait for; takes the lock."""
         with self.locked():
             self._recall_in_the_way(now_s)
 
@@ -354,19 +374,22 @@ class State:
         self.recall([each for each in self.claims.in_the_way if isinstance(each, Delegation)], now_s)
 
     def lease_broke(self, file: bytes) -> None:
-        """Notes a local writer of a delegated file; for any thread, whether or not it holds the lock."""
+        """Notes that a local process wants to write the delegated file `file`, by its name in claims.
+
+        For any thread, with or without the lock; the event loop then calls `recall_broken`.
+        """
         self.broken.append(file)
         self.wake_broken()
 
     def recall_broken(self, now_s: float) -> None:
-        """Recalls the delegations that local writers wait for; the caller must not hold the lock."""
+        """Recalls the delegations on files that local processes want to write; takes the lock."""
         with self.locked():
             while self.broken:
                 found = self.claims.delegates(self.broken.popleft())
                 self.recall([each for each in found if each.lease is not None and each.lease.broken], now_s)
 
     def _recall_again(self, now_s: float) -> None:
-        """Recalls delegations that local writers wait for, and repeats recalls that have not reached their clients."""
+        """Recalls delegations that local writers wait for; repeats recalls not confirmed, or revokes after a lease."""
         with self.lock:
             delegations = list(self.delegations)
             recalled = [each for each in delegations if each.recalled_s is not None]
@@ -386,7 +409,7 @@ class State:
     # Stateids
 
     def has_room(self, client: Client) -> bool:
-        """Returns whether a client may have one more state.
+        """Returns whether a client may have one more state; the caller holds the lock.
 
         It may not when it ends or has ended, at the bound on its states, and at the bound on those of all clients.
         """
@@ -394,30 +417,28 @@ class State:
         return len(client.held) < most and client.state not in {ClientState.EXPIRING, ClientState.GONE}
 
     def check_room(self, client: Client) -> None:
-        """Checks that a client may have one more state.
+        """Checks that a client may have one more state; the caller holds the lock.
 
-        Raises:
-            Refused: DELAY: it may not, see `has_room`.
+        Raises Refused (NFS4ERR_DELAY: it may not, see `has_room`).
         """
         if not self.has_room(client):
             raise Refused(_S.NFS4ERR_DELAY)
 
     def new_other(self, client: Client) -> bytes:
-        """Makes the `other` of a new stateid for a client.
+        """Returns the field `other` of a new stateid for a client, 12 octets; the caller holds the lock.
 
-        Raises:
-            Refused: see `check_room`.
+        Raises Refused (NFS4ERR_DELAY: the client may have no further state, see `has_room`).
         """
         self.check_room(client)
         self._made += 1
         return _OTHER.pack(self._boot, self._made)
 
     def add(self, held: Held) -> None:
-        """Enters a new state of its client, which is found by its stateid from now on."""
+        """Enters a new state in the tables of the server and of its client; the caller holds the lock."""
         self._held[held.other] = held.client.held[held.key] = held
 
     def drop(self, held: Held) -> None:
-        """Drops a state with its parts and claims; its files close when the lock is free (`locked`)."""
+        """Ends a state with its parts and claims; its files close when the caller leaves `locked`."""
         for part in list(held.parts or ()):
             self.drop(part)
         client = held.client
@@ -433,14 +454,16 @@ class State:
         self._ended.append(held)
 
     def revoke(self, held: Held, status: nfsstat4 = _S.NFS4ERR_ADMIN_REVOKED) -> None:
-        """Revokes a state with its parts: drops their claims, and closes their files when the lock is free (`locked`).
+        """Revokes a state with its parts: removes their claims, and closes their files at the end of `locked`.
 
-        The client learns of it by the flags of SEQUENCE, finds the stateids by TEST_STATEID, and frees them (RFC 8881
-        section 8.5). Until then they count among its states. No effect on a state that is revoked.
+        The caller holds the lock by `locked`. The client learns of it by the flags of SEQUENCE, finds the stateids by
+        TEST_STATEID, and frees them (RFC 8881 section 8.5). Until then they count among its states. No effect on a
+        state that is revoked.
 
         Args:
             held: the state.
-            status: the status of its stateid from now on: ADMIN_REVOKED, or DELEG_REVOKED for a recall in vain.
+            status: the status of its stateid from now on: NFS4ERR_ADMIN_REVOKED, or NFS4ERR_DELEG_REVOKED for a recall
+                in vain.
         """
         if held.lost is not None:
             return
@@ -459,29 +482,29 @@ class State:
         client.count_lost(held, 1)
 
     def states(self, client: Client | None = None) -> list[Held]:
-        """Returns the states of a client (None: of all), revoked ones included; the caller must not hold the lock."""
+        """Returns the states of a client (None: of all clients), revoked ones included; takes the lock."""
         with self.lock:
             return list((self._held if client is None else client.held).values())
 
     def revoke_those(self, concerns: Callable[[Held], bool]) -> int:
-        """Revokes the states of all clients for which `concerns` is true, with their parts; may block.
+        """Revokes the states of all clients for which `concerns` returns True, with their parts; may block.
 
         Args:
-            concerns: is called without the lock.
+            concerns: is called with each state that is not revoked, without the lock.
 
         Returns:
-            The number of states, parts not counted.
+            The number of states for which it returned True.
         """
         found = [held for held in self.states() if held.lost is None and concerns(held)]
         self._in_steps(found, self.revoke)
         return len(found)
 
     def find(self, client: Client, stateid: stateid4, *, revoked: bool = False) -> Held:
-        """Finds the state of a client's stateid (RFC 8881 section 8.2.4).
+        """Returns the state of a client's stateid (RFC 8881 section 8.2.4); the caller holds the lock.
 
-        Raises:
-            Refused: BAD_STATEID: the client has no such state, or the seqid is a later one; OLD_STATEID: the seqid is
-                an earlier one; ADMIN_REVOKED, DELEG_REVOKED: the state is revoked, and `revoked` is False.
+        Raises Refused (NFS4ERR_BAD_STATEID: the client has no such state, or the seqid is a later one;
+        NFS4ERR_OLD_STATEID: the seqid is an earlier one; NFS4ERR_ADMIN_REVOKED, NFS4ERR_DELEG_REVOKED: the state is
+        revoked, and `revoked` is False).
         """
         held = self._held.get(stateid.other)
         if held is None or held.client is not client:
@@ -493,7 +516,7 @@ class State:
         return held
 
     def _end(self, client: Client) -> None:
-        """Drops the sessions and the states of a client that ends."""
+        """Drops the sessions and the states of a client that ends; the caller holds the lock by `locked`."""
         self.sessions.destroy_all(client)
         while client.held:
             self.drop(next(iter(client.held.values())))

@@ -14,21 +14,21 @@ _SEQIDS: Final = 1 << 32
 
 _Key: TypeAlias = tuple[int, bytes]
 ANONYMOUS: Final[_Key] = (0, _ZEROS)
-"""The stateid (seqid, other) of I/O without an open (RFC 8881 section 8.2.3)."""
+"""The stateid (seqid, other) of I/O without an open (RFC 8881 section 8.2.3): the anonymous stateid."""
 BYPASS: Final[_Key] = (0xFFFFFFFF, _ONES)
-"""The stateid of READ that passes over share reservations."""
+"""The READ bypass stateid: READ with it ignores share reservations (RFC 8881 section 8.2.3)."""
 CURRENT: Final[_Key] = (1, _ZEROS)
-"""Stands for the current stateid of the COMPOUND."""
+"""The special stateid that stands for the current stateid of the COMPOUND."""
 INVALID: Final[_Key] = (0xFFFFFFFF, _ZEROS)
-"""The current stateid after CLOSE."""
+"""The invalid special stateid, which is the current stateid after CLOSE."""
 
 
 def bump(held: Held) -> stateid4:
-    """Increments the seqid of a state, leaving out 0, which means the newest; returns the new stateid."""
+    """Increments the seqid of a state, from 2**32 - 1 to 1 since 0 means the newest; returns the new stateid."""
     held.seqid = held.seqid % (_SEQIDS - 1) + 1
     return stateid4(held.seqid, held.other)
 
 
 def is_older(seqid: int, held: Held) -> bool:
-    """Returns whether a seqid is an earlier one of a state: of serial numbers the nearer way around decides."""
+    """Returns whether a seqid that differs from that of a state is an earlier one, by 32-bit serial arithmetic."""
     return (held.seqid - seqid) % _SEQIDS < _SEQIDS // 2

@@ -19,11 +19,15 @@ __all__ = ["commit", "set_attributes", "write"]
 
 _S = nfs4.nfsstat4
 _BRIEF: Final = {nfs4.nfs_opnum4.OP_GETATTR, None}
-"""Operations after a WRITE that do not block, so that both may run in the thread for brief calls."""
+"""The next operation (None: none) with which a WRITE may run in the thread for brief calls: it does not block."""
 
 
 def write(compound: Compound, args: nfs4.WRITE4args) -> nfs4.WRITE4resok:
-    """WRITE: writes in a thread that acts as the caller, on whom quotas and set-user-id bits depend."""
+    """Runs WRITE (RFC 8881 section 18.32): returns the number of octets written, their stability and the verifier.
+
+    The thread acts as the caller, on whom quotas depend. Raises MustWait (run again in a worker thread), Refused,
+    tree.Refused or OSError, such as NFS4ERR_BAD_STATEID, NFS4ERR_DELAY while delegations are recalled, or ENOSPC.
+    """
     node = compound.node
     check_regular(node)
     check_changeable(compound.caller)
@@ -46,7 +50,10 @@ def write(compound: Compound, args: nfs4.WRITE4args) -> nfs4.WRITE4resok:
 
 
 def commit(compound: Compound, _args: nfs4.COMMIT4args) -> nfs4.COMMIT4resok:
-    """COMMIT: puts all unstable data of the file on the disk, not that of a range alone."""
+    """Runs COMMIT (RFC 8881 section 18.3): puts all unstable data of the current file on the disk; returns a verifier.
+
+    Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as EIO if data is lost.
+    """
     node = compound.node
     check_regular(node)
     # Of a read-only export too, which may have been one for writing before: it changes nothing.
@@ -58,7 +65,11 @@ def commit(compound: Compound, _args: nfs4.COMMIT4args) -> nfs4.COMMIT4resok:
 
 
 def set_attributes(compound: Compound, args: nfs4.SETATTR4args) -> nfs4.SETATTR4resok:
-    """SETATTR: sets attributes; a size like a WRITE, by the stateid of an open file."""
+    """Runs SETATTR (RFC 8881 section 18.30): sets attributes, and returns which; the size takes a stateid.
+
+    Passes over the mode of a symbolic link. Raises MustWait (run again in a worker thread), Refused, tree.Refused or
+    OSError, such as NFS4ERR_ATTRNOTSUPP, NFS4ERR_BAD_STATEID, NFS4ERR_DELAY while delegations are recalled, or EROFS.
+    """
     node = compound.node
     check_changeable(compound.caller)
     if not node.tree.in_memory:
