@@ -33,19 +33,15 @@ class SparseFile(Protocol):
     def allocate(self, offset: int, octets: int, change: Change) -> None:
         """Reserves disk space for `octets` octets at `offset`, and extends a file that ends before them.
 
-        The thread acts as the caller. The result is on the disk at return, and `change` is filled.
-
-        Raises:
-            Refused, OSError: ENOSPC, EFBIG, EOPNOTSUPP and others.
+        The thread acts as the caller. The result is on the disk at return, and `change` is filled. Raises Refused or
+        OSError: ENOSPC, EFBIG, EOPNOTSUPP and others.
         """
 
     def deallocate(self, offset: int, octets: int, change: Change) -> None:
         """Frees the disk space of `octets` octets at `offset`, up to the end of the file; they read as zeros then.
 
-        The thread acts as the caller. The result is on the disk at return, and `change` is filled.
-
-        Raises:
-            OSError: EOPNOTSUPP, EIO and others.
+        The thread acts as the caller. The result is on the disk at return, and `change` is filled. Raises OSError:
+        EOPNOTSUPP, EIO and others.
         """
 
     def will_need(self, offset: int, octets: int) -> None:
@@ -75,9 +71,8 @@ class CopyTarget(Protocol):
         """Lets a range of this file share the disk blocks of a range of `source`: all of them, or none.
 
         `octets` is the length, 0 for all up to the end of the source. `change` receives the attributes of this file.
-
-        Raises:
-            Refused, OSError: EOPNOTSUPP: the file system cannot share blocks; EXDEV, EINVAL: see the class; and others.
+        Raises Refused or OSError: EOPNOTSUPP: the file system cannot share blocks; EXDEV, EINVAL: see the class; and
+        others.
         """
 
 

@@ -50,11 +50,9 @@ class Exports(Protocol):
     def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
         """Checks a call of MOUNT or SECINFO as `admit` does, but with any security flavor; returns the caller's rights.
 
-        None in the event loop, where the check may block; the call then asks again in a worker thread.
-
-        Raises:
-            Refused: EACCES: no rule of the export fits the host, or the connection is not protected as they ask;
-                EAGAIN: the caller's groups cannot be looked up now.
+        None in the event loop, where the check may block; the call then asks again in a worker thread. Raises Refused:
+        EACCES: no rule of the export fits the host, or the connection is not protected as they ask; EAGAIN: the
+        caller's groups cannot be looked up now.
         """
 
     def flavors(self, tree: Tree, context: CallContext) -> Sequence[SecurityFlavor]:

@@ -23,10 +23,7 @@ def path_of_ancestor(directory: int) -> tuple[bytes, int]:
     """Returns the path of the lowest directory at or above `directory` (a descriptor) whose path the kernel can report.
 
     Returns (path, levels): the number of levels it is above `directory`, 0 for `directory` itself and for more than
-    LEVELS_AT_ONCE.
-
-    Raises:
-        OSError: a directory above may not be searched, or (ENAMETOOLONG) there are too many.
+    LEVELS_AT_ONCE. Raises OSError: a directory above may not be searched, or (ENAMETOOLONG) there are too many.
     """
     path = _path(directory)
     if path is not None:
@@ -52,10 +49,8 @@ def path_of_ancestor(directory: int) -> tuple[bytes, int]:
 def reach(directory: int, names: Sequence[bytes]) -> int:
     """Opens an O_PATH descriptor of the object at the end of a path of `names` below `directory`, a descriptor.
 
-    The way leads through no symbolic link and no mount point. The caller closes the descriptor.
-
-    Raises:
-        OSError: no such object exists, or it may not be reached.
+    The way leads through no symbolic link and no mount point. The caller closes the descriptor. Raises OSError: no such
+    object exists, or it may not be reached.
     """
     fd = os.dup(directory)
     try:
@@ -82,10 +77,7 @@ def _above(directory: int, levels: int) -> int:
 def path_above(directory: int, levels: int) -> bytes | None:
     """Returns the path of the directory `levels` above `directory` (a descriptor); None: too long for the kernel.
 
-    `levels` is at most LEVELS_AT_ONCE.
-
-    Raises:
-        OSError: a directory above may not be searched.
+    `levels` is at most LEVELS_AT_ONCE. Raises OSError: a directory above may not be searched.
     """
     fd = _above(directory, levels)
     try:

@@ -155,11 +155,8 @@ class Callers:
     def try_out(self, export: ExportTerms) -> None:
         """Acts for a moment as the anonymous user of each admitting rule of an export, to see whether that is possible.
 
-        Rules by which root acts as root are left out.
-
-        Raises:
-            PermissionError: the system forbids it although the server has the capabilities: a user namespace or a
-                filter of system calls.
+        Rules by which root acts as root are left out. Raises PermissionError: the system forbids it although the server
+        has the capabilities: a user namespace or a filter of system calls.
         """
         for rule in export.all_rules:
             # A user namespace with root alone may serve root alone.
@@ -302,11 +299,8 @@ class OpenFile(SparseObject):
     def clone_from(self, source: tree.OpenFile, source_offset: int, offset: int, octets: int, change: Change) -> None:
         """Lets a range of this file share the disk blocks of a range of `source`, and syncs this file.
 
-        `octets` 0 stands for all up to the end of `source`.
-
-        Raises:
-            Refused, OSError: EXDEV: `source` is in another file system; EOPNOTSUPP, EINVAL: see `clone_range`; and
-                others.
+        `octets` 0 stands for all up to the end of `source`. Raises Refused or OSError: EXDEV: `source` is in another
+        file system; EOPNOTSUPP, EINVAL: see `clone_range`; and others.
         """
         fd = _local(source)
         with Changing(self, change):

@@ -67,11 +67,9 @@ def check_link(node: _Object, directory: _Object, name: bytes) -> None:
 def check_removal(directory: _Object, name: bytes, *, is_directory: bool | None) -> None:
     """Checks a name that is to be removed from a directory.
 
-    `is_directory`: whether the name should be a directory's; None: either. The object itself is not looked at.
-
-    Raises:
-        Refused: ENOTDIR: `directory` is none; EACCES, ENAMETOOLONG: see `check_name`. For "." and "..": EACCES, or if
-            `is_directory` EINVAL for "." and EEXIST for "..".
+    `is_directory`: whether the name should be a directory's; None: either. The object itself is not looked at. Raises
+    Refused: ENOTDIR: `directory` is none; EACCES, ENAMETOOLONG: see `check_name`. For "." and "..": EACCES, or if
+    `is_directory` EINVAL for "." and EEXIST for "..".
     """
     check_directory(directory)
     check_name(name)

@@ -505,19 +505,15 @@ class Node(Protocol):
         """Removes a name from this directory, and the object with its last name; sets the directory's `change`.
 
         `is_directory`: the name has to be a directory's (True, RMDIR of NFSv3), must not be (False), or may be either
-        (None).
-
-        Raises:
-            Refused, OSError: ENOENT, EACCES, ENOTEMPTY; ENOTDIR, EISDIR: `is_directory` says otherwise; and others.
+        (None). Raises Refused or OSError: ENOENT, EACCES, ENOTEMPTY; ENOTDIR, EISDIR: `is_directory` says otherwise;
+        and others.
         """
 
     def rename(self, who: Grant, old: bytes, target: Node, new: bytes, source: Change, into: Change) -> None:
         """Renames `old` of this directory to `new` in the directory `target`; replaces an object that has the new name.
 
-        `source` and `into` receive the attributes of this directory and of `target` before and after.
-
-        Raises:
-            Refused, OSError: see `name_rules.check_rename`; ENOENT, EACCES, ENOTEMPTY, EISDIR and others.
+        `source` and `into` receive the attributes of this directory and of `target` before and after. Raises Refused or
+        OSError: see `name_rules.check_rename`; ENOENT, EACCES, ENOTEMPTY, EISDIR and others.
         """
 
     def link(self, who: Grant, directory: Node, name: bytes, change: Change) -> None:
