@@ -33,15 +33,15 @@ class SparseFile(Protocol):
     def allocate(self, offset: int, octets: int, change: Change) -> None:
         """Reserves disk space for `octets` octets at `offset`, and extends a file that ends before them.
 
-        The thread acts as the caller. The result is on the disk at return, and `change` is filled. Raises Refused or
-        OSError: ENOSPC, EFBIG, EOPNOTSUPP and others.
+        The thread acts as the caller. The result is on the disk at return. `change` gets the attributes before and
+        after. Raises Refused or OSError: ENOSPC, EFBIG, EOPNOTSUPP and others.
         """
 
     def deallocate(self, offset: int, octets: int, change: Change) -> None:
         """Frees the disk space of `octets` octets at `offset`, up to the end of the file; they read as zeros then.
 
-        The thread acts as the caller. The result is on the disk at return, and `change` is filled. Raises OSError:
-        EOPNOTSUPP, EIO and others.
+        The thread acts as the caller. The result is on the disk at return. `change` gets the attributes before and
+        after. Raises OSError: EOPNOTSUPP, EIO and others.
         """
 
     def will_need(self, offset: int, octets: int) -> None:
@@ -59,12 +59,11 @@ class CopyTarget(Protocol):
     def copy_from(self, source: OpenFile, source_offset: int, offset: int, octets: int, change: Change) -> Written:
         """Copies at most `octets` octets from `source` at `source_offset` into this file at `offset`.
 
-        Returns:
-            The number of octets copied, possibly fewer. They are unstable until `OpenFile.commit`.
+        `change` gets the attributes of this file before and after. Raises Refused or OSError: EXDEV: the source is in
+        another file system; EINVAL: ranges of one file overlap; and others.
 
-        Raises:
-            Refused, OSError: EXDEV: the source is in another file system; EINVAL: ranges of one file overlap; and
-                others.
+        Returns:
+            The number of octets copied, possibly fewer, as UNSTABLE until `OpenFile.commit`, and the write verifier.
         """
 
     def clone_from(self, source: OpenFile, source_offset: int, offset: int, octets: int, change: Change) -> None:

@@ -94,7 +94,7 @@ class AccessTerms:
 
         Returns:
             User, group and supplementary groups. They are the anonymous user's, without supplementary groups, for
-                squashed users, calls without an identity, and principals that are no users of this machine.
+            squashed users, calls without an identity, and principals that are no users of this machine.
         """
         user = credential.user if isinstance(credential, AuthGss) else credential
         if isinstance(user, AuthSys | LocalUser) and not (self.all_squash or (self.root_squash and user.uid == 0)):

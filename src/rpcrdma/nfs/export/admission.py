@@ -96,7 +96,7 @@ class HostAdmission:
 
         Returns:
             The rights; None in the event loop if the groups of the caller have to be looked up: the call is then
-                checked again in a worker thread.
+            checked again in a worker thread.
 
         Raises:
             Refused: EACCES: the export is closed to this host, caller, version, or to connections like this one;
@@ -133,7 +133,7 @@ class HostAdmission:
 
         Returns:
             The rights, those of the anonymous user if no rule takes the call's proof; None in the event loop if the
-                groups of the caller have to be looked up.
+            groups of the caller have to be looked up.
 
         Raises:
             Refused: EACCES: no rule fits the host or version, or the connection is not protected as the rules ask;
@@ -267,15 +267,21 @@ class AdmittedExports:
     admission: HostAdmission
 
     def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
-        """Returns the caller's rights in a tree, or None, or raises, as `HostAdmission.check` does."""
+        """Returns the caller's rights in a tree; None in the event loop if its groups have to be looked up.
+
+        Raises Refused (EACCES, EAGAIN) or CredentialTooWeak: see `HostAdmission.check`.
+        """
         return self.admission.check(tree.export, context, version)
 
     def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
-        """Returns the rights of a MOUNT call in a tree, or None, or raises, as `HostAdmission.check_mount` does."""
+        """Returns the rights of a MOUNT call of any flavor; None in the event loop if groups have to be looked up.
+
+        Raises Refused (EACCES, EAGAIN): see `HostAdmission.check_mount`.
+        """
         return self.admission.check_mount(tree.export, context, version)
 
     def flavors(self, tree: Tree, context: CallContext) -> list[SecurityFlavor]:
-        """Returns a tree's security flavors for the call's host, the preferred first; Refused (EACCES): none."""
+        """Returns a tree's security flavors for the call's host, the preferred first; Refused (EACCES): closed."""
         return self.admission.flavors(tree.export, context)
 
 

@@ -151,7 +151,7 @@ class Claims(Generic[S, L]):
     def share_conflicts(self, file: bytes, holder: S | None, access: int, deny: int) -> list[S]:
         """Returns the holders on a file that deny a bit of `access` or have access by a bit of `deny`.
 
-        `holder` asks, and is left out; None: every holder counts.
+        `holder` is the one that asks, and is left out; None: every holder counts.
         """
         claims = self._files.get(file)
         if claims is None or not claims.conflicts(access, deny):
@@ -248,7 +248,8 @@ class Claims(Generic[S, L]):
     def range_conflicts(self, file: bytes, holder: L | None, wanted: Range) -> Iterator[HeldRange[L]]:
         """Yields the first range of each other holder that overlaps `wanted`, if one of the two is exclusive.
 
-        `holder` asks; None: every holder counts. The claims must not change during the iteration.
+        `holder` is the lock owner that asks; None: every holder counts. The claims must not change during the
+        iteration.
         """
         claims = self._files.get(file)
         for other, ranges in () if claims is None else claims.ranges.items():

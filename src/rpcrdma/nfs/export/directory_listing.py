@@ -63,8 +63,8 @@ recent to tell."""
 class _Window:
     """The names of a directory after the cookie `after`, sorted by cookie in `table`.
 
-    `complete`: whether they reach to the end of the directory; otherwise memory for more is lacking. `version` is that
-    of the directory before it was read, and `ticket` counts the readings.
+    `complete`: whether they reach to the end of the directory; otherwise the limit allows no more. `version` is that of
+    the directory before it was read, and `ticket` is larger the later that was.
     """
 
     __slots__ = ("after", "complete", "table", "ticket", "version")

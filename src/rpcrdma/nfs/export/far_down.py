@@ -22,8 +22,9 @@ _PATH_OCTETS = 4000
 def path_of_ancestor(directory: int) -> tuple[bytes, int]:
     """Returns the path of the lowest directory at or above `directory` (a descriptor) whose path the kernel can report.
 
-    Returns (path, levels): the number of levels it is above `directory`, 0 for `directory` itself and for more than
-    LEVELS_AT_ONCE. Raises OSError: a directory above may not be searched, or (ENAMETOOLONG) there are too many.
+    Returns (path, levels). `levels` counts the directories from `directory` up to that one; it is 0 for `directory`
+    itself, and also beyond LEVELS_AT_ONCE. Raises OSError: a directory above may not be searched, or (ENAMETOOLONG)
+    there are too many.
     """
     path = _path(directory)
     if path is not None:

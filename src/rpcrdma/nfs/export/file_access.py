@@ -155,8 +155,8 @@ class Callers:
     def try_out(self, export: ExportTerms) -> None:
         """Acts for a moment as the anonymous user of each admitting rule of an export, to see whether that is possible.
 
-        Rules by which root acts as root are left out. Raises PermissionError: the system forbids it although the server
-        has the capabilities: a user namespace or a filter of system calls.
+        Rules that squash nobody, not even root, are left out. Raises PermissionError if a user namespace or a filter of
+        system calls forbids it although the server has the capabilities.
         """
         for rule in export.all_rules:
             # A user namespace with root alone may serve root alone.
@@ -238,9 +238,9 @@ class OpenFile(SparseObject):
             return 0
 
     def write(self, data: Buffer, offset: int, stable: Stable, change: Change, *, judge: bool) -> Written:
-        """Writes at most `TRANSFER_OCTETS_MAX` octets at `offset`, and syncs them as `stable` asks; fills `change`.
+        """Writes at most `TRANSFER_OCTETS_MAX` octets at `offset`, as the caller, and syncs them as `stable` asks.
 
-        The thread acts as the caller; `judge` checks that the caller may write the file. See `tree.OpenFile.write`.
+        `change` gets the attributes before and after. `judge`: whether to check that the caller may write the file.
 
         Raises:
             Refused: EACCES: see `judge`.
@@ -268,10 +268,10 @@ class OpenFile(SparseObject):
         return Written(written, stable, verifier)
 
     def commit(self, change: Change) -> bytes:
-        """Puts all data of the file on the disk; fills `change`, and returns the write verifier as it was before.
+        """Puts all data of the file on the disk, and returns the write verifier as it was before.
 
-        Raises:
-            OSError: data is lost; the write verifier has changed, so that clients send it again.
+        `change` gets the attributes before and after. Raises OSError if data is lost; the write verifier has changed
+        then, so that clients send the data again.
         """
         verifier = self.state.write_verifier
         with Changing(self, change):
@@ -432,11 +432,11 @@ class OpenFiles:
             file.commit(Change())
 
     def retire(self, trees: Collection[ObjectTree[Any]]) -> list[OSError]:
-        """Puts unstable data in the files of some trees on the disk, and drops these; returns the errors of that."""
+        """Syncs unstable data in the files of some trees, and drops these files; returns the errors of failed syncs."""
         return _synced(self._cache.drop_those(lambda file: file.tree in trees))
 
     def close(self) -> list[OSError]:
-        """Puts unstable data of all files on the disk, and drops them; returns the errors of lost data."""
+        """Syncs unstable data of all files, and drops these; returns the errors of failed syncs."""
         return _synced(self._cache.drop_all())
 
     def _evicted(self, file: OpenFile) -> None:

@@ -55,8 +55,9 @@ def export_identity(name: str) -> bytes:
 def object_identity(fd: int) -> tuple[bytes, int]:
     """Returns (identity, mount) of the object behind the descriptor `fd`.
 
-    The identity, at most `IDENTITY_MAX` octets, is unique in the file system for all time as far as that allows.
-    `mount` is a number that is only good for comparison. Raises OSError if `fd` cannot be examined.
+    No other object of the file system ever gets the identity, as far as the file system can ensure that; it has at most
+    `IDENTITY_MAX` octets. `mount` is a number that is only good for comparison. Raises OSError if `fd` cannot be
+    examined.
     """
     try:
         handle = name_to_handle(fd)

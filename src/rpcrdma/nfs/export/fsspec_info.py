@@ -117,7 +117,7 @@ def packed_info(info: ObjectInfo, asked_s: float) -> bytes:
 
 
 def unpacked_info(octets: bytes) -> tuple[ObjectInfo, float]:
-    """Decodes the result of `packed_info`; returns (info, without a link's target, and the time in seconds)."""
+    """Decodes the result of `packed_info`; returns (info, `asked_s`), where the info lacks a link's target."""
     kind, size, mtime_ns, change, asked_s = _PACKED.unpack(octets)
     return (
         ObjectInfo(
@@ -188,7 +188,7 @@ def _mtime(info: Mapping[Any, Any]) -> int | None:
 def _nanoseconds(value: object) -> int:
     """Converts a time in one of the forms of libraries to nanoseconds since 1970; times without a zone are in UTC.
 
-    Raises ValueError or OverflowError or OSError or TypeError: the value is no time.
+    Raises ValueError, OverflowError, OSError or TypeError if the value is no time.
     """
     if isinstance(value, str):
         value = _parsed(value)

@@ -198,7 +198,7 @@ class FsspecStore:
             return bytes(data)
 
     def complain(self, path: str, text: str) -> None:
-        """Logs a fault of the store at a path as a warning, at most once a minute."""
+        """Logs `text`, a fault of the store at a path, as a warning; further ones are held back for a minute."""
         with self._lock:
             self._log.log(logging.WARNING, self.shown, "%s: %r: %s", self.shown, path, text)
 
@@ -277,9 +277,10 @@ class FsspecStore:
             raise Refused(number) from error
 
     def _entry(self, where: str, path: str, entry: object, now_ns: int) -> tuple[bytes, ObjectInfo] | None:
-        """Returns (name, state) of an entry of a listing; None if the entry is left out, which is logged at first.
+        """Returns (name, state) of an entry of a listing; None for the directory's own entry and for unusable ones.
 
-        `where` is the library's path of the directory, without slashes at its ends, and `path` that below the URL.
+        `where` is the library's path of the directory, without slashes at its ends, and `path` that below the URL. The
+        first unusable entry of the store is logged.
         """
         full = entry.get("name") if isinstance(entry, Mapping) else None
         if not isinstance(full, str):

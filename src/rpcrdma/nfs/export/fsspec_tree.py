@@ -145,11 +145,11 @@ class FsspecNode(ReadOnlyNode):
         return self.tree.child(self, name, at_once=at_once)
 
     def parent(self) -> FsspecNode:
-        """Returns the directory above this one, the root for itself; may ask the store, with errors of `tree.at`."""
+        """Returns the directory above this one, the root for itself; may ask the store. Refused (ESTALE): gone."""
         return self.tree.at(self._above(), FileKind.DIRECTORY)
 
     def read_link(self) -> bytes:
-        """Returns the path in this symbolic link; may ask the store. Refused: EINVAL for others; as `FsspecTree.at`."""
+        """Returns the path in this symbolic link; may ask the store. Refused: EINVAL: it is none; ESTALE: gone."""
         if self.kind is not FileKind.SYMLINK:
             raise Refused(errno.EINVAL)
         target = self.info.target
@@ -206,7 +206,7 @@ class FsspecFile(ReadOnlyFile):
     def read(self, buffer: memoryview, offset: int, *, at_once: bool) -> int:
         """Reads from `offset` into a buffer; returns the octets read, with `at_once` only those in memory, maybe 0.
 
-        Raises Refused: as `fetch`.
+        Raises Refused: ESTALE, EAGAIN, EIO and others: see `fetch`.
         """
         return self._node.tree.blocks.read(self, buffer, offset, at_once=at_once)
 

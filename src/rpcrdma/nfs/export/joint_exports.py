@@ -87,10 +87,7 @@ class JointExports:
         self.local.discard(planned.local)
 
     def install(self, planned: PlannedJoint) -> set[Any]:
-        """Serves planned trees, and no others, from the next call on; never waits. Returns trees no longer served.
-
-        They are for `retire`.
-        """
+        """Serves planned trees, and no others, from the next call on; returns those no longer served. Never waits."""
         gone = {*self.local.install(planned.local), *self._remote.install(planned.remote)}
         self._in_remote = frozenset(tree.identity for tree, _ in planned.remote)
         by_name: dict[str, Tree] = {export.name: tree for tree, export in planned.local}
@@ -107,27 +104,32 @@ class JointExports:
         return self.local.retire({tree for tree in gone if isinstance(tree, LocalTree)}, close=close)
 
     def locate(self, handle: bytes, context: CallContext, version: int = 3) -> tuple[Node, Grant] | None:
-        """Returns the object of a handle and the caller's rights; None where a worker thread has to ask again.
+        """Returns the object of a handle and the caller's rights; None in the event loop, where finding it may block.
 
-        Raises:
-            Refused, CredentialTooWeak, OSError: as `exports.Exports.locate`.
+        Raises Refused (ESTALE, EACCES and others), CredentialTooWeak or OSError: see `exports.Exports.locate`.
         """
         return self._part(handle).locate(handle, context, version)
 
     def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
-        """Returns the caller's rights in a tree, None, or raises: see `exports.Exports.admit`."""
+        """Returns the caller's rights in a tree; None in the event loop if its groups have to be looked up.
+
+        Raises Refused (EACCES, EAGAIN) or CredentialTooWeak: see `exports.Exports.admit`.
+        """
         return self._part(tree.root.handle).admit(tree, context, version)
 
     def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
-        """Returns the rights of a MOUNT call in a tree, None, or raises: see `exports.Exports.admit_mount`."""
+        """Returns the rights of a MOUNT call of any flavor; None in the event loop if groups have to be looked up.
+
+        Raises Refused (EACCES, EAGAIN): see `exports.Exports.admit_mount`.
+        """
         return self._part(tree.root.handle).admit_mount(tree, context, version)
 
     def flavors(self, tree: Tree, context: CallContext) -> Sequence[SecurityFlavor]:
-        """Returns a tree's security flavors for the call's host, the preferred first; Refused (EACCES): none."""
+        """Returns a tree's security flavors for the call's host, the preferred first; Refused (EACCES): closed."""
         return self._part(tree.root.handle).flavors(tree, context)
 
     def file_of(self, handle: bytes) -> bytes:
-        """Returns the key of a handle's object in `claims.Claims`, the same in all exports; a handle may be foreign."""
+        """Returns the key of a handle's object in `claims.Claims`, the same in all exports; any octets are taken."""
         return self._part(handle).file_of(handle)
 
     def waits_for(self, handle: bytes) -> bytes | None:

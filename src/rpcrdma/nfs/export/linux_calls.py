@@ -122,7 +122,7 @@ def _function(library: ctypes.CDLL, name: str, *arguments: Any) -> Any:
 
 
 def _system_call(library: ctypes.CDLL) -> Any:
-    """Returns a new instance of the C library's `syscall`, which ctypes prepares for one sequence of argument types."""
+    """Returns a new function object for `syscall` of the C library, to be used with one sequence of argument types."""
     found = library["syscall"]
     found.restype = ctypes.c_long
     return found
@@ -239,7 +239,10 @@ def lives_in_memory(fd: int) -> bool:
 
 
 def has_user_xattrs(path: bytes) -> bool:
-    """Returns whether the file system of the object at `path` has "user." extended attributes; False: no answer."""
+    """Returns whether the file system of the object at `path` has extended attributes of users.
+
+    False also if that cannot be found out.
+    """
     try:
         os.getxattr(path, USER_XATTRS + b"rpcrdma")
     except OSError as error:
@@ -371,7 +374,7 @@ def set_file_times(path: bytes, atime: tuple[int, int], mtime: tuple[int, int]) 
     """Sets the times of access and modification of the file at `path`, each (seconds, nanoseconds) since 1970.
 
     UTIME_NOW or UTIME_OMIT in place of the nanoseconds: the present time, or no change. Follows a symbolic link. Raises
-    OSError: the system refuses it.
+    OSError if the system refuses it.
     """
     if _utimensat(AT_FDCWD, path, _TIMES.pack(*atime, *mtime), 0):
         raise _failure()
@@ -396,8 +399,7 @@ def change_thread(changes: Iterable[ThreadChange]) -> None:
 def to_user(uid: int, *, saved: int) -> ThreadChange:
     """Returns the change of a thread's effective and file system user to `uid`; the thread may later return to `saved`.
 
-    Raises:
-        OSError: ENOSYS: the numbers of the system calls are not known for this machine.
+    Raises OSError (ENOSYS) if the numbers of the system calls are not known for this machine.
     """
     return _bare_call(_SYS_SETRESUID, ctypes.c_int(-1), ctypes.c_uint(uid), ctypes.c_uint(saved))
 

@@ -115,9 +115,10 @@ class Files(LocalObject):
     def set_attributes(
         self, who: Grant, wanted: Wanted, change: Change, *, guard: Callable[[Attributes], bool] | None = None
     ) -> None:
-        """Sets the attributes in `wanted` that are not None, and syncs them if the export asks for it; fills `change`.
+        """Sets the attributes in `wanted` that are not None, and syncs them if the export asks for it.
 
-        `guard` judges the attributes before the change, and returns False to refuse it; None: nothing is judged.
+        `change` gets the attributes before and after. `guard` judges those before, and returns False to refuse the
+        change; None: nothing is judged.
 
         Raises:
             Refused: NOT_SYNC: `guard` has returned False; EINVAL: 2^32 - 1 as an owner or group; EFBIG; EACCES.
@@ -142,10 +143,10 @@ class Files(LocalObject):
         self.tree.parts.synchronize(self)
 
     def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Made:
-        """Creates a regular file in this directory, or takes an existing one; fills the directory's `change`.
+        """Creates a regular file in this directory, or takes an existing one (see `CreateHow`), and returns its node.
 
-        Raises:
-            Refused, OSError: as `tree.Node.create`; EAGAIN: a local process makes and removes the name again and again.
+        `change` gets the directory's attributes before and after. Raises Refused or OSError: ENOTDIR, ENAMETOOLONG,
+        EACCES, EEXIST, EFBIG, ENOSPC and others; EAGAIN: a local process makes and removes the name again and again.
         """
         check_new_name(self, name)
         caller = who.identity
@@ -157,10 +158,10 @@ class Files(LocalObject):
         return Made(made, is_new)
 
     def make(self, who: Grant, name: bytes, make: Make, wanted: Wanted, change: Change) -> Made:
-        """Makes an object other than a regular file in this directory; fills the directory's `change`.
+        """Makes an object other than a regular file in this directory, and returns its node.
 
-        Raises:
-            Refused, OSError: as `tree.Node.make`; EINVAL: a regular file, or an invalid device number.
+        `change` gets the directory's attributes before and after. Raises Refused or OSError: ENOTDIR, ENAMETOOLONG,
+        EACCES; EEXIST: the name is taken; EINVAL: a regular file, or an invalid device number; and others.
         """
         check_new_name(self, name)
         call, mode = _call_for(make, wanted)

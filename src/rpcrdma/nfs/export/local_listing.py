@@ -41,7 +41,7 @@ class Listing(LocalObject):
 
 
 class _Entries:
-    """The entries of a local directory after a cookie, read while it is iterated over; implements `tree.Entries`."""
+    """The entries of a local directory after a cookie, read during iteration; implements `tree.Entries`."""
 
     def __init__(self, directory: LocalObject, after: int, *, detailed: bool, searchable: bool) -> None:
         self.complete = False

@@ -20,10 +20,11 @@ class Naming(LocalObject):
     __slots__ = ()
 
     def remove(self, who: Grant, name: bytes, change: Change, *, is_directory: bool | None) -> None:
-        """Removes a name from this directory, as the caller; syncs if the export asks for it, and fills `change`.
+        """Removes a name from this directory, as the caller, and syncs if the export asks for it.
 
-        `is_directory`: the name has to be a directory's (True), must not be (False), or may be either (None). Raises
-        Refused or OSError: ENOENT, EACCES, ENOTEMPTY; ENOTDIR, EISDIR: see `is_directory`; and others.
+        `change` gets the directory's attributes before and after. `is_directory`: the name has to be a directory's
+        (True), must not be (False), or may be either (None). Raises Refused or OSError: ENOENT, EACCES, ENOTEMPTY;
+        ENOTDIR, EISDIR: see `is_directory`; and others.
         """
         check_removal(self, name, is_directory=is_directory)
         parts = self.tree.parts
@@ -43,7 +44,8 @@ class Naming(LocalObject):
         """Renames `old` of this directory to `new` in the local directory `target`; replaces an object of that name.
 
         `source` and `into` receive the attributes of the two directories. Syncs them if the export asks for it. Raises
-        Refused or OSError: see `name_rules.check_rename`; ENOENT, EACCES, ENOTEMPTY, EISDIR and others.
+        Refused or OSError: ENOTDIR, EINVAL, EXDEV (see `name_rules.check_rename`), ENOENT, EACCES, ENOTEMPTY, EISDIR
+        and others.
         """
         check_rename(self, old, target, new)
         assert isinstance(target, LocalObject)
@@ -70,8 +72,8 @@ class Naming(LocalObject):
     def link(self, who: Grant, directory: Node, name: bytes, change: Change) -> None:
         """Gives this object the further name `name` in a local directory, whose attributes `change` receives.
 
-        Raises:
-            Refused, OSError: see `name_rules.check_link`; EEXIST, EACCES, EMLINK and others.
+        Raises Refused or OSError: ENOTDIR, EISDIR, EXDEV (see `name_rules.check_link`), EEXIST, EACCES, EMLINK and
+        others.
         """
         check_link(self, directory, name)
         assert isinstance(directory, LocalObject)

@@ -117,7 +117,7 @@ class LocalExports(AdmittedExports):
         return planned
 
     def discard(self, planned: list[tuple[LocalTree, Export]]) -> None:
-        """Closes those planned trees that are not served, in place of `install`."""
+        """Closes those planned trees that are not served: the alternative to `install`."""
         for tree, _ in planned:
             if self._trees.get(tree.identity) is not tree:
                 tree.close()
@@ -161,7 +161,7 @@ class LocalExports(AdmittedExports):
         return failures
 
     def file_of(self, handle: bytes) -> bytes:
-        """Returns the key of a handle's object in `claims.Claims`, the same in all exports; or a foreign handle."""
+        """Returns the key of a handle's object in `claims.Claims`, the same in all exports; any octets are taken."""
         name = self.parts.seal.export_in(handle)
         tree = self._trees.get(name) or self._gone.get(name)
         return handle if tree is None else file_of(tree, handle)
@@ -176,8 +176,7 @@ class LocalExports(AdmittedExports):
     def locate(self, handle: bytes, context: CallContext, version: int = 3) -> tuple[LocalNode, Grant] | None:
         """Returns the object of a handle and the caller's rights; None in the event loop, where finding it may block.
 
-        Raises:
-            Refused, CredentialTooWeak, OSError: as `exports.Exports.locate`.
+        Raises Refused (ESTALE, EACCES and others), CredentialTooWeak or OSError: see `exports.Exports.locate`.
         """
         node = self.nodes.held.get(handle)
         if node is not None and node.tree.gone:
@@ -224,10 +223,7 @@ class LocalExports(AdmittedExports):
         self.parts.state.places.flush()
 
     def close(self) -> list[OSError]:
-        """Ends all leases, puts unstable data on the disk, and drops all objects and files; returns the errors.
-
-        May be called again.
-        """
+        """Ends all leases, puts unstable data on the disk, and drops all objects and files; returns the errors."""
         self.parts.leases.close()
         failures = self.parts.files.close()
         self.nodes.drop_all()

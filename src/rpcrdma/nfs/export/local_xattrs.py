@@ -26,10 +26,10 @@ class Xattrs(LocalObject):
             return os.getxattr(self.proc_path, USER_XATTRS + name)
 
     def set_xattr(self, who: Grant, name: bytes, value: bytes, how: XattrHow, change: Change) -> None:
-        """Sets the attribute `name` as `how` says, syncs the object if the export asks for it, and fills `change`.
+        """Sets the attribute `name` as `how` says, and syncs the object if the export asks for it.
 
-        Raises:
-            OSError: EEXIST, ENODATA: see `XattrHow`; EACCES, E2BIG, ENOSPC and others.
+        `change` gets the object's attributes before and after. Raises OSError: EEXIST, ENODATA: see `XattrHow`; EACCES,
+        E2BIG, ENOSPC and others.
         """
         with Changing(self, change), who.identity:
             os.setxattr(self.proc_path, USER_XATTRS + name, value, how)
@@ -47,7 +47,11 @@ class Xattrs(LocalObject):
         return [name.removeprefix(USER_XATTRS) for name in names if name.startswith(USER_XATTRS)]
 
     def remove_xattr(self, who: Grant, name: bytes, change: Change) -> None:
-        """Removes the attribute `name`, syncs as the export asks, and fills `change`; OSError: ENODATA, EACCES."""
+        """Removes the attribute `name`, and syncs the object if the export asks for it.
+
+        `change` gets the object's attributes before and after. Raises OSError: ENODATA: there is none; EACCES and
+        others.
+        """
         with Changing(self, change), who.identity:
             os.removexattr(self.proc_path, USER_XATTRS + name)
         self.tree.parts.synchronize(self)

@@ -53,7 +53,10 @@ class LocalLocks:
         return True
 
     def in_the_way(self, wanted: Range) -> Range | None:
-        """Returns a lock of a local process that conflicts with `wanted`; None: none, or the system has no locks."""
+        """Returns a lock of a local process that conflicts with `wanted`; None if there is none.
+
+        None also where the system cannot have such locks. Raises OSError for other failures.
+        """
         with self._possible():
             found = fcntl.fcntl(self._fd, fcntl.F_OFD_GETLK, _packed(_kind(wanted), wanted))
             kind, _, start, length, _ = _FLOCK.unpack(found)
@@ -79,7 +82,7 @@ def _kind(wanted: Range) -> int:
 
 
 def _packed(kind: int, wanted: Range) -> bytes:
-    """Encodes a lock of type `kind` as struct flock; octets beyond 2^63, which Linux does not know, are cut off."""
+    """Encodes a lock of type `kind` (F_RDLCK and so on) as struct flock; beyond octet 2^63 it reaches to the end."""
     start = min(wanted.start, _OFFSET_MAX)
     length = 0 if wanted.end > _OFFSET_MAX else wanted.end - start
     return _FLOCK.pack(kind, os.SEEK_SET, start, length, 0)

@@ -53,10 +53,11 @@ class MemoryOpenFile:
         *,
         judge: bool,  # noqa: ARG002 - everything is allowed
     ) -> Written:
-        """Writes all of `data` at `offset`, and fills `change`; with UNSTABLE a crash before `commit` may lose it.
+        """Writes all of `data` at `offset`; with UNSTABLE a crash before `commit` may lose it. Checks no rights.
 
-        Writes of other kinds make earlier unstable data stable, too. The result says UNSTABLE or FILE_SYNC. Raises
-        Refused: EFBIG: the file would be larger than the tree may be; ENOSPC.
+        Writes of other kinds make earlier unstable data stable, too. The result says UNSTABLE or FILE_SYNC. `change`
+        gets the attributes before and after. Raises Refused: EFBIG: the file would be larger than the tree may be;
+        ENOSPC.
         """
         tree, node = self.node.tree, self.node
         octets = bytes(data)
@@ -77,7 +78,7 @@ class MemoryOpenFile:
         return Written(len(octets), kept, tree.verifier)
 
     def commit(self, change: Change) -> bytes:
-        """Makes all data of the file stable, fills `change`, and returns the tree's write verifier."""
+        """Makes all data stable; sets `change` to the attributes before and after; returns the write verifier."""
         with self.node.changing(change):
             self._settle()
         verifier: bytes = self.node.tree.verifier

@@ -179,9 +179,10 @@ class MemoryNode(MemoryXattrs):
         return None
 
     def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Made:
-        """Creates a regular file in this directory, or takes an existing one; fills the directory's `change`.
+        """Creates a regular file in this directory, or takes an existing one (see `CreateHow`), and returns its node.
 
-        Raises Refused: ENOTDIR, EACCES, ENAMETOOLONG: see `check_new_name`; EEXIST: see `CreateHow`; EFBIG, ENOSPC.
+        `change` gets the directory's attributes before and after. Raises Refused: ENOTDIR, EACCES, ENAMETOOLONG: see
+        `check_new_name`; EEXIST: see `CreateHow`; EFBIG, ENOSPC.
         """
         check_new_name(self, name)
         exclusive = create.how is CreateHow.EXCLUSIVE
@@ -201,11 +202,10 @@ class MemoryNode(MemoryXattrs):
             return Made(made, is_new=True)
 
     def make(self, who: Grant, name: bytes, make: Make, wanted: Wanted, change: Change) -> Made:
-        """Makes an object other than a regular file in this directory; fills the directory's `change`.
+        """Makes an object other than a regular file in this directory, and returns its node.
 
-        Raises:
-            Refused: as `check_new_name`; EEXIST: the name is taken; EINVAL: a regular file; EACCES: a null octet in a
-                link.
+        `change` gets the directory's attributes before and after. Raises Refused: ENOTDIR, EACCES, ENAMETOOLONG: see
+        `check_new_name`; EEXIST: the name is taken; EINVAL: a regular file; EACCES: a null octet in a link.
         """
         check_new_name(self, name)
         if make.kind is FileKind.FILE:
@@ -222,11 +222,11 @@ class MemoryNode(MemoryXattrs):
     def set_attributes(
         self, who: Grant, wanted: Wanted, change: Change, *, guard: Callable[[Attributes], bool] | None = None
     ) -> None:
-        """Sets the attributes in `wanted` that are not None, and fills `change`; `guard` None: nothing is judged.
+        """Sets the attributes in `wanted` that are not None; `change` gets the attributes before and after.
 
-        Raises:
-            Refused: NOT_SYNC: `guard` returns False for the attributes before; EISDIR, EINVAL: a size for an object
-                that is no regular file; EFBIG, ENOSPC.
+        `guard` judges the attributes before, and returns False to refuse the change; None: nothing is judged. Raises
+        Refused: NOT_SYNC: `guard` has refused; EISDIR, EINVAL: a size for an object that is no regular file; EFBIG,
+        ENOSPC.
         """
         with self.changing(change):
             if guard is not None and change.before is not None and not guard(change.before):
@@ -234,9 +234,11 @@ class MemoryNode(MemoryXattrs):
             self.set(wanted)
 
     def remove(self, who: Grant, name: bytes, change: Change, *, is_directory: bool | None) -> None:
-        """Removes a name from this directory, and the object with its last name; fills `change`.
+        """Removes a name from this directory, and the object with its last name.
 
-        Raises Refused: as `check_removal` and `take_out`, which say what `is_directory` means.
+        `change` gets the directory's attributes before and after. `is_directory`: the name has to be a directory's
+        (True), must not be (False), or may be either (None). Raises Refused: ENOENT, ENOTDIR, EISDIR, ENOTEMPTY, EACCES
+        and others.
         """
         check_removal(self, name, is_directory=is_directory)
         with self.changing(change):
@@ -245,8 +247,8 @@ class MemoryNode(MemoryXattrs):
     def rename(self, who: Grant, old: bytes, target: Node, new: bytes, source: Change, into: Change) -> None:
         """Renames `old` of this directory to `new` in the directory `target`; replaces an object of that name.
 
-        `source` and `into` receive the attributes of the two directories. Raises Refused: as `check_rename`; ENOENT;
-        EINVAL: `target` is in the object; ENOTEMPTY, ENOTDIR, EISDIR: what it replaces.
+        `source` and `into` receive the attributes of the two directories. Raises Refused: ENOENT; EINVAL: `target` is
+        in the object; ENOTEMPTY, ENOTDIR, EISDIR: the object to replace; ENOTDIR, EXDEV and others: see `check_rename`.
         """
         check_rename(self, old, target, new)
         assert isinstance(target, MemoryNode)
@@ -271,7 +273,7 @@ class MemoryNode(MemoryXattrs):
     def link(self, who: Grant, directory: Node, name: bytes, change: Change) -> None:
         """Gives this object the further name `name` in a directory, whose attributes `change` receives.
 
-        Raises Refused: as `check_link`; EEXIST: the name is taken.
+        Raises Refused: EEXIST: the name is taken; ENOTDIR, EISDIR, EXDEV and others: see `check_link`.
         """
         check_link(self, directory, name)
         assert isinstance(directory, MemoryNode)
@@ -300,7 +302,7 @@ class MemoryNode(MemoryXattrs):
 
     @contextmanager
     def changing(self, change: Change) -> Iterator[None]:
-        """A context manager that holds the tree's lock, and fills `change` with this object's attributes."""
+        """Holds the tree's lock inside `with`, and sets `change` to this object's attributes before and after."""
         with self.tree.lock:
             change.before = self.attributes()
             try:
@@ -358,9 +360,8 @@ class MemoryNode(MemoryXattrs):
     def take_out(self, name: bytes, *, is_directory: bool | None) -> None:
         """Removes a name from this directory, and the object with its last name; counts changes of both.
 
-        Raises:
-            Refused: ENOENT, ENOTEMPTY; ENOTDIR, EISDIR: the object is none, or one, against `is_directory` (None:
-                either).
+        `is_directory`: the object has to be a directory (True), must not be (False), or may be either (None). Raises
+        Refused: ENOENT, ENOTEMPTY; ENOTDIR, EISDIR: see `is_directory`.
         """
         found = self._find(name)
         if is_directory is not None and is_directory != (found.kind is FileKind.DIRECTORY):

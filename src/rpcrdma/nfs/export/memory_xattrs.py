@@ -45,9 +45,10 @@ class MemoryXattrs:
             return self._found(name)
 
     def set_xattr(self, who: Grant, name: bytes, value: bytes, how: XattrHow, change: Change) -> None:
-        """Sets the attribute `name` as `how` says, and fills `change`.
+        """Sets the attribute `name` as `how` says; `change` gets the object's attributes before and after.
 
-        Raises Refused: EEXIST, ENODATA: see `XattrHow`; E2BIG: the object's attributes are too large; ENOSPC.
+        Raises:
+            Refused: EEXIST, ENODATA: see `XattrHow`; E2BIG: the object's attributes are too large; ENOSPC.
         """
         with self.changing(change):
             before = self.xattrs.get(name)
@@ -68,7 +69,7 @@ class MemoryXattrs:
             return list(self.xattrs)
 
     def remove_xattr(self, who: Grant, name: bytes, change: Change) -> None:
-        """Removes the attribute `name` and fills `change`; raises Refused (ENODATA) if there is none."""
+        """Removes the attribute `name`; Refused (ENODATA): there is none. `change` gets the object's attributes."""
         with self.changing(change):
             self.tree.take(-_ENTRY_OCTETS - len(name) - len(self._found(name)))
             del self.xattrs[name]

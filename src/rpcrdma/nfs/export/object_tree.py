@@ -297,7 +297,8 @@ class ObjectTree(Generic[N]):
     def removed(self, node: N) -> bool:
         """Drops a node that has lost a name, from cache and places; returns whether that was the object's last name.
 
-        The object itself is examined, since a local process may have renamed it and another object was removed.
+        The object itself is examined: a local process may have renamed it before another object was removed by its
+        name.
         """
         self._cache.drop(node.handle)
         deleted = not self.is_inside(node) if node.kind == stat.S_IFDIR else os.fstat(node.fd).st_nlink == 0

@@ -76,8 +76,8 @@ class OpenObject:
     def count_change(self, present: Attributes) -> None:
         """Counts a change of the object, so that its `change` attribute moves.
 
-        `present` is its attributes after the change or just before. The oldest count of another object is dropped
-        beyond a limit.
+        `present` is its attributes after the change or just before. Beyond a limit the oldest count of another object
+        is dropped.
         """
         changes, ctime = self.changes, present.ctime_ns
         changes[self.handle] = ctime, present.change - ctime + 1

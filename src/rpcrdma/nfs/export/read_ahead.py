@@ -69,7 +69,7 @@ class _Fetch:
 
 
 class _Reader:
-    """The course of the reads of a file in the state `change`, by which the cache predicts the next ones."""
+    """The recent reads of a file in one state, by which the cache decides how much to fetch ahead."""
 
     __slots__ = ("ahead_to", "change", "next", "window")
 

@@ -28,11 +28,10 @@ class SparseObject(OpenObject):
             raise
 
     def allocate(self, offset: int, octets: int, change: Change) -> None:
-        """Reserves disk space for `octets` octets at `offset`, extends the file if need be, and syncs; fills `change`.
+        """Reserves disk space for `octets` octets at `offset`, extends the file if need be, and syncs it.
 
-        Raises:
-            Refused: ENOSPC: the file system has less free space.
-            OSError: ENOSPC, EFBIG, EOPNOTSUPP and others.
+        `change` gets the attributes before and after. Raises Refused (ENOSPC) or OSError: ENOSPC, EFBIG, EOPNOTSUPP and
+        others.
         """
         space = os.fstatvfs(self.fd)
         # Some file systems would fill the disk before they find it too small.
@@ -43,7 +42,10 @@ class SparseObject(OpenObject):
         self.put_on_disk()
 
     def deallocate(self, offset: int, octets: int, change: Change) -> None:
-        """Frees the space of a range, up to the end of the file, and syncs that; fills `change`. Raises OSError."""
+        """Frees the space of `octets` octets at `offset`, up to the end of the file, and syncs it.
+
+        `change` gets the attributes before and after. Raises OSError: EOPNOTSUPP, EIO and others.
+        """
         with Changing(self, change):
             octets = min(octets, os.fstat(self.fd).st_size - offset)
             if octets > 0:

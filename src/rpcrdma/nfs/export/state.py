@@ -93,7 +93,8 @@ class PlaceIndex:
     def forget(self, key: bytes, *, deleted: bool = False) -> None:
         """Drops the place of the object with the handle `key`; never blocks.
 
-        `deleted`: the object has left the file system, so that `find` returns `DELETED` for it.
+        `deleted`: the object has left the file system for good, so that `find` returns `DELETED` while memory holds
+        that.
         """
         with self._lock:
             self._recent.pop(key, None)

@@ -355,10 +355,10 @@ class OpenFile(Protocol):
         """
 
     def commit(self, change: Change) -> bytes:
-        """Puts all unstable data on the disk, sets `change`, and returns the write verifier as it was before the call.
+        """Puts all unstable data on the disk, and returns the write verifier as it was before the call.
 
-        Raises:
-            OSError: data is lost; the verifier has changed, so that clients send their data again.
+        `change` gets the attributes before and after. Raises OSError if data is lost; the verifier has changed then, so
+        that clients send their data again.
         """
 
 
@@ -476,17 +476,17 @@ class Node(Protocol):
         """Returns a new, empty set of locks on this regular file; None: no local process could see them."""
 
     def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Made:
-        """Creates a regular file in this directory, or takes an existing one; fills the directory's `change`.
+        """Creates a regular file in this directory, or takes an existing one (see `CreateHow`), and returns its node.
 
-        Raises:
-            Refused, OSError: ENOTDIR, ENAMETOOLONG, EACCES; EEXIST: see `CreateHow`; ENOSPC and others.
+        `change` gets the directory's attributes before and after. Raises Refused or OSError: ENOTDIR, ENAMETOOLONG,
+        EACCES; EEXIST: see `CreateHow`; ENOSPC and others.
         """
 
     def make(self, who: Grant, name: bytes, make: Make, wanted: Wanted, change: Change) -> Made:
-        """Makes a directory, symbolic link, device, socket or FIFO in this directory; sets the directory's `change`.
+        """Makes a directory, symbolic link, device, socket or FIFO in this directory, and returns its node.
 
-        Raises:
-            Refused, OSError: ENOTDIR, ENAMETOOLONG, EACCES; EEXIST: the name is taken; EINVAL, ENOSPC and others.
+        `change` gets the directory's attributes before and after. Raises Refused or OSError: ENOTDIR, ENAMETOOLONG,
+        EACCES; EEXIST: the name is taken; EINVAL, ENOSPC and others.
         """
 
     def set_attributes(
@@ -502,25 +502,25 @@ class Node(Protocol):
         """
 
     def remove(self, who: Grant, name: bytes, change: Change, *, is_directory: bool | None) -> None:
-        """Removes a name from this directory, and the object with its last name; sets the directory's `change`.
+        """Removes a name from this directory, and the object with its last name.
 
-        `is_directory`: the name has to be a directory's (True, RMDIR of NFSv3), must not be (False), or may be either
-        (None). Raises Refused or OSError: ENOENT, EACCES, ENOTEMPTY; ENOTDIR, EISDIR: `is_directory` says otherwise;
-        and others.
+        `change` gets the directory's attributes before and after. `is_directory`: the name has to be a directory's
+        (True, RMDIR of NFSv3), must not be (False), or may be either (None). Raises Refused or OSError: ENOENT, EACCES,
+        ENOTEMPTY; ENOTDIR, EISDIR: see `is_directory`; and others.
         """
 
     def rename(self, who: Grant, old: bytes, target: Node, new: bytes, source: Change, into: Change) -> None:
         """Renames `old` of this directory to `new` in the directory `target`; replaces an object that has the new name.
 
         `source` and `into` receive the attributes of this directory and of `target` before and after. Raises Refused or
-        OSError: see `name_rules.check_rename`; ENOENT, EACCES, ENOTEMPTY, EISDIR and others.
+        OSError: ENOTDIR, EINVAL, EXDEV (see `name_rules.check_rename`), ENOENT, EACCES, ENOTEMPTY, EISDIR and others.
         """
 
     def link(self, who: Grant, directory: Node, name: bytes, change: Change) -> None:
         """Gives this object the further name `name` in `directory`; `change` receives the attributes of that directory.
 
-        Raises:
-            Refused, OSError: see `name_rules.check_link`; EEXIST: the name is taken; EACCES, EMLINK and others.
+        Raises Refused or OSError: ENOTDIR, EISDIR, EXDEV (see `name_rules.check_link`); EEXIST: the name is taken;
+        EACCES, EMLINK and others.
         """
 
     def space(self) -> Space:
