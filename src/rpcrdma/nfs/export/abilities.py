@@ -97,8 +97,7 @@ class Extended(Protocol):
     def get_xattr(self, who: Grant, name: bytes) -> bytes:
         """Returns the value of the attribute `name`, if the caller `who` may read the object.
 
-        Raises:
-            Refused, OSError: ENODATA: there is no such attribute; EACCES.
+        Raises Refused or OSError: ENODATA: there is no such attribute; EACCES.
         """
 
     def set_xattr(self, who: Grant, name: bytes, value: bytes, how: XattrHow, change: Change) -> None:
@@ -112,13 +111,11 @@ class Extended(Protocol):
     def list_xattrs(self, who: Grant) -> list[bytes]:
         """Returns the names of all extended attributes, if the caller may read the object.
 
-        Raises:
-            Refused, OSError: EACCES: the caller may not.
+        Raises Refused or OSError: EACCES: the caller may not.
         """
 
     def remove_xattr(self, who: Grant, name: bytes, change: Change) -> None:
         """Removes the attribute `name`, if the caller may write the object; `change` receives the object's attributes.
 
-        Raises:
-            Refused, OSError: ENODATA: there is no such attribute; EACCES.
+        Raises Refused or OSError: ENODATA: there is no such attribute; EACCES.
         """

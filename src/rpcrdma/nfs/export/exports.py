@@ -58,8 +58,7 @@ class Exports(Protocol):
     def flavors(self, tree: Tree, context: CallContext) -> Sequence[SecurityFlavor]:
         """Returns the security flavors with which callers of this call's host may use a tree, the preferred one first.
 
-        Raises:
-            Refused: EACCES: the export is closed to the host.
+        Raises Refused: EACCES: the export is closed to the host.
         """
 
     def file_of(self, handle: bytes) -> bytes:

@@ -176,8 +176,7 @@ def _failure() -> OSError:
 def name_to_handle(fd: int) -> KernelHandle:
     """Returns the kernel's file handle of the object behind `fd`, which may be an O_PATH descriptor.
 
-    Raises:
-        OSError: EOPNOTSUPP or EOVERFLOW where the file system has no such handles; and others.
+    Raises OSError: EOPNOTSUPP or EOVERFLOW where the file system has no such handles; and others.
     """
     handle = _FileHandle(_MAX_HANDLE)
     mount = ctypes.c_int()
@@ -253,8 +252,7 @@ def has_user_xattrs(path: bytes) -> bool:
 def sync_file_system(fd: int) -> None:
     """Puts all data of the file system of `fd` on its disk; `fd` must not be an O_PATH descriptor.
 
-    Raises:
-        OSError: EIO, ENOSPC or EDQUOT: some of the data is lost.
+    Raises OSError: EIO, ENOSPC or EDQUOT: some of the data is lost.
     """
     if _syncfs(fd):
         raise _failure()
@@ -292,8 +290,7 @@ def open_beneath(directory: int, path: bytes) -> int:
 def faccess_as_caller(fd: int, mode: int) -> bool:
     """Returns whether the calling thread's effective user may access the object of `fd` in `mode` (os.R_OK and so on).
 
-    Raises:
-        OSError: the kernel gives no answer: ENOSYS before Linux 5.8, EIO.
+    Raises OSError: the kernel gives no answer: ENOSYS before Linux 5.8, EIO.
     """
     if not _faccessat2(_FACCESSAT2, ctypes.c_int(fd), _EMPTY, ctypes.c_int(mode), _ACCESS_FLAGS):
         return True
@@ -318,8 +315,7 @@ def file_clock_ns() -> int:
 def fallocate(fd: int, mode: int, offset: int, octets: int) -> None:
     """Reserves or frees the disk space of `octets` octets at `offset`; `mode` has FALLOC_FL bits of Linux.
 
-    Raises:
-        OSError: ENOSPC, EFBIG, EOPNOTSUPP and others.
+    Raises OSError: ENOSPC, EFBIG, EOPNOTSUPP and others.
     """
     if _fallocate(fd, mode, offset, octets):
         raise _failure()
@@ -342,8 +338,7 @@ def clone_range(source: int, source_offset: int, fd: int, offset: int, octets: i
 def change_events() -> int:
     """Returns a new descriptor of fanotify that does not block, reports files by their handles and needs no privilege.
 
-    Raises:
-        OSError: ENOSYS or EINVAL before Linux 5.13, EPERM where it is not allowed, EMFILE.
+    Raises OSError: ENOSYS or EINVAL before Linux 5.13, EPERM where it is not allowed, EMFILE.
     """
     fd: int = _waiting.fanotify_init(_FAN_CLOEXEC | _FAN_NONBLOCK | _FAN_REPORT_FID, os.O_RDONLY | os.O_CLOEXEC)
     if fd < 0:
@@ -388,8 +383,7 @@ success."""
 def change_thread(changes: Iterable[ThreadChange]) -> None:
     """Applies changes to the identity of the calling thread alone, in order.
 
-    Raises:
-        OSError: the system does not allow one of them; those before it are in effect.
+    Raises OSError: the system does not allow one of them; those before it are in effect.
     """
     for change in changes:
         if change():

@@ -286,8 +286,7 @@ class LocalLeases:
 class _Reports:
     """The thread that receives the kernel's reports of broken leases and changed files, and passes them to `leases`.
 
-    Raises:
-        OSError: the system has no such reports, or descriptors, signals or threads are lacking.
+    Raises OSError: the system has no such reports, or descriptors, signals or threads are lacking.
     """
 
     def __init__(self, leases: LocalLeases) -> None:
@@ -387,8 +386,7 @@ def _identity_in(data: bytes) -> bytes:
 def _unused_signal() -> int:
     """Returns the number of a real-time signal that the process neither handles nor ignores nor blocks.
 
-    Raises:
-        OSError: EAGAIN: there is none.
+    Raises OSError: EAGAIN: there is none.
     """
     with open("/proc/self/status", "rb") as file:
         used = functools.reduce(operator.or_, (int(bits, 16) for bits in _USED.findall(file.read())), 0)

@@ -33,8 +33,7 @@ _UMASK = re.compile(rb"^Umask:\s*([0-7]+)$", re.MULTILINE)
 class LocalParts:
     """The parts that all local trees of a server share: callers, leases, open files, listings. Thread-safe.
 
-    Raises:
-        PermissionError: the server runs as root without the capabilities to act as other users.
+    Raises PermissionError: the server runs as root without the capabilities to act as other users.
     """
 
     def __init__(self, state: ServerState) -> None:

@@ -47,8 +47,7 @@ class MemoryXattrs:
     def set_xattr(self, who: Grant, name: bytes, value: bytes, how: XattrHow, change: Change) -> None:
         """Sets the attribute `name` as `how` says; `change` gets the object's attributes before and after.
 
-        Raises:
-            Refused: EEXIST, ENODATA: see `XattrHow`; E2BIG: the object's attributes are too large; ENOSPC.
+        Raises Refused: EEXIST, ENODATA: see `XattrHow`; E2BIG: the object's attributes are too large; ENOSPC.
         """
         with self.changing(change):
             before = self.xattrs.get(name)
