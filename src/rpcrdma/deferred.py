@@ -11,11 +11,14 @@ __all__ = ["deferred"]
 
 
 def deferred(module: str, homes: Mapping[str, Sequence[str]]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Returns the `__getattr__` and `__dir__` of a public module (PEP 562).
+    """Returns the `__getattr__` and `__dir__` of a public module (PEP 562), which imports its names at their first use.
+
+    `__getattr__` sets the name in the public module, so it runs once a name; it raises AttributeError for unknown
+    names.
 
     Args:
         module: The name of the public module.
-        homes: Modules, each with the names that the public module takes from it.
+        homes: Names of modules, each with the names that the public module takes from it.
     """
     origins = {name: home for home, names in homes.items() for name in names}
 

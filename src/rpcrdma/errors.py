@@ -39,24 +39,24 @@ class RpcRdmaError(Exception):
     Errors of all classes can be copied and pickled, with any arguments: worker processes exchange them.
 
     Args:
-        args: the message first.
+        args: the arguments of `Exception`; the first is the message.
     """
 
     url: str | None = None
     """The URL of the server, or of the object at the server, with which a call failed; None if unknown."""
 
     def found_at(self, url: str) -> None:
-        """Sets the URL that precedes the message, unless the error has one that `url` does not begin with.
+        """Sets the URL that precedes the message; one that is set already is replaced only if `url` begins with it.
 
         Args:
-            url: the URL.
+            url: the URL of the server, or of the object at the server.
         """
         if self.url is None or url.startswith(self.url):
             self.url = url
 
     @property
     def message(self) -> str:
-        """The message without the URL."""
+        """The error's message without the URL that `str` puts before it."""
         return super().__str__()
 
     def __str__(self) -> str:
@@ -79,7 +79,7 @@ class RemoteProtocolError(RpcRdmaError):
 
     Args:
         message: the fault.
-        rfc: the broken rule ("8166 4.5.2"); "" if no single rule applies.
+        rfc: number and section of the RFC with the broken rule ("8166 4.5.2"); "" if no single rule applies.
     """
 
     def __init__(self, message: str, *, rfc: str = "") -> None:
@@ -95,7 +95,7 @@ class DecodeError(RemoteProtocolError):
         offset: its offset from the start of the decoded buffer, in octets.
         need: the values that are valid, in words.
         have: the value found, in words.
-        rfc: the broken rule ("8166 4.5.2"); "" if no single rule applies.
+        rfc: number and section of the RFC with the broken rule ("8166 4.5.2"); "" if no single rule applies.
     """
 
     def __init__(self, field: str, offset: int, need: str, have: str, *, rfc: str = "") -> None:
@@ -107,13 +107,13 @@ class DecodeError(RemoteProtocolError):
 
 
 class RemoteAccessError(RpcRdmaError):
-    """A peer named memory that it may not touch.
+    """A peer's RDMA Read, Write or Send names memory of this side that the peer may not access.
 
     Args:
         reason: "invalid handle", "access rights", "bounds" or "wrap".
-        handle: the steering tag that the peer named.
-        offset: the peer's offset.
-        length: octets that the peer wanted.
+        handle: the steering tag (handle, rkey) that the peer named.
+        offset: the offset in the peer's request, in octets.
+        length: octets that the peer wanted to access.
     """
 
     def __init__(self, reason: str, handle: int, offset: int = 0, length: int = 0) -> None:
@@ -140,12 +140,12 @@ class ConnectFailed(RpcRdmaError):
 
 
 class HostAuthenticationFailed(ConnectFailed):
-    """A host did not prove its identity, or cannot.
+    """A host did not prove its identity by its TLS certificate, or cannot.
 
     Args:
         message: the cause and the remedy.
-        cause: the cause in one word ("expired").
-        alert: the last value to send to the peer, which tells it the refusal; or empty.
+        cause: the cause in one word ("expired"); "" if unknown.
+        alert: the TLS alert by which this side refuses, still to be sent to the peer; empty if there is none.
     """
 
     def __init__(self, message: str = "", *, cause: str = "", alert: bytes = b"") -> None:
@@ -209,8 +209,8 @@ class MessageTooLong(RpcRdmaError):
     """A message over TCP is longer than this side permits; the connection and its other calls continue.
 
     Args:
-        octets: the length of the message; for a reply, the part known.
-        limit: the longest permitted.
+        octets: the length of the message in octets; for a reply, the octets announced so far.
+        limit: the longest message permitted, in octets.
         setting: the option that sets the limit.
         received: False for a call, which was not sent; True for a reply, whose call has run.
     """

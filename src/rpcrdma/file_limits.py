@@ -28,7 +28,7 @@ XDR_BOUND_PRAGMAS_MAX = 256
 """`pragma bound` lines: each can make the compiler measure all types once more. NFSv3 has a dozen."""
 
 XDR_REMARKS_MAX = 100
-"""Errors or warnings of one definition that are told, the first ones by place: people read no more of them."""
+"""Errors or warnings of one definition that are reported, the first ones by place: people read no more of them."""
 
 XDR_NAMES_COMPARED_MAX = 2000
 """Names among which the hint for an unknown one is looked for: some milliseconds."""

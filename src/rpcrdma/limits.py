@@ -34,7 +34,7 @@ GSS_CREATING_MAX = 256
 with one token, so none of its contexts waits."""
 
 GSS_ADDRESS_CREATING_MAX = 16
-"""Of these, those of one address: users of a large machine who begin at the same moment."""
+"""Contexts of one address that wait for a further token: users of a large machine who begin at the same moment."""
 
 GSS_CREATION_S = 30.0
 """Seconds that making a context may take: the time of a client that asks a distant KDC between two tokens."""
@@ -69,14 +69,15 @@ RPC_CONNECTIONS_MAX = 1024
 files that an NFS server opens."""
 
 CONNECTIONS_OF_HOST_PARTS = 4
-"""One part in this many of the places is for one address at most, unless `connections_per_host` says otherwise: four
-have to act together to take all places by connections in use. Calls in progress follow: 128 on each of them."""
+"""One part in this many of a server's places for connections is for one address at most, unless `connections_per_host`
+says otherwise: four addresses have to act together to take all places by connections in use. Calls in progress follow:
+128 on each of them."""
 
 CONNECTIONS_OF_HOST_MIN = 16
 """Connections that one address has also where that part is less: a Linux client makes as many with nconnect=16."""
 
 CONNECTIONS_KEPT_PARTS = 8
-"""One part in this many of the places is kept from any single address even then: others find a place."""
+"""One part in this many of a server's places is never taken by a single address, so that others find a place."""
 
 RDMA_STARTING_MAX = 256
 """Connections of one listener that may be in their start-up: each takes a few round trips, so this is thousands a
@@ -139,9 +140,9 @@ CLIENT_FREE_PARTS = 8
 keep any network busy. After 16 clients that take all they can get, 39 MiB are left, after 40 clients 2 MiB."""
 
 CLIENT_FREE_PARTS_ARRIVED = 4
-"""The same for memory with messages that have arrived over RDMA. Such a message cannot wait and is refused beyond the
-bound, so a client may hold more, one quarter: 28 MiB on a single connection, almost its own bound, and 51 MiB for a
-single client. After 16 clients that take all they can get, 7 MiB are left."""
+"""Like CLIENT_FREE_PARTS, for memory with messages that have arrived over RDMA. Such a message cannot wait and is
+refused beyond the bound, so a client may hold more, one quarter: 28 MiB on a single connection, almost its own bound,
+and 51 MiB for a single client. After 16 clients that take all they can get, 7 MiB are left."""
 
 CONNECTIONS_FIRST_PARTS = 2
 """A connection that holds nothing is given its first share while more than one part in this many is free, even if
@@ -153,7 +154,7 @@ UNCOUNTED_RESULT_OCTETS = 1 << 12
 may, of which none is counted. The bounds on unsent replies hold for both."""
 
 BULK_RESULT_OCTETS = 1 << 20
-"""Memory that must be free before a call of a client that already holds some is run: the result of a READ of 1 MiB."""
+"""Octets that must be free before a call of a client that already holds some is run: the result of a READ of 1 MiB."""
 
 RDMA_UNSENT_REPLY_OCTETS_MAX = 1 << 20
 """Bulk results of one RDMA connection that wait to be sent before its further calls are left waiting: one result of
@@ -169,10 +170,10 @@ REPLY_CACHE_ENTRIES_MAX = 16384
 """Answered calls remembered: all that 128 connections may have unanswered when they are lost together."""
 
 REPLY_CACHE_OCTETS_MAX = 16 << 20
-"""Replies remembered: 1 KiB for each of them, where those of NFS that are kept take some 200 octets."""
+"""Octets of all replies remembered: 1 KiB for each call, where those of NFS that are kept take some 200 octets."""
 
 REPLY_CACHE_REPLY_OCTETS_MAX = (1 << 20) + (1 << 16)
-"""The largest reply remembered: a bulk result of 1 MiB with everything around it."""
+"""Octets of the largest reply remembered: a bulk result of 1 MiB with everything around it."""
 
 REPLY_CACHE_REFUSED_OCTETS_MAX = 32 << 20
 """Octets of replies, for all connections, that exceeded the memory of their calls, and are held until the repeated
@@ -213,8 +214,9 @@ REGISTRATIONS_KEPT_MAX = 4096
 calls. Each takes an entry of the device's tables, of which rxe has 524,287."""
 
 REGISTRATIONS_KEPT_OCTETS_MAX = 256 << 20
-"""Octets of that memory, which stays locked: the pools for results and for arguments of two connections, or 2 MiB for
-each of 128. The limit of locked memory counts a buffer once for each connection that it is registered for."""
+"""Octets of pooled memory that is registered, which stays locked: the pools for results and for arguments of two
+connections, or 2 MiB for each of 128. The limit of locked memory counts a buffer once for each connection that it is
+registered for."""
 
 MEMORY_WINDOWS_KEPT_MAX = 256
 """Memory windows of one connection that wait for another call: two for each of RPC_OUTSTANDING_CALLS_MAX, one for an
@@ -260,8 +262,8 @@ UNSENT_REFUSALS_MAX = 256
 may have sent at once by default. Each holds a few words."""
 
 CONTINUED_PIECES_MAX = 2048
-"""Pieces of such a message: the smallest that fill a message, of 1,024 octets, make 1,128 of the longest; empty ones
-count."""
+"""Pieces of a message that comes in pieces: the smallest that fill a message, of 1,024 octets, make 1,128 of the
+longest; empty ones count."""
 
 PROPERTIES_MAX = 256
 """Transport properties in one message: six are defined, and unknown ones have to be passed over."""
@@ -303,8 +305,8 @@ TLS_UNSENT_OCTETS_MAX = 256 << 10
 answers to 6,000 changes of keys that the peer has left unread. A change is needed once in 2^24 records."""
 
 RTR_ITEMS_MAX = 16
-"""Items of one message that are placed by the round-trip extension; so many directions for the response, too, and sets
-of them. As many as chunks of either kind."""
+"""Items of one message that the round-trip extension places; also directions for the placement of its response, and
+sets of them. There can be as many chunks of either kind."""
 
 RTR_SEGMENT_NUMBERS_MAX = 1024
 """Segments of receive buffers that one item is spread over: 1 MiB in segments of 1 KiB, 4 KiB of header."""
@@ -335,7 +337,7 @@ RTR_SLABS_MAX = 128
 waits, keeps a whole one from others; beyond them each receive buffer lies alone, and keeps nothing but itself."""
 
 RTR_SLABS_KEPT_MAX = 16
-"""Slabs that were used up, and are used again when nothing in them is needed any more."""
+"""Slabs of RTR_SLAB_BUFFERS that were used up, and are used again when nothing in them is needed any more."""
 
 UNREAD_SENDS_MAX = 4096
 """Sends that a peer may leave unread at once because it gave so many credits: 16 MiB of messages of the usual size."""
@@ -384,7 +386,7 @@ FSSPEC_KNOWN_FILES_MAX = 4096
 directories are remembered whose files are asked for one by one."""
 
 FSSPEC_HELD_OCTETS_MAX = 64 << 20
-"""Octets of these files that are kept for the next opening: 64 of the largest files that are kept whole."""
+"""Octets of files that `rpcrdma.fsspec` keeps for the next opening: 64 of the largest files that are kept whole."""
 
 NFS_LISTED_NAMES_KNOWN_MAX = 50_000
 """Names of one listing that are remembered, so that a listing that starts over reports none twice: 20 MB of the
@@ -404,13 +406,15 @@ NFS_COPY_LINKED_FILES_MAX = 200_000
 """Copied files of a tree that may have further names, which are to become links, some 600 octets each: 120 MB."""
 
 NFS_COPY_LINKED_OCTETS_MAX = 32 << 20
-"""Octets of the paths of those files: 160 for each; a path of a deep tree takes up to half a mebibyte."""
+"""Octets of the paths of the NFS_COPY_LINKED_FILES_MAX files: 160 for each; a path of a deep tree takes up to half a
+mebibyte."""
 
 NFS_TREE_FAILURES_MAX = 1000
 """Failures that the report on a tree keeps: enough to find the cause; the rest is counted."""
 
 NFS_TREE_FAILURES_OCTETS_MAX = 1 << 20
-"""Octets of the paths in those failures: 1 KiB for each; a path of a deep tree takes up to half a mebibyte."""
+"""Octets of the paths in the failures of a report: 1 KiB for each; a path of a deep tree takes up to half a mebibyte.
+"""
 
 # NFS version 4
 
@@ -430,8 +434,8 @@ NFS4_PSEUDO_CALLS_MAX = 256
 exports, and an exported root with many directories and no file would be walked."""
 
 NFS4_CALL_NAME_OCTETS_MAX = 40
-"""Octets of the name of such a sequence, "OPEN+GETFH+ACCESS+GETATTR": twice those of a procedure of version 3, so that
-METRICS_PAGE_OCTETS_MAX has room for them. Further operations are left out."""
+"""Octets of the name of a sequence of operations, "OPEN+GETFH+ACCESS+GETATTR": twice those of a procedure of version 3,
+so that METRICS_PAGE_OCTETS_MAX has room for them. Further operations are left out."""
 
 # Statistics over HTTP
 
@@ -506,4 +510,5 @@ PROBED_PROGRAMS_MAX = 256
 server has."""
 
 PROBED_VERSIONS_MAX = 32
-"""Versions of one program that it asks on the word of the program's own refusal: no program has had ten."""
+"""Versions of a program that `rpcrdma programs` asks because the program's refusal names them: no program has had ten.
+"""

@@ -20,11 +20,12 @@ from rpcrdma.wire.native import INTERFACE, Native, NativeFrames, native
 
 ROOT = Path(__file__).parents[2]
 LAB, NATIVE = ROOT / "lab", ROOT / "native"
-LINES_MAX = {"src": 960, "verbs": 1320}
+LINES_MAX = {"src": 981, "verbs": 1320}
 """Lines of C for each module, without comments and empty lines, and without the declarations of foreign libraries.
 
-`src` receives a long Send into the object that is delivered, which halved the functions of a READ of 16 KiB. `verbs` is
-calls into two libraries: memory windows, scatter lists and device events are each a few calls of theirs.
+`src` receives a long Send into the object that is delivered, which halved the functions of a READ of 16 KiB, and has a
+CRC for registers of 16, 32 and 64 octets: each width doubles its speed. `verbs` is calls into two libraries:
+memory windows, scatter lists and device events are each a few calls of theirs.
 """
 DECLARATIONS = "abi.h"
 

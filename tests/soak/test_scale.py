@@ -15,14 +15,13 @@ import pytest
 
 from raw_crowd import raise_file_limit
 from rpcrdma.aio.client.connect import connect
+from rpcrdma.aio.server.admission import descriptors_for
 from rpcrdma.nfs.v3 import PROGRAM as NFS
 from rpcrdma.rpc.program import null_procedure
 
 pytestmark = pytest.mark.thorough
 
 CROWD = Path(__file__).with_name("raw_crowd.py")
-MARGIN_FILES = 4000
-"""Files that the server keeps open besides its connections."""
 EACH_KIB = 21
 """A connection's share of the server's memory, that of sockets included as far as the event loop has it."""
 scale = pytest.mark.scale
@@ -122,9 +121,10 @@ def crowd(port: int, count: int, *options: str) -> Iterator[list[int]]:
 def test_idle_connections_take_little_and_hold_up_nobody(
     tmp_path: Path, count: int, limit_octets: int, version: str
 ) -> None:
-    raise_file_limit(count + MARGIN_FILES)
+    connections = count + 10
+    raise_file_limit(descriptors_for(connections))
     # All come from one address.
-    limits = ("--connections", str(count + 10), "--connections-per-host", str(count + 10))
+    limits = ("--connections", str(connections), "--connections-per-host", str(connections))
     with serving(tmp_path, *limits) as served:
         before = served.resident_octets
         with crowd(served.ports[0], count, "--rpcrdma-version", version) as kept:

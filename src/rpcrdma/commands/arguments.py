@@ -34,12 +34,12 @@ __all__ = [
 
 
 def is_url(text: str) -> bool:
-    """Returns whether `text` is the URL of a server, not a local path."""
+    """Returns whether `text` begins as the URL of a server, rdma:// or tcp://, and is not a local path."""
     return text.startswith(("rdma://", "tcp://"))
 
 
 def no_url(text: str) -> ExitStatus:
-    """Prints that an argument is no URL, and the form of URLs; returns the exit status."""
+    """Prints an error that an argument is no URL, with the form of URLs; returns the exit status USAGE."""
     from rpcrdma.aio.urls import url_form  # noqa: PLC0415
 
     return console.error(f"{text} is not a URL", url_form(text), status=ExitStatus.USAGE)
@@ -48,7 +48,8 @@ def no_url(text: str) -> ExitStatus:
 def local_name(text: str) -> str:
     """Returns an argument that names a local file or directory.
 
-    Refuses an empty one, which would be the current directory.
+    Raises:
+        argparse.ArgumentTypeError: it is empty, which would name the current directory.
     """
     if not text:
         raise argparse.ArgumentTypeError("the name of a file or directory is empty")
@@ -56,12 +57,12 @@ def local_name(text: str) -> str:
 
 
 def service_url(text: str) -> Url:
-    """Parses the URL of a server; the message of an error shows the form."""
+    """Parses the URL of a server; for another text argparse.ArgumentTypeError shows the form of URLs."""
     return _url(text, listens=False)
 
 
 def listening_url(text: str) -> Url:
-    """Parses a URL at which a server is to listen; the message of an error shows the form."""
+    """Parses a URL at which a server is to listen; for another text argparse.ArgumentTypeError shows the form."""
     return _url(text, listens=True)
 
 
@@ -81,12 +82,16 @@ def _whole_number(text: str, least: int, most: float, complaint: str) -> int:
 
 
 def port_number(text: str) -> int:
-    """Parses a port number from 1 to 65535."""
+    """Parses a port number from 1 to 65535; another text is an argparse.ArgumentTypeError."""
     return _whole_number(text, 1, 65535, "is not a port: a number from 1 to 65535")
 
 
 def host_and_port(text: str) -> tuple[str, int]:
-    """Parses HOST:PORT, an IPv6 address in brackets; the port may be 0."""
+    """Parses HOST:PORT, an IPv6 address in brackets; the port may be 0.
+
+    Raises:
+        argparse.ArgumentTypeError: the text has another form.
+    """
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]") if host.startswith("[") else host
     if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
@@ -95,7 +100,7 @@ def host_and_port(text: str) -> tuple[str, int]:
 
 
 def program_number(text: str) -> int:
-    """Parses the number of a program, decimal or with 0x."""
+    """Parses the number of an RPC program, decimal or with 0x; another text is an argparse.ArgumentTypeError."""
     return uint32(text, "is not a program number")
 
 
@@ -115,7 +120,10 @@ def uint32(text: str, complaint: str, *, largest: int = 0xFFFFFFFF) -> int:
 
 
 def user_number(text: str) -> int:
-    """Parses the name of a user of this machine, or a number: 0 to 2^32 - 2, as the kernel takes the last for none."""
+    """Returns the number of a user: the name of a user of this machine, or a number from 0 to 2^32 - 2.
+
+    The kernel takes 2^32 - 1 for no user. Another text is an argparse.ArgumentTypeError.
+    """
     import pwd  # noqa: PLC0415 - commands of clients start without it
 
     try:
@@ -125,7 +133,10 @@ def user_number(text: str) -> int:
 
 
 def group_number(text: str) -> int:
-    """Parses the name of a group of this machine, or a number as `user_number`."""
+    """Returns the number of a group: the name of a group of this machine, or a number from 0 to 2^32 - 2.
+
+    Another text is an argparse.ArgumentTypeError.
+    """
     import grp  # noqa: PLC0415
 
     try:
@@ -135,12 +146,12 @@ def group_number(text: str) -> int:
 
 
 def positive_count(text: str) -> int:
-    """Parses a whole number of at least 1."""
+    """Parses a whole decimal number of at least 1; another text is an argparse.ArgumentTypeError."""
     return _whole_number(text, 1, float("inf"), "is not a number of at least 1")
 
 
 def seconds(text: str) -> float:
-    """Parses a positive, finite number of seconds."""
+    """Parses a positive, finite number of seconds; another text is an argparse.ArgumentTypeError."""
     try:
         value = float(text)
     except ValueError:
@@ -151,7 +162,7 @@ def seconds(text: str) -> float:
 
 
 def seconds_or_never(text: str) -> float:
-    """Parses a positive, finite number of seconds, or 0, which means never."""
+    """Parses a positive, finite number of seconds, or 0 for never; another text is an argparse.ArgumentTypeError."""
     if text.strip() in {"0", "0.0"}:
         return 0.0
     try:
@@ -161,12 +172,12 @@ def seconds_or_never(text: str) -> float:
 
 
 def microseconds(text: str) -> int:
-    """Parses a whole number of microseconds, from 0 to 1000000."""
+    """Parses a whole number of microseconds from 0 to 1000000; another text is an argparse.ArgumentTypeError."""
     return _whole_number(text, 0, 1_000_000, "is not a number of microseconds from 0 to 1000000")
 
 
 def octal_mode(text: str) -> int:
-    """Parses file permissions in octal, as chmod takes them."""
+    """Parses file permissions in octal, 0 to 7777; another text is an argparse.ArgumentTypeError."""
     try:
         value = int(text, 8)
     except ValueError:
@@ -180,7 +191,11 @@ _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 1 << 10, "mi": 1 << 2
 
 
 def octets(text: str) -> int:
-    """Parses a size of at least 1 octet: 500000, 50M (decimal) or 64Mi (binary)."""
+    """Parses a size of at least 1 octet: 500000, 50M (decimal) or 64Mi (binary).
+
+    Raises:
+        argparse.ArgumentTypeError: the text has another form.
+    """
     digits = text.rstrip("kKmMgGiIbB")
     unit = text[len(digits) :].lower().removesuffix("b")
     if not digits.isascii() or not digits.isdigit() or unit not in _UNITS or int(digits) < 1:

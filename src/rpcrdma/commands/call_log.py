@@ -16,7 +16,7 @@ _LOGGER = logging.getLogger("rpcrdma.calls")
 
 
 def call_logger() -> CallObserver | None:
-    """Returns a function that logs each call; None where the log level hides it, so that calls cost nothing."""
+    """Returns a function that logs each call at DEBUG; None, which costs calls nothing, if the level hides it."""
     return _log if _LOGGER.isEnabledFor(logging.DEBUG) else None
 
 

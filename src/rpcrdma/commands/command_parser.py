@@ -43,7 +43,7 @@ class CommandParser(argparse.ArgumentParser):
         """Whether the help has the options that all commands with a connection share."""
 
     def fill_in(self) -> None:
-        """Adds the arguments, if that is still to be done."""
+        """Calls `fill`, which adds the arguments, if that has not been done."""
         fill, self._fill = self._fill, None
         if fill is not None:
             fill(self)
@@ -58,7 +58,11 @@ class CommandParser(argparse.ArgumentParser):
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        """As in argparse, except that a command itself refuses unknown arguments, so that its own help is named."""
+        """Parses arguments as argparse does, but ends the process with a usage error if arguments are unknown.
+
+        The base class would have the top parser refuse them, so that its help were named. Returns namespace and an
+        empty list.
+        """
         self.fill_in()
         if self._sorting_out:
             return super().parse_known_args(args, namespace)

@@ -91,7 +91,10 @@ class ExitStatus(enum.IntEnum):
 
 
 def prepare() -> None:
-    """Prints file names as their octets in every locale, valid UTF-8 or not; closed streams become /dev/null."""
+    """Sets up the standard streams: file names are printed as their octets in every locale, valid UTF-8 or not.
+
+    Closed streams become /dev/null.
+    """
     # uvloop aborts with a file of its own under one of these numbers.
     number = 0
     while number <= 2:
@@ -111,13 +114,13 @@ def prepare() -> None:
 
 
 def shown(name: str) -> str:
-    """Returns a file name for standard output: as it is for programs, `printable` for terminals."""
+    """Returns a file name for standard output: unchanged for programs, as by `printable` if it is a terminal."""
     return printable(name) if sys.stdout.isatty() else name
 
 
 @contextlib.contextmanager
 def naming_standard_output() -> Iterator[None]:
-    """Lets an error in the context name standard output, where it names no file."""
+    """Sets the `filename` of an `OSError` that leaves the context to "standard output", if it has none."""
     try:
         yield
     except OSError as error:
@@ -140,26 +143,26 @@ def write(text: str = "", *, flush: bool = False) -> None:
 
 
 def names(found: Sequence[str]) -> None:
-    """Prints file names as lines of data, each in the form of `shown`."""
+    """Prints file names on standard output, one a line: unchanged for programs, as by `printable` on a terminal."""
     if sys.stdout.isatty():
         found = [printable(name) for name in found]
     write("\n".join([*found, ""]))
 
 
 def data(line: str) -> None:
-    """Prints one line on standard output, with control characters escaped: see `printable`."""
+    """Prints one line on standard output, with control characters escaped; an `OSError` names standard output."""
     write(printable(line) + "\n")
 
 
 def json_line(value: Any) -> None:
-    """Prints a JSON document on one line of standard output and flushes it; the form is that of `json_text`."""
+    """Prints a value as JSON (`json_text`) on one line of standard output and flushes it."""
     write(json_text(value) + "\n", flush=True)
 
 
 def json_text(value: Any) -> str:
-    """Returns a JSON document on one line.
+    """Returns a value as a JSON document on one line.
 
-    Octets of names that are no UTF-8 are shown as in URLs (%FF); beside such a name stands the whole name in Base64,
+    Octets of names that are no UTF-8 are shown as in URLs (%FF). Beside such a name stands the whole name in Base64,
     under its key with `_base64` added.
     """
     import json  # noqa: PLC0415 - most commands print none
@@ -171,7 +174,11 @@ def json_text(value: Any) -> str:
 
 
 def _expressible(value: Any) -> Any:
-    """Returns `value` without the surrogates of octets that are not valid UTF-8, which JSON cannot hold."""
+    """Returns `value` with surrogates, which stand for octets that are not UTF-8, written as %FF.
+
+    Dictionaries get the unchanged text in Base64 as well, under the key with `_base64` added; "message" and "hint" do
+    not.
+    """
     import base64  # noqa: PLC0415
     from urllib.parse import quote  # noqa: PLC0415
 
@@ -190,14 +197,17 @@ def _expressible(value: Any) -> Any:
 
 
 def talk(line: str, *, level: int = 20) -> None:
-    """Prints one line on standard error, with control characters escaped; the journal has the `level` of `logging`."""
+    """Prints one line on standard error, with control characters escaped.
+
+    `level` is that of `logging`; if standard error is systemd's journal, the line gets the priority of the level.
+    """
     text = printable(line)
     sys.stderr.write((journal_lines(text, level) if in_journal() else text) + "\n")
     sys.stderr.flush()
 
 
 def announce(line: str) -> None:
-    """Prints one line of data; where standard error is the journal, the line goes there in the place of the output."""
+    """Prints one line on standard output or, if standard error is systemd's journal, only there, as a notice."""
     if in_journal():
         talk(line, level=_NOTICE)
     else:
@@ -205,7 +215,7 @@ def announce(line: str) -> None:
 
 
 def in_journal() -> bool:
-    """Returns whether standard error is systemd's journal, by the device and inode that its variable has."""
+    """Returns whether standard error is systemd's journal, by the variable JOURNAL_STREAM."""
     with contextlib.suppress(OSError):
         status = os.fstat(2)
         return os.environ.get("JOURNAL_STREAM") == f"{status.st_dev}:{status.st_ino}"
@@ -213,18 +223,21 @@ def in_journal() -> bool:
 
 
 def journal_lines(text: str, level: int) -> str:
-    """Returns lines with the prefix by which the journal knows their priority, by a level of logging: sd-daemon(3)."""
+    """Returns lines, each with the priority of a `logging` level before it, as the journal reads it (sd-daemon(3))."""
     priority = next(priority for least, priority in _SYSLOG_PRIORITIES if level >= least)
     return "\n".join(f"<{priority}>{line}" for line in text.split("\n"))
 
 
 def in_options(text: str) -> str:
-    """Returns a message of the library with the command's options in place of parameters."""
+    """Returns a message of the library with options of the command in place of the parameters in `OPTIONS`."""
     return _PARAMETER.sub(lambda found: OPTIONS[found[0]], text)
 
 
 def errors_as_json(beside: Mapping[str, Any] | None) -> None:
-    """Sets the items that stand beside `error` in an error's object on standard output; None: no object is printed."""
+    """Sets whether `error` also prints a JSON object on standard output, and the items beside "error" in it.
+
+    With `beside` None, no object is printed.
+    """
     global _error_object  # noqa: PLW0603 - the process has one standard output
     _error_object = beside
 
@@ -237,14 +250,17 @@ def error(
     facts: Mapping[str, Any] | None = None,
     in_report: bool = False,
 ) -> ExitStatus:
-    """Prints an error on standard error, and with `--json` as an object on standard output; returns `status`.
+    """Prints an error on standard error, and as a JSON object on standard output if `errors_as_json` says so.
 
     Args:
         message: The cause.
         hint: The remedy; "" if there is none.
         status: The exit status that is to follow.
-        facts: The object of the error. Default: one made of message, hint and status.
+        facts: The object of the error. None: one made of message, hint and status.
         in_report: Whether the command prints the object itself, as a part of its report.
+
+    Returns:
+        `status`, for the caller to exit with.
     """
     talk(f"error: {message}", level=40)
     if hint:
@@ -267,13 +283,15 @@ def table(
     headings: Sequence[str] = (),
     names: Collection[int] = (),
 ) -> None:
-    """Prints rows of text in aligned columns, with bold headings on a terminal that wants them.
+    """Prints rows of text in aligned columns on standard output.
+
+    On a terminal, headings are bold unless NO_COLOR is set.
 
     Args:
         rows: The cells, which are made `printable`.
-        right: Columns that are aligned to the right.
-        headings: The first row.
-        names: Columns of file names, which are `shown` instead.
+        right: Indices of columns that are aligned to the right.
+        headings: The first row; empty: none.
+        names: Indices of columns with file names, which are `shown` instead.
     """
     body = [[(shown if at in names else printable)(cell) for at, cell in enumerate(row)] for row in rows]
     every = [list(headings), *body] if headings else body
@@ -292,7 +310,7 @@ def table(
 
 
 def readable_octets(octets: float) -> str:
-    """Returns a size such as 54.2 MB: decimal units, as disks and networks are sold."""
+    """Returns a number of octets as text, such as "54.2 MB", in decimal units."""
     for unit in ("bytes", "kB", "MB", "GB"):
         if octets < 1000:
             return f"{octets:.0f} bytes" if unit == "bytes" else f"{octets:.1f} {unit}"
@@ -301,5 +319,5 @@ def readable_octets(octets: float) -> str:
 
 
 def readable_rate(octets: float, seconds: float) -> str:
-    """Formats octets per second in readable units."""
+    """Returns octets per second as text, such as "54.2 MB/s"; "-" if `seconds` is not positive."""
     return f"{readable_octets(octets / seconds)}/s" if seconds > 0 else "-"

@@ -43,13 +43,13 @@ _STANDARD_INPUT = {"<stdin>": "-"}
 
 
 def own_definition(name: str) -> Path:
-    """Returns the path of a definition that comes with the library, by a key of `OWN_DEFINITIONS` such as "nfs3.x"."""
+    """Returns the path of an XDR definition that comes with the library; `name` is a key of `OWN_DEFINITIONS`."""
     # Importing the package would import the client and the server.
     return Path(__file__).parents[1] / "nfs" / OWN_DEFINITIONS[name]
 
 
 def own_definition_text(name: str) -> str:
-    """Returns the text of a definition, by a key of `OWN_DEFINITIONS`.
+    """Returns the text of an XDR definition that comes with the library; `name` is a key of `OWN_DEFINITIONS`.
 
     The text of "nfs4.x" is completed by the program, with COMPOUND over the operations that this library supports.
     """
@@ -68,7 +68,7 @@ class DefinitionText:
     Args:
         file: The name of the file as the user wrote it; "-" is standard input.
         source: The content of the file.
-        preprocessed: The output of the C preprocessor, if it was run.
+        preprocessed: The output of the C preprocessor; None if it was not run.
     """
 
     file: str
@@ -82,17 +82,20 @@ class DefinitionText:
 
     @property
     def name(self) -> str:
-        """The name of the definition in the compiler's messages."""
+        """The name for the compiler's messages: the file's name without directories, or "standard input"."""
         return "standard input" if self.file == "-" else Path(self.file).name
 
     def show(self, remarks: Sequence[Diagnostic]) -> None:
-        """Prints remarks of the compiler on standard error, each with its line of the definition."""
+        """Prints remarks of the compiler on standard error, each with its line of the original file."""
         for remark in remarks:
             located, file, source = self._located(remark)
             sys.stderr.write(f"{located.render(source, file)}\n")
 
     def as_json(self, remarks: Sequence[Diagnostic]) -> list[dict[str, Any]]:
-        """Returns remarks of the compiler as JSON objects; a place is a file, a line, a column and a length."""
+        """Returns remarks of the compiler as values of JSON: severity, file, line, column, length, message and hint.
+
+        Lines and columns count from 1, in the original file.
+        """
         rows = []
         for remark in remarks:
             located, file, _ = self._located(remark)
@@ -119,7 +122,7 @@ class DefinitionText:
 
 
 def add_definition_options(command: argparse.ArgumentParser, default_limit: str) -> None:
-    """Adds the options for reading a definition; `default_limit` is the end of that option's help."""
+    """Adds the options for reading a definition to a parser; `default_limit` is the end of that option's help."""
     command.add_argument(
         "--default-limit",
         type=_limit,
@@ -150,7 +153,10 @@ def _limit(text: str) -> int:
 
 
 def read_definition(args: argparse.Namespace) -> DefinitionText | None:
-    """Reads the definition that `args.file` names; None after an error, which is printed."""
+    """Reads the definition that `args.file` names, through the C preprocessor if options ask for it.
+
+    Returns None after an error, which it has printed. `args` has the options of `add_definition_options`.
+    """
     source = read_text(args.file)
     if source is None or not (args.cpp or args.defines or args.directories):
         return None if source is None else DefinitionText(args.file, source)
@@ -172,7 +178,7 @@ def read_text(file: str) -> str | None:
     """Reads a text file in UTF-8, or standard input for "-", of at most `XDR_FILE_OCTETS_MAX` characters.
 
     Returns:
-        The text; None after an error, which is printed.
+        The text; None after an error, which it has printed.
     """
     from rpcrdma.commands.failures import tell  # noqa: PLC0415
 
@@ -194,10 +200,10 @@ def read_text(file: str) -> str | None:
 
 
 def read_regular_file(file: str, most: int) -> bytes:
-    """Reads a file of at most `most` octets.
+    """Returns the content of a regular file of at most `most` octets.
 
     Raises:
-        OSError: there are more, the file cannot be read, or is none: a device or pipe may have no end.
+        OSError: the file is longer, cannot be read, or is a device or pipe, which may have no end.
         ValueError: no file can have this name.
     """
     # A pipe that has no writer is opened at once, too.

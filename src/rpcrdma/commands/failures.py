@@ -54,13 +54,19 @@ _HINTS_BY_ERRNO = {
 
 
 def tell(error: BaseException, *, in_report: bool = False) -> ExitStatus:
-    """Prints a failure, see `console.error`; returns its exit status."""
+    """Prints a failure on standard error, and as JSON if errors are so printed (`console.error`).
+
+    `in_report`: the command prints the JSON itself. Returns the exit status of the failure.
+    """
     message, hint, status = describe(error)
     return console.error(message, hint, status=status, facts=as_json(error), in_report=in_report)
 
 
 def as_json(error: BaseException) -> dict[str, Any]:
-    """Returns the failure for programs: `kind` is one of a few words, `errno` a name such as "ENOENT", or None."""
+    """Returns a failure as values of JSON: kind, message, path, url, errno, hint and exit_status; None where unknown.
+
+    `kind` is one of a few words ("not_connected"), `errno` a name such as "ENOENT". A group counts as its first error.
+    """
     message, hint, status = describe(error)
     if isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
@@ -106,7 +112,7 @@ def describe(error: BaseException) -> tuple[str, str, ExitStatus]:
     """Returns the message, the hint and the exit status of an error, with options in place of the library's parameters.
 
     Args:
-        error: Any exception. The hint of an exception with notes consists of them; "" if there is no hint.
+        error: Any exception. If it has notes, they are the hint; "" if there is no hint.
     """
     message, hint, status = _describe(error)
     if isinstance(error, RpcRdmaError) and not isinstance(error, ConnectFailed) and error.url is not None:
@@ -163,7 +169,7 @@ def _describe(error: BaseException) -> tuple[str, str, ExitStatus]:
 
 
 def with_remedy(text: str) -> tuple[str, str]:
-    """Splits a message at its last semicolon into the cause and the remedy, which is "" without a semicolon."""
+    """Splits a message at its last semicolon into the cause and the remedy; without a semicolon the remedy is ""."""
     message, semicolon, hint = text.rpartition("; ")
     return (message, hint) if semicolon else (text, "")
 
@@ -185,7 +191,7 @@ def _os_error(error: OSError) -> tuple[str, str]:
 
 
 def readable_path(path: object) -> str:
-    """Returns a path for a message: of a very long one the start and the end."""
+    """Returns a path as text for a message; of one over 600 characters the start and the end."""
     name = os.fsdecode(path) if isinstance(path, (str, bytes)) else str(path)
     half = _PATH_SHOWN_MAX // 2
     return name if len(name) <= _PATH_SHOWN_MAX else f"{name[:half]} [...] {name[-half:]}"

@@ -184,11 +184,15 @@ SHARED_DEFAULTS: Final[Mapping[str, Any]] = {
 def add_shared_options(
     parser: argparse.ArgumentParser, *, top: bool = False, connects: bool = True, shown: bool = False
 ) -> None:
-    """Adds the options that may stand before or after a command's name; `top` is the parser of all commands.
+    """Adds the options that may stand before or after a command's name to a parser.
 
-    The parser leaves those that a command line does not have unset, for `SHARED_DEFAULTS`. The help of a command that
-    connects leaves them out and names `rpcrdma help connection`, unless they are `shown`. The help of `top` has the
-    options of logging.
+    Options that a command line does not have stay unset, for `SHARED_DEFAULTS`.
+
+    Args:
+        parser: The parser of a command, or of all commands.
+        top: Whether it is the parser of all commands, whose help always has the options of logging.
+        connects: Whether to add the options of connections.
+        shown: Whether the help of a command that connects has these options; False: it names `rpcrdma help connection`.
     """
     groups = []
     if connects:
@@ -206,7 +210,7 @@ def add_shared_options(
 
 
 def log_level(args: argparse.Namespace) -> str:
-    """Returns the level of `logging` for parsed arguments."""
+    """Returns the `logging` level for parsed arguments ("INFO"): of `--log-level`, `-v`, or the command's default."""
     default = "info" if args.command == "serve" else "warning"
     return str(args.log_level or {0: default, 1: "info"}.get(args.verbose, "debug")).upper()
 
@@ -266,7 +270,7 @@ def _add_connection_options(group: argparse._ArgumentGroup) -> None:
 
 
 def add_host_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
-    """Adds `--xprtsec`, `--host-auth` and the options for certificates, which both need; returns their group."""
+    """Adds `--xprtsec`, `--host-auth` and the options for certificates to a parser; returns their group."""
     group = parser.add_argument_group(HOSTS_TITLE, argument_default=argparse.SUPPRESS)
     for setting in (XPRTSEC, MOUNT_IN_CLEAR, TLS_CERT, TLS_KEY, TLS_CA, TLS_NAME, HOST_AUTH):
         setting.add_to(group)
@@ -274,7 +278,10 @@ def add_host_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup
 
 
 def host_authentication(args: argparse.Namespace, *, in_tls: bool = False) -> HostAuthentication:
-    """Returns the settings from the options; `in_tls`: the certificates are for TLS unless an option says otherwise."""
+    """Returns the settings of host authentication from parsed arguments.
+
+    `in_tls`: the certificates are for TLS, so that host authentication is off unless an option says otherwise.
+    """
     from rpcrdma.aio.host_options import HostAuthentication  # noqa: PLC0415
 
     given = {name: getattr(args, name, default) for name, default in _HOST_DEFAULTS.items()}
@@ -291,7 +298,7 @@ def host_authentication(args: argparse.Namespace, *, in_tls: bool = False) -> Ho
 
 
 def add_exclude(parser: argparse.ArgumentParser, what: str) -> None:
-    """Adds `--exclude`, patterns of names; `what` is the beginning of its help."""
+    """Adds the option `--exclude`, patterns of names, to a parser; `what` is the beginning of its help."""
     parser.add_argument(
         "--exclude",
         action="append",
@@ -303,15 +310,16 @@ def add_exclude(parser: argparse.ArgumentParser, what: str) -> None:
 
 
 def add_json(parser: argparse.ArgumentParser, what: str = "the result as one JSON object") -> None:
-    """Adds `--json`; `what` is the output of the command with this option, for its help."""
+    """Adds the option `--json` to a parser; `what` describes the output with this option, for its help."""
     parser.add_argument("--json", action="store_true", help=f"print {what}")
 
 
 def connect_options(args: argparse.Namespace) -> ConnectOptions:
-    """Returns the options of a connection that the shared options make.
+    """Returns the `ConnectOptions` that the shared options of a command make.
 
     Args:
-        args: The arguments of a command that connects, with `capture` and `metrics_told`, if the command opened them.
+        args: The parsed arguments of a command that connects, with `capture` and `metrics_told` if the command has
+            opened a capture or metrics.
     """
     from rpcrdma.aio.client.connect import ConnectOptions  # noqa: PLC0415
     from rpcrdma.commands.call_log import call_logger  # noqa: PLC0415

@@ -26,14 +26,24 @@ _OUTPUT_OCTETS_MAX = 4 * XDR_DEFINITION_CHARACTERS_MAX
 
 
 class PreprocessorFailed(RpcRdmaError):
-    """There is no preprocessor, or it has refused the definition; the message is its first complaint."""
+    """The C preprocessor is missing, has refused the definition, takes too long or prints too much.
+
+    The message says which.
+    """
 
 
 def preprocess(file: str, text: str | None, *, defines: Sequence[str], directories: Sequence[str]) -> str:
-    """Returns the output of `cpp` for `file`, or for `text` if given, with markers of each line's origin.
+    """Returns the output of the C preprocessor `cpp`, with markers of each line's origin.
+
+    Args:
+        file: the name of the input file; with `text`, not read.
+        text: the input; None: the file.
+        defines: macros, NAME or NAME=VALUE.
+        directories: where included files are looked for, too.
 
     Raises:
-        PreprocessorFailed: see there; also if it takes too long, or its output is too long.
+        PreprocessorFailed: there is no `cpp`, it fails, takes more than XDR_PREPROCESSOR_S seconds, or its output is
+            too long or not UTF-8.
     """
     program = shutil.which("cpp")
     if program is None:
@@ -62,7 +72,7 @@ def preprocess(file: str, text: str | None, *, defines: Sequence[str], directori
 
 @contextlib.contextmanager
 def _running(command: Sequence[str], source: int) -> Iterator[subprocess.Popen[bytes]]:
-    """Runs the preprocessor; its process ends with the context, and so does a compiler that it has started."""
+    """Yields the process of `command` with the descriptor `source` as input; kills its group at the end."""
     with subprocess.Popen(  # noqa: S603 - a program of the PATH, with the arguments that its user has given
         command, stdin=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
     ) as process:
@@ -74,10 +84,10 @@ def _running(command: Sequence[str], source: int) -> Iterator[subprocess.Popen[b
 
 
 def _outputs(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
-    """Returns standard output and standard error, read to their ends.
+    """Returns the standard output and the standard error of a process, read to their ends.
 
     Raises:
-        PreprocessorFailed: they are too long, or do not end in time.
+        PreprocessorFailed: an output is too long, or they do not end within XDR_PREPROCESSOR_S seconds.
     """
     assert process.stdout is not None
     assert process.stderr is not None

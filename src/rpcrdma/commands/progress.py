@@ -26,26 +26,34 @@ _WIDTH_WITH_SPEED, _WIDTH_WITH_BAR = 70, 80
 
 
 class Bar:
-    """A progress bar, or a stand-in that shows none; an `Advance`."""
+    """Takes the progress of a transfer and shows it, or nothing by default; an `Advance` that `progress_bar` yields.
+
+    `update` is called with the keywords `advance`, `files` or `total` at each change.
+    """
 
     def __init__(self, update: Callable[..., None] = lambda **_: None) -> None:
         self._update = update
         self._files = 0
 
     def __call__(self, octets: int, files: int = 0) -> None:
-        """Adds octets that have been moved, and files that are complete."""
+        """Adds `octets` that were moved since the last call, and `files` that were completed."""
         self._files += files
         told = f"{self._files:,} {'file' if self._files == 1 else 'files'}" if self._files else ""
         self._update(advance=octets, files=told)
 
     def expect(self, octets: int) -> None:
-        """Sets the total of octets to move."""
+        """Sets the total of octets that the transfer moves."""
         self._update(total=octets)
 
 
 @contextmanager
 def progress_bar(description: str, total: int | None = None) -> Iterator[Bar]:
-    """Yields a bar for `total` octets (None: not known) as long as the context lasts; `rich` honours NO_COLOR."""
+    """Yields a bar on standard error, removed at the context's end; without a terminal it shows nothing.
+
+    Args:
+        description: the text before the bar.
+        total: the octets to move; None: unknown.
+    """
     if not _can_be_written_over():
         yield Bar()
         return
@@ -89,10 +97,10 @@ def progress_bar(description: str, total: int | None = None) -> Iterator[Bar]:
 
 @contextmanager
 def progress_line(total: int) -> Iterator[Callable[[str], None]]:
-    """Shows on a terminal which of `total` steps is under way, in one line that the end of the context removes.
+    """Shows on a terminal which of `total` steps is under way, in a line that the end of the context removes.
 
     Yields:
-        A function that begins the next step; it takes the name of the step.
+        A function that begins the next step; it takes the step's name. It does nothing without a terminal.
     """
     if not _can_be_written_over():
         yield lambda _: None

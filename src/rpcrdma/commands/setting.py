@@ -12,7 +12,10 @@ __all__ = ["Renewal", "Setting", "ValueType"]
 
 
 class ValueType(enum.Enum):
-    """The type of a setting's value in the configuration file, and the name of that type for people."""
+    """The type of a setting's value in a server's configuration file.
+
+    The value of a member names the type for people.
+    """
 
     TEXT = "text"
     NUMBER = "whole number"
@@ -23,7 +26,7 @@ class ValueType(enum.Enum):
 
 
 class Renewal(enum.Enum):
-    """The event at which a running server takes a changed value."""
+    """The event at which a running server takes a setting's changed value; the value of a member is text for people."""
 
     RESTART = "restart"
     HANG_UP = "SIGHUP"
@@ -33,7 +36,7 @@ class Renewal(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """A setting: the one source of its option, of its key in the configuration file, and of its documentation."""
+    """A setting of commands or servers: the one source of its option, its configuration key, and its help."""
 
     name: str
     """The key of the configuration file, and the long option without its dashes."""
@@ -67,8 +70,6 @@ class Setting:
     """Further spellings of the option."""
     attribute: str = ""
     """The attribute of parsed arguments, where it is not made of `name`."""
-    in_file: bool = True
-    """Whether the configuration file may have the setting."""
     renewal: Renewal = Renewal.RESTART
     """When a running server takes a changed value."""
 

@@ -16,9 +16,9 @@ ULPDU_OCTETS_MAX = 64768
 
 
 class MpaRole(enum.Enum):
-    """The sender of the MPA Request and its receiver; unrelated to who opened the TCP connection.
+    """The role in MPA start-up (RFC 5044 section 7.1.2): the initiator sends the Request, the responder the Reply.
 
-    RFC 5044 section 7.1.2.
+    The role does not depend on which end opened the TCP connection.
     """
 
     INITIATOR = "initiator"
@@ -50,12 +50,12 @@ class IwarpConfig:
         peer_to_peer: as initiator, ask for the model in which the responder may send first; needs `enhanced`.
         ready_frames: the RTR frames supported, at least one (RFC 6581 section 9.2).
         flush_each_message: pass on at most one message's end at a time, so that a capture shows messages one by one.
-        startup_timeout_s: time limit of the peer's start-up frames.
-        first_send_pause_s: pause of an initiator between the peer's Reply and its own first message; 0 for none. Linux
-            siw may overlook a message that arrives before it has taken up the connection, until another one arrives:
-            every tenth first call would hang. siw cannot be told from other RNICs, so the pause is for all. 2 ms were
-            enough in every trial, and timers are coarse; a connection pays for it only once.
-        nudge_after_s: time without an answer to its first message after which an initiator sends an RDMA Write of no
+        startup_timeout_s: time limit of the peer's start-up frames, in seconds.
+        first_send_pause_s: pause of an initiator, in seconds, between the peer's Reply and its own first message; 0 for
+            none. Linux siw may overlook a message that arrives before it has taken up the connection, until another one
+            arrives: every tenth first call would hang. siw cannot be told from other RNICs, so the pause is for all. 2
+            ms were enough in every trial, and timers are coarse; a connection pays for it only once.
+        nudge_after_s: seconds without an answer to its first message after which an initiator sends an RDMA Write of no
             octets, and again after each doubling of that time; 0 for never. On a loaded machine no pause is long
             enough, and the arrival makes siw read the message before it, too.
     """

@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 CRC = struct.Struct("<I")
-"""The only field in little-endian order (RFC 5044 section 4.4)."""
+"""The layout of an FPDU's CRC, the only field in little-endian order (RFC 5044 section 4.4)."""
 
 _CRC_RESIDUE = 0x48674BC7
 """The CRC-32C of any octets and their own CRC, in little-endian order."""
@@ -41,7 +41,7 @@ _MARKER = struct.Struct(">HH")
 def size_mulpdu(emss: int, *, markers: bool) -> int:
     """Returns the octets of the largest ULPDU for TCP segments of `emss` octets (RFC 5044 section 4.5).
 
-    The result is at least `ULPDU_OCTETS_MIN` and at most `ULPDU_OCTETS_MAX`. `markers`: the stream has markers.
+    The result is at least `ULPDU_OCTETS_MIN` and at most `ULPDU_OCTETS_MAX`. `markers`: whether the stream has markers.
     """
     overhead = 6 + emss % 4
     if markers:
@@ -55,9 +55,10 @@ def size_fpdu(ulpdu_octets: int) -> int:
 
 
 def build_fpdu(ulpdu: Sequence[Buffer], octets: int, *, crc: bool) -> list[Buffer]:
-    """Returns the gather list of an FPDU: `ulpdu`, then padding and CRC (without `crc`: the fixed `NO_CRC`).
+    """Returns the gather list of an FPDU without markers: `ulpdu`, then padding and CRC.
 
-    `ulpdu` begins with the length field and has `octets` in all.
+    `ulpdu`: the length field and the ULPDU. `octets`: the length of both together. `crc`: whether to compute the CRC;
+    without it the field is `NO_CRC`.
     """
     pad = PADS[octets & 3]
     if not crc:
@@ -71,14 +72,14 @@ def build_fpdu(ulpdu: Sequence[Buffer], octets: int, *, crc: bool) -> list[Buffe
 
 
 def verify_crc(octets: memoryview, digest: int = 0) -> None:
-    """Compares the CRC of an FPDU with its CRC field (RFC 5044 section 4.4).
+    """Checks the CRC field of an FPDU (RFC 5044 section 4.4).
 
     Args:
-        octets: The FPDU, or the rest of it; the CRC field is its end.
-        digest: The CRC of the octets before.
+        octets: the FPDU, or the rest of it; the CRC field is its end.
+        digest: the CRC of the octets before.
 
     Raises:
-        TerminateFault: The two differ.
+        TerminateFault: the CRC does not match.
     """
     if crc32c(octets, digest) != _CRC_RESIDUE:
         raise TerminateFault("CRC mismatch", Code.MPA_CRC)

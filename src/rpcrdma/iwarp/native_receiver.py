@@ -25,7 +25,7 @@ if native is not None:
 
 
 class NativeReceiver(Receiver):
-    """A receiver that hands over to the native step: while `frames` is not None, that receives."""
+    """A receiver with which the native module takes turns: while `frames` is not None, the native module receives."""
 
     __slots__ = ("_completions", "_native", "_sender", "frames")
 
@@ -44,7 +44,7 @@ class NativeReceiver(Receiver):
         self.frames: NativeFrames | None = None
 
     def hand_over(self) -> None:
-        """Lets the native step receive from now on, unless this receiver has an unfinished message."""
+        """Lets the native module receive from now on; no effect while this receiver has an unfinished message."""
         untagged, sender = self.untagged, self._sender
         if self.direct.trailer or untagged.send_octets or self.ready_frame is not None:
             return
@@ -70,7 +70,10 @@ class NativeReceiver(Receiver):
         self.frames = frames
 
     def take_over(self) -> None:
-        """Continues in place of the native step, with the octets that it has not taken."""
+        """Continues in place of the native module, with the octets that it has not taken.
+
+        No effect if the native module does not receive.
+        """
         frames = self.frames
         if frames is None:
             return
@@ -102,7 +105,7 @@ class NativeReceiver(Receiver):
         self._continue_with(octets)
 
     def post(self, count: int, pool: ReceiveSource) -> None:
-        """See `Receiver.post`."""
+        """Posts `count` receives whose buffers come from `pool` when messages arrive."""
         frames = self.frames
         if frames is None or self.untagged.receives:
             super().post(count, pool)
@@ -111,6 +114,6 @@ class NativeReceiver(Receiver):
             frames.posted += count
 
     def flush(self) -> None:
-        """See `Receiver.flush`."""
+        """Ends the native module's receiving, all receives and an incomplete FPDU, because the connection has ended."""
         self.take_over()
         super().flush()

@@ -24,9 +24,9 @@ _TURNS_MAX = 8
 
 
 class NativeSender(Sender):
-    """A sender whose messages the native step frames and sends, once `native` is True.
+    """A sender whose messages the native module frames and sends, once `native` is True.
 
-    `next_gather` then has only octets that were built before, and the rest of an FPDU that TCP has taken in part.
+    `next_gather` then returns only octets that were built before, and the rest of an FPDU that TCP has taken in part.
     """
 
     __slots__ = ("native",)
@@ -36,14 +36,21 @@ class NativeSender(Sender):
         self.native = False
 
     def next_gather(self, max_octets: int) -> list[Buffer]:
-        """See `Sender.next_gather`."""
+        """Returns octets to send without the native module: at most `max_octets`, unless the first FPDU alone has more.
+
+        Once the native module sends, these are only octets that were built before, or none.
+
+        Raises:
+            TerminateFault: memory was withdrawn while an RDMA Read of it was being answered.
+            LocalProtocolError: an RDMA Read was posted to a peer that takes none.
+        """
         return super().next_gather(max_octets) if self.out.pieces or not self.native else self.out.pieces
 
     def send(self, send: NativeSend) -> bool | None:
-        """Sends all messages that may be sent.
+        """Frames and sends, by calling `send`, all messages that may be sent now.
 
         Returns True if none is left, False if the socket takes no more, None if the octets of `next_gather` must be
-        sent first, or the native step cannot send yet.
+        sent first, or the native module cannot send yet.
 
         Raises:
             OSError: the connection is broken.
@@ -92,7 +99,7 @@ class NativeSender(Sender):
                 return False
 
     def _turns(self) -> list[Work]:
-        """Returns the next messages: the unfinished one, then work and Read Responses by turns."""
+        """Returns the next messages for the native module: the unfinished one, then work and Read Responses in turn."""
         work = self.send_queue[:_TURNS_MAX]
         if self.current is not None:
             work.insert(0, self.current)
@@ -112,11 +119,15 @@ class NativeSender(Sender):
 
     @property
     def _reads_due(self) -> bool:
-        """Whether a further RDMA Read must wait for the end of an earlier one."""
+        """Whether the number of outstanding RDMA Reads has reached its limit, so that a further one must wait."""
         return len(self.reads) >= self.outbound_reads
 
     def _answer(self, response: ReadResponse) -> Work:
-        """Returns a Read Response as a message, if its memory may be read."""
+        """Returns a Read Response as a message for the native module.
+
+        Raises:
+            TerminateFault: the peer may not read the memory any more.
+        """
         sink_handle, sink_offset, length, source_handle, source_offset = response.header
         view = _NOTHING
         if length:
@@ -127,7 +138,11 @@ class NativeSender(Sender):
         return Work(None, Verb.RDMA_WRITE, READ_RESPONSE, (view,), length, sink_handle, sink_offset)
 
     def _note_sent(self, messages: list[Work], done: int) -> None:
-        """Removes sent messages from the queues: `done` whole ones; the next one is sent up to `_position`."""
+        """Removes sent messages from the queues.
+
+        `messages`: the messages that were given to the native module. `done`: the number of those that are sent whole;
+        the next one is sent up to `_position`.
+        """
         self._responding = False
         current, self.current = self.current, None
         for work in messages[: done + (self._position > 0)]:

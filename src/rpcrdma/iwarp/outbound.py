@@ -21,7 +21,7 @@ __all__ = ["Outbound", "ReadResponse", "ResponseSource", "build_tagged_run"]
 
 
 class ReadResponse(NamedTuple):
-    """The response to an RDMA Read Request of the peer.
+    """The response that is due to an RDMA Read Request of the peer.
 
     `header` is the Read Request header. `request` has the fields of the DDP header before it, which a Terminate quotes
     if the response breaks off.
@@ -36,10 +36,11 @@ ResponseSource = tuple[MemoryRegion, ReadResponse, int]
 
 
 class Outbound:
-    """`pieces` is the gather list; `built` and `sent` count octets of the stream, start-up frames included.
+    """The octets of one connection that are built and not sent yet.
 
-    `frames` has for each FPDU in `pieces` its end in the stream, and the region that it shows, if any; the first FPDU
-    begins at `start`. `has_sources`: some FPDU may show a region.
+    `pieces` is their gather list; `built` and `sent` count octets of the stream, start-up frames included. `frames` has
+    for each FPDU in `pieces` its end in the stream, and the region from which its payload comes, if any; the first FPDU
+    begins at `start`. `has_sources`: the payload of some FPDU may be a view of a region.
     """
 
     __slots__ = ("_digest", "_pd", "built", "frames", "has_sources", "pieces", "sent", "start")
@@ -61,14 +62,17 @@ class Outbound:
         self.built += len(frame)
 
     def put_rest(self, rest: bytes) -> None:
-        """Counts all octets up to `built` as sent, except `rest`, the end of an FPDU partly sent by the native step."""
+        """Counts all octets up to `built` as sent, except `rest`, the unsent end of an FPDU of the native module."""
         self.pieces = [rest]
         self.frames = [(self.built, None)]
         self.sent -= len(rest)
         self.start = self.sent - 1
 
     def append(self, fpdu: Sequence[Buffer], octets: int, source: ResponseSource | None = None) -> None:
-        """Appends an FPDU of `octets`, whose last piece ends with the CRC."""
+        """Appends an FPDU of `octets` octets, whose last piece ends with the CRC.
+
+        `source`: the region from which its payload comes; None: from no region.
+        """
         self.pieces += fpdu
         self.built += octets
         self.frames.append((self.built, source))
@@ -78,7 +82,14 @@ class Outbound:
     def append_run(
         self, pieces: Sequence[Buffer], sizes: Sequence[int], source: ResponseSource | None = None, step: int = 0
     ) -> None:
-        """Appends FPDUs of these sizes; if the first shows `source`, each next one shows octets `step` further on."""
+        """Appends FPDUs of these sizes.
+
+        Args:
+            pieces: the gather list of all FPDUs.
+            sizes: the octets of each FPDU.
+            source: the region from which the payload of the first one comes, and its position; None: from no region.
+            step: the octets by which the position of each next FPDU is further on.
+        """
         self.pieces += pieces
         frames, built = self.frames, self.built
         for octets in sizes:
@@ -110,7 +121,7 @@ class Outbound:
             pieces[0] = memoryview(pieces[0])[octets:]
 
     def _digest_sent(self, octets: int) -> None:
-        """Keeps the CRC of an FPDU's sent octets, which show a region and may change later."""
+        """Keeps the CRC of an FPDU's part that is sent with the next `octets` octets: its region may change later."""
         after = self.sent + octets
         start = self.start
         digest = self._digest
@@ -132,10 +143,10 @@ class Outbound:
         self._digest = digest
 
     def renew(self, *, crc: bool) -> ResponseSource | None:
-        """Checks the unsent FPDUs: returns the first whose region is invalidated; if there is none, renews their CRCs.
+        """Prepares unsent FPDUs for another try: computes anew the CRCs of those whose payload is a view of a region.
 
-        The CRC of an FPDU is computed anew over its present data, until part of the CRC itself has been sent. None: no
-        region is invalidated. `crc`: the FPDUs have CRCs.
+        The CRC of an FPDU is computed over its present data, until part of the CRC itself has been sent. `crc`: whether
+        the FPDUs have CRCs. Returns the source of the first FPDU whose region is invalidated; None if there is none.
         """
         if not self.has_sources:
             return None
@@ -169,7 +180,7 @@ class Outbound:
         return region.abandoned or self._pd.regions.get(region.handle) is not region
 
     def clear(self) -> None:
-        """Drops all octets that are not sent."""
+        """Drops all octets that are built and not sent."""
         # A new list: the driver may still hold the old one.
         self.pieces = []
         self.frames = []
@@ -180,8 +191,8 @@ class Outbound:
     def cut(self) -> int | None:
         """Keeps a copy of the rest of the FPDU that is partly sent, if any, and drops all FPDUs after it.
 
-        A copy, because its memory belongs to the upper layer again. Returns the number of dropped octets, or None if
-        that FPDU shows an invalidated region: the stream then ends inside it, and the peer delivers none of it.
+        A copy, because its memory belongs to the upper layer again. Returns the number of dropped octets; None if that
+        FPDU shows an invalidated region: the stream then ends inside it, and the peer delivers none of it.
         """
         start, end, source = self.start, self.sent, None
         for frame_end, frame_source in self.frames:
@@ -204,11 +215,19 @@ class Outbound:
 def build_tagged_run(
     rdmap: int, handle: int, offset: int, payload: memoryview, payload_max: int, room: tuple[int, int], *, crc: bool
 ) -> tuple[list[Buffer], list[int]]:
-    """Builds FPDUs of one tagged message from the unbuilt `payload`: all headers and digests in one step.
+    """Builds FPDUs of one tagged message: all headers and CRCs in one step.
 
-    Each has up to `payload_max` octets of payload; the message's last one has the L bit. The first FPDU is always
-    built, a further one while those before it take no more than `room` (octets, pieces of the gather list). Returns the
-    gather list, three pieces for each FPDU, and the octets of each FPDU. Without `crc` the digests are `NO_CRC`.
+    The first FPDU is always built, further ones as far as `room` allows. The message's last FPDU has the L bit. Returns
+    the gather list, three pieces for each FPDU, and the octets of each FPDU.
+
+    Args:
+        rdmap: the RDMAP control octet.
+        handle: the STag.
+        offset: the tagged offset of the payload.
+        payload: the payload that is not built yet.
+        payload_max: the most octets of payload in one FPDU.
+        room: no further FPDU is begun once those before take more octets, or at least this many pieces.
+        crc: whether to compute CRCs; without it the fields are `NO_CRC`.
     """
     pieces: list[Buffer] = []
     sizes: list[int] = []

@@ -71,14 +71,21 @@ _REMOTE_WRITE = int(Access.REMOTE_WRITE)
 
 
 class IwarpQueuePair:
-    """See the module. `emss` is TCP's effective maximum segment size in octets, which FPDUs are made to fit.
+    """One end of an iWARP connection: implements `rpcrdma.verbs.QueuePair` over a byte stream that a driver moves.
 
-    `private_data` goes into an initiator's Request: at most 508 octets, 512 without enhanced set-up.
-    With `native`, the native step sends and receives, once the driver calls `hand_over` and `send`; the receiver that
-    hands over to it is `native_receiver`.
-    Queue pairs may share a `scratch` if each takes its received octets before another one offers its buffers.
-    `crc`, `inbound_reads` and `outbound_reads` are the agreed values, once connected. `timed` is False once no further
-    deadline can come.
+    `crc`, `inbound_reads` and `outbound_reads` are the agreed values, once connected. `wants_close`: the driver must
+    close the TCP connection. `timed` is False once no further deadline can come.
+
+    Args:
+        role: whether this end sends the MPA Request.
+        pd: the protection domain.
+        config: the settings.
+        emss: TCP's effective maximum segment size in octets, which FPDUs are made to fit.
+        private_data: an initiator's octets for its Request: at most 508, 512 without enhanced set-up.
+        scratch: memory that queue pairs may share if each takes its received octets before another one offers its
+            buffers; None: memory of its own.
+        native: the native module, which sends and receives once the driver calls `hand_over` and `send`; None: Python
+            does.
 
     Raises:
         LocalProtocolError: too much private data.
@@ -189,7 +196,7 @@ class IwarpQueuePair:
     # Octets in
 
     def next_buffers(self) -> list[memoryview]:
-        """Returns the buffers for the next octets of the stream, at least one; to be called before each receive."""
+        """Returns the buffers for the next octets of the stream, at least one; the driver asks before each receive."""
         if self._full_operation:
             return self._receiver.next_buffers()
         if self._ended:
@@ -197,7 +204,7 @@ class IwarpQueuePair:
         return [self._exchange.next_buffer()]
 
     def bytes_received(self, octets: int) -> None:
-        """Processes `octets`, more than 0, received into the buffers of `next_buffers` in order."""
+        """Processes `octets` octets, more than 0, that were received into the buffers of `next_buffers` in order."""
         if not self._full_operation:
             if not self._ended:
                 self._startup_received(octets)
@@ -221,13 +228,16 @@ class IwarpQueuePair:
                 self._first_frame()
 
     def hand_over(self) -> None:
-        """Lets the native step receive from now on, if there is one and nothing unusual is unfinished."""
+        """Lets the native module receive from now on, if there is one and nothing unusual is unfinished."""
         receiver = self.native_receiver
         if receiver is not None and self._full_operation and self.state is State.OPEN and self._sender.open:
             receiver.hand_over()
 
     def received_natively(self, outcome: int) -> None:
-        """Processes what the native step has received; `outcome` is the code that it returned, not 0."""
+        """Processes the outcome of the native module's receiving: an unusual FPDU, or the end of the stream.
+
+        `outcome`: the sum of `Native.STOPPED` and `Native.END_OF_STREAM`, as far as they apply; not 0.
+        """
         assert self.native is not None
         if outcome & self.native.STOPPED:
             self._take_over()
@@ -256,10 +266,11 @@ class IwarpQueuePair:
     # Octets out
 
     def next_gather(self, max_octets: int) -> list[Buffer]:
-        """Returns octets to send, empty for none: whole FPDUs, at most `max_octets` unless the first alone is longer.
+        """Returns octets to send as a gather list of at most 512 pieces; empty if there are none.
 
-        The same octets again until `bytes_sent`, unless a region was invalidated meanwhile; therefore the driver asks
-        before each send. At most 512 pieces.
+        These are whole FPDUs, at most `max_octets` unless the first alone is longer. The same octets are returned again
+        until `bytes_sent`, unless a region was invalidated meanwhile; therefore the driver asks before each send. A
+        fault of this side ends the connection here.
         """
         sender = self._sender
         try:
@@ -272,10 +283,10 @@ class IwarpQueuePair:
         return gather
 
     def send(self, send: NativeSend) -> bool | None:
-        """Has the native step send all messages that may be sent.
+        """Lets the native module send all messages that may be sent now; a fault of this side ends the connection here.
 
-        Returns True if none is left, False if the socket takes no more, None if the octets of `next_gather` must be
-        sent first, or the native step cannot send yet.
+        `send`: `Native.send` of the connection's socket. Returns True if none is left, False if the socket takes no
+        more, None if the octets of `next_gather` must be sent first, or the native module cannot send yet.
 
         Raises:
             OSError: the connection is broken.
@@ -293,12 +304,12 @@ class IwarpQueuePair:
         return sent
 
     def _break_off(self, error: TerminateFault | LocalProtocolError) -> None:
-        """Ends the connection because the sender cannot continue, for a reason of this side."""
+        """Ends the connection, with a Terminate if possible, because of a fault of this side in sending: `error`."""
         fault = error if isinstance(error, TerminateFault) else TerminateFault(str(error), Code.LOCAL_CATASTROPHIC)
         self._terminate(fault, by_peer=False)
 
     def bytes_sent(self, octets: int) -> None:
-        """Removes the first `octets`, more than 0, of the last `next_gather`, which TCP has taken."""
+        """Removes the first `octets` octets, more than 0, of the last `next_gather`, which TCP has taken."""
         sender = self._sender
         sender.report(octets)
         state = self.state
@@ -396,7 +407,7 @@ class IwarpQueuePair:
         )
 
     def _first_frame(self) -> None:
-        """Lets the responder send: the initiator has sent a valid FPDU."""
+        """Permits a responder to send, as the initiator has sent a valid FPDU; releases the start-up's memory."""
         if self.state is State.AWAITING_READY:
             self._move(Input.FPDU)
             self._established()
@@ -448,7 +459,7 @@ class IwarpQueuePair:
             self.abort("disconnected before anything could be sent")
 
     def nudge(self) -> None:
-        """Sends an RDMA Write of no octets, if connected: the peer need not act on it, and no completion reports it.
+        """Sends an RDMA Write of no octets, if connected; no completion reports it, and the peer need not act on it.
 
         Its arrival makes a peer read an earlier message that it has overlooked; see `IwarpConfig.nudge_after_s`.
         """
@@ -472,7 +483,10 @@ class IwarpQueuePair:
             self._end("disconnected", by_peer=False)
 
     def _terminate(self, fault: TerminateFault, *, by_peer: bool = True) -> None:
-        """Ends the connection, with a Terminate if this side may send FPDUs (RFC 5044 section 7.1.2)."""
+        """Ends the connection, with a Terminate if this side may send FPDUs (RFC 5044 section 7.1.2).
+
+        `fault`: the reason, which the Terminate reports. `by_peer`: whether the peer is at fault.
+        """
         message = fault.terminate()
         may_speak = self._sender.open or self.state is State.AWAITING_REPLY
         if not may_speak:

@@ -63,9 +63,9 @@ _LENGTH_OCTETS = 2
 
 
 class Scratch:
-    """Memory for received octets whose place is not known yet; `view` is all of it.
+    """Memory for received octets whose final place is not known yet; `view` is all of it.
 
-    Nothing stays in one that queue pairs share: a queue pair with an incomplete FPDU takes memory of its own.
+    Queue pairs may share it: nothing stays there, since a queue pair with an incomplete FPDU takes memory of its own.
     """
 
     __slots__ = ("octets", "view")
@@ -76,7 +76,7 @@ class Scratch:
 
 
 class DirectPayload:
-    """The FPDU whose payload is received from the socket into its target memory.
+    """The FPDU whose payload is received from the socket straight into its target memory.
 
     One record serves all such FPDUs of a connection, one after another.
 
@@ -99,12 +99,12 @@ class DirectPayload:
 
 
 class Receiver:
-    """The scratch buffer, and the FPDU that has arrived in part.
+    """The receiving half of an iWARP connection: finds FPDUs in the stream, checks them and places their payload.
 
     `view` is the scratch buffer: `filled` octets of it hold received data, and `limit` bounds the part that is offered.
-    It is the memory of `scratch` until an FPDU has arrived in part. `direct` is the payload that goes straight to its
-    target. `tagged` and `untagged` have the rules and the state of both kinds of messages. `heard` is True once a valid
-    FPDU has come. `ready_frame` is the RTR frame that must come first, if any.
+    It is the memory of `scratch` until an FPDU has arrived in part. `direct` is the payload that is received straight
+    into its target. `tagged` and `untagged` have the rules and the state of both kinds of messages. `heard` is True
+    once a valid FPDU has arrived. `ready_frame` is the RTR frame that must arrive first, if any.
     """
 
     __slots__ = (
@@ -145,24 +145,24 @@ class Receiver:
         self.ready_frame: ReadyFrame | None = None
 
     def flush(self) -> None:
-        """Ends all receives, of which those with a buffer complete as flushed, and drops an incomplete FPDU."""
+        """Ends all receives and drops an incomplete FPDU; receives posted with a buffer complete as flushed."""
         self.untagged.flush()
         self.direct.target = _NOWHERE
         self._forget_octets()
 
     def _forget_octets(self) -> None:
-        """Drops the octets of an incomplete FPDU with their memory."""
+        """Drops the octets of an incomplete FPDU, and the scratch buffer that holds them."""
         self.filled = 0
         self._own(0, _NOWHERE)
 
     def _continue_with(self, octets: bytes) -> None:
-        """Continues with octets that another receiver has not taken."""
+        """Continues with octets that the native module has received and not taken, in a scratch buffer of its own."""
         self._own(_FULL_OCTETS, octets)
         self.filled = len(octets)
         self._bulk = self._full = False
 
     def post(self, count: int, pool: ReceiveSource) -> None:
-        """Posts receives whose buffers come from `pool` when messages arrive."""
+        """Posts `count` receives whose buffers come from `pool` when messages arrive."""
         self.untagged.shared += count
         self.untagged.pool = pool
 
@@ -172,10 +172,10 @@ class Receiver:
         return bool(self.direct.trailer or self.filled)
 
     def next_buffers(self) -> list[memoryview]:
-        """Returns the buffers for the next octets. To be asked before each receive: memory may have been invalidated.
+        """Returns the buffers for the next octets; called before each receive, as memory may have been invalidated.
 
-        The offered part of the scratch buffer, `view[filled:limit]`, preceded by the target of the payload if octets
-        of one are left.
+        The offered part of the scratch buffer, `view[filled:limit]`, is the last one. If octets of a payload are left,
+        its target comes first, alone if only part of the payload fits there.
         """
         direct, filled, scratch = self.direct, self.filled, self._scratch
         limit = _IDLE_OCTETS
@@ -196,7 +196,7 @@ class Receiver:
     def _find_target(self) -> memoryview:
         """Returns the memory for the rest of the payload, or for the part of it in one piece of scattered memory.
 
-        `_DISCARD` if the segment breaks a rule or its region has ended.
+        If the segment breaks a rule or its region has ended, this is memory that is never read.
         """
         direct = self.direct
         if direct.fault is None:
@@ -211,7 +211,7 @@ class Receiver:
         return _DISCARD[: direct.left]
 
     def received(self, octets: int) -> None:
-        """Processes `octets` more, which fill the buffers of `next_buffers` in order.
+        """Processes `octets` octets more, which fill the buffers of `next_buffers` in order.
 
         Raises:
             TerminateFault: the peer broke a rule.
@@ -242,6 +242,11 @@ class Receiver:
         """Processes the FPDU at octet `pos` of the scratch buffer, if it is whole or may go straight to its target.
 
         Returns the number of its octets that were processed; 0 if more have to arrive first.
+
+        Raises:
+            TerminateFault: the FPDU breaks a rule.
+            PeerTerminated: the FPDU is a Terminate.
+            RemoteProtocolError: the FPDU is a Terminate that does not decode.
         """
         available = self.filled - pos
         if available < _LENGTH_OCTETS:
@@ -273,7 +278,10 @@ class Receiver:
         return frame
 
     def _keep(self, taken: int, filled: int) -> None:
-        """Moves the octets of an incomplete FPDU to the start of the scratch buffer, which is this receiver's own."""
+        """Moves the `filled` octets of an incomplete FPDU from index `taken` to the start of the scratch buffer.
+
+        The buffer is then this receiver's own.
+        """
         if self._own_scratch:
             self.view[:filled] = self.view[taken : taken + filled]
         else:
@@ -288,9 +296,10 @@ class Receiver:
         self._own_scratch = True
 
     def _start_direct(self, pos: int, available: int, frame: int) -> int:
-        """Begins the payload phase for an FPDU that has partly arrived, if enough is still to come.
+        """Begins to receive the payload of an incomplete FPDU straight into its target, if enough is still to come.
 
-        Returns `available`, or 0 if the phase has not begun.
+        `pos`: the place of the FPDU in the scratch buffer. `available`: its octets there. `frame`: all of its octets.
+        Returns `available`; 0 if the FPDU is received whole into the scratch buffer instead.
         """
         if frame - available < _DIRECT_OCTETS_MIN:
             return 0
@@ -323,7 +332,13 @@ class Receiver:
         return available
 
     def _end_direct(self) -> int:
-        """Ends the trailer phase: checks the CRC. Returns the octets of padding and CRC, or 0 if some are missing."""
+        """Completes the FPDU whose payload went straight to its target: checks the CRC and delivers the segment.
+
+        Returns the octets of padding and CRC in the scratch buffer; 0 if some are missing.
+
+        Raises:
+            TerminateFault: the CRC does not match, or the segment breaks a rule.
+        """
         direct = self.direct
         trailer = direct.trailer
         if self.filled < trailer:

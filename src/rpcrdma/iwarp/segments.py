@@ -37,10 +37,10 @@ __all__ = [
 ]
 
 TAGGED = struct.Struct(">HBBIQ")
-"""ULPDU_Length, DDP control, RDMAP control, STag, TO."""
+"""The layout of a tagged DDP header: ULPDU_Length, DDP control, RDMAP control, STag, TO."""
 
 UNTAGGED = struct.Struct(">HBBIIII")
-"""ULPDU_Length, DDP control, RDMAP control, Invalidate STag, QN, MSN, MO."""
+"""The layout of an untagged DDP header: ULPDU_Length, DDP control, RDMAP control, Invalidate STag, QN, MSN, MO."""
 
 TAGGED_OCTETS = 14
 UNTAGGED_OCTETS = 18
@@ -76,7 +76,11 @@ READ_HEADER_OCTETS = _READ.size
 
 
 class ReadHeader(NamedTuple):
-    """The RDMA Read Request header (RFC 5040 section 4.4); `length` is RDMARDSZ."""
+    """The RDMA Read Request header (RFC 5040 section 4.4).
+
+    The data sink is memory of the requester, the data source that of the responder; each has an STag (`handle`) and a
+    tagged offset. `length` is RDMARDSZ, the octets to read.
+    """
 
     sink_handle: int
     sink_offset: int
@@ -86,15 +90,15 @@ class ReadHeader(NamedTuple):
 
 
 def encode_read_header(header: tuple[int, int, int, int, int]) -> bytes:
-    """Encodes the 28 octets of the header."""
+    """Encodes the fields of a `ReadHeader` as the 28 octets of an RDMA Read Request header."""
     return _READ.pack(*header)
 
 
 def decode_read_header(data: Buffer, start: int = 0) -> ReadHeader:
-    """Reads the 28 octets at `start`.
+    """Decodes the RDMA Read Request header in the 28 octets at `start`.
 
     Raises:
-        DecodeError: `data` has fewer.
+        DecodeError: `data` is too short.
     """
     if len(data) - start < READ_HEADER_OCTETS:
         raise DecodeError("RDMA Read Request header", start, f"{READ_HEADER_OCTETS} octets", f"{len(data) - start}")

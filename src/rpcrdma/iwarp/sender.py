@@ -50,24 +50,24 @@ from rpcrdma.wire.checksum import crc32c
 __all__ = ["Sender"]
 
 _JOINED_OCTETS_MAX = 512
-"""Payload of up to so many octets is copied into one piece with its headers: cheaper than a longer gather list."""
+"""Payload of up to this length is copied into one piece with its headers: cheaper than a longer gather list."""
 
 _GATHER_PIECES_MAX = 448
 """Pieces beyond which no further FPDU is begun: with those of one FPDU more, the list stays below half of IOV_MAX."""
 
 _FPDU_PIECES_MAX = 60
-"""The payload of one FPDU in more pieces than this is copied into one: so many pieces are small."""
+"""The payload of one FPDU in more pieces than this, which are therefore small, is copied into one."""
 
 _TERMINATE_QUEUE = 2
 
 
 class Sender:
-    """The send queue, the Read Responses that are due, and the octets handed to the driver.
+    """The sending half of an iWARP connection: turns posted work and due Read Responses into FPDUs for the driver.
 
-    While `open` is False, no FPDU is built. `current` is work of which some FPDUs are built.
-    `reads` are RDMA Reads that were requested and are not answered. `drained` is True once the queue is worked off up
-    to its disconnect. `in_flight` is work that has been begun and not reported. `out` holds the octets handed to the
-    driver and not yet sent.
+    While `open` is False, no FPDU is built. `send_queue` is work that has not begun, `responses` are the Read Responses
+    that are due. `current` is work of which some FPDUs are built. `reads` are RDMA Reads that were requested and are
+    not answered. `drained` is True once the queue is worked off up to its disconnect. `in_flight` is work that has been
+    begun and not reported. `out` holds the octets handed to the driver and not yet sent.
     """
 
     __slots__ = (
@@ -132,9 +132,13 @@ class Sender:
         self.outbound_reads = 0
 
     def start(self, mulpdu: int, outbound_reads: int, *, crc: bool, markers: bool) -> None:
-        """Enters full operation on the agreed terms, with ULPDUs of up to `mulpdu` octets.
+        """Enters full operation on the agreed terms.
 
-        `crc` and `markers`: FPDUs have CRCs and markers. `outbound_reads`: RDMA Reads that may be outstanding.
+        Args:
+            mulpdu: the octets of the largest ULPDU.
+            outbound_reads: the RDMA Reads that this side may have outstanding.
+            crc: whether FPDUs have CRCs.
+            markers: whether the stream has markers.
         """
         self.crc = crc
         self.markers = markers
@@ -146,11 +150,11 @@ class Sender:
 
     @property
     def under_way(self) -> bool:
-        """Whether a message is partly built."""
+        """Whether some, but not all, FPDUs of a message are built."""
         return self.current is not None or self._responding
 
     def next_gather(self, max_octets: int) -> list[Buffer]:
-        """Returns octets to send: whole FPDUs, at most `max_octets` unless the first alone is longer.
+        """Returns octets to send: whole FPDUs, at most `max_octets` unless the first alone is longer; empty for none.
 
         Raises:
             TerminateFault: memory was withdrawn while an RDMA Read of it was being answered.
@@ -181,7 +185,11 @@ class Sender:
         return pieces
 
     def _next_message(self) -> bool:
-        """Chooses the next message to build; work and responses take turns. False if none may be sent."""
+        """Chooses the next message to build, by turns from work and Read Responses; returns False if none may be sent.
+
+        Raises:
+            LocalProtocolError: an RDMA Read was posted to a peer that takes none.
+        """
         self._position = 0
         if self.responses and (self._response_turn or not self.send_queue):
             self._response_turn = False
@@ -207,7 +215,7 @@ class Sender:
         return True
 
     def _wait(self, work: Work) -> None:
-        """Sets `drained` if the first message is a disconnect; an RDMA Read beyond the agreed depth waits.
+        """Handles work that cannot begin: sets `drained` at a disconnect; an RDMA Read beyond the agreed depth waits.
 
         Raises:
             LocalProtocolError: an RDMA Read was posted to a peer that takes none.
@@ -218,7 +226,7 @@ class Sender:
             raise LocalProtocolError("an RDMA Read was posted, but the peer takes none")
 
     def _build_work(self, end: int) -> None:
-        """Builds one FPDU of `current`; of bulk, all FPDUs that begin before position `end` of the stream."""
+        """Builds one FPDU of `current`, or of a long RDMA Write all that begin before position `end` of the stream."""
         work = self.current
         assert work is not None
         position = self._position
@@ -270,7 +278,17 @@ class Sender:
     def _build_run(
         self, control: int, handle: int, offset: int, left: memoryview, end: int
     ) -> tuple[list[Buffer], list[int]]:
-        """Builds as many FPDUs as may be handed out now, of a tagged message whose unbuilt rest is `left`."""
+        """Builds FPDUs of a tagged message, as far as they may be handed out now.
+
+        Returns the gather list, and the octets of each FPDU.
+
+        Args:
+            control: the RDMAP control octet.
+            handle: the STag.
+            offset: the tagged offset of `left`.
+            left: the payload that is not built yet.
+            end: the position of the stream before which FPDUs may begin.
+        """
         out = self.out
         room = end - out.built, _GATHER_PIECES_MAX - len(out.pieces)
         pieces, sizes = build_tagged_run(control, handle, offset, left, self._tagged_max, room, crc=self.crc)
@@ -292,6 +310,9 @@ class Sender:
         """Builds FPDUs of the first of `responses` that begin before position `end`, as views of the source region.
 
         The right to read the region is checked once a call: no region can be invalidated while the FPDUs are built.
+
+        Raises:
+            TerminateFault: the peer may not read the region any more.
         """
         response = self.responses[0]
         sink_handle, sink_offset, length, source_handle, source_offset = response.header
@@ -329,7 +350,11 @@ class Sender:
 
     @staticmethod
     def _broken_off(response: ReadResponse, position: int, error: RemoteAccessError) -> TerminateFault:
-        """Returns the fault of an aborted response; its Terminate quotes the rest of the Read (RFC 5040 s. 4.8)."""
+        """Returns the fault of a Read Response that cannot continue (RFC 5040 section 4.8).
+
+        `position`: the octets of the response that are built; the Terminate quotes the rest of the RDMA Read. `error`:
+        the refused access.
+        """
         sink_handle, sink_offset, length, source_handle, source_offset = response.header
         rest = ReadHeader(
             sink_handle,
@@ -347,7 +372,7 @@ class Sender:
         )
 
     def _pieces(self, gather: Sequence[Buffer], octets: int) -> list[Buffer]:
-        """Returns the next `octets` of a gather list."""
+        """Returns the next `octets` of a gather list, and remembers the position behind them."""
         pieces: list[Buffer] = []
         index, start = self._piece, self._piece_start
         while octets:
@@ -366,7 +391,14 @@ class Sender:
         return pieces
 
     def _append(self, header: bytes, pieces: Sequence[Buffer], octets: int, source: ResponseSource | None) -> None:
-        """Appends an FPDU to `out`."""
+        """Appends an FPDU to `out`.
+
+        Args:
+            header: its length field and DDP header.
+            pieces: its payload.
+            octets: the length of the payload.
+            source: the region from which the payload comes, or None.
+        """
         if len(pieces) > _FPDU_PIECES_MAX:
             pieces = (b"".join(pieces),)
         total = len(header) + octets
@@ -380,14 +412,14 @@ class Sender:
         self.out.append(fpdu, length, source)
 
     def read_answered(self) -> None:
-        """Completes the first of `reads`, whose response is complete."""
+        """Marks the first of `reads` as answered, and reports the completions that are due."""
         self.reads.pop(0).done = True
         self.report()
 
     def report(self, octets: int | None = None) -> None:
-        """Reports the completions of work that has ended, in order of posting.
+        """Reports the completions of work that has ended, in the order of posting.
 
-        `octets`: TCP has taken this number of octets since; None: they are counted already.
+        `octets`: the octets of `out` that TCP has taken since; None if they are counted already.
         """
         out = self.out
         if octets is not None:
@@ -406,7 +438,7 @@ class Sender:
                 self._completions.append(Completion(work.wr, work.verb, Status.SUCCESS, work.length))
 
     def refuse(self, terminate: TerminateMessage) -> None:
-        """Gives the work that the peer's Terminate quotes the status REMOTE_ACCESS, if it has not completed."""
+        """Gives the status REMOTE_ACCESS to the work that the peer's Terminate quotes, if it has not completed."""
         if not 0x0100 <= terminate.code <= 0x01FF and not 0x1100 <= terminate.code <= 0x11FF:
             return
         segment = terminate.ddp_header
@@ -423,7 +455,7 @@ class Sender:
                 return
 
     def flush(self) -> None:
-        """Ends all work that has not ended, in the order of posting."""
+        """Completes all unfinished work as flushed, or as refused, in the order of posting; builds no further FPDU."""
         for work in (*self.in_flight, *self.send_queue):
             if work.verb is not None and not work.internal:
                 self._completions.append(Completion(work.wr, work.verb, work.status))
@@ -436,12 +468,12 @@ class Sender:
         self.open = False
 
     def stop(self) -> None:
-        """Drops all octets that are not sent; nothing is sent any more."""
+        """Drops all octets that are built and not sent, so that nothing is sent any more."""
         self.out.built = self.out.sent
         self.out.clear()
 
     def last_words(self, terminate: TerminateMessage) -> None:
-        """Sends the rest of an FPDU partly sent, then a Terminate as the last message; called after `flush`.
+        """Appends a Terminate as the last message, after the rest of an FPDU partly sent; called after `flush`.
 
         The rest is a copy, since its memory belongs to the upper layer again. If it would show an invalidated region,
         nothing is sent at all: the stream ends inside the FPDU, which the peer will not deliver.

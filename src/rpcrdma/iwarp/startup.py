@@ -52,19 +52,23 @@ _UNNEGOTIATED_READS = 1
 
 
 class FrameKind(enum.Enum):
-    """Request or Reply; the value is the frame's key field."""
+    """The kind of an MPA start-up frame, Request or Reply; the value is the frame's key field."""
 
     REQUEST = b"MPA ID Req Frame"
     REPLY = b"MPA ID Rep Frame"
 
     @property
     def other(self) -> FrameKind:
-        """The frame of the opposite role."""
+        """The kind of frame that the opposite role sends."""
         return FrameKind.REPLY if self is FrameKind.REQUEST else FrameKind.REQUEST
 
 
 class Enhanced(NamedTuple):
-    """The four octets of enhanced set-up: A, IRD, ORD and the RTR frames B, C, D (RFC 6581 section 9)."""
+    """The four octets of enhanced set-up (RFC 6581 section 9): IRD, ORD, and the bits of the peer-to-peer model.
+
+    `peer_to_peer` is the bit A, `ready_frames` are the RTR frames of the bits B, C and D. A depth of 0x3FFF is not
+    negotiated.
+    """
 
     inbound_reads: int
     outbound_reads: int
@@ -76,7 +80,8 @@ class Enhanced(NamedTuple):
 class StartupFrame:
     """An MPA Request or Reply Frame (RFC 5044 section 7.1.1).
 
-    `enhanced` is None unless S is set in a frame of revision 2; `private_data` is the upper layer's part.
+    `markers`: the sender wants to receive markers. `crc`: the sender demands CRCs. `reject`: the Reply refuses the
+    connection. `enhanced` is None unless S is set in a frame of revision 2; `private_data` is the upper layer's part.
     """
 
     kind: FrameKind
@@ -89,9 +94,10 @@ class StartupFrame:
 
 
 class MpaAgreement(NamedTuple):
-    """The terms that Request and Reply agree on.
+    """The terms of a connection on which the MPA Request and Reply agree, seen from one side.
 
-    `markers`: this side must insert markers. `ready_frame`: the RTR frame that the initiator sends first.
+    `crc`: FPDUs have CRCs. `markers`: this side must insert markers. `inbound_reads` and `outbound_reads` are IRD and
+    ORD. `ready_frame`: the RTR frame that the initiator sends first, or None.
     """
 
     crc: bool
@@ -102,7 +108,7 @@ class MpaAgreement(NamedTuple):
 
 
 class StartupRefused(RemoteProtocolError):
-    """A well-formed Reply whose terms this side cannot accept; a Terminate reports `code` to the peer."""
+    """Raised for a well-formed Reply whose terms this side cannot accept; a Terminate reports `code` to the peer."""
 
     def __init__(self, message: str, code: Code) -> None:
         super().__init__(message, rfc="6581 8")
@@ -110,10 +116,10 @@ class StartupRefused(RemoteProtocolError):
 
 
 def encode_startup_frame(frame: StartupFrame) -> bytes:
-    """Encodes the frame.
+    """Encodes an MPA Request or Reply Frame.
 
     Raises:
-        LocalProtocolError: it has more than 512 octets of private data, or 508 behind the enhanced words.
+        LocalProtocolError: the frame has more than 512 octets of private data, or 508 behind the enhanced words.
     """
     flags = _MARKERS * frame.markers | _CRC * frame.crc | _REJECT * frame.reject
     data = frame.private_data
@@ -130,10 +136,10 @@ def encode_startup_frame(frame: StartupFrame) -> bytes:
 
 
 def decode_startup_frame(kind: FrameKind, data: Buffer) -> StartupFrame:
-    """Decodes exactly one frame of `kind`.
+    """Decodes exactly one frame of `kind` that fills `data`.
 
     Raises:
-        RemoteProtocolError: it is malformed: close the TCP connection (RFC 5044 section 8, error 4).
+        RemoteProtocolError: the frame is malformed: close the TCP connection (RFC 5044 section 8, error 4).
     """
     size = size_startup_frame(kind, data)
     if len(data) != size:
@@ -168,10 +174,12 @@ def decode_startup_frame(kind: FrameKind, data: Buffer) -> StartupFrame:
 
 
 def size_startup_frame(kind: FrameKind, data: Buffer) -> int:
-    """Returns the octets of the frame of `kind` that starts with `data`, as far as `data` shows: at least 20.
+    """Returns the octets of the frame that starts with `data`; 20 while `data` does not show its length.
+
+    `kind`: the kind of frame that is expected. `data`: the octets received so far.
 
     Raises:
-        RemoteProtocolError: no such frame starts so; raised at the first octet that differs.
+        RemoteProtocolError: no such frame starts with `data`; raised at the first octet that differs.
     """
     got = bytes(data[:16])
     if not kind.value.startswith(got):
@@ -191,7 +199,7 @@ def size_startup_frame(kind: FrameKind, data: Buffer) -> int:
 
 
 def ask(config: IwarpConfig, private_data: bytes) -> StartupFrame:
-    """Returns the initiator's Request; `encode_startup_frame` checks the length of the private data."""
+    """Returns the initiator's Request with these settings; the length of the private data is not checked."""
     enhanced = None
     if config.enhanced:
         ready = config.ready_frames if config.peer_to_peer else ReadyFrame(0)
@@ -213,7 +221,13 @@ def answer(
 ) -> tuple[StartupFrame, MpaAgreement]:
     """Returns the responder's Reply to `request`, and the agreement that holds once it is sent.
 
-    Only an enhanced Request gets an enhanced Reply (RFC 6581 section 10). `reject`: the Reply refuses the connection.
+    Only an enhanced Request gets an enhanced Reply (RFC 6581 section 10).
+
+    Args:
+        request: the peer's Request.
+        config: the settings of this side.
+        private_data: octets for the peer.
+        reject: whether the Reply refuses the connection.
     """
     asked = request.enhanced
     crc = request.crc or config.crc
@@ -248,11 +262,13 @@ def answer(
 
 
 def conclude(request: StartupFrame, reply: StartupFrame, config: IwarpConfig) -> MpaAgreement:
-    """Returns the initiator's agreement after an accepting `reply` to its `request`.
+    """Returns the initiator's agreement after an accepting Reply.
+
+    `request`: this side's Request. `reply`: the peer's Reply. `config`: the settings of this side.
 
     Raises:
         StartupRefused: read queue depths or RTR frames do not fit.
-        RemoteProtocolError: the Reply is not one to this Request: close the TCP connection.
+        RemoteProtocolError: the Reply does not match the Request: close the TCP connection.
     """
     asked, told = request.enhanced, reply.enhanced
     if reply.revision != request.revision or (asked is None) != (told is None):
@@ -291,7 +307,7 @@ def _preferred(frames: ReadyFrame) -> ReadyFrame | None:
 
 
 class StartupExchange:
-    """The peer's start-up frame while it arrives, and what both frames say.
+    """The MPA start-up of one end: collects the peer's frame while it arrives, and keeps the content of both frames.
 
     `request` is the Request, None at a responder until it has arrived. `peer_data` is the private data of the peer's
     frame. `agreement` is None until both frames are known.
@@ -310,14 +326,16 @@ class StartupExchange:
         self.agreement: MpaAgreement | None = None
 
     def next_buffer(self) -> memoryview:
-        """Returns the memory for the next octets."""
+        """Returns the memory into which the next octets of the peer's frame are received."""
         return memoryview(self._octets)[self._filled :]
 
     def received(self, octets: int) -> StartupFrame | None:
-        """Returns the peer's frame once it is whole, None until then; `octets` more fill the memory of `next_buffer`.
+        """Counts `octets` octets received into the memory of `next_buffer`.
+
+        Returns the peer's frame once it is whole; None until then.
 
         Raises:
-            RemoteProtocolError: it is malformed, or of the wrong kind.
+            RemoteProtocolError: the frame is malformed, or of the wrong kind.
         """
         self._filled += octets
         data = memoryview(self._octets)[: self._filled]
@@ -329,6 +347,6 @@ class StartupExchange:
         return frame
 
     def release(self) -> None:
-        """Drops the memory that only the start-up needs: a server has thousands of connections."""
+        """Drops the memory that only the start-up needs, since a server has thousands of connections."""
         self._octets = bytearray()
         self.request = self.agreement = None

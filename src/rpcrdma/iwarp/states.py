@@ -12,7 +12,7 @@ __all__ = ["TRANSITIONS", "Input", "State"]
 
 
 class State(enum.Enum):
-    """The state of a connection."""
+    """The state of an iWARP connection at one end."""
 
     AWAITING_REPLY = "awaiting the peer's Reply"
     """Initiator: the Request has been sent, or is being sent."""
@@ -33,7 +33,7 @@ class State(enum.Enum):
 
 
 class Input(enum.Enum):
-    """The events that change the state."""
+    """An event that changes the `State` of an iWARP connection at one end."""
 
     REPLY_ACCEPTED = "an accepting Reply"
     REQUEST = "a Request"

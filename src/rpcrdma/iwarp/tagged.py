@@ -15,9 +15,9 @@ _WRITE_OPCODE, _READ_RESPONSE_OPCODE = 0, 2
 
 
 class TaggedMessages:
-    """The open tagged message, and the check of the segments that continue or begin one.
+    """The tagged messages that arrive on one connection: checks their segments and places the payload.
 
-    `opened` has the RDMAP control octet and the STag of the message that has arrived in part.
+    `opened` has the RDMAP control octet and the STag of the message that has arrived in part; None without one.
     """
 
     __slots__ = ("_pd", "_sender", "opened")
@@ -28,9 +28,10 @@ class TaggedMessages:
         self.opened: tuple[int, int] | None = None
 
     def check(self, header: tuple[int, ...], octets: int, ready_frame: ReadyFrame | None) -> Violation | None:
-        """Returns the rule that a segment breaks, or None; memory access is not checked (RFC 5041 7.1, RFC 5040 7.2).
+        """Checks a segment against the rules of DDP and RDMAP, except for memory access (RFC 5041 7.1, RFC 5040 7.2).
 
-        `ready_frame` is the RTR frame that the segment has to be, if any.
+        `header`: the fields of TAGGED. `octets`: the length of the payload. `ready_frame`: the RTR frame that the
+        segment has to be, or None. Returns the rule that the segment breaks; None if it breaks none.
         """
         _, control, rdmap, stag, offset = header
         if control & DDP_VERSION != 1:
@@ -68,10 +69,12 @@ class TaggedMessages:
         return None
 
     def take(self, header: tuple[int, ...], payload: memoryview, _ready_frame: ReadyFrame | None) -> None:
-        """Places the payload of a whole segment that has passed `check`.
+        """Places the payload of a whole segment that has passed `check`, and completes the segment.
+
+        `header` has the fields of TAGGED.
 
         Raises:
-            TerminateFault: it breaks the rules of memory access.
+            TerminateFault: the peer may not write to the memory.
         """
         *_, stag, offset = header
         octets = len(payload)
@@ -83,7 +86,10 @@ class TaggedMessages:
         self.end(header, octets)
 
     def end(self, header: tuple[int, ...], octets: int) -> None:
-        """Completes a segment, whose `octets` of payload are in place; the last segment completes the message."""
+        """Counts a segment whose `octets` of payload are in place; a segment with the L bit ends its message.
+
+        The last segment of a Read Response completes the RDMA Read. `header` has the fields of TAGGED.
+        """
         _, control, rdmap, stag, _ = header
         if rdmap & 0x0F == _READ_RESPONSE_OPCODE:
             read = self._sender.reads[0]

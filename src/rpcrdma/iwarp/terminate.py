@@ -34,7 +34,7 @@ _RESERVED = 0x1F
 
 
 class Code(enum.IntEnum):
-    """Layer, error type and error code as the first two octets on the wire: 0xLTCC."""
+    """The cause of a Terminate: layer, error type and error code as its first two octets, 0xLTCC."""
 
     LOCAL_CATASTROPHIC = 0x0000
     PROTECTION_STAG = 0x0100
@@ -141,14 +141,17 @@ class TerminateMessage:
 
     @property
     def words(self) -> str:
-        """The cause in words for a log, with layer/type/code."""
+        """The cause in words for a log, with the numbers of layer, type and code."""
         layer, etype, code = self.code >> 12, self.code >> 8 & 0xF, self.code & 0xFF
         words = _WORDS[Code(self.code)] if self.code in _WORDS else "unknown error"
         return f"{words} ({layer}/{etype}/{code:02x})"
 
 
 class TerminateFault(RemoteProtocolError):
-    """The peer broke a rule on the stream: `code` and the offending headers go into a Terminate."""
+    """Raised for a rule that the peer breaks on the stream: `code` and the offending headers go into a Terminate.
+
+    `segment_octets`, `ddp_header` and `read_header` are those of `TerminateMessage`.
+    """
 
     def __init__(
         self,
@@ -186,7 +189,8 @@ Violation: TypeAlias = tuple[str, Code]
 def fault_of(violation: Violation, header: tuple[int, ...], read_header: bytes = b"") -> TerminateFault:
     """Returns the fault of a segment that breaks a rule.
 
-    `header` has the fields of TAGGED or UNTAGGED; `read_header` is that of a Read Request, for the Terminate.
+    `violation`: the rule and its code. `header`: the fields of TAGGED or UNTAGGED. `read_header`: the RDMA Read Request
+    header that the Terminate quotes; empty for none.
     """
     layout = TAGGED if header[1] & TAGGED_CONTROL & ~UNTAGGED_CONTROL else UNTAGGED
     return TerminateFault(
@@ -199,17 +203,17 @@ def fault_of(violation: Violation, header: tuple[int, ...], read_header: bytes =
 
 
 def read_source_code(error: RemoteAccessError) -> Code:
-    """Returns the code for a refused source of an RDMA Read, which RDMAP checks (RFC 5040 section 7.2)."""
+    """Returns the Terminate code for the refused source of an RDMA Read, which RDMAP checks (RFC 5040 section 7.2)."""
     return _READ_SOURCE[error.reason]
 
 
 def tagged_code(error: RemoteAccessError) -> Code:
-    """Returns the code for the refused target memory of a tagged segment, which DDP checks (RFC 5041 section 7.2)."""
+    """Returns the Terminate code for a tagged segment's refused memory, which DDP checks (RFC 5041 section 7.2)."""
     return _TAGGED[error.reason]
 
 
 class PeerTerminated(RemoteProtocolError):
-    """The peer sent Terminate."""
+    """Raised when the peer has sent a Terminate, which is `terminate`."""
 
     def __init__(self, terminate: TerminateMessage) -> None:
         told = f"the peer terminated: {terminate.words}"
@@ -226,7 +230,7 @@ def _nibbles_swapped(octet: int) -> int:
 
 
 def encode_terminate(message: TerminateMessage) -> bytes:
-    """Encodes the octets after the DDP header: only the fields that M, D and R announce."""
+    """Encodes a Terminate, without its DDP header: only the fields that the bits M, D and R announce."""
     flags = 0
     body = b""
     if message.segment_octets is not None:
@@ -242,7 +246,7 @@ def encode_terminate(message: TerminateMessage) -> bytes:
 
 
 def decode_terminate(data: Buffer) -> TerminateMessage:
-    """Reads the octets after the DDP header: the fields that M, D and R announce; trailing octets are ignored.
+    """Decodes a Terminate, without its DDP header: the fields that M, D and R announce; trailing octets are ignored.
 
     Linux siw swaps the nibbles of layer and type and mirrors M, D and R in the low bits. Its form is recognized by the
     mirrored bits, or by a code that is known only with the nibbles swapped.

@@ -32,12 +32,12 @@ _SEND_QUEUE, _READ_QUEUE = 0, 1
 
 
 class UntaggedMessages:
-    """The receive queue, the numbers of the next messages, and the Send that has arrived in part.
+    """The untagged messages that arrive on one connection: checks their segments, and delivers Sends into receives.
 
     `shared` counts the posted receives whose buffers come from `pool` when a message arrives; they follow `receives`.
-    `numbers` are the next MSNs of queues 0 to 2. `send_octets` counts the octets of the Send that has arrived in
-    part, and `send_opened` has the RDMAP control octet and the Invalidate STag of its first segment. `inbound_reads` is
-    the number of RDMA Reads that the peer may have outstanding.
+    `numbers` are the next MSNs of queues 0 to 2. `send_octets` counts the octets of the Send that has arrived in part,
+    and `send_opened` has the RDMAP control octet and the Invalidate STag of its first segment. `inbound_reads` is the
+    number of RDMA Reads that the peer may have outstanding.
     """
 
     __slots__ = (
@@ -66,16 +66,17 @@ class UntaggedMessages:
         self.pool: ReceiveSource | None = None
 
     def flush(self) -> None:
-        """Ends all receives; those with a buffer complete as flushed."""
+        """Ends all receives; those posted with a buffer, or with one drawn from the pool, complete as flushed."""
         for wr, _ in self.receives:
             self._completions.append(Completion(wr, Verb.RECEIVE, Status.FLUSHED))
         self.receives.clear()
         self.shared = 0
 
     def check(self, header: tuple[int, ...], octets: int, ready_frame: ReadyFrame | None) -> Violation | None:
-        """Returns the rule that a segment breaks, or None; its buffer is checked, too (RFC 5041 7.1, RFC 5040 7.2).
+        """Checks a segment against the rules of DDP and RDMAP, and against its receive (RFC 5041 7.1, RFC 5040 7.2).
 
-        `ready_frame` is the RTR frame that the segment has to be, if any.
+        `header`: the fields of UNTAGGED. `octets`: the length of the payload. `ready_frame`: the RTR frame that the
+        segment has to be, or None. Returns the rule that the segment breaks; None if it breaks none.
         """
         _, control, rdmap, invalidate, queue, msn, offset = header
         if control & DDP_VERSION != 1:
@@ -112,7 +113,7 @@ class UntaggedMessages:
     def target(self, start: int, octets: int) -> memoryview:
         """Returns the memory for `octets` octets of the arriving Send, which begin `start` octets after its first one.
 
-        The memory is shorter where a piece of scattered memory ends. `check` has accepted the segment before.
+        The memory is shorter where a piece of scattered memory ends. `check` must have accepted the segment.
         """
         buffer = self._buffer()
         if isinstance(buffer, ScatteredBuffer):
@@ -120,7 +121,7 @@ class UntaggedMessages:
         return buffer[start : start + octets]
 
     def _buffer(self) -> ReceiveBuffer:
-        """Returns the buffer of the arriving Send, drawn from the pool unless a receive was posted with its own."""
+        """Returns the buffer of the arriving Send: that of the oldest posted receive, or one drawn from the pool."""
         if not self.receives:
             assert self.pool is not None
             self.shared -= 1
@@ -129,7 +130,7 @@ class UntaggedMessages:
         return self.receives[0][1]
 
     def write(self, start: int, data: memoryview) -> None:
-        """Writes octets into the buffer of the arriving Send, from its octet `start` on."""
+        """Copies octets into the buffer of the arriving Send, from its octet `start` on."""
         buffer = self._buffer()
         if isinstance(buffer, ScatteredBuffer):
             buffer.write(start, data)
@@ -139,12 +140,12 @@ class UntaggedMessages:
     def take(self, header: tuple[int, ...], payload: memoryview, ready_frame: ReadyFrame | None) -> None:
         """Processes a whole segment that has passed `check`: part of a Send, a Read Request, or a Terminate.
 
-        `ready_frame`: see `check`.
+        `header`: the fields of UNTAGGED. `ready_frame`: the RTR frame that the segment is, or None.
 
         Raises:
-            TerminateFault: it breaks a rule that shows in its payload, or the rules of memory access.
-            PeerTerminated: it is a Terminate.
-            RemoteProtocolError: it is a Terminate that does not decode.
+            TerminateFault: the segment breaks a rule that shows in its payload, or the rules of memory access.
+            PeerTerminated: the segment is a Terminate.
+            RemoteProtocolError: the segment is a Terminate that does not decode.
         """
         queue = header[4]
         if queue == _READ_QUEUE:
@@ -194,7 +195,9 @@ class UntaggedMessages:
         responses.append(ReadResponse(request, header))
 
     def end(self, header: tuple[int, ...], octets: int) -> None:
-        """Completes a segment of a Send, whose `octets` of payload are in place; the last one delivers the message.
+        """Counts a segment of a Send, whose `octets` of payload are in place; the last one completes the receive.
+
+        `header` has the fields of UNTAGGED.
 
         Raises:
             TerminateFault: the Send invalidates a handle that does not exist.

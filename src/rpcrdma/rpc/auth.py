@@ -83,7 +83,10 @@ class AuthStat(enum.IntEnum):
 
 
 class OpaqueAuth(NamedTuple):
-    """opaque_auth: an encoded credential or verifier; `flavor` may be a number that `AuthFlavor` lacks."""
+    """opaque_auth (RFC 5531 section 8.2): an encoded credential or verifier.
+
+    `flavor` may be a number that `AuthFlavor` lacks; `body` is without its length word and padding.
+    """
 
     flavor: int
     body: bytes
@@ -114,13 +117,13 @@ class AuthSys:
     uid: int
     """Effective user number, 0 to 2^32 - 1."""
     gid: int
-    """Effective group number."""
+    """Effective group number, 0 to 2^32 - 1."""
     gids: tuple[int, ...] = ()
     """Numbers of supplementary groups, at most 16."""
 
 
 class LocalUser(NamedTuple):
-    """A user of this machine, with the groups of this machine's user database."""
+    """A user of this machine: user number, primary group and supplementary groups of this machine's user database."""
 
     uid: int
     gid: int
@@ -131,7 +134,10 @@ class LocalUser(NamedTuple):
 class AuthGss:
     """An identity that an RPCSEC_GSS context has proved; all calls of one context and service share the object.
 
-    `user` is the local user that the principal maps to; None for principals of services and unknown users.
+    Args:
+        principal: the proved name, such as "alice@EXAMPLE.ORG".
+        flavor: KRB5, KRB5I or KRB5P, by the service of the calls.
+        user: the local user that the principal maps to; None for principals of services and unknown users.
     """
 
     principal: str
@@ -143,7 +149,7 @@ Credential: TypeAlias = AuthNone | AuthSys | AuthGss
 
 
 def encode_auth_sys(enc: Encoder, credential: AuthSys) -> None:
-    """Encodes the body of an AUTH_SYS credential: authsys_parms (RFC 5531 appendix A).
+    """Appends the body of an AUTH_SYS credential, authsys_parms, to `enc` (RFC 5531 appendix A).
 
     Raises:
         LocalProtocolError: the name or the list of groups is too long, or a number is no unsigned 32-bit integer.
@@ -158,7 +164,7 @@ def encode_auth_sys(enc: Encoder, credential: AuthSys) -> None:
 
 
 def decode_auth_sys(body: bytes) -> AuthSys:
-    """Decodes the body of an AUTH_SYS credential.
+    """Decodes the body of an AUTH_SYS credential, which is without its length word.
 
     Raises:
         DecodeError: the body is cut short, exceeds a bound or has octets after its last field.
@@ -174,7 +180,7 @@ def decode_auth_sys(body: bytes) -> AuthSys:
 
 
 def opaque_auth(credential: Credential) -> OpaqueAuth:
-    """Encodes a credential.
+    """Returns the flavor and the encoded body of a credential as a call header carries them.
 
     Raises:
         LocalProtocolError: the credential cannot be encoded (`encode_auth_sys`), or is an `AuthGss`.

@@ -71,7 +71,7 @@ _UNKNOWN: _Where = (0, 0, OTHER)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationStatistics:
-    """The calls of one procedure that ended with one status; octets are those that this side sent and received.
+    """A snapshot of the calls of one procedure that ended with one status, as `CallStatistics.snapshot` makes it.
 
     A client's `execute` is the sum of `queue` and `rtt`, a server's that of `queue` and `handler`.
     """
@@ -92,8 +92,9 @@ class OperationStatistics:
     timeouts: int
     """Calls without a reply within their time limit."""
     bytes_sent: int
-    """Octets of RPC messages, chunks included, without transport headers."""
+    """Octets of RPC messages that this side sent, chunks included, without transport headers."""
     bytes_recv: int
+    """Octets of RPC messages that this side received, chunks included, without transport headers."""
     queue: Histogram
     """Client: time from the call to its Send, waiting for a credit or a connection. Server: waiting for a thread or
     memory."""
@@ -107,7 +108,12 @@ class OperationStatistics:
     """Calls that did not end with SUCCESS."""
 
     def as_json(self) -> dict[str, Any]:
-        """Returns mountstats' numbers with times in milliseconds; means, percentiles and maxima in microseconds."""
+        """Returns the fields by name as values of JSON, with each time under two names.
+
+        `queue_ms` (and `rtt_ms`, `handler_ms`, `execute_ms`) is the sum in whole milliseconds, as in mountstats;
+        `queue_us` has mean, percentiles and maximum in microseconds (`Histogram.as_json`). `handler` is left out if it
+        has no durations.
+        """
         times = {"queue": self.queue, "rtt": self.rtt, "handler": self.handler, "execute": self.execute}
         times = {name: histogram for name, histogram in times.items() if histogram.count or name != "handler"}
         return {
@@ -127,7 +133,7 @@ class OperationStatistics:
 
 
 class Durations:
-    """Counts durations in the buckets of a `Histogram`."""
+    """A histogram that grows: it counts durations, from 0 ns on, in the buckets of a `Histogram`."""
 
     __slots__ = ("buckets", "max_ns", "sum_ns")
 
@@ -137,14 +143,14 @@ class Durations:
         self.max_ns = 0
 
     def add(self, duration_ns: int) -> None:
-        """Counts a duration."""
+        """Counts one duration, in nanoseconds, at least 0."""
         self.sum_ns += duration_ns
         if duration_ns > self.max_ns:  # noqa: PLR1730 - max() takes three times as long
             self.max_ns = duration_ns
         self.buckets[bucket_of(duration_ns)] += 1
 
     def add_all(self, durations_ns: list[int]) -> None:
-        """Counts several durations, for less than `add` takes for each."""
+        """Counts several durations in nanoseconds, for less time than `add` takes for each; sorts the list in place."""
         if not durations_ns:
             return
         durations_ns.sort()
@@ -160,15 +166,16 @@ class Durations:
             begin = end
 
     def snapshot(self) -> Histogram:
-        """Returns a copy of the counts until now."""
+        """Returns a copy of the counts so far as an immutable `Histogram`."""
         return Histogram(counts=tuple(self.buckets), sum_ns=self.sum_ns, max_ns=self.max_ns)
 
 
 class CallCounts(Durations):
     """The counts of the calls of one procedure with one status.
 
-    As durations it holds those of the calls that did not wait. Of every call the octets are counted, and then its time
-    by `add` or `add_parts`; `note` takes all of it at once, which costs a call least.
+    The base class counts the durations of calls that did not wait before they were sent or, at a server, handled. A
+    caller counts a call either by `note`, which is the cheapest way, or by adding to `bytes_sent` and `bytes_recv` and
+    calling `add` or `add_parts`.
     """
 
     __slots__ = ("_recent", "_waited", "bytes_recv", "bytes_sent", "sent_again")
@@ -184,9 +191,15 @@ class CallCounts(Durations):
         self._waited: tuple[Durations, Durations, Durations] | None = None
 
     def note(self, octets_sent: int, octets_received: int, duration_ns: int) -> None:
-        """Records a call that did not wait, to be counted soon.
+        """Records a successful call that did not wait; it is counted later, together with other calls.
 
-        Only a success, as no peer can make more kinds of these.
+        Calls with other statuses are not recorded here: the list of calls takes memory, and a peer can provoke many
+        statuses.
+
+        Args:
+            octets_sent: octets of the RPC message that this side sent for the call.
+            octets_received: octets of the RPC message that this side received for the call.
+            duration_ns: the time of the whole call in nanoseconds.
         """
         recent = self._recent
         recent += (octets_sent, octets_received, duration_ns)
@@ -200,7 +213,12 @@ class CallCounts(Durations):
         self.add_all(recent[2::3])
 
     def add_parts(self, queue_ns: int, rest_ns: int) -> None:
-        """Counts the time of a call that may have waited, and then took `rest_ns`."""
+        """Counts the time of a call in two parts, in nanoseconds.
+
+        Args:
+            queue_ns: the time for which the call waited before it was sent or handled; 0: it did not wait.
+            rest_ns: the time after that: until the reply or, at a server, the time of the handler.
+        """
         if not queue_ns:
             self.add(rest_ns)
             return
@@ -212,9 +230,9 @@ class CallCounts(Durations):
         execute.add(queue_ns + rest_ns)
 
     def _settled(self) -> CallCounts:
-        """Returns a copy without `_waited`, in which the calls of `_recent` are counted too.
+        """Returns a copy with the calls of `note` counted, but without the durations of calls that waited.
 
-        This object stays as it is, since another thread may be counting in it.
+        This object does not change, since another thread may be counting in it.
         """
         copy = CallCounts()
         copy.buckets = self.buckets[:]
@@ -224,9 +242,12 @@ class CallCounts(Durations):
         return copy
 
     def snapshot_as(self, where: _Where, status: str, *, served: bool) -> OperationStatistics:
-        """Returns a copy of the counts until now, as those of the procedure `where` and of `status`.
+        """Returns an immutable copy of the counts so far.
 
-        `served`: they are a server's, with times of handlers in place of those of replies.
+        Args:
+            where: number, version and name of the procedure that the copy names.
+            status: the status that the copy names.
+            served: True for the calls that a server answered: the time after a wait becomes `handler` and not `rtt`.
         """
         settled = self._settled()
         direct = settled.snapshot()
@@ -258,28 +279,33 @@ class CallCounts(Durations):
 
 
 class CountedCall(Protocol):
-    """A call that has ended, with the times in nanoseconds that were taken."""
+    """A call that has ended, as `CallStatistics.count` needs it; times are in nanoseconds of one monotonic clock."""
 
     @property
     def procedure(self) -> Procedure[Any, Any] | None:
-        """The procedure; None if it is not known: then `status` is not 0."""
+        """The procedure of the call; None if it is unknown, in which case `status` is not 0."""
 
     status: int | str
+    """0 or an enumeration member of value 0 for success, another status of the result, or the name of a failure."""
     octets_sent: int
     octets_received: int
     began_ns: int
-    """When it was made or, at a server, arrived."""
+    """The time when the call was made or, at a server, arrived."""
     sent_ns: int
-    """When it was last sent (0: never) or, at a server, its handler began."""
+    """The time when the call was last sent (0: never) or, at a server, its handler began (0: it did not)."""
     ended_ns: int
+    """The time when the call ended."""
 
     @property
     def transmissions(self) -> int:
-        """The number of its transmissions; at a server 1."""
+        """How often the call was sent, 0 if never; at a server 1."""
 
 
 class CallStatistics:
-    """The counts of all calls that one side makes, or, with `served`, of all calls that it answers."""
+    """The counts of all calls that one side makes, or, with `served`, of all calls that it answers.
+
+    At most CALL_OUTCOMES_MAX pairs of procedure and status have counts of their own.
+    """
 
     __slots__ = ("_outcomes", "_served", "_statuses", "successes")
 
@@ -292,14 +318,18 @@ class CallStatistics:
         """The counts of successful calls found by `of_success`; a look-up here takes the place of that search."""
 
     def of_success(self, procedure: Procedure[Any, Any]) -> CallCounts:
-        """Returns the counts of the successful calls of a procedure."""
+        """Returns the counts of the successful calls of a procedure; enters them in `successes` while there is room."""
         counts = self.of(procedure, SUCCESS)
         if len(self.successes) < CALL_OUTCOMES_MAX:
             self.successes[procedure] = counts
         return counts
 
     def of(self, procedure: Procedure[Any, Any] | None, status: str) -> CallCounts:
-        """Returns the counts for a procedure (None: unknown) and a status; beyond the bounds those of "other"."""
+        """Returns the counts of a procedure's calls (None: unknown procedure) with the status of a name.
+
+        The counts are made at the first use. Beyond CALL_STATUSES_MAX statuses of a procedure, or CALL_OUTCOMES_MAX
+        pairs, these are the shared counts of "other".
+        """
         where = _UNKNOWN if procedure is None else (procedure.program, procedure.version, procedure.name)
         return self._outcomes.get((where, status)) or self._of_new(where, status)
 
@@ -317,16 +347,19 @@ class CallStatistics:
         return counts
 
     def of_status(self, procedure: Procedure[Any, Any] | None, status: int | str) -> CallCounts:
-        """Returns the counts for a status: a name, or a member of the result's own enumeration, where 0 is success.
+        """Returns the counts of a procedure's calls with a status; beyond the bounds, the shared ones of "other".
 
-        `procedure` None: it is unknown.
+        Args:
+            procedure: the procedure; None: unknown.
+            status: the name of a failure, or the number of a result's status, usually a member of its enumeration,
+                whose name is taken. 0 is success.
         """
         if procedure is not None and not status:
             return self.successes.get(procedure) or self.of_success(procedure)
         return self.of(procedure, status.name if isinstance(status, enum.Enum) else str(status))
 
     def count(self, call: CountedCall) -> None:
-        """Counts a call that has ended."""
+        """Adds octets, times and transmissions of a call that has ended to the counts of its procedure and status."""
         procedure, status = call.procedure, call.status
         sent_ns = call.sent_ns or call.ended_ns
         waited_ns = sent_ns - call.began_ns
@@ -342,7 +375,10 @@ class CallStatistics:
         counts.add_parts(waited_ns, call.ended_ns - sent_ns)
 
     def snapshot(self) -> tuple[OperationStatistics, ...]:
-        """Returns a copy of the counts until now: of every procedure SUCCESS first, then the other statuses by name."""
+        """Returns a copy of the counts so far, by procedure: of each SUCCESS first, then the other statuses by name.
+
+        Counts without any call are left out. Any thread may call this.
+        """
         # A list at once: other threads may ask while the event loop counts.
         outcomes = list(self._outcomes.items())
         found = (counts.snapshot_as(*key, served=self._served) for key, counts in outcomes)
@@ -350,7 +386,7 @@ class CallStatistics:
 
 
 def in_order(operations: Iterable[OperationStatistics]) -> tuple[OperationStatistics, ...]:
-    """Sorts by procedure, and within a procedure SUCCESS first, then the other statuses by name."""
+    """Returns the statistics sorted by procedure; of each procedure SUCCESS first, then the other statuses by name."""
 
     def place(each: OperationStatistics) -> tuple[str, int, int, bool, str]:
         return each.procedure, each.program, each.version, each.status != SUCCESS, each.status
@@ -359,7 +395,11 @@ def in_order(operations: Iterable[OperationStatistics]) -> tuple[OperationStatis
 
 
 def together(operations: Iterable[OperationStatistics], status: str = "") -> OperationStatistics:
-    """Returns the sums over several operations of one procedure, at least one, under the given status."""
+    """Returns the sums over the statistics of one procedure, as one object with the given status.
+
+    Raises:
+        ValueError: there are no statistics to add up.
+    """
     first, *others = operations
     total = {name: getattr(first, name) for name in OperationStatistics.__slots__}
     for operation in others:
@@ -386,7 +426,10 @@ def by_procedure(operations: Iterable[OperationStatistics]) -> tuple[OperationSt
 
 
 def added_up(operations: Iterable[OperationStatistics]) -> tuple[OperationStatistics, ...]:
-    """Adds up the statistics of each procedure and status, such as those of several connections."""
+    """Adds up the statistics of equal procedure and status, such as those of several connections.
+
+    Returns one object for each pair of procedure and status, in the order of `in_order`.
+    """
     groups = _grouped(operations, ("program", "version", "procedure", "status"))
     return in_order(together(each, each[0].status) for each in groups)
 

@@ -24,10 +24,10 @@ _NO_WORDS = (0,) * 6
 
 
 class XidSource:
-    """Numbers calls from `first`, which should be random; no two unfinished calls have the same XID.
+    """Numbers the calls of one requester: XIDs rise from `first`, which should be random, and wrap at 2^32.
 
-    `taken` has the XIDs of unfinished calls, each with the argument of `take`. The caller of `take` deletes the XID
-    there when the call has been answered, has failed or was abandoned.
+    No two unfinished calls have the same XID. `taken` maps the XID of each unfinished call to the argument of `take`;
+    the caller of `take` deletes the XID from `taken` when the call has been answered, has failed or was abandoned.
     """
 
     __slots__ = ("_next", "taken")
@@ -37,7 +37,7 @@ class XidSource:
         self.taken: dict[int, Any] = {}
 
     def take(self, call: object = None) -> int:
-        """Returns an XID that no other unfinished call has, for `call`."""
+        """Returns an XID that no other unfinished call has, and enters it with `call` in `taken`."""
         xid = self._next
         while xid in self.taken:
             xid = (xid + 1) & 0xFFFFFFFF
@@ -47,7 +47,7 @@ class XidSource:
 
 
 class CallEncoder:
-    """Encodes calls with one credential; the header costs one concatenation from the second call on.
+    """Encodes the calls of a requester with one credential (None: AUTH_NONE); each procedure's header is made once.
 
     Raises:
         LocalProtocolError: the credential cannot be encoded.
@@ -62,14 +62,14 @@ class CallEncoder:
 
     @property
     def credential_octets(self) -> int:
-        """Octets that the credential adds to each call: its padded body."""
+        """Octets that the credential's body adds to each call, padding included; 0 for AUTH_NONE."""
         return (len(self._auth.body) + 3) & ~3
 
     def encode(self, xid: int, procedure: Procedure[A, Any], args: A) -> Payload:
-        """Encodes the whole call.
+        """Encodes the whole RPC message of a call: header and arguments, whose bulk items stay apart (`Payload.items`).
 
         Raises:
-            LocalProtocolError: the arguments do not have the procedure's type.
+            LocalProtocolError: the arguments do not have the procedure's type, or the program's version is 0.
         """
         try:
             tail = self._tails[procedure]
@@ -81,17 +81,21 @@ class CallEncoder:
         return enc
 
     def _tail(self, procedure: Procedure[Any, Any]) -> bytes:
-        """Returns the header of every call of a procedure, without the XID."""
+        """Returns the header that all calls of a procedure have, without the XID.
+
+        Raises:
+            LocalProtocolError: the program's version is 0, or a number does not fit into 32 bits.
+        """
         if procedure.version == 0:
             raise LocalProtocolError(f"{procedure.name}: no program has a version 0 (RFC 5531 section 8.1)")
         return call_tail(procedure.program, procedure.version, procedure.number, self._auth)
 
 
 class ReplyDecoder(Decoder):
-    """Decodes a reply, and tolerates up to three octets of padding that are missing or superfluous at its end.
+    """Decodes a reply; tolerates up to three octets of padding that are missing or superfluous at the reply's end.
 
-    The length word of the last item bounds its data, so that no data is lost; `pos` is not `end` then. nfs-ganesha pads
-    data in this way.
+    nfs-ganesha pads data in this way. The length word of the last item bounds its data, so no data is lost. After such
+    a reply `pos` differs from `end`.
     """
 
     __slots__ = ()
@@ -108,7 +112,15 @@ class ReplyDecoder(Decoder):
 
 
 class ResultDecoder(ReplyDecoder):
-    """Decodes a reply whose caller gave buffers for results: results inside of the message are copied there."""
+    """Decodes a reply whose caller gave buffers for bulk results; bulk results in the message itself are copied there.
+
+    Args:
+        data: the message.
+        start: the offset in `data` at which the message begins.
+        placed: the items that the transport placed directly; None: all items are in the message.
+        into: for each bulk result in order its buffer, or None for memory of its own; further results get such memory.
+            A result longer than its buffer is a `DecodeError`.
+    """
 
     __slots__ = ("_into", "_taken")
 
@@ -141,12 +153,12 @@ class ResultDecoder(ReplyDecoder):
 
 
 def decode_result(dec: Decoder, xid: int, procedure: Procedure[Any, R]) -> R:
-    """Decodes the result in a whole reply to call `xid`.
+    """Decodes the result in a whole reply to call `xid`; `dec` is at the start of the reply's header.
 
     Raises:
         RpcError: the responder answered with an error; see `rpcrdma.errors`.
-        ReducedIneligibleItem: an item was placed that the result does not have.
-        DecodeError: the reply does not decode, answers another call or goes on after the result.
+        ReducedIneligibleItem: the transport placed an item that the result does not have.
+        DecodeError: the reply does not decode, answers another call or has octets after the result.
     """
     start = dec.pos
     words = _SIX.unpack_from(dec.data, start) if start + REPLY_HEADER_OCTETS <= dec.end else _NO_WORDS

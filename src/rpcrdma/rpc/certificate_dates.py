@@ -32,7 +32,12 @@ def first_expiry_s(pem: str) -> float:
 
 
 def _not_after_s(certificate: bytes) -> float:
-    """Returns notAfter of a certificate in DER (RFC 5280 section 4.1)."""
+    """Returns notAfter of a certificate in DER (RFC 5280 section 4.1), in seconds since 1970.
+
+    Raises:
+        IndexError: the certificate is cut short.
+        ValueError: the time has another form than RFC 5280 permits.
+    """
     signed = _elements(_elements(certificate)[0][1])[0][1]
     fields = [content for tag, content in _elements(signed) if tag != _VERSION]
     tag, text = _elements(fields[3])[1]
@@ -43,7 +48,11 @@ def _not_after_s(certificate: bytes) -> float:
 
 
 def _elements(data: bytes) -> list[tuple[int, bytes]]:
-    """Returns tag and content of each element of DER; tags have one octet wherever this module looks."""
+    """Returns tag and content of each element in the concatenation of DER elements `data`; tags must have one octet.
+
+    Raises:
+        IndexError: the last element has an incomplete header; incomplete content is returned as it is.
+    """
     found, at = [], 0
     while at < len(data):
         tag, length, at = data[at], data[at + 1], at + 2

@@ -42,10 +42,15 @@ class WaitingCaller(ABC):
 
 
 def check_awaits(caller: Caller, user: object, *, instead: str = "rpcrdma.sync") -> None:
-    """Checks that the calls of `caller` can be awaited; `user` is the object that needs them, `instead` the remedy.
+    """Checks that the calls of `caller` are coroutines.
+
+    Args:
+        caller: the object that makes the calls.
+        user: the object that awaits the calls; the error names its class.
+        instead: the name of the blocking module or class that the error recommends.
 
     Raises:
-        TypeError: `caller` is a `WaitingCaller`.
+        TypeError: `caller` is a `WaitingCaller`, whose calls block.
     """
     if isinstance(caller, WaitingCaller):
         raise TypeError(
@@ -54,7 +59,7 @@ def check_awaits(caller: Caller, user: object, *, instead: str = "rpcrdma.sync")
 
 
 class ClientStub:
-    """Base of generated clients whose methods are coroutines.
+    """Base of the client classes that the XDR compiler generates, with methods that are coroutines.
 
     Args:
         caller: the object that makes the calls.
@@ -69,7 +74,7 @@ class ClientStub:
 
 
 class SyncClientStub:
-    """Base of generated clients whose methods block until their results arrive.
+    """Base of the client classes that the XDR compiler generates, with methods that block until their results arrive.
 
     Args:
         caller: the object that makes the calls.
@@ -88,7 +93,14 @@ class SyncClientStub:
 
 
 def _other_kind(client: object, base: type, own: str, other: str) -> str:
-    """Returns the name of the generated class beside that of `client` which has the other kind of methods."""
+    """Returns the name of the generated client class that is the awaiting or blocking counterpart of `client`'s class.
+
+    Args:
+        client: a client, perhaps of a class derived from a generated one.
+        base: the base of the generated classes of the client's kind, `ClientStub` or `SyncClientStub`.
+        own: the suffix of the names of generated classes of this kind, such as "_Client".
+        other: the suffix of the other kind; without a generated class of this kind, the result describes it in words.
+    """
     names = [cls.__name__ for cls in type(client).__mro__ if base in cls.__bases__ and cls.__name__.endswith(own)]
     return names[0].removesuffix(own) + other if names else f"a class of the kind {other.removeprefix('_')}"
 

@@ -59,11 +59,16 @@ def _answer_null(_args: None, _context: CallContext) -> None:
 
 
 class Route:
-    """One procedure that a service offers, and the handler that answers it: `handler(args, context)`.
+    """One procedure that a service offers, and its handler. `calls` counts the calls whose arguments were decoded.
 
-    `at_most_once`: the service does not declare the procedure idempotent. `begins_once`: the handler must not be begun
-    twice for one call. `reserves`: it may have bulk results besides, for which memory is reserved before it begins.
-    `security`: the flavors that calls may have; None: any. `waits_for`: see `Service.WAITS_FOR`.
+    Args:
+        procedure: the procedure.
+        handler: called as `handler(args, context)`; returns the result.
+        at_most_once: whether a repeated call must not run again: the service does not declare the procedure idempotent.
+        begins_once: whether the handler must not begin twice for one call; always so with `at_most_once`. If the result
+            may have bulk items, `reserves` is then True: memory for them is reserved before the handler begins.
+        security: the security flavors that calls may have; None: any.
+        waits_for: maps arguments to the resource that the handler may block on; see `Service.WAITS_FOR`.
     """
 
     __slots__ = (
@@ -96,7 +101,7 @@ class Route:
 
 
 class ArrivedCall(Protocol):
-    """A call with its `decoder` at the header; `Dispatcher.open_call` sets the rest."""
+    """A call that a server has received: `decoder` is at the RPC header, `Dispatcher.open_call` sets the other data."""
 
     decoder: Decoder
     xid: int
@@ -104,22 +109,25 @@ class ArrivedCall(Protocol):
     route: Route
     args: Any
     procedure: Procedure[Any, Any] | None
-    """None while no procedure is known that it could be for."""
+    """The procedure; None while it is unknown."""
     status: int | str
-    """Of a call that no handler answers: the name of the refusal."""
+    """The name of the refusal of a call that no handler answers, such as "AUTH_ERROR"."""
     protection: OpenedCall | None
-    """Of a call under RPCSEC_GSS: protects its reply."""
+    """The RPCSEC_GSS protection, which also protects the reply; None for other flavors."""
 
     @property
     def peer(self) -> str:
-        """See `CallContext.peer`."""
+        """The caller's network address without port."""
 
 
 class Dispatcher:
-    """Finds the handlers of `services`, one for each program and version.
+    """Finds the handlers of a server's calls; procedure 0 has one even if its service has none.
 
-    `acceptor` has the contexts of RPCSEC_GSS, whose calls are refused without it. `security`: the flavors that calls
-    may have, except procedure 0 and the services with `ANY_SECURITY`; None: any.
+    Args:
+        services: the services, one for each program and version.
+        acceptor: checks calls under RPCSEC_GSS; None: they are refused.
+        security: the security flavors that calls may have, except calls of procedure 0 and of services with
+            `ANY_SECURITY`; None: any.
 
     Raises:
         LocalProtocolError: two services offer the same version of a program, one offers version 0, or a handler does
@@ -141,7 +149,7 @@ class Dispatcher:
         self._routes: dict[tuple[int, int, int], Route] = {}
         self._versions: dict[int, set[int]] = {}
         self.statistics = CallStatistics(served=True)
-        """Of the calls that were answered: counted where the replies are sent."""
+        """The statistics of the calls that were answered; the sender of the replies counts them."""
         # Few distinct credential bodies are in use at a time; bodies that do not decode are not remembered.
         self._auth_sys = functools.lru_cache(RPC_CREDENTIALS_REMEMBERED)(decode_auth_sys)
         for service in self.services:
@@ -177,14 +185,19 @@ class Dispatcher:
             self._routes[null] = Route(defined or null_procedure(*null[:2]), _answer_null, at_most_once=False)
 
     def open_call(self, call: ArrivedCall) -> Payload | None:
-        """Finds the procedure that a call is for, and decodes the arguments; returns the reply if no handler answers.
+        """Finds the handler of a call and decodes the arguments: sets all fields of `call` that it learns.
+
+        Returns:
+            None if `call.route` is to answer; else the refusal to send, a whole reply. `call.status` then names the
+            refusal.
 
         Raises:
             ReducedIneligibleItem: an argument that must stay in the stream came in a Read chunk. The transport's own
                 error answers that (RFC 8166 section 6.1); every other fault in the arguments is GARBAGE_ARGS.
             DecodeError: the message cannot be answered: it is no call, or its header is cut short.
-            CallDropped: the call is not to be answered.
-            CallWaits: the call is to be opened again, once the work that this names has been done.
+            CallDropped: the call must not be answered: RPCSEC_GSS found a replay.
+            CallWaits: the RPCSEC_GSS context is in use, or the arguments take long to open; call this again after the
+                use of the context that the exception describes.
         """
         decoder = call.decoder
         start = decoder.pos
@@ -262,7 +275,10 @@ class Dispatcher:
         return None
 
     def null_reply(self, xid: int, program: int, version: int) -> Payload:
-        """Returns the reply to procedure 0 of a program for a call that bypasses dispatch, such as a TLS request."""
+        """Returns the reply to a call of procedure 0 that bypasses `open_call`, such as the request for TLS.
+
+        It is SUCCESS, PROG_UNAVAIL or PROG_MISMATCH, as the services offer the program and version.
+        """
         versions = self._versions.get(program)
         if versions is None:
             return refusal(xid, AcceptStat.PROG_UNAVAIL)
@@ -273,12 +289,21 @@ class Dispatcher:
         return enc
 
     def _protection(self, acceptor: CallOpener, call: ArrivedCall, header: CallHeader, start: int) -> OpenedCall:
-        """Checks a header of RPCSEC_GSS, which begins at `start` of the call's octets; sets the credential.
+        """Checks the header of a call under RPCSEC_GSS and sets the call's credential, or its procedure if it raises.
+
+        Args:
+            acceptor: checks the header.
+            call: the call, whose decoder is behind the header.
+            header: the decoded header.
+            start: the offset of the header in the decoder's data.
+
+        Returns:
+            The protection of the arguments and the reply.
 
         Raises:
-            CredentialRefused: a check has failed.
-            CallDropped: the call is not to be answered.
-            CallWaits: its context is in use.
+            CredentialRefused: a check has failed; the call's procedure stays as it is.
+            CallDropped: the call must not be answered.
+            CallWaits: the context of the call is in use.
         """
         signed = bytes(call.decoder.data[start : start + 32 + (len(header.credential.body) + 3 & ~3)])
         try:
@@ -292,11 +317,14 @@ class Dispatcher:
         return protection
 
     def calls_of_procedures(self, ended: Iterable[OperationStatistics] | None = None) -> dict[str, int]:
-        """Returns the calls whose arguments decoded, by the procedure's name; only procedures with calls.
+        """Returns the numbers of calls whose arguments decoded, by the procedure's name.
+
+        Names without calls are left out.
 
         Args:
-            ended: the statistics of calls that have ended, which have more than one name for a procedure such as
-                COMPOUND: they take the place of its calls. None: it has one name.
+            ended: statistics of ended calls. For a procedure whose calls are counted under several names
+                (`Procedure.named`), such as COMPOUND, the counts by these names replace its own. None: its own name
+                counts.
         """
         calls: Counter[str] = Counter()
         several = set()
@@ -325,10 +353,10 @@ class Dispatcher:
 
 
 def _check_handler(service: Service, procedure: Procedure[Any, Any], handler: Callable[..., Any]) -> None:
-    """Refuses a handler that no call could reach.
+    """Checks that a handler can be called with arguments and context; handlers without a signature pass.
 
     Raises:
-        LocalProtocolError: it does not take arguments and context.
+        LocalProtocolError: the handler takes other parameters.
     """
     try:
         # As it is called: decorators may take other arguments than the function within.
@@ -345,13 +373,17 @@ def _check_handler(service: Service, procedure: Procedure[Any, Any], handler: Ca
 
 
 def _check_passed_chunks(decoder: Decoder, error: DecodeError) -> None:
-    """Checks whether a stream that does not decode lacks an item which came, wrongly, in a Read chunk.
+    """Checks whether a stream did not decode because a Read chunk carries an item that must stay in the stream.
 
     Where an item that is not DDP-eligible was taken out of the stream, decoding fails at its Position or takes the
     octets that follow for the item. A chunk whose Position is beyond the failure is not its cause.
 
+    Args:
+        decoder: the decoder of the stream.
+        error: the failure of decoding.
+
     Raises:
-        ReducedIneligibleItem: a Read chunk stands for an item up to the place where decoding failed.
+        ReducedIneligibleItem: a Read chunk has a Position up to the place where decoding failed.
     """
     placed = decoder.placed
     if isinstance(placed, PlacedByPosition):
@@ -359,7 +391,7 @@ def _check_passed_chunks(decoder: Decoder, error: DecodeError) -> None:
 
 
 def refusal(xid: int, stat: AcceptStat) -> Payload:
-    """Returns the reply that refuses call `xid`."""
+    """Returns the accepted reply to call `xid` with an accept_stat, an empty verifier and no results."""
     enc = Encoder()
     encode_accepted(enc, xid, stat)
     return enc

@@ -23,14 +23,14 @@ _QUANTILES = {"p50": 0.50, "p90": 0.90, "p99": 0.99}
 
 
 def bucket_start_ns(index: int) -> int:
-    """Returns the shortest duration in a bucket; that of the next bucket is the end of this one."""
+    """Returns the shortest duration, in nanoseconds, in the bucket `index`, 0 to `BUCKETS` - 1."""
     if index < 8:
         return index << UNIT_BITS
     return (4 | index & 3) << ((index >> 2) - 1 + UNIT_BITS)
 
 
 def bucket_of(duration_ns: int) -> int:
-    """Returns the bucket that a duration is in."""
+    """Returns the index, 0 to `BUCKETS` - 1, of the bucket of a duration in nanoseconds."""
     units = duration_ns >> UNIT_BITS
     shift = units.bit_length() - 3
     return min(units if shift <= 0 else (shift << 2) + (units >> shift), BUCKETS - 1)
@@ -38,12 +38,14 @@ def bucket_of(duration_ns: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Histogram:
-    """Durations that were counted: how many in each bucket, their sum, and the longest."""
+    """An immutable distribution of durations: the number in each bucket, their sum, and the longest, in nanoseconds."""
 
     counts: tuple[int, ...] = (0,) * BUCKETS
     """Durations in each bucket; `bucket_start_ns` gives the start of a bucket."""
     sum_ns: int = 0
+    """The sum of all durations, in nanoseconds."""
     max_ns: int = 0
+    """The longest duration, in nanoseconds; 0 if empty."""
 
     @property
     def count(self) -> int:
@@ -52,7 +54,7 @@ class Histogram:
 
     @property
     def mean_ns(self) -> float:
-        """The mean in nanoseconds; 0 if empty."""
+        """The mean duration in nanoseconds; 0 if there are no durations."""
         return self.sum_ns / (self.count or 1)
 
     def quantile_ns(self, share: float) -> int:
@@ -71,7 +73,7 @@ class Histogram:
         return self.max_ns
 
     def cumulative(self, bounds_ns: Iterable[int]) -> Iterator[int]:
-        """Yields for each of the rising bounds, which are starts of buckets, how many durations are shorter."""
+        """Yields for each bound how many durations are shorter; `bounds_ns` are rising starts of buckets."""
         index = below = 0
         for bound_ns in bounds_ns:
             while index < BUCKETS and bucket_start_ns(index) < bound_ns:
@@ -80,7 +82,7 @@ class Histogram:
             yield below
 
     def __add__(self, other: Histogram) -> Histogram:
-        """Returns the durations of both."""
+        """Returns the histogram of the durations of both."""
         return Histogram(
             counts=tuple(map(int.__add__, self.counts, other.counts)),
             sum_ns=self.sum_ns + other.sum_ns,
@@ -88,7 +90,7 @@ class Histogram:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Returns mean, percentiles and maximum in microseconds by name; the values are None if it is empty."""
+        """Returns "mean", "p50", "p90", "p99" and "max" in microseconds; each is None without durations."""
         if not self.count:
             return dict.fromkeys(("mean", *_QUANTILES, "max"))
         quantiles = {name: round(self.quantile_ns(share) / 1000, 1) for name, share in _QUANTILES.items()}

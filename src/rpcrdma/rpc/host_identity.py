@@ -94,17 +94,19 @@ class CallOrigin(NamedTuple):
 
 
 class HostName(NamedTuple):
-    """A name that a peer may have to prove: `kind` is the type in the certificate, `name` is in canonical form."""
+    """A name that a certificate must have: `kind` is "DNS", "IP Address" or "URI", `name` is in canonical form."""
 
     kind: str
     name: str
 
 
 def host_name(text: str) -> HostName:
-    """Parses the name of a host from a person: an IP address, a URI (with a colon), or a DNS name.
+    """Parses the name of a host that a user has written: an IP address, a URI (with a colon), or a DNS name.
+
+    A DNS name becomes lower case, ASCII (IDNA) and without a final dot.
 
     Raises:
-        ValueError: the text is none of them; the message says why.
+        ValueError: the text is none of these, or has a wildcard; the message says why.
     """
     text = text.strip()
     address = _address(text)
@@ -121,7 +123,12 @@ def host_name(text: str) -> HostName:
 
 
 def host_identity(certificate: Mapping[str, Any], channel_binding: bytes) -> HostIdentity:
-    """Makes the identity of a validated certificate, as `ssl.SSLObject.getpeercert` describes it."""
+    """Makes the identity of a host from its validated certificate.
+
+    Args:
+        certificate: the certificate as `ssl.SSLObject.getpeercert` describes it; names of other types are left out.
+        channel_binding: 32 octets that identify the TLS handshake.
+    """
     names: Sequence[tuple[str, str]] = certificate.get("subjectAltName", ())
     addresses = [_address(name) for kind, name in names if kind == "IP Address"]
     return HostIdentity(
@@ -135,10 +142,13 @@ def host_identity(certificate: Mapping[str, Any], channel_binding: bytes) -> Hos
 
 
 def is_named(identity: HostIdentity, wanted: Collection[HostName], *, wildcards: bool = True) -> bool:
-    """Checks whether a certificate has one of the wanted names (RFC 9525).
+    """Returns whether a certificate has one of the wanted names (RFC 9525).
 
-    A wildcard is the whole first label, matches one label, and has at least two labels after it. Without `wildcards` it
-    matches none (RFC 9289 section 5.2.1).
+    Args:
+        identity: the names of the certificate.
+        wanted: the names of which one suffices.
+        wildcards: whether a first label "*" in the certificate matches one label of any DNS name, if at least two
+            labels follow it. False: no wildcard matches (RFC 9289 section 5.2.1).
     """
     names = {*wanted}
     if any(HostName("IP Address", address) in names for address in identity.addresses):
@@ -158,7 +168,7 @@ def is_named(identity: HostIdentity, wanted: Collection[HostName], *, wildcards:
 
 
 def _address(text: str) -> str | None:
-    """Returns the canonical form of an IP address, without the zone, which no certificate has; None for other text."""
+    """Returns the canonical form of an IP address without its zone; None if the text is no IP address."""
     try:
         return str(ipaddress.ip_address(text.strip().partition("%")[0]))
     except ValueError:
@@ -170,5 +180,5 @@ def _distinguished(name: Sequence[Sequence[tuple[str, str]]]) -> str:
 
 
 def protects(present: XprtSec, wanted: XprtSec) -> bool:
-    """Returns whether a connection with the protection `present` is good enough for a use that asks for `wanted`."""
+    """Returns whether the TLS protection `present` of a connection is at least as strong as the protection `wanted`."""
     return XPRTSEC_CHOICES.index(present) >= XPRTSEC_CHOICES.index(wanted)

@@ -8,13 +8,18 @@ __all__ = ["KeepAlive"]
 
 
 class KeepAlive:
-    """Checks that replies arrive on one connection.
+    """Detects that the server of one connection is silent; has deadlines, but no clock of its own.
 
-    After `idle_s` seconds without a reply (None or 0: never), `ask` is called to make a NULL call; it returns whether
-    it does. That call must be answered (`answered`) within `reply_s` seconds, or else `give_up` is called once, and
-    there are no more deadlines. `replies` returns a count that rises with each reply.
+    After `idle_s` seconds without a reply, `ask` makes a NULL call. If it is not answered within `reply_s` seconds,
+    `give_up` is called once, and there are no further deadlines.
 
-    With `asked` a NULL call has been made on the connection before anything else.
+    Args:
+        idle_s: seconds; None or 0: never ask.
+        reply_s: seconds.
+        replies: returns a count that rises with each reply on the connection.
+        ask: makes a NULL call, whose end the owner reports by `answered`; returns False if it makes none.
+        give_up: ends the connection.
+        asked: whether a NULL call has already been made on the connection, before any other.
     """
 
     __slots__ = ("_ask", "_asked", "_counted", "_deadline_s", "_give_up", "_idle_s", "_replies", "_reply_s", "given_up")
@@ -41,9 +46,11 @@ class KeepAlive:
         self._deadline_s: float | None = None
 
     def next_deadline_s(self, now_s: float) -> float | None:
-        """Returns the time of the next `on_time`; None: never.
+        """Returns the time at which `on_time` must be called; None: never.
 
-        A wait that began since the last call counts from `now_s`.
+        Args:
+            now_s: the time in seconds of any monotonic clock. A wait that began since the last call counts from this
+                time.
         """
         if self._deadline_s is None and not self.given_up:
             wait_s = self._reply_s if self._asked else self._idle_s
@@ -52,7 +59,10 @@ class KeepAlive:
         return self._deadline_s
 
     def on_time(self, now_s: float) -> None:
-        """Calls `ask` or `give_up` if that is due."""
+        """At a deadline, calls `give_up` if the NULL call is unanswered, or `ask` if no reply has arrived meanwhile.
+
+        It has no effect before the deadline. `now_s` is the time of the clock of `next_deadline_s`.
+        """
         if self._deadline_s is None or now_s < self._deadline_s:
             return
         self._deadline_s = None
@@ -65,7 +75,7 @@ class KeepAlive:
             self._asked = self._ask()
 
     def answered(self) -> None:
-        """Ends the wait for the answer to the NULL call, which may be a refusal: silence has the next deadline."""
+        """Ends the wait for the reply to the NULL call, which may be a refusal; the wait for silence begins again."""
         self._asked = False
         self._counted = self._replies()
         self._deadline_s = None

@@ -25,7 +25,7 @@ _NUMBERS = itertools.count(1)
 
 
 class LoadedProcedure(NamedTuple):
-    """A procedure to call, with the types of its arguments and its result."""
+    """A procedure of a loaded definition, its program version, and the types of its arguments and result."""
 
     version: model.ProgramVersion
     types: model.Procedure
@@ -34,7 +34,13 @@ class LoadedProcedure(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LoadedInterface:
-    """A compiled definition: its model, the generated classes and procedures by name, and the compiler's warnings."""
+    """A compiled and loaded definition, as `load_interface` returns it.
+
+    Args:
+        module: the model of the definition.
+        classes: the names of the generated module: types, programs, services and clients.
+        warnings: the compiler's warnings.
+    """
 
     module: model.Module
     classes: Mapping[str, Any]
@@ -45,8 +51,8 @@ class LoadedInterface:
 
         Args:
             name: the name.
-            program: a program's name or number; None: any program.
-            version: the program's version; None: the newest that has the procedure.
+            program: a program's name, or its number as text; None: any program.
+            version: the program's version; None: the newest version that has the procedure.
 
         Returns:
             The procedure with its types.
@@ -104,7 +110,8 @@ def load_interface(
         text: the definition (RFC 4506, RFC 5531).
         source_name: the file name for messages.
         lenient: whether malformed definitions whose meaning is clear, as in drafts, cause warnings instead of errors.
-        default_limit: the bound of variable-length items without one; None: the message alone bounds them.
+        default_limit: the most octets or elements of variable-length items without a bound; None: the message alone
+            bounds them.
 
     Returns:
         The model of the definition, the classes and procedures by name, and the compiler's warnings.

@@ -72,14 +72,14 @@ class MessageType(enum.IntEnum):
 
 
 class ReplyStat(enum.IntEnum):
-    """reply_stat."""
+    """reply_stat: whether a call was accepted or rejected (RFC 5531 section 9)."""
 
     MSG_ACCEPTED = 0
     MSG_DENIED = 1
 
 
 class AcceptStat(enum.IntEnum):
-    """accept_stat."""
+    """accept_stat: the outcome of an accepted call (RFC 5531 section 9)."""
 
     SUCCESS = 0
     PROG_UNAVAIL = 1
@@ -94,14 +94,14 @@ SUCCESS_TAIL = _FIVE.pack(MessageType.REPLY, ReplyStat.MSG_ACCEPTED, 0, 0, Accep
 
 
 class RejectStat(enum.IntEnum):
-    """reject_stat."""
+    """reject_stat: the reason for a rejected call (RFC 5531 section 9)."""
 
     RPC_MISMATCH = 0
     AUTH_ERROR = 1
 
 
 class CallHeader(NamedTuple):
-    """A call without its arguments: xid and call_body."""
+    """The header of a call: its XID and call_body (RFC 5531 section 9), without the fixed msg_type and rpcvers."""
 
     xid: int
     program: int
@@ -112,16 +112,17 @@ class CallHeader(NamedTuple):
 
 
 class CallRefused(DecodeError):
-    """A call header that does not decode but can be answered; `reply` is the answer, a whole encoded message."""
+    """A call header does not decode but can be answered: `reply` is the whole encoded reply to send."""
 
     reply: bytes | bytearray
 
 
 def auth_octets(auth: OpaqueAuth, what: str) -> bytes:
-    """Encodes a credential or verifier.
+    """Returns a credential or verifier as XDR: flavor, length word and padded body; `what` names it in the error.
 
     Raises:
-        LocalProtocolError: its body is too long.
+        LocalProtocolError: the body is over 400 octets.
+        struct.error: the flavor does not fit into 32 bits.
     """
     flavor, body = auth
     if len(body) > AUTH_BODY_MAX:
@@ -132,10 +133,10 @@ def auth_octets(auth: OpaqueAuth, what: str) -> bytes:
 def call_tail(
     program: int, version: int, procedure: int, credential: OpaqueAuth = NO_AUTH, verifier: OpaqueAuth = NO_AUTH
 ) -> bytes:
-    """Returns a call header without the XID: equal for every call of a procedure with one credential.
+    """Returns an encoded call header without the XID, which is equal for all calls of a procedure with one credential.
 
     Raises:
-        LocalProtocolError: a body is too long, or a number does not fit.
+        LocalProtocolError: a body is over 400 octets, or a number does not fit into 32 bits.
     """
     try:
         return (
@@ -156,10 +157,10 @@ def encode_call(
     credential: OpaqueAuth = NO_AUTH,
     verifier: OpaqueAuth = NO_AUTH,
 ) -> None:
-    """Encodes a call header; the arguments follow.
+    """Appends a call header to `enc`; the caller appends the arguments.
 
     Raises:
-        LocalProtocolError: see `call_tail`.
+        LocalProtocolError: a body is over 400 octets, or a number does not fit into 32 bits.
     """
     enc.u32(xid, "xid")
     enc.reduced += call_tail(program, version, procedure, credential, verifier)
@@ -199,24 +200,32 @@ def _decode_auth(dec: Decoder, field: str, xid: int, stat: AuthStat) -> OpaqueAu
 
 
 def encode_accepted(enc: Encoder, xid: int, stat: AcceptStat, *, low: int = 0, high: int = 0) -> None:
-    """Encodes an accepted reply with an empty verifier; `low` and `high` are the versions of PROG_MISMATCH."""
+    """Appends the header of an accepted reply to `enc`, with an empty verifier; results of SUCCESS follow.
+
+    Args:
+        enc: the encoder.
+        xid: the XID of the call.
+        stat: the outcome.
+        low: for PROG_MISMATCH, the lowest version of the program that is offered.
+        high: for PROG_MISMATCH, the highest version.
+    """
     enc.put(_SIX, xid, MessageType.REPLY, ReplyStat.MSG_ACCEPTED, AuthFlavor.AUTH_NONE, 0, stat)
     if stat is AcceptStat.PROG_MISMATCH:
         enc.put(_TWO, low, high)
 
 
 def encode_rpc_mismatch(enc: Encoder, xid: int) -> None:
-    """Encodes the rejection of a call of another RPC version than 2."""
+    """Appends the whole reply that rejects call `xid`, since its RPC version is not 2, to `enc`."""
     enc.put(_SIX, xid, MessageType.REPLY, ReplyStat.MSG_DENIED, RejectStat.RPC_MISMATCH, RPC_VERSION, RPC_VERSION)
 
 
 def encode_auth_error(enc: Encoder, xid: int, stat: AuthStat) -> None:
-    """Encodes the rejection of a credential or verifier."""
+    """Appends the whole reply to `enc` that rejects credential or verifier of call `xid` for the reason `stat`."""
     enc.put(_FIVE, xid, MessageType.REPLY, ReplyStat.MSG_DENIED, RejectStat.AUTH_ERROR, stat)
 
 
 def peek_xid(message: Buffer) -> int | None:
-    """Returns the first word of a message, None if the message is shorter.
+    """Returns the XID of a message, its first word; None if the message has less than four octets.
 
     An XID is compared for equality and nothing else (OR-6).
     """
@@ -227,15 +236,18 @@ def peek_xid(message: Buffer) -> int | None:
 
 
 def peek_is_call(message: Buffer) -> bool:
-    """Returns whether the message type is CALL; where both sides call, all other messages are replies."""
+    """Returns whether a message is a call, by its msg_type; False also for messages under eight octets."""
     return len(message) >= 8 and _U32.unpack_from(message, 4)[0] == MessageType.CALL
 
 
 def decode_reply(dec: Decoder, xid: int, check: Callable[[OpaqueAuth], None] | None = None) -> None:
-    """Decodes the header of the reply to call `xid`; afterwards the cursor is at the results.
+    """Decodes the header of the reply to call `xid`; returns if it is SUCCESS, with the cursor at the results.
 
-    `check` is called with the verifier of an accepted reply, before anything after it is read; without `check` any
-    verifier is taken.
+    Args:
+        dec: the decoder, at the start of the reply.
+        xid: the XID of the call.
+        check: called with the verifier of an accepted reply, before anything after it is read; it raises to refuse the
+            reply. None: any verifier is accepted.
 
     Raises:
         RpcError: the responder answered with an error; see `rpcrdma.errors`.
@@ -290,7 +302,11 @@ def _raise_rejected(dec: Decoder) -> NoReturn:
 
 
 def _raise_refusal(dec: Decoder, refusal: RpcError) -> NoReturn:
-    """Raises the refusal that a reply ends with. An error about octets that follow names the refusal as well."""
+    """Raises the refusal with which a reply ends.
+
+    Raises:
+        DecodeError: octets follow the refusal, which is the error's cause.
+    """
     try:
         dec.done(f"reply ({refusal})")
     except DecodeError as error:

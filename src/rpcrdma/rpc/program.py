@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 
 class OctetsMax(NamedTuple):
-    """The most octets that a program's definition permits, for any arguments; None: no bound."""
+    """The most octets of a procedure's messages that its definition permits; None stands for no bound."""
 
     arguments: int | None
     """Octets of the encoded arguments, RPC header excluded."""

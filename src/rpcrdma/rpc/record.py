@@ -36,7 +36,10 @@ _GATHER_MAX = 512
 
 
 class TooLong(NamedTuple):
-    """A message over the bound: its first two words, and the octets that its fragment headers have announced so far."""
+    """A message over the bound, which is skipped: the XID and the type in its first two words.
+
+    `octets` counts the octets that its fragment headers had announced when these words had arrived.
+    """
 
     xid: int
     is_call: bool
@@ -44,7 +47,7 @@ class TooLong(NamedTuple):
 
 
 class _Message:
-    """A message that arrives in parts, in memory of `memory`; its length is that of the parts."""
+    """A message that arrives in parts, in memory that `memory` lends; its length is that of the parts so far."""
 
     __slots__ = ("_length", "_memory", "_room")
 
@@ -57,7 +60,7 @@ class _Message:
         return self._length
 
     def extend(self, octets: int) -> memoryview:
-        """Returns memory for a further part of the message."""
+        """Returns writable memory for the next `octets` of the message and counts them in its length."""
         start = self._length
         end = self._length = start + octets
         if end > len(self._room):
@@ -68,7 +71,7 @@ class _Message:
         return self._room[start:end]
 
     def take(self) -> memoryview:
-        """Returns the message, whose memory is then the caller's, and begins a new one."""
+        """Returns the message, whose memory belongs to the caller then, and begins an empty one."""
         message = self._room[: self._length]
         self.clear()
         return message
@@ -80,11 +83,16 @@ class _Message:
 
 
 class RecordReceiver:
-    """Divides a byte stream into messages.
+    """Divides a byte stream into RPC messages (record marking, RFC 5531 section 11).
 
-    `record_octets_max` and `fragments_max` bound one record. An empty record is an error: no RPC message is empty. An
-    RPC message that is too long is reported in `too_long` as soon as its first two words have arrived, and skipped.
-    `memory`, which receivers may share, lends the memory of large messages; None: memory of its own.
+    The owner receives octets into `next_buffers`, reports them by `bytes_received` and takes messages by `next_record`.
+    An empty record is an error. An RPC message that is too long is reported in `too_long` as soon as its first two
+    words have arrived, and skipped.
+
+    Args:
+        record_octets_max: the most octets of one message.
+        fragments_max: the most fragments of one message.
+        memory: lends the memory of large messages, perhaps to several receivers; None: memory of its own.
     """
 
     __slots__ = (
@@ -126,24 +134,24 @@ class RecordReceiver:
         self._head = bytearray()
         """The first octets of the record that is being skipped."""
         self._skipped = 0
-        """Octets of that record that are announced so far; 0 if none is being skipped."""
+        """Octets of the skipped record that its headers have announced so far; 0 if none is being skipped."""
         self._to_skip = 0
-        """Octets of its current fragment that have not arrived."""
+        """Octets of the skipped record's current fragment that have not arrived."""
         self.too_long: deque[TooLong] = deque()
         """Messages that are or were skipped, for the owner to take out."""
 
     @property
     def mid_record(self) -> bool:
-        """True when part of a record has arrived: a stream must not end here."""
+        """True if part of a record has arrived, so that an end of the stream here cuts off a message."""
         return bool(self._fill or self._fragments)
 
     @property
     def expected_octets(self) -> int:
-        """Octets of the record being received, as announced so far."""
+        """Octets of the message being received, as its fragment headers have announced so far; 0 between messages."""
         return len(self._message) + self._missing
 
     def next_buffers(self) -> list[memoryview]:
-        """Returns the buffers for the next octets of the stream, in order; valid until `bytes_received`."""
+        """Returns the buffers, in order, for the next octets of the stream; they are valid until `bytes_received`."""
         if self._view is None:
             return [self._scratch[self._fill :]]
         if self._missing:
@@ -177,7 +185,7 @@ class RecordReceiver:
         return self._records.popleft() if self._records else None
 
     def clear(self) -> None:
-        """Releases all memory at the end of the stream."""
+        """Releases all memory and drops all messages; the receiver must not be used afterwards."""
         self._records.clear()
         self._scratch = memoryview(b"")
         self._message.clear()
@@ -229,9 +237,9 @@ class RecordReceiver:
         return length
 
     def _skip(self, pos: int, end: int) -> int:
-        """Skips the octets of a skipped fragment in the scratch buffer from `pos` on.
+        """Skips octets of a message that is too long, in the scratch buffer between `pos` and `end`.
 
-        Returns the position of their end.
+        Returns the offset behind the skipped octets: `end`, or that of the next fragment header.
         """
         count = min(self._to_skip, end - pos)
         missing = _HEAD.size - len(self._head)
@@ -257,9 +265,10 @@ class RecordReceiver:
         )
 
     def _make_room(self, part: Buffer = b"") -> None:
-        """Makes room for missing octets: at most those of one step, or as many as have arrived if these are more.
+        """Makes room in the message for missing octets of the current fragment, for the driver to fill.
 
-        `part` has the octets before them, which are not in the message yet.
+        The room is at most RPC_RECORD_STEP_OCTETS, or as many octets as have arrived if these are more. `part` has the
+        octets of the fragment that have arrived; they are copied into the message.
         """
         arrived = len(part)
         step = min(self._missing, max(RPC_RECORD_STEP_OCTETS, len(self._message) + arrived))
@@ -284,9 +293,11 @@ class _Queued:
 
 
 class RecordSender:
-    """Queues messages as records and hands them out as gather lists; data is never joined or copied.
+    """Queues messages as records (RFC 5531 section 11) and returns them as gather lists, without copying data.
 
-    `record_octets_max` bounds one message; errors name `setting` as the option that sets the bound.
+    Args:
+        record_octets_max: the most octets of one message.
+        setting: the option that sets this bound, for errors.
     """
 
     __slots__ = ("_pushed_octets", "_queue", "_record_octets_max", "_setting", "unsent_octets")
@@ -305,10 +316,14 @@ class RecordSender:
         return self._pushed_octets - self.unsent_octets
 
     def push(self, payload: Payload, ticket: Any = None) -> None:
-        """Queues a message as a record of one fragment; `bytes_sent` returns `ticket` when all of it is sent.
+        """Queues a message as a record of one fragment; its data must not change until sent.
+
+        Args:
+            payload: the message.
+            ticket: the object that `bytes_sent` returns when the whole message is sent.
 
         Raises:
-            MessageTooLong: the message is; nothing has been queued.
+            MessageTooLong: the message is over the bound; nothing has been queued.
             LocalProtocolError: the message is empty.
             InternalError: the message has other octets than it says (see `Payload.item_octets`). It is queued, and the
                 stream must end.
@@ -332,7 +347,7 @@ class RecordSender:
             payload.item_octets()
 
     def next_gather(self) -> list[Buffer]:
-        """Returns the buffers to send next, at most 512, none when all is sent; the same octets until `bytes_sent`."""
+        """Returns the buffers to send next, at most 512, none if all is sent; unchanged until `bytes_sent`."""
         queue = self._queue
         if len(queue) == 1:
             buffers = queue[0].buffers
@@ -342,7 +357,7 @@ class RecordSender:
     def bytes_sent(self, count: int) -> list[Any]:
         """Removes the first `count` octets of `next_gather`, which were sent.
 
-        Returns the tickets of messages sent whole.
+        Returns the tickets of the messages that are now sent whole, in order.
 
         Raises:
             AssertionError: `count` is 0, or more than there are: the stream must end.
@@ -374,7 +389,7 @@ class RecordSender:
         return tickets
 
     def clear(self) -> list[Any]:
-        """Drops everything that has not been sent whole; returns its tickets."""
+        """Drops all messages that have not been sent whole; returns their tickets in the order of `push`."""
         tickets = [queued.ticket for queued in self._queue]
         self._queue.clear()
         self._pushed_octets = self.octets_sent
@@ -382,10 +397,10 @@ class RecordSender:
         return tickets
 
     def withdraw(self, ticket: Any) -> None:
-        """Releases the memory of a message that need not be sent any more.
+        """Releases the memory of the message pushed with `ticket`, which need not be sent any more.
 
-        A message not yet begun leaves the queue. The rest of a message that is partly sent is copied, as its record
-        must be completed.
+        Unknown tickets are ignored. A message not yet begun leaves the queue. The rest of a message that is partly sent
+        is copied, as its record must be completed.
         """
         for queued in self._queue:
             if queued.ticket is ticket:

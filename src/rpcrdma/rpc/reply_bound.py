@@ -19,11 +19,11 @@ class ReplyBound(NamedTuple):
     items: tuple[int, ...] = ()
 
     def capped(self, octets_max: int, *, given: bool = False) -> ReplyBound:
-        """Limits the bound.
+        """Returns the bound with each size lowered to a limit.
 
         Args:
-            octets_max: the limit of `results` and of each item.
-            given: whether the caller's buffer bounds the first item, which then stays as it is.
+            octets_max: the limit, in octets, of `results` and of each item.
+            given: whether the caller's own buffer bounds the first item, which then stays as it is.
 
         Returns:
             The lower bound.
@@ -34,10 +34,10 @@ class ReplyBound(NamedTuple):
         return ReplyBound(min(self.results, octets_max), items)
 
     def inline(self, octets_max: int) -> ReplyBound:
-        """Adds the items to `results`, for a reply without direct placement.
+        """Returns the bound of a reply without direct placement, whose `results` include the items with their padding.
 
         Args:
-            octets_max: the limit of the sum.
+            octets_max: the limit of the sum, in octets.
 
         Returns:
             A bound without items.

@@ -41,7 +41,10 @@ _tuple = tuple.__new__
 
 
 class CallKey(NamedTuple):
-    """The properties by which a repeat of a call is recognized: two calls with equal keys are one."""
+    """The properties by which a server recognizes a repeat of a call: two calls with equal keys are the same call.
+
+    `length` and `checksum` (CRC-32C) are those of the unreduced message.
+    """
 
     client: str
     xid: int
@@ -53,10 +56,15 @@ class CallKey(NamedTuple):
 
 
 def call_key(client: str, xid: int, procedure: Procedure[Any, Any], stream: Decoder, skipped: int = 0) -> CallKey:
-    """Returns the key of the call that was decoded from `stream`, from `client`, an address without port.
+    """Returns the key by which a repeat of a decoded call is recognized.
 
-    The first `skipped` octets do not count. Under RPCSEC_GSS these are header and sequence number, which differ with
-    each transmission, and `client` contains the principal as well.
+    Args:
+        client: the caller's address without port; under RPCSEC_GSS with the principal.
+        xid: the XID of the call.
+        procedure: the procedure.
+        stream: the decoder of the whole message, after decoding; items in Read chunks count in length and checksum.
+        skipped: octets at the start that do not count, since they differ in each transmission: under RPCSEC_GSS the
+            header and the sequence number.
     """
     octets = memoryview(stream.data)[stream.start : stream.end]
     removed = checksum = 0
@@ -76,14 +84,17 @@ def call_key(client: str, xid: int, procedure: Procedure[Any, Any], stream: Deco
 
 
 def detached(reply: Payload) -> Payload:
-    """Returns `reply` with copies of its bulk items: it stays valid when the memory of the call is reused."""
+    """Returns the reply with copies of its bulk items, so that it stays valid when the memory of the call is reused.
+
+    A reply without bulk items is returned itself.
+    """
     if not reply.items:
         return reply
     return Payload(reply.reduced, [BulkItem(item.at, item.position, bytes(item.data)) for item in reply.items])
 
 
 class KnownCall:
-    """A call that runs or has been answered. `context` is for the owner of the cache, None at first."""
+    """A call that runs or has been answered, in a `ReplyCache`; `context` is for the cache's owner, None at first."""
 
     __slots__ = ("answered_at_s", "context", "key", "reply", "running")
 
@@ -93,6 +104,7 @@ class KnownCall:
         self.reply: Payload | None = None
         """The reply; None while the call runs, and once the reply is no longer kept."""
         self.answered_at_s = 0.0
+        """The time of the answer, of the clock that the cache's owner uses; 0 while the call runs."""
         self.context: Any = None
 
     def __repr__(self) -> str:
@@ -101,7 +113,7 @@ class KnownCall:
 
 
 class _Client(Generic[K]):
-    """The replies held for one address, the oldest first."""
+    """The refused replies that are held for one client's address, the oldest first."""
 
     __slots__ = ("octets", "replies")
 
@@ -111,11 +123,13 @@ class _Client(Generic[K]):
 
 
 class RefusedReplies(Generic[K]):
-    """Replies that exceeded the memory their calls offered, held until the repeated calls offer more.
+    """Replies that exceeded the memory that their calls offered, held until the repeated calls offer more.
 
-    The keys of the calls identify them; together they have at most `octets_max` octets. Beyond that the oldest reply of
-    the client that holds most is dropped, so that no client costs another one its second try. A reply longer than the
-    bound is not held.
+    A reply longer than the bound is not held. Beyond the bound, the oldest reply of the client that holds most octets
+    is dropped, so that no client costs another one its second try.
+
+    Args:
+        octets_max: the most octets of all held replies.
     """
 
     __slots__ = ("_clients", "_octets_max", "octets")
@@ -127,7 +141,10 @@ class RefusedReplies(Generic[K]):
         """Octets of all that are held."""
 
     def hold(self, address: str, key: K, reply: Payload) -> None:
-        """Holds a reply for the client at `address`; the reply's memory must not change afterwards."""
+        """Holds a reply for the call `key` of the client at `address`, in place of an earlier one.
+
+        The reply's memory must not change afterwards. Replies of the client that holds most may be dropped.
+        """
         self.drop(address, key)
         if reply.length > self._octets_max:
             return
@@ -142,12 +159,12 @@ class RefusedReplies(Generic[K]):
             self.drop(fullest, next(iter(self._clients[fullest].replies)))
 
     def find(self, address: str, key: K) -> Payload | None:
-        """Returns the reply; None if it is not held."""
+        """Returns the held reply for the call `key` of the client at `address`; None if there is none."""
         client = self._clients.get(address)
         return None if client is None else client.replies.get(key)
 
     def drop(self, address: str, key: K) -> None:
-        """Drops the reply; no effect if it is not held."""
+        """Drops the held reply for the call `key` of the client at `address`; has no effect if there is none."""
         client = self._clients.get(address)
         reply = None if client is None else client.replies.pop(key, None)
         if client is None or reply is None:
@@ -159,15 +176,18 @@ class RefusedReplies(Generic[K]):
 
 
 class ReplyCache:
-    """Calls by key; times are seconds of any clock that never runs backwards.
+    """Running and answered calls by key, with their replies; times are seconds of any clock that never runs backwards.
 
-    `entries_max` answered calls are remembered for `age_s` seconds, with `octets_max` octets of their replies. Beyond
-    that the oldest replies are dropped, large ones first, since a few large replies take the room of many small ones; a
-    call without its reply is still known as answered. A reply over `reply_octets_max` is not kept at all, unless it is
-    refused: `refused_octets_max` octets of replies that exceeded the offers of their calls are held until the calls
-    come again and offer more. Beyond it the client that holds most loses its oldest.
+    Beyond the bounds the oldest replies are dropped, replies over REPLY_CACHE_SMALL_OCTETS first, since a few large
+    replies take the room of many small ones. A call without its reply is still known as answered. The bounds do not
+    count running calls: the server's bound on running calls limits them.
 
-    The bounds do not count running calls: the server's bound on running calls limits them.
+    Args:
+        entries_max: the most answered calls.
+        octets_max: the most octets of kept replies.
+        reply_octets_max: the most octets of one kept reply; a longer one is not kept, unless `hold` holds it.
+        refused_octets_max: the most octets of held replies, which exceeded the memory that their calls offered.
+        age_s: seconds for which answered calls are known.
     """
 
     __slots__ = (
@@ -204,7 +224,7 @@ class ReplyCache:
         return len(self._running) + len(self._answered)
 
     def find(self, key: CallKey, now_s: float) -> KnownCall | None:
-        """Returns the call with this key; None unless it runs or has been answered lately."""
+        """Returns the call with this key; None unless it runs or was answered within the cache's age before `now_s`."""
         if key in self._running:
             return self._running[key]
         if now_s > self._expires_at_s:
@@ -212,17 +232,20 @@ class ReplyCache:
         return self._answered.get(key)
 
     def begin(self, key: CallKey) -> KnownCall:
-        """Registers a call that is about to run, and returns it; `find` must not know it."""
+        """Registers a call that is about to run, and returns it; `find` must have returned None for its key."""
         assert key not in self._running
         call = self._running[key] = KnownCall(key)
         return call
 
     def forget(self, call: KnownCall) -> None:
-        """Removes a call that was begun and has not run after all."""
+        """Removes a call that was begun but does not run after all."""
         del self._running[call.key]
 
     def finish(self, call: KnownCall, reply: Payload, now_s: float) -> None:
-        """Keeps the reply to a running call; the reply's memory must not change afterwards."""
+        """Makes a running call an answered one at the time `now_s` and keeps its reply, if it is not too long.
+
+        The reply's memory must not change afterwards. The oldest calls and replies beyond the bounds are dropped.
+        """
         del self._running[call.key]
         call.running = False
         call.answered_at_s = now_s
@@ -243,16 +266,20 @@ class ReplyCache:
             self._let_go((self._large or self._small).popleft())
 
     def hold(self, call: KnownCall, reply: Payload) -> None:
-        """Keeps the reply to an answered call, for which the call offered too little memory, until `sent`."""
+        """Holds the reply to an answered call that offered too little memory for it, until `sent`.
+
+        Has no effect if the call has been forgotten. Beyond the bound, the client that holds most loses its oldest held
+        reply.
+        """
         if call.key in self._answered:
             self._refused.hold(call.key.client, call.key, reply)
 
     def held(self, call: KnownCall) -> Payload | None:
-        """Returns the reply to an answered call, kept or held; None if it is neither."""
+        """Returns the reply to an answered call, whether kept by `finish` or by `hold`; None if it is dropped."""
         return self._refused.find(call.key.client, call.key) if call.reply is None else call.reply
 
     def sent(self, call: KnownCall) -> None:
-        """Releases a held reply, which has been sent."""
+        """Releases the reply that `hold` holds for a call, since it has been sent."""
         self._refused.drop(call.key.client, call.key)
 
     def _expire(self, now_s: float) -> None:
@@ -266,7 +293,7 @@ class ReplyCache:
             self._forget(call)
 
     def _forget(self, call: KnownCall) -> None:
-        """Forgets the call answered first."""
+        """Removes an answered call, which must be the one that was answered first, with its reply."""
         del self._answered[call.key]
         self._refused.drop(call.key.client, call.key)
         if call.reply is not None:

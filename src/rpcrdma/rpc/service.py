@@ -44,7 +44,7 @@ class ActAs:
 
     An `OSError` of entering `identity` is raised by the `yield`. If this is the handler's first step, the rest must be
     brief: it may block, but seldom does. Brief calls run in one thread, which keeps `identity` entered for the next
-    call with the same one.
+    call with the same `identity`.
 
     Args:
         identity: a reusable context manager, such as a user as whom the thread acts.
@@ -61,7 +61,7 @@ Steps: TypeAlias = Generator[ActAs | None, None, R]
 
 
 class Execution(enum.Enum):
-    """Where a handler runs."""
+    """Where a server runs a handler: in the event loop or in a worker thread, or as a task of the loop."""
 
     INLINE = "inline"
     """In the event loop: it must not block."""
@@ -74,15 +74,15 @@ class Execution(enum.Enum):
 
 
 class ProcedureUnavailable(RpcRdmaError):
-    """A handler's refusal that is answered with PROC_UNAVAIL; procedures without a handler raise it, too."""
+    """Raised by a handler to refuse a call, which the server answers with PROC_UNAVAIL, as if there were no handler."""
 
 
 class CredentialTooWeak(RpcRdmaError):
-    """A handler's demand for another security flavor, answered with AUTH_TOOWEAK (RFC 5531 section 9)."""
+    """Raised by a handler that demands another security flavor; answered with AUTH_TOOWEAK (RFC 5531 section 9)."""
 
 
 class ReverseCaller(Caller, Protocol):
-    """Calls the client on the connection that the client made (RFC 8167).
+    """A server's access to one of its clients: calls on the connection that the client made (RFC 8167).
 
     A handler may keep this object after its return. `call` is for the event loop; the other methods may be used in
     worker threads as well.
@@ -123,7 +123,7 @@ class ReverseCaller(Caller, Protocol):
         """
 
     def ready(self, credential: Credential | None = None) -> None:
-        """States that the client takes calls: a call of its own program has said so.
+        """Permits `call`: a call of the client's own program has stated that the client takes calls.
 
         Before that, `call` raises `LocalProtocolError`: RPC-over-RDMA version 1 cannot ask the client, and a client
         that expects no calls may end the connection (RFC 8167 section 6).
@@ -161,7 +161,7 @@ class ReverseCaller(Caller, Protocol):
 
 
 class CallContext(Protocol):
-    """A call that a handler answers: its caller, and memory for its result."""
+    """A call that a handler answers: its caller, its connection, and memory for its result."""
 
     @property
     def credential(self) -> Credential:
@@ -185,9 +185,9 @@ class CallContext(Protocol):
 
     @property
     def client(self) -> ReverseCaller:
-        """The caller of procedures of this call's client, if that offers services; call `ReverseCaller.ready` first.
+        """The object that calls procedures of this call's client, if the client offers any.
 
-        Calls carry the credential that is given to `ready` or to the call.
+        Call `ReverseCaller.ready` first. Calls carry the credential that is given to `ready` or to the call.
         """
 
     @property
@@ -213,10 +213,10 @@ class CallContext(Protocol):
         """Lends memory for a bulk result; it returns to its pool after the reply was sent.
 
         Args:
-            length: octets.
+            length: the octets to lend.
 
         Returns:
-            Writable memory with unspecified content.
+            Writable memory of that length with unspecified content.
 
         Raises:
             RpcRdmaError: there is no memory now, or the connection has ended. Handlers let this pass: the call is run
@@ -302,7 +302,7 @@ def returns_steps(handler: Callable[P, Steps[R]]) -> Callable[P, R]:
 
 
 def execution_of(handler: Callable[..., Any]) -> Execution:
-    """Returns where a handler runs."""
+    """Returns where a handler runs: TASK if it is a coroutine function, else as its decorator says, or else INLINE."""
     if inspect.iscoroutinefunction(handler):
         return Execution.TASK
     return getattr(handler, "__rpc_execution__", Execution.INLINE)

@@ -35,19 +35,20 @@ _VERIFIER_AT: Final = 12
 
 
 def probe_call(xid: int, program: int, version: int) -> bytes:
-    """Returns the call that asks a server for TLS: procedure 0 with empty AUTH_TLS credential (RFC 9289 section 4.1).
+    """Returns the encoded call that asks a server for TLS: procedure 0 with AUTH_TLS (RFC 9289 section 4.1).
 
     Raises:
-        LocalProtocolError: a number does not fit.
+        LocalProtocolError: `program` or `version` does not fit into 32 bits.
+        OverflowError: `xid` does not fit into 32 bits.
     """
     return xid.to_bytes(4, "big") + call_tail(program, version, 0, _PROBE)
 
 
 def offers_tls(message: Buffer, xid: int) -> bool:
-    """Returns whether the reply to the probe offers TLS: accepted, with a verifier AUTH_NONE that contains STARTTLS.
+    """Returns whether the reply to `probe_call` offers TLS: it is accepted, and its AUTH_NONE verifier is STARTTLS.
 
     Raises:
-        DecodeError: the message is no reply to the probe.
+        DecodeError: the message is no reply to call `xid`, or is cut short.
     """
     dec = Decoder(message)
     got_xid, message_type, reply_stat = dec.take(_THREE, "xid, msg_type, reply_stat")
@@ -65,7 +66,7 @@ def offers_tls(message: Buffer, xid: int) -> bool:
 
 
 def is_probe(message: Buffer) -> bool:
-    """Returns whether a message is a call with a credential AUTH_TLS; False for other and for truncated messages."""
+    """Returns whether a message is a call of RPC version 2 with a credential AUTH_TLS; False for any other octets."""
     if len(message) < _SEVEN.size:
         return False
     words = _SEVEN.unpack_from(message, 0)
@@ -74,7 +75,7 @@ def is_probe(message: Buffer) -> bool:
 
 
 class ProbeAnswer(NamedTuple):
-    """The reply to a call with AUTH_TLS, and whether the TLS handshake follows it."""
+    """The encoded reply to a call with AUTH_TLS, and whether a TLS handshake begins after it."""
 
     reply: bytes
     begins: bool
@@ -85,6 +86,10 @@ def answer_probe(message: Buffer, dispatcher: Dispatcher) -> ProbeAnswer:
 
     An accepted reply has the verifier STARTTLS, also where the program is not offered. A call that breaks the rules of
     the probe gets a denial.
+
+    Args:
+        message: the call.
+        dispatcher: makes the reply to procedure 0 of the program.
 
     Raises:
         DecodeError: the message is no call that can be decoded, or has arguments.
@@ -105,7 +110,7 @@ def answer_probe(message: Buffer, dispatcher: Dispatcher) -> ProbeAnswer:
 
 
 def refuse_in_clear(message: Buffer) -> bytes | None:
-    """Returns the denial AUTH_TOOWEAK of a call on a connection with too little protection; None if it is no call."""
+    """Returns the denial AUTH_TOOWEAK of a call whose connection lacks protection; None if `message` is no call."""
     if len(message) < _TWO.size or _TWO.unpack_from(message, 0)[1] != MessageType.CALL:
         return None
     return _denied(_TWO.unpack_from(message, 0)[0], AuthStat.AUTH_TOOWEAK)

@@ -53,10 +53,10 @@ _AUTH = struct.Struct(">II")
 
 
 class _Choice(NamedTuple):
-    """The chosen placement.
+    """The chosen placement of a reply's items, and the layout of its transmissions.
 
-    For each direction: `Way.EXPLICIT`, `Way.SEGMENTS`, or why it has no placed item (`NotPlaced`); and the layout of
-    the transmissions.
+    `ways` has for each direction of the call `Way.EXPLICIT`, `Way.SEGMENTS`, or the reason why it has no placed item
+    (`NotPlaced`).
     """
 
     ways: tuple[Location | Way, ...]
@@ -64,7 +64,7 @@ class _Choice(NamedTuple):
 
 
 def arguments_start(stream: bytes) -> int:
-    """Returns the offset of the arguments in a call; 0 if its header is incomplete, a fault that is reported later."""
+    """Returns the offset of the arguments in an encoded RPC call; 0 if its header is incomplete."""
     start = _CREDENTIAL
     for _ in range(2):
         if len(stream) < start + _AUTH.size:
@@ -87,7 +87,7 @@ def directed(
         sets: the directions of the call.
         arguments: the Positions where the arguments begin and end.
         payload: the reply.
-        begun: `Decoder.begun` of the call.
+        begun: `Decoder.begun` of the call; None without such a statement.
     """
     start, end = arguments
     found: list[int | None] = []
@@ -108,10 +108,15 @@ def directed(
 
 
 class DirectedReply:
-    """The reply to one call by the directions of its `sets`, in up to `frames_max` transmissions.
+    """Implements `CarriedReply` for a call in a Transmit Request, whose directions place the items of the reply.
 
-    `arguments` are the Positions where those of the call begin and end. `counted`: the statistics already count the
-    call as one whose data travel by Send.
+    Args:
+        link: the extension on the connection.
+        requester: the abilities of the peer.
+        sets: the directions of the call.
+        arguments: the Positions where the arguments of the call begin and end.
+        frames_max: the most transmissions of the reply.
+        counted: whether the statistics already count the call as one whose data travels by Send.
     """
 
     __slots__ = (
@@ -147,7 +152,11 @@ class DirectedReply:
         self._chosen: _Choice | None = None
 
     def refusal(self, payload: Payload, begun: Sequence[int] | None) -> ReplyPlan | None:
-        """See `rpcrdma.transport.CarriedReply`."""
+        """Assigns the items of the reply to the directions; returns a plan that refuses a reply which does not fit.
+
+        `begun` has the Position of each element of the call's arguments, or is None without such elements. The result
+        is None if the reply can be sent.
+        """
         self._items = directed(self._sets, self._arguments, payload, begun)
         for index, (direction, item) in enumerate(zip(self._directions, self._items, strict=True)):
             if item is None:
@@ -171,7 +180,11 @@ class DirectedReply:
         return None
 
     def plan(self, payload: Payload, room: int) -> ResponseGroup | None:
-        """See `rpcrdma.transport.CarriedReply`."""
+        """Builds the reply's transmissions and RDMA Writes; `refusal` must have returned None for it.
+
+        `payload`: the encoded reply. `room`: the most transmissions that credits allow now. Returns the messages; None
+        if the reply needs more than `room`.
+        """
         choice = self._chosen
         if choice is None or len(choice.layout.frames) > room:
             choice = self._choose(payload, min(room, self._frames_max))
@@ -214,7 +227,10 @@ class DirectedReply:
         return ResponseGroup(written, group)
 
     def _choose(self, payload: Payload, frames_max: int) -> _Choice | None:
-        """Chooses the location of each item; with a free choice, in segments if they have room for it."""
+        """Chooses the location of each item and lays out the reply; with a free choice, in segments if they have room.
+
+        Returns the choice; None if the reply does not fit `frames_max` transmissions.
+        """
         found = self._lay_out(payload, frames_max, segments=True)
         if found is None and any(direction.way is Way.CHOICE for direction in self._directions):
             found = self._lay_out(payload, frames_max, segments=False)
@@ -257,7 +273,11 @@ class DirectedReply:
 
 
 def _way(direction: ResultDirection, length: int, *, segments: bool) -> Location | Way:
-    """Returns the location of one item; `segments`: choose segments if the direction leaves the choice."""
+    """Returns the placement of one item by its direction: `Way.EXPLICIT`, `Way.SEGMENTS` or `NotPlaced.TOO_SHORT`.
+
+    `length`: octets of the item. `segments`: whether segments are chosen where the direction leaves the choice and RDMA
+    would fit as well.
+    """
     if length < direction.least or not length:
         return NotPlaced.TOO_SHORT
     if direction.way is Way.BY_SIZE:

@@ -50,7 +50,10 @@ class Preference(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costs:
-    """Seconds of both ends together; `benchmarks/round_trips.py` measures them, docs/round-trips.md has the results."""
+    """Estimated costs by which `Preference.AUTO` decides, in seconds of processor time of both ends together.
+
+    `benchmarks/round_trips.py` measures them, docs/round-trips.md has the results.
+    """
 
     transmission_s: float = 45e-6
     """One transmission of a group."""
@@ -61,7 +64,7 @@ class Costs:
 
 
 def prefers_segments(frames: int, costs: Costs, round_trip_s: float, *, arguments: bool, given: bool) -> bool:
-    """Returns whether data in segments cost less than by RDMA: points 3 and 4 of the rule of this module.
+    """Returns whether data costs less in placeable segments than by RDMA: points 3 and 4 of the rule of this module.
 
     Args:
         frames: the transmissions of the data; of results without the first one.
@@ -114,13 +117,11 @@ class RoundTripConfig:
     def structure(self, octets: int) -> BufferStructure:
         """Describes receive buffers: one segment for headers, the rest for data.
 
-        The segments of `SlabReceives` begin at multiples of their length, or of a page if they are longer.
+        The segments of `SlabReceives` begin at multiples of their length, or of a page if they are longer. Returns the
+        value of the property Receive Buffer Structure.
 
         Args:
             octets: the size of each buffer.
-
-        Returns:
-            The structure in the form of the property.
         """
         count = max(0, octets - _HEAD_OCTETS_MIN) // self.segment_octets if self.segment_octets else 0
         if not count:
@@ -136,10 +137,10 @@ class RoundTripConfig:
 
 
 def extension_choice(choice: str) -> str:
-    """Returns a valid `choice`.
+    """Returns `choice` if it is one of `EXTENSION_CHOICES`.
 
     Raises:
-        ValueError: it is none of `EXTENSION_CHOICES`.
+        ValueError: the choice is unknown.
     """
     if choice not in EXTENSION_CHOICES:
         raise ValueError(f"extension {choice!r}: choose one of {', '.join(EXTENSION_CHOICES)}")

@@ -95,7 +95,11 @@ class RoundTrip:
         self.extension = self._rows(config.support, uncalled)
 
     def _rows(self, support: Support, without_calls: Extension | None) -> Extension:
-        """Builds the extension of an end with this support."""
+        """Builds the `Extension` of an end.
+
+        `support`: the header types that the end announces. `without_calls`: the extension of an end that takes no
+        calls.
+        """
         config = self.config
         # Undefined flags of a report are ignored, since nothing answers a report.
         headers = [HeaderRow(REPTERR, "Report Error", self._on_report, flags=_ANY_FLAGS)]
@@ -141,7 +145,7 @@ class RoundTrip:
         )
 
     def _receives(self, octets: int) -> SlabReceives:
-        """Makes the receive buffers of one connection: of the announced structure, or longer if others need that."""
+        """Makes the receive buffers of one connection, of at least `octets` each, from memory of all connections."""
         head = self.structure.segments[0][1]
         align = self.structure.groups[-1][1].align or 1
         slot = -(-(max(self.structure.octets, octets) - head) // align) * align
@@ -176,9 +180,9 @@ class RoundTrip:
 
 
 class _Connection:
-    """The groups of one connection; only one is open, since no other message may be between its transmissions.
+    """The groups of transmissions on one connection; `peer` has the abilities of the other end.
 
-    `peer` has the abilities of the other end.
+    Only one group is open at a time, since no other message may be between its transmissions.
     """
 
     __slots__ = ("_dropped", "_extension", "_group", "_link", "peer")
@@ -192,10 +196,13 @@ class _Connection:
         self._dropped: frozenset[int] = _NONE
 
     def on_first(self, message: ExtensionMessage, lead: int) -> None:
-        """Handles the first transmission of a group.
+        """Handles the first transmission of a group: delivers the message if it is complete, or opens the group.
+
+        A faulty transmission is reported to the peer, or fails the call that it answers. `message`: the transmission.
+        `lead`: its header type, XMTREQ or XMTRESP.
 
         Raises:
-            DecodeError: its header, or the message of the group, violates the rules of XDR.
+            DecodeError: the header of a request, or the message of the group, violates the rules of XDR.
         """
         if self._contradicts(message, lead):
             self._refuse_flags(message)
@@ -229,7 +236,13 @@ class _Connection:
             self._link.fail_call(message.xid, error)
 
     def _decode_first(self, message: ExtensionMessage, lead: int) -> tuple[TransmitRequest | TransmitResponse, int]:
-        """Decodes the header of a first transmission and its end; it may extend into the placeable segments."""
+        """Decodes the header of a first transmission, which may extend into the placeable segments.
+
+        Returns the header, and the offset of its end in the body.
+
+        Raises:
+            DecodeError: the octets are no such header.
+        """
         decode = decode_transmit_request if lead == XMTREQ else decode_transmit_response
         try:
             return decode(message.body, 0)
@@ -240,7 +253,11 @@ class _Connection:
             return decode(message.arrived[0].joined(message.arrived[1])[prefix:], 0)
 
     def _transmissions_max(self, xid: int, head: TransmitRequest | TransmitResponse) -> int:
-        """Returns the limit on transmissions of a group; each request of a client states the limit of its response."""
+        """Returns the most transmissions that the group of a first transmission may have, by the limits of both ends.
+
+        `xid`: the XID of the group. `head`: its header; that of a response is bounded by the receives that its request
+        promised.
+        """
         own = self._extension.own
         if isinstance(head, TransmitRequest):
             if head.extra_receives:
@@ -251,10 +268,12 @@ class _Connection:
         return min(most, call.responses_max) if isinstance(call, SentCall) else most
 
     def on_continue(self, message: ExtensionMessage) -> None:
-        """Handles a further transmission of a group.
+        """Handles a further transmission of the open group; delivers the message after the last one.
+
+        A faulty transmission is reported to the peer, or fails the call that it answers.
 
         Raises:
-            DecodeError: its header, or the message of the group, violates the rules of XDR.
+            DecodeError: the header of a request's transmission, or the message of the group, violates the rules of XDR.
         """
         group = self._group
         if group is None and message.xid in self._dropped:
@@ -297,7 +316,17 @@ class _Connection:
             self._link.fail_call(message.xid if group is None else group.xid, error)
 
     def _add(self, group: Group, message: ExtensionMessage, start: int, payload_octets: int) -> None:
-        """Adds one transmission to its group."""
+        """Adds one transmission to its group.
+
+        Args:
+            group: the group.
+            message: the transmission.
+            start: the offset of its payload in the body.
+            payload_octets: the length of its payload.
+
+        Raises:
+            TransmissionFault: the payload exceeds the transmission.
+        """
         link = self._link
         prefix = link.prefix_octets
         arrived = None
@@ -318,7 +347,7 @@ class _Connection:
         self._hold(group)
 
     def _hold(self, group: Group) -> None:
-        """Counts the memory that an open group occupies, and gives the group up if that exceeds the limit."""
+        """Counts the memory that an open group occupies; fails or refuses its call if that exceeds the limit."""
         more = group.pinned_octets - group.held
         if self._link.hold(more):
             group.held += more
@@ -339,7 +368,12 @@ class _Connection:
             self._release(group)
 
     def _finish(self, group: Group) -> None:
-        """Delivers the call or reply of a complete group."""
+        """Places the items of a complete group and passes its call to the responder, or its reply to the requester.
+
+        Raises:
+            TransmissionFault: an item or a range of directions is not where it must be.
+            DecodeError: the stream is not the start of such a message.
+        """
         link, extension = self._link, self._extension
         head = group.head
         stream = group.stream
@@ -385,7 +419,7 @@ class _Connection:
         link.deliver_call(group.xid, stream, chunks, IncomingItems(views, held, answer))
 
     def _release(self, group: Group) -> None:
-        """Releases the receive buffers of a group, except for placeable segments with references."""
+        """Gives the receive buffers of a group back, except for placeable segments to which items refer."""
         receives = self._link.receives
         if isinstance(receives, SlabReceives):
             for arrived in group.arrived:
@@ -393,12 +427,16 @@ class _Connection:
                     receives.keep(arrived.buffer)
 
     def _let_go(self, message: ExtensionMessage) -> None:
-        """Releases an unused transmission."""
+        """Gives the receive buffer of a transmission that is not used back to its source."""
         if message.arrived is not None and message.arrived[0].parts:
             self._link.receives.give_back(message.arrived[0])
 
     def _give_up(self, fault: TransmissionFault, bad: TransmissionId, message: ExtensionMessage | None) -> None:
-        """Reports a faulty transmission to the peer, and discards its group with all further transmissions of it."""
+        """Discards a faulty transmission and the open group, reports the fault and fails the calls of faulty replies.
+
+        `bad`: the faulty transmission. `message`: its memory, which is released; None for a message that the extension
+        does not own.
+        """
         group = self._group
         self.close()
         if message is not None:
@@ -414,14 +452,14 @@ class _Connection:
         self._link.report(REPTERR, [body], xid=bad.xid, answer=bad.direction == _CALL)
 
     def _contradicts(self, message: ExtensionMessage, lead: int) -> bool:
-        """Returns whether the flag RESPONSE contradicts the header type that began the group."""
+        """Returns whether the flag RESPONSE of `message` contradicts the header type `lead` that began its group."""
         return lead in {XMTREQ, XMTRESP} and message.answers != (lead == XMTRESP)
 
     def _refuse_flags(self, message: ExtensionMessage) -> None:
         """Discards a message with a wrong RESPONSE flag, and the open group, without a Report Error.
 
         The rule belongs to version 2 (section 6.4.3). With RESPONSE the XID is the receiver's: such a message is not
-        answered, and fails the call with that XID.
+        answered, and fails the call with that XID. Otherwise an error refuses the call.
         """
         group = self._group
         self.close()
@@ -437,9 +475,11 @@ class _Connection:
                 self._link.statistics.discarded += 1
 
     def _between(self, message: Inbound, data: Buffer) -> bool:
-        """Handles a message while a group is open, and returns whether it has; others' messages interrupt the group.
+        """Handles a message that arrives while a group is open; a message of another kind interrupts the group.
 
-        A grant of credits may come: a sender that waits for credits itself must be able to give some (V2-D22).
+        A grant of credits may come: a sender that waits for credits itself must be able to give some (V2-D22). `data`
+        has the octets of the message. Returns whether the message is handled; False for grants and for messages of the
+        extension.
         """
         if message.kind is Kind.GRANT:
             return False
@@ -455,7 +495,7 @@ class _Connection:
         return True
 
     def on_report(self, message: ExtensionMessage) -> None:
-        """Handles the peer's report: a refused call is sent again in plain messages, or fails.
+        """Handles the peer's Report Error: a refused call is sent again in plain messages, or fails.
 
         A refused reply is lost, as the peer knows. An unreadable report is discarded, since nothing answers a report.
         """
@@ -472,12 +512,13 @@ class _Connection:
 
 
 def all_extensions(choice: str, transport: TransportConfig, others: Sequence[Extension]) -> list[Extension]:
-    """Combines the round-trip extension with `others`, for connections with these settings.
+    """Returns `others` with the round-trip extension added, for connections with these settings.
 
-    The extension is left out for "off", and if `others` has it with settings of the user.
+    The extension is left out for "off", and if `others` has it with settings of the user. `choice`: one of
+    `EXTENSION_CHOICES`. `transport`: the settings, whose receive size the extension uses. `others`: further extensions.
 
     Raises:
-        ValueError: see `extension_choice`.
+        ValueError: the choice is unknown.
         LocalProtocolError: extensions use the same codes.
     """
     extensions = list(others)

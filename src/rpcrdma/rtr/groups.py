@@ -29,7 +29,7 @@ __all__ = ["Arrived", "Group", "Placement", "check_positions", "check_ranges", "
 
 
 class Arrived(NamedTuple):
-    """One transmission in memory.
+    """One received transmission in memory.
 
     `octets` is its length and `payload_end` the end of its payload, both from the start of its header. A short
     transmission has no `buffer`, as none of it is in placeable segments.
@@ -41,19 +41,32 @@ class Arrived(NamedTuple):
 
 
 class Placement(NamedTuple):
-    """The items of a message by Position, and the number of items that were copied."""
+    """The items of a message in placeable segments, by Position, and the number of items that had to be copied."""
 
     views: dict[int, memoryview]
     joined: int
 
 
 class Group:
-    """An incomplete message; `lead` is the header type of its first transmission."""
+    """A message whose transmissions arrive one after another.
+
+    `lead` is the header type of the first transmission, `head` its header. `arrived` has the transmissions so far.
+    """
 
     __slots__ = ("_payloads", "arrived", "head", "held", "lead", "xid")
 
     def __init__(self, xid: int, lead: int, head: TransmitRequest | TransmitResponse, count_max: int) -> None:
-        """Raises TransmissionFault if the number of transmissions is zero or too large."""
+        """Begins a group.
+
+        Args:
+            xid: the XID of the message.
+            lead: the header type of the first transmission.
+            head: its header.
+            count_max: the most transmissions that the group may have.
+
+        Raises:
+            TransmissionFault: the number of transmissions is zero or exceeds `count_max`.
+        """
         if not 1 <= head.count <= count_max:
             expected(ReportCode.SEQUENCE, count_max, head.count)
         self.xid = xid
@@ -66,16 +79,20 @@ class Group:
 
     @property
     def complete(self) -> bool:
-        """Whether all transmissions have arrived."""
+        """Whether all transmissions of the message have arrived."""
         return len(self.arrived) == self.head.count
 
     def add(self, arrived: Arrived, payload: Buffer) -> None:
-        """Adds the next transmission, and its part of the payload."""
+        """Adds the next transmission with its part of the payload stream."""
         self.arrived.append(arrived)
         self._payloads.append(payload)
 
     def check_next(self, xid: int, header: TransmitContinue) -> None:
-        """Raises TransmissionFault if a Transmit Continue is not the next one of this group."""
+        """Checks that a Transmit Continue is the next transmission of this group.
+
+        Raises:
+            TransmissionFault: the XID, the header type of the group, the number or the payload does not match.
+        """
         if xid != self.xid:
             expected(ReportCode.XID, self.xid, xid)
         if header.begun_by != self.lead:
@@ -88,7 +105,7 @@ class Group:
 
     @property
     def pinned_octets(self) -> int:
-        """The memory that is unavailable while the group is open, with whole slabs."""
+        """The octets of memory that are unavailable to other messages while the group is open, whole slabs included."""
         buffers = [arrived.buffer for arrived in self.arrived if arrived.buffer is not None]
         slabs = {id(buffer.slab): buffer.slab.pinned_octets for buffer in buffers}
         heads = sum(len(buffer.head) for buffer in buffers)
@@ -96,16 +113,19 @@ class Group:
 
     @property
     def stream(self) -> bytes:
-        """The whole payload stream."""
+        """The whole payload stream, joined by a copy."""
         return b"".join(self._payloads)
 
     @property
     def held_octets(self) -> int:
-        """The size of the receive buffers in which items stay."""
+        """The size in octets of the placeable segments of the group's receive buffers, in which items stay."""
         return sum(arrived.buffer.slab.octets for arrived in self.arrived if arrived.buffer is not None)
 
     def place(self, items: Sequence[Item], segment_octets: int, each: int) -> Placement:
-        """Locates the items in placeable segments, of which every buffer has `each`, all of this length.
+        """Locates the items in placeable segments; items whose segments are not adjacent in memory are copied.
+
+        `items`: the items of the message. `segment_octets`: the length of each placeable segment. `each`: the number of
+        placeable segments of every buffer.
 
         Raises:
             TransmissionFault: an item is not at its stated place.
@@ -131,7 +151,18 @@ class Group:
     def _pieces(
         self, length: int, where: InSegments, free: int, segment_octets: int, each: int
     ) -> tuple[list[tuple[Slab | LentSlots, int, int]], int]:
-        """Returns the memory of one item, with adjacent segments merged, and the end of the item."""
+        """Returns the memory of one item, as (slab, start, octets) for each run of adjacent segments, and its end.
+
+        Args:
+            length: octets of the item.
+            where: its stated segments.
+            free: the end of the previous item, in octets of all placeable segments of the group.
+            segment_octets: the length of each segment.
+            each: the segments of every buffer.
+
+        Raises:
+            TransmissionFault: a segment, the offset or the length is out of range.
+        """
         offset, numbers = where
         if offset >= segment_octets:
             out_of_range(ReportCode.OFFSET, offset, 0, segment_octets - 1)
@@ -176,9 +207,19 @@ class Group:
     def _segment(
         self, transmission: int, start: int, offset: int, segment_octets: int
     ) -> tuple[Slab | LentSlots | None, int, int]:
-        """Returns the memory of the segment that begins at `start` of a transmission's placeable segments.
+        """Locates one placeable segment of a transmission in memory.
 
-        The third value is the number of octets that arrived from `offset` of the segment on.
+        Returns the slab (None for a short transmission, which has none), the segment's start in it, and the number of
+        octets that arrived from `offset` on.
+
+        Args:
+            transmission: the number of the transmission.
+            start: the offset of the segment among the transmission's placeable segments.
+            offset: the offset of the data in the segment.
+            segment_octets: the length of the segment.
+
+        Raises:
+            TransmissionFault: the data would overlap the payload.
         """
         buffer, octets, payload_end = self.arrived[transmission]
         if buffer is None:
@@ -191,7 +232,13 @@ class Group:
 
 
 def check_positions(items: Sequence[Item], stream_octets: int) -> None:
-    """Raises TransmissionFault if items overlap or exceed the stream, whose octets without items are given."""
+    """Checks that items are in order, without overlap and within the message.
+
+    `stream_octets`: octets of the stream without the items.
+
+    Raises:
+        TransmissionFault: a Position or a length is out of range.
+    """
     end = removed = 0
     for position, length, where in items:
         if isinstance(where, NotPlaced):
@@ -209,7 +256,11 @@ def check_positions(items: Sequence[Item], stream_octets: int) -> None:
 
 
 def check_ranges(directions: Sequence[DirectionSet]) -> None:
-    """Raises TransmissionFault if the ranges of directions are not in order (section 7.4)."""
+    """Checks that the ranges of directions are in order (section 7.4).
+
+    Raises:
+        TransmissionFault: a range begins within the previous range, or ends before it begins.
+    """
     least = 0
     for begin, end, _ in directions:
         if begin < least:
@@ -220,7 +271,14 @@ def check_ranges(directions: Sequence[DirectionSet]) -> None:
 
 
 def take_payload(body: Buffer, start: int, octets: int, prefix: int, arrived: tuple[SlabBuffer, int] | None) -> bytes:
-    """Copies the payload that begins at `start` of the body and may extend into the placeable segments.
+    """Copies the payload of a transmission.
+
+    Args:
+        body: the octets after the header's prefix, of a scattered message only those in the first piece of memory.
+        start: the offset of the payload in the body.
+        octets: the stated length of the payload, which may extend into the placeable segments.
+        prefix: the length of the header's prefix.
+        arrived: the buffer and the length of a scattered message; None for another one.
 
     Raises:
         TransmissionFault: the transmission is shorter.

@@ -55,7 +55,8 @@ _ZEROS = memoryview(bytes(1 << 18))
 """The padding before placeable segments, which shows nothing of this side's memory (section 11)."""
 
 _UNTOLD_OCTETS = (1 << 32) - 1
-"""Without a structure only the receive buffer size of version 2 bounds a transmission."""
+"""The receive buffer size of a peer that has not sent its structure: only the receive size of version 2 bounds a
+transmission."""
 
 _KEPT = 512
 """Layouts kept: most calls of one application have the same few sizes."""
@@ -74,16 +75,20 @@ class Run(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """One transmission: octets of payload, then parts, each with padding octets, an item, its start and its end."""
+    """The layout of one transmission: `payload` octets of the payload stream, then `parts` of items.
+
+    A part is (padding octets before it, index of the item, start and end of the part within the item).
+    """
 
     payload: int
     parts: tuple[tuple[int, int, int, int], ...]
 
 
 class GroupLayout(NamedTuple):
-    """A whole message: its transmissions, and the segment numbers of each item.
+    """The layout of a whole message.
 
-    `header` is the length of the first transmission's header, with its prefix.
+    `frames` are its transmissions, `numbers` has the segment numbers of each item, and `header` is the length of the
+    first transmission's header, with its prefix.
     """
 
     frames: tuple[Frame, ...]
@@ -93,7 +98,7 @@ class GroupLayout(NamedTuple):
 
 @functools.lru_cache(maxsize=RTR_BUFFER_STRUCTURES_KEPT_MAX)
 def runs_of(structure: BufferStructure) -> tuple[Run, ...]:
-    """Returns the placeable segments of a buffer as runs of adjacent segments of one length."""
+    """Returns the placeable segments of a buffer structure as runs of adjacent segments of one length, cached."""
     runs: list[Run] = []
     for number, (start, octets) in enumerate(structure.placeable):
         if runs:
@@ -115,7 +120,9 @@ def lay_out(
     message_octets: int,
     frames_max: int,
 ) -> GroupLayout | None:
-    """Lays out a message in at most `frames_max` transmissions; None if it needs more, or an item has no place.
+    """Lays out a message in transmissions, cached by its sizes.
+
+    Returns the layout; None if the message needs more transmissions, or an item has no place.
 
     Args:
         first_header: octets of the first transmission's header without segment numbers, of which each takes four.
@@ -124,7 +131,7 @@ def lay_out(
         items: octets of each bulk item; none is empty.
         runs: the placeable segments of one buffer of the peer.
         message_octets: the longest transmission.
-        frames_max: see above.
+        frames_max: the most transmissions.
     """
     if items and not runs:
         return None
@@ -149,7 +156,10 @@ def _fill(
     message_octets: int,
     frames_max: int,
 ) -> GroupLayout | None:
-    """Lays out a message whose first transmission has a header of the given octets."""
+    """Lays out a message whose first transmission has a header of `header` octets; see `lay_out` for the others.
+
+    Returns the layout, whose segment numbers the caller compares with the header; None if the message does not fit.
+    """
     frames: list[Frame] = []
     room = message_octets - header
     if room < min(payload, 1):
@@ -209,10 +219,16 @@ def transmissions(
     *,
     answers: bool,
 ) -> list[Transmission]:
-    """Builds the messages of a group: the first one of type `lead` with `header`, then its continuations.
+    """Builds the messages of a group; only the payload is copied.
 
-    `prefix` is the length of the octets before a header, `stream` the whole payload, and `items` the data of the items
-    in the layout. Only the payload is copied.
+    Args:
+        layout: the layout of the group.
+        lead: the header type of the first message.
+        prefix: octets of the version's header before an extension's header.
+        header: the encoded header of the first message.
+        stream: the whole payload stream.
+        items: the data of the items in the layout.
+        answers: whether the peer chose the XID.
     """
     assert prefix + len(header) == layout.header, "the layout is for a header of another length"
     group: list[Transmission] = []
@@ -234,10 +250,11 @@ def transmissions(
 
 
 class Peer(NamedTuple):
-    """The abilities of one end.
+    """The abilities of one end with the round-trip extension, as its properties state them.
 
-    `octets` is the length of its receive buffers by their structure, `runs` are their placeable segments. It takes
-    requests of up to `requests_max` transmissions and sends responses of up to `responses_max`.
+    `support` are the header types that the end takes. `octets` is the length of its receive buffers by their structure,
+    `runs` are their placeable segments. It takes requests of up to `requests_max` transmissions and sends responses of
+    up to `responses_max`.
     """
 
     support: Support
@@ -248,26 +265,26 @@ class Peer(NamedTuple):
 
     @property
     def takes_requests(self) -> bool:
-        """Whether the peer takes a Transmit Request, and answers it as directed."""
+        """Whether the peer takes a Transmit Request, and answers it by its directions."""
         return Support.REQUEST in self.support and self.requests_max > 0
 
     @property
     def takes_responses(self) -> bool:
-        """Whether it takes Transmit Response."""
+        """Whether the peer takes a Transmit Response."""
         return Support.RESPONSE in self.support
 
     @property
     def request_frames(self) -> int:
-        """The transmissions of the longest request that the peer takes."""
+        """The most transmissions of a request that the peer takes."""
         return self.requests_max if Support.CONTINUE in self.support else 1
 
     def response_frames(self, receiver: Peer) -> int:
-        """Returns the transmissions of the longest response that this peer sends and `receiver` takes; 0: none."""
+        """Returns the most transmissions of a response that this peer sends and `receiver` takes; 0: it sends none."""
         return self.responses_max if Support.CONTINUE in receiver.support else min(1, self.responses_max)
 
 
 def peer_of(told: Mapping[int, Any]) -> Peer:
-    """Derives the abilities of a peer from its properties."""
+    """Returns the abilities of a peer from the decoded values of its properties by number, or from their defaults."""
     structure = told.get(RECEIVE_STRUCTURE)
     return Peer(
         told.get(RTR_SUPPORT, SUPPORT_DEFAULT),

@@ -71,9 +71,10 @@ REPTERR = 0x104
 
 
 class TransmitRequest(NamedTuple):
-    """optxmt_req: the first of `count` transmissions of a request.
+    """optxmt_req: the header of a Transmit Request, the first of `count` transmissions of a call.
 
-    The response may have `extra_receives` transmissions beyond the first one. `payload_octets` is the length of this
+    `items` are the bulk items of the call, `directions` state how the responder must place those of the response. The
+    response may have `extra_receives` transmissions beyond the first one. `payload_octets` is the length of this
     transmission's payload.
     """
 
@@ -85,7 +86,11 @@ class TransmitRequest(NamedTuple):
 
 
 class TransmitResponse(NamedTuple):
-    """optxmt_resp: the first of `count` transmissions of a response."""
+    """optxmt_resp: the header of a Transmit Response, the first of `count` transmissions of a reply.
+
+    `items` has an entry for each direction of the request. `payload_octets` is the length of this transmission's
+    payload.
+    """
 
     items: tuple[Item, ...]
     count: int  # type: ignore[assignment]  # hides tuple.count
@@ -93,7 +98,11 @@ class TransmitResponse(NamedTuple):
 
 
 class TransmitContinue(NamedTuple):
-    """optxmt_cont: transmission `number` of a group, counted from 0, that began with the header type `begun_by`."""
+    """optxmt_cont: the header of a Transmit Continue, a further transmission of a group.
+
+    `number` counts the transmissions of the group from 0, `begun_by` is the header type of the first one, and
+    `payload_octets` is the length of this transmission's payload.
+    """
 
     number: int
     begun_by: int
@@ -101,7 +110,10 @@ class TransmitContinue(NamedTuple):
 
 
 class TransmissionId(NamedTuple):
-    """xms_id: `direction` is 0 for the transmissions of a request, 1 for those of a response."""
+    """xms_id: names a transmission by the XID and the number in its group.
+
+    `direction` is 0 for the transmissions of a request, 1 for those of a response.
+    """
 
     xid: int
     direction: int
@@ -109,7 +121,7 @@ class TransmissionId(NamedTuple):
 
 
 class ReportCode(enum.IntEnum):
-    """optr_err: the fault of a transmission."""
+    """The fault of a transmission of the round-trip extension, as a Report Error states it (optr_err)."""
 
     HEADER_TYPE = 1
     """A message of the version within a group."""
@@ -126,9 +138,10 @@ class ReportCode(enum.IntEnum):
 
 
 class Report(NamedTuple):
-    """optrept_err: the fault of the transmission `bad`; `lead` is the earlier transmission that began its group.
+    """optrept_err: the content of a Report Error, about the faulty transmission `bad`.
 
-    `words` depend on the code: the expected and the received value; or a value with its minimum and maximum; or none.
+    `lead` names the transmission that began its group; None without a group. `words` depend on `code`: the expected and
+    the received value; or a value with its minimum and maximum; or none.
     """
 
     bad: TransmissionId
@@ -138,7 +151,7 @@ class Report(NamedTuple):
 
 
 class TransmissionFault(RemoteProtocolError):
-    """A fault in a group of transmissions: `code` and `words` go into the Report Error (section 9.5)."""
+    """Raised for a fault in a group of transmissions: `code` and `words` go into the Report Error (section 9.5)."""
 
     def __init__(self, code: ReportCode, *words: int) -> None:
         self.code = code
@@ -146,17 +159,25 @@ class TransmissionFault(RemoteProtocolError):
         super().__init__(f"{code.name.lower().replace('_', ' ')} {words}", rfc="rtrext 9.5")
 
     def report(self, bad: TransmissionId, lead: TransmissionId | None) -> Report:
-        """Builds the report about a transmission."""
+        """Builds the Report Error about the transmission `bad` of the group that `lead` (None: no group) began."""
         return Report(bad, lead, self.code, self.words)
 
 
 def expected(code: ReportCode, need: int, have: int) -> NoReturn:
-    """Raises TransmissionFault: a field has the value `have`, where only `need` is valid."""
+    """Raises the fault of a field that has the value `have`, where only `need` is valid.
+
+    Raises:
+        TransmissionFault: always.
+    """
     raise TransmissionFault(code, need, have)
 
 
 def out_of_range(code: ReportCode, value: int, least: int, most: int) -> NoReturn:
-    """Raises TransmissionFault: a field is not from `least` to `most`, or (a `value` in this range) is misaligned."""
+    """Raises the fault of a field whose `value` is not from `least` to `most`, or is misaligned.
+
+    Raises:
+        TransmissionFault: always.
+    """
     raise TransmissionFault(code, value, max(0, least) & 0xFFFFFFFF, max(0, most) & 0xFFFFFFFF)
 
 
@@ -185,7 +206,7 @@ _ZERO = b"\0\0\0\0"
 
 
 def encode_transmit_request(request: TransmitRequest) -> bytes:
-    """Encodes an optxmt_req."""
+    """Encodes the header of a Transmit Request (optxmt_req), without payload."""
     items, directions, count, extra_receives, payload_octets = request
     if not items and not directions:
         return _REQUEST_PLAIN.pack(0, 0, count, extra_receives, payload_octets)
@@ -194,10 +215,12 @@ def encode_transmit_request(request: TransmitRequest) -> bytes:
 
 
 def decode_transmit_request(data: Buffer, start: int) -> tuple[TransmitRequest, int]:
-    """Decodes the optxmt_req at `start`, and returns it with the start of its payload.
+    """Decodes the header of a Transmit Request at offset `start` of `data`.
+
+    Returns the header, and the offset of its payload.
 
     Raises:
-        DecodeError: the octets are no such message, or it is longer than `rpcrdma.limits` allows.
+        DecodeError: the octets are no such header, or it is longer than `rpcrdma.limits` allows.
     """
     if len(data) - start < _REQUEST_PLAIN.size:
         raise _short("Transmit Request", data, start, _REQUEST_PLAIN.size)
@@ -215,7 +238,7 @@ def decode_transmit_request(data: Buffer, start: int) -> tuple[TransmitRequest, 
 
 
 def encode_transmit_response(response: TransmitResponse) -> bytes:
-    """Encodes an optxmt_resp."""
+    """Encodes the header of a Transmit Response (optxmt_resp), without payload."""
     items, count, payload_octets = response
     if not items:
         return _RESPONSE_PLAIN.pack(0, count, payload_octets)
@@ -223,10 +246,12 @@ def encode_transmit_response(response: TransmitResponse) -> bytes:
 
 
 def decode_transmit_response(data: Buffer, start: int) -> tuple[TransmitResponse, int]:
-    """Decodes the optxmt_resp at `start`, and returns it with the start of its payload.
+    """Decodes the header of a Transmit Response at offset `start` of `data`.
+
+    Returns the header, and the offset of its payload.
 
     Raises:
-        DecodeError: the octets are no such message, or it is longer than `rpcrdma.limits` allows.
+        DecodeError: the octets are no such header, or it is longer than `rpcrdma.limits` allows.
     """
     if len(data) - start < _RESPONSE_PLAIN.size:
         raise _short("Transmit Response", data, start, _RESPONSE_PLAIN.size)
@@ -241,15 +266,17 @@ def decode_transmit_response(data: Buffer, start: int) -> tuple[TransmitResponse
 
 
 def encode_transmit_continue(message: TransmitContinue) -> bytes:
-    """Encodes an optxmt_cont."""
+    """Encodes the header of a Transmit Continue (optxmt_cont), without payload."""
     return _CONTINUE.pack(*message)
 
 
 def decode_transmit_continue(data: Buffer, start: int) -> tuple[TransmitContinue, int]:
-    """Decodes the optxmt_cont at `start`, and returns it with the start of its payload.
+    """Decodes the header of a Transmit Continue at offset `start` of `data`.
+
+    Returns the header, and the offset of its payload.
 
     Raises:
-        DecodeError: the octets are no such message.
+        DecodeError: the octets are too few.
     """
     if len(data) - start < _CONTINUE.size:
         raise _short("Transmit Continue", data, start, _CONTINUE.size)
@@ -257,7 +284,7 @@ def decode_transmit_continue(data: Buffer, start: int) -> tuple[TransmitContinue
 
 
 def encode_report(report: Report) -> bytes:
-    """Encodes an optrept_err."""
+    """Encodes the body of a Report Error (optrept_err); the code determines the number of words."""
     bad, lead, code, words = report
     assert len(words) == _REPORT_WORDS[code], f"{code.name} has {_REPORT_WORDS[code]} words"
     out = _ID.pack(*bad)
@@ -266,10 +293,10 @@ def encode_report(report: Report) -> bytes:
 
 
 def decode_report(data: Buffer, start: int) -> Report:
-    """Decodes the optrept_err at `start`, which has no payload.
+    """Decodes the body of a Report Error at offset `start` of `data`, which ends with it.
 
     Raises:
-        DecodeError: the octets are no such message.
+        DecodeError: the octets are no such body.
     """
     reader = Reader(data)
     reader.pos = start

@@ -32,13 +32,13 @@ __all__ = [
 
 
 class Explicit(NamedTuple):
-    """XMDTYPE_EXRW: the data is read or written by RDMA, in memory of the requester."""
+    """XMDTYPE_EXRW: the item is read or written by RDMA, in `segments` of the requester's memory."""
 
     segments: tuple[Segment, ...]
 
 
 class InSegments(NamedTuple):
-    """XMDTYPE_TBSN: the data is in the placeable segments `numbers` of the receive buffers of the group.
+    """XMDTYPE_TBSN: the item is in the placeable segments `numbers` of the receive buffers of the group.
 
     It starts `offset` octets into the first of them. Numbers count all placeable segments of the group's buffers.
     """
@@ -61,7 +61,10 @@ Location: TypeAlias = Explicit | InSegments | NotPlaced
 
 
 class Item(NamedTuple):
-    """xmddp_mitem: `length` octets without XDR padding, removed at `position` of the complete stream."""
+    """xmddp_mitem: a bulk item that is removed from the payload stream.
+
+    `length` octets without XDR padding belong at `position` of the complete stream, and are at the location `where`.
+    """
 
     position: int
     length: int
@@ -82,10 +85,10 @@ class Way(enum.IntEnum):
 
 
 class ResultDirection(NamedTuple):
-    """xmddp_rsditem: the direction for one item of the response; an item shorter than `least` stays inline.
+    """xmddp_rsditem: the direction of a request for one item of the response.
 
-    `segments` is the memory for RDMA Writes, if `way` allows them. `explicit_from` is the shortest item for an RDMA
-    Write, if `way` is `BY_SIZE`.
+    An item shorter than `least` octets stays inline. `segments` is the memory for RDMA Writes, if `way` allows them.
+    `explicit_from` is the octets of the shortest item for an RDMA Write, if `way` is `BY_SIZE`.
     """
 
     least: int
@@ -95,7 +98,7 @@ class ResultDirection(NamedTuple):
 
 
 class DirectionSet(NamedTuple):
-    """xmddp_rsdset: directions for the response to the positions `begin` to `end` of the request."""
+    """xmddp_rsdset: the directions `results` for items that belong to the Positions `begin` to `end` of the request."""
 
     begin: int
     end: int
@@ -132,7 +135,7 @@ _ZERO = b"\0\0\0\0"
 
 
 def encode_items(items: tuple[Item, ...]) -> bytes:
-    """Encodes xmddp_grpinfo."""
+    """Encodes a list of items (xmddp_grpinfo)."""
     if not items:
         return _ZERO
     if len(items) == 1:
@@ -156,9 +159,10 @@ def encode_items(items: tuple[Item, ...]) -> bytes:
 
 
 def decode_items(data: Buffer, start: int, *, request: bool) -> tuple[tuple[Item, ...], int]:
-    """Decodes the xmddp_grpinfo at offset `start` of `data`; returns it with the offset of its end.
+    """Decodes a list of items (xmddp_grpinfo) at offset `start` of `data`.
 
-    `request`: whether it is of a Transmit Request, which has no items without a place.
+    `data`: the octets. `start`: the offset of the list. `request`: whether the list is that of a Transmit Request,
+    where each item has a place. Returns the items, and the offset behind the list.
 
     Raises:
         DecodeError: the octets are no such list, or it is longer than `rpcrdma.limits` allows.
@@ -199,7 +203,7 @@ def _read_items(reader: Reader, *, request: bool) -> tuple[Item, ...]:
 
 
 def encode_directions(directions: tuple[DirectionSet, ...]) -> bytes:
-    """Encodes xmddp_rsdgroup."""
+    """Encodes the directions of a request (xmddp_rsdgroup)."""
     if not directions:
         return _ZERO
     if len(directions) == 1 and len(directions[0].results) == 1:
@@ -224,7 +228,9 @@ def encode_directions(directions: tuple[DirectionSet, ...]) -> bytes:
 
 
 def decode_directions(data: Buffer, start: int) -> tuple[tuple[DirectionSet, ...], int]:
-    """Decodes the xmddp_rsdgroup at offset `start` of `data`; returns it with the offset of its end.
+    """Decodes the directions of a request (xmddp_rsdgroup) at offset `start` of `data`.
+
+    Returns the sets of directions, and the offset behind them.
 
     Raises:
         DecodeError: the octets are no such list, or it is longer than `rpcrdma.limits` allows.

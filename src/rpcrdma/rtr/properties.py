@@ -40,7 +40,7 @@ RESPONSE_SEND_LIMIT = 0x104
 
 
 class Support(enum.IntFlag):
-    """The property RTR Support: the header types that its sender takes."""
+    """The value of the property RTR Support: the header types of the extension that its sender takes."""
 
     REQUEST = 1
     RESPONSE = 2
@@ -61,9 +61,9 @@ _KNOWN_SUPPORT = int(Support.REQUEST | Support.RESPONSE | Support.CONTINUE)
 
 
 class SegmentKind(NamedTuple):
-    """xmrbs_seg: the start of the segment in memory is a multiple of `align`; 0 or 1 for no promise.
+    """xmrbs_seg: one kind of segment of a receive buffer, of `length` octets.
 
-    Bulk data may be placed into `placeable` segments.
+    Its start in memory is a multiple of `align`; 0 or 1: no promise. Bulk data may be placed into `placeable` segments.
     """
 
     length: int
@@ -73,7 +73,9 @@ class SegmentKind(NamedTuple):
 
 @dataclass(frozen=True)
 class BufferStructure:
-    """xmrbs_buf: the structure of every receive buffer of `octets`, as pairs of a count and a kind of segment.
+    """xmrbs_buf: the structure of every receive buffer of one end, a property of the round-trip extension.
+
+    `octets` is the length of a buffer. `groups` are pairs of a count and the kind of that many adjacent segments.
 
     Raises:
         LocalProtocolError: the parts do not make up such a buffer.
@@ -90,7 +92,7 @@ class BufferStructure:
 
     @classmethod
     def plain(cls, octets: int) -> BufferStructure:
-        """Returns the default structure: one segment, not placeable."""
+        """Returns the default structure of a buffer of `octets`: one segment that is not placeable."""
         return cls(octets, ((1, SegmentKind(octets, 0, placeable=False)),))
 
     def __str__(self) -> str:
@@ -101,7 +103,7 @@ class BufferStructure:
 
     @cached_property
     def segments(self) -> tuple[tuple[int, int, bool], ...]:
-        """Returns (start, length, whether it is placeable) for each segment, in order."""
+        """(start, length, whether it is placeable) of each segment, in order; octets from the start of the buffer."""
         expanded = []
         start = 0
         for count, (length, _, placeable) in self.groups:
@@ -112,14 +114,15 @@ class BufferStructure:
 
     @cached_property
     def placeable(self) -> tuple[tuple[int, int], ...]:
-        """Returns (start, length) for each placeable segment, in the order of their numbers within one buffer."""
+        """(start, length) of each placeable segment, in the order of their numbers within one buffer."""
         return tuple((start, length) for start, length, placeable in self.segments if placeable)
 
 
 def _fault(octets: int, groups: tuple[tuple[int, SegmentKind], ...]) -> tuple[str, int, str, str] | None:
-    """Finds the fault: the field, its offset in the encoded structure, the valid value and the actual value.
+    """Checks the parts of a receive buffer structure.
 
-    Sums cannot overflow here, so an excessive count or length shows in the sum.
+    Sums cannot overflow here, so an excessive count or length shows in the sum. Returns the field at fault, its offset
+    in the encoded structure, the valid value and the actual value; None without a fault.
     """
     total = 0
     segments = 0
@@ -144,7 +147,7 @@ def _fault(octets: int, groups: tuple[tuple[int, SegmentKind], ...]) -> tuple[st
 
 
 def encode_buffer_structure(structure: BufferStructure) -> bytes:
-    """Encodes an xmrbs_buf."""
+    """Encodes a receive buffer structure (xmrbs_buf)."""
     out = bytearray(_HEAD.pack(structure.octets, len(structure.groups)))
     for count, (length, align, placeable) in structure.groups:
         out += _GROUP.pack(count, length, align, _PLACEABLE if placeable else 0)
@@ -152,7 +155,7 @@ def encode_buffer_structure(structure: BufferStructure) -> bytes:
 
 
 def decode_buffer_structure(data: Buffer) -> BufferStructure:
-    """Decodes an xmrbs_buf that fills `data`.
+    """Decodes a receive buffer structure (xmrbs_buf) that fills `data`; equal structures are one object.
 
     Raises:
         DecodeError: the octets are no xmrbs_buf, or its parts make up no such buffer, or are more than `rpcrdma.limits`
@@ -176,37 +179,37 @@ def decode_buffer_structure(data: Buffer) -> BufferStructure:
 
 @functools.lru_cache(maxsize=RTR_BUFFER_STRUCTURES_KEPT_MAX)
 def _structure(octets: int, groups: tuple[tuple[int, SegmentKind], ...]) -> BufferStructure:
-    """Returns the structure; peers with equal ones share an object, which takes a kilobyte and a half."""
+    """Returns the structure, cached: peers with equal ones share an object, which takes a kilobyte and a half."""
     return BufferStructure(octets, groups)
 
 
 def encode_support(support: Support) -> bytes:
-    """Encodes RTR Support."""
+    """Encodes the value of the property RTR Support."""
     return _WORD.pack(support)
 
 
 def decode_support(data: Buffer) -> Support:
-    """Decodes RTR Support, which fills `data`; undefined bits are ignored.
+    """Decodes the value of the property RTR Support, which fills `data`; undefined bits are ignored.
 
     Raises:
-        DecodeError: it is not one word.
+        DecodeError: `data` is not one word.
     """
     return Support(_decode_word(data, "rtr_support") & _KNOWN_SUPPORT)
 
 
 def shown_support(support: Support) -> str:
-    """Formats the support for people: "requests, responses, continued"."""
+    """Formats the header types for people: "requests, responses, continued", or fewer; "nothing" if there are none."""
     words = {Support.REQUEST: "requests", Support.RESPONSE: "responses", Support.CONTINUE: "continued"}
     return ", ".join(word for bit, word in words.items() if bit in support) or "nothing"
 
 
 def encode_transmission_limit(count: int) -> bytes:
-    """Encodes a Request Transmission Receive Limit or a Response Transmission Send Limit."""
+    """Encodes the value of either limit property: the most transmissions of a request taken, or of a response sent."""
     return _WORD.pack(count)
 
 
 def decode_transmission_limit(data: Buffer) -> int:
-    """Decodes either transmission limit, which is all of `data`.
+    """Decodes the value of either limit property (see `encode_transmission_limit`), which fills `data`.
 
     Raises:
         DecodeError: `data` is not one word.

@@ -41,9 +41,10 @@ _SHORT_OCTETS = 16384
 
 
 class Slab:
-    """Adjacent `slots` of `octets` each, followed by `spare` ones for a group that begins in the last slots.
+    """Memory of `slots` adjacent receive slots of `octets` each, and of `spare` ones behind them.
 
-    `taken` of them are given out, `touched` is the largest number so far.
+    A group that begins in the last slots continues in the spare slots. `taken` slots are given out, `touched` is the
+    largest number so far. The slab is reused when nothing refers to its memory.
     """
 
     __slots__ = ("__weakref__", "memory", "octets", "slots", "spare", "taken", "touched")
@@ -58,24 +59,25 @@ class Slab:
 
     @property
     def pinned_octets(self) -> int:
-        """The memory that is unavailable for other messages while one slot is in use."""
+        """The octets of memory that are unavailable for other messages while one slot is in use."""
         return self.touched * self.octets
 
     def view(self, start: int, octets: int) -> memoryview:
-        """Returns a part of the memory; the slab is in use while a reference to the part exists."""
+        """Returns `octets` octets of the memory from `start` on; the slab is in use while a reference to them is."""
         return memoryview(self.memory)[start : start + octets]
 
     @property
     def in_use(self) -> bool:
-        """Whether there are references to the memory."""
+        """Whether anything but the slab refers to its memory."""
         memory = self.memory
         return sys.getrefcount(memory) > _UNUSED_REFERENCES
 
 
 class LentSlots:
-    """Slots in memory of another owner.
+    """Receive slots in memory of another owner, such as a queue pair that registers its memory.
 
-    The memory begins with `count` heads of `head_octets`; the rest is `count` adjacent slots of equal size (`octets`).
+    `memory`: `count` heads, followed by `count` adjacent slots of equal size (`octets`). `head_octets`: the size of a
+    head. `count`: the number of slots.
     """
 
     __slots__ = ("_memory", "octets", "pinned_octets")
@@ -86,12 +88,15 @@ class LentSlots:
         self.octets = self.pinned_octets // count
 
     def view(self, start: int, octets: int) -> memoryview:
-        """Returns a part of the placeable segments."""
+        """Returns `octets` octets of the slots from `start` on."""
         return self._memory[start : start + octets]
 
 
 class SlabBuffer(ScatteredBuffer):
-    """A receive buffer: `head`, and the slot of `slab` that starts at `start`."""
+    """A receive buffer in two parts: `head` for the header and the payload, and the slot at offset `start` of `slab`.
+
+    The slab may be a `Slab` or `LentSlots`.
+    """
 
     __slots__ = ("head", "slab", "start")
 
@@ -103,9 +108,10 @@ class SlabBuffer(ScatteredBuffer):
 
 
 class SlabStore:
-    """The memory that connections share: heads of `head_octets`, slabs with slots of `slot_octets`.
+    """The memory for received messages that the connections of one extension share.
 
-    `shorts` are unused buffers for messages of up to `short_octets`.
+    Heads have `head_octets`, the slots of slabs `slot_octets`. `shorts` are unused buffers for messages of up to
+    `short_octets`.
     """
 
     __slots__ = ("_heads", "_retired", "_started", "head_octets", "memory", "short_octets", "shorts", "slot_octets")
@@ -122,16 +128,16 @@ class SlabStore:
         """All existing slabs of several slots."""
 
     def take_head(self) -> memoryview:
-        """Returns memory for the head of a message."""
+        """Returns memory of `head_octets` for the head of a message, with unspecified content."""
         return self._heads.pop() if self._heads else memoryview(bytearray(self.head_octets))
 
     def give_head(self, head: memoryview) -> None:
-        """Takes back the memory of a head."""
+        """Takes back the memory of a head, to which nothing refers any more."""
         if len(self._heads) < RECEIVE_BUFFERS_KEPT_MAX:
             self._heads.append(head)
 
     def take_slab(self) -> Slab:
-        """Returns a slab with free slots; beyond the limit on slabs, a slab of one slot."""
+        """Returns a slab with free slots; beyond the limit on slabs, a new slab of one slot that is not reused."""
         if self._started:
             return self._started.pop()
         for _ in range(len(self._retired)):
@@ -147,7 +153,7 @@ class SlabStore:
         return slab
 
     def give_slab(self, slab: Slab) -> None:
-        """Takes back a slab; slots may still be in use."""
+        """Takes back a slab, whose slots may still be in use, for later reuse."""
         if not slab.spare:
             return
         if slab.taken < slab.slots:
@@ -157,7 +163,7 @@ class SlabStore:
 
 
 class SlabReceives:
-    """The receive buffers of one connection; see `rpcrdma.verbs.ReceiveSource`.
+    """The receive buffers of one connection, with bulk data in slabs; implements `rpcrdma.verbs.ReceiveSource`.
 
     The queue pair draws a buffer when a message begins to arrive, often before the extension has handled the previous
     messages. All transmissions of a group should lie in one slab. So at the end of a slab `draw` reads from the header
@@ -192,12 +198,12 @@ class SlabReceives:
         self._to_come = 0
 
     def take(self) -> memoryview:
-        """Returns a buffer for a short message, in which the placeable segments begin with a page."""
+        """Returns a buffer of `short_octets` for a short message; the place of its placeable segments begins a page."""
         store = self._store
         return store.shorts.pop() if store.shorts else behind(store.head_octets, store.short_octets)
 
     def divide(self, memory: memoryview, count: int) -> list[SlabBuffer]:
-        """Divides memory into heads, and behind them the slots, which are adjacent as those of a slab."""
+        """Divides memory into `count` buffers: first all heads, behind them the slots, adjacent as those of a slab."""
         head = self.plain_octets
         slots = LentSlots(memory, head, count)
         return [
@@ -205,7 +211,7 @@ class SlabReceives:
         ]
 
     def draw(self) -> SlabBuffer:
-        """Returns a buffer whose slot follows the previous one, if both belong to one group."""
+        """Returns a buffer of `octets` for a message; its slot follows that of the previous message of its group."""
         slab = self._slab
         if slab is not None and slab.taken >= slab.slots - RTR_TRANSMISSIONS_MAX:
             self._follow()
@@ -225,7 +231,7 @@ class SlabReceives:
         return buffer
 
     def _follow(self) -> None:
-        """Updates the number of transmissions that the group of the last message, now complete, awaits."""
+        """Updates `_to_come`, the transmissions that the last message's group still awaits, from its header."""
         head = None if self._last is None else self._last.head
         header_type = 0 if head is None else KIND_OF_MESSAGE.unpack_from(head)[1]
         try:
@@ -240,7 +246,7 @@ class SlabReceives:
         self._to_come = max(0, min(self._to_come, RTR_TRANSMISSIONS_MAX - 1))
 
     def give_back(self, buffer: ReceiveBuffer) -> None:
-        """Takes back a buffer that nothing refers to."""
+        """Takes back a buffer to whose memory nothing refers, and frees its slot if it is the last one given out."""
         if isinstance(buffer, memoryview):
             shorts = self._store.shorts
             if len(shorts) < RECEIVE_BUFFERS_KEPT_MAX:
@@ -253,7 +259,7 @@ class SlabReceives:
         self.keep(buffer)
 
     def keep(self, buffer: SlabBuffer) -> None:
-        """Takes back the head of a buffer; items refer to its slot."""
+        """Takes back the head of a buffer; items may still refer to its slot."""
         buffer.parts = ()
         if isinstance(buffer.slab, LentSlots):
             return

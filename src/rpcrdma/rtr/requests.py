@@ -81,7 +81,10 @@ _FORMS = {
 
 
 class Results(NamedTuple):
-    """The items of a reply: one for each direction, and the views of those in segments by Position."""
+    """Implements `CarriedResults`: the bulk items of a reply, one for each direction of its call.
+
+    `views` has the octets of the items in segments, by Position; `held_octets` is the size of their receive buffers.
+    """
 
     items: tuple[Item, ...]
     views: Mapping[int, memoryview]
@@ -89,7 +92,10 @@ class Results(NamedTuple):
 
 
 class _Request(NamedTuple):
-    """The parts of a Transmit Request: items `placed` in segments by the layout, others `explicit`, by index."""
+    """The placement of a call's items in a Transmit Request, by the indices of the items, and its layout.
+
+    `placed` items are in segments, `explicit` items in memory that the responder reads by RDMA.
+    """
 
     placed: tuple[int, ...]
     explicit: tuple[int, ...]
@@ -97,10 +103,11 @@ class _Request(NamedTuple):
 
 
 class _Plan:
-    """The plan for all calls of the same sizes.
+    """The plan for all calls of the same sizes, which are kept by `RequestCarrier`.
 
     `results` are the directions for the results; a direction with memory gets its RDMA segments for each call.
-    `headers` has encoded headers of calls without memory, by the Positions of their items.
+    `extra_receives` is the number of transmissions that the reply may have beyond the first one. `headers` has encoded
+    headers of calls without memory, by the Positions of their items.
     """
 
     __slots__ = ("call_plan", "extra_receives", "form", "headers", "request", "results")
@@ -122,7 +129,7 @@ class _Plan:
 
 
 class Promises:
-    """The messages beyond the first one of each reply for which the peer has credits.
+    """Accounts for the peer's credits for the messages beyond the first one of each reply.
 
     At most `most` of them are promised at once, with `reserve` (`ExtensionLink.reserve`). A reply goes out when its
     sender has all of its credits, but other messages of the sender may take some of them. The later headers that
@@ -147,20 +154,21 @@ class Promises:
             self._reserve(messages)
 
     def make(self, messages: int) -> None:
-        """Promises one reply the given number of messages beyond its first one."""
+        """Promises one reply the given number of messages beyond its first one, and reserves credits for them."""
         twice = max(0, messages - self._longest)
         self._longest += twice
         self._take(messages + twice)
 
     def end(self, messages: int) -> None:
-        """Ends the promise to one reply of the given number of messages."""
+        """Ends the promise of `messages` that was made to one reply, and the reservation of their credits."""
         self._take(-messages)
 
 
 class SentCall:
-    """A call sent as a Transmit Request; see `rpcrdma.transport.CarriedCall`.
+    """A call that goes as a Transmit Request; implements `CarriedCall`.
 
     `responses_max` is the number of transmissions that its response may have. `by_send`: arguments travel by Send.
+    `plan` and `form` are those of `CarriedCall`.
     """
 
     __slots__ = ("_how", "_link", "_payload", "_promised", "_promises", "by_send", "form", "plan")
@@ -180,7 +188,7 @@ class SentCall:
         return 1 + self._how.extra_receives
 
     def transmissions(self, chunks: ChunkLists) -> Sequence[Transmission]:
-        """See `rpcrdma.transport.CarriedCall`."""
+        """Builds the transmissions of the call with the exposed memory `chunks`, and promises credits for the reply."""
         payload, how, link = self._payload, self._how, self._link
         placed, explicit, layout = how.request
         items = payload.items
@@ -203,7 +211,7 @@ class SentCall:
         return transmissions(layout, XMTREQ, link.prefix_octets, header, stream, data, answers=False)
 
     def _encode(self, chunks: ChunkLists) -> bytes:
-        """Encodes the Transmit Request with the exposed memory."""
+        """Encodes the header of the Transmit Request with the exposed memory (`chunks`)."""
         payload, how = self._payload, self._how
         placed, explicit, layout = how.request
         items = payload.items
@@ -237,7 +245,19 @@ class SentCall:
         chunks: ChunkLists,
         targets: Sequence[memoryview | None],
     ) -> Returned | None:
-        """See `rpcrdma.transport.CarriedCall`."""
+        """Opens the reply to the call: returns its stream and the views of its items.
+
+        Returns the opened reply; None for an ordinary reply.
+
+        Args:
+            results: the items of a Transmit Response; None for an ordinary reply.
+            data: the reply without its items.
+            chunks: the memory that the call exposed.
+            targets: the memory of each Write chunk.
+
+        Raises:
+            RemoteProtocolError: the items do not follow the directions of the call.
+        """
         held = 0 if results is None else results.held_octets
         self._link.statistics.calls_by_send += self.by_send or held > 0
         if results is None:
@@ -269,10 +289,12 @@ class SentCall:
         return Returned(data, 0, PlacedInOrder(placed), octets)
 
     def form_after(self, refusal: Refusal, form: CallForm, after: CallForm | None) -> CallForm | None:
-        """See `rpcrdma.transport.CarriedCall`: some refused calls go out again without the extension.
+        """Decides the form in which the refused call is sent again; some calls are sent again without the extension.
 
         These are calls that a Report Error refuses; calls whose reply is too long for the transmissions it may have,
         since the version may continue messages further; and calls that can offer no larger memory for a result.
+        `refusal`: the reason. `form`: the form in which the call was sent. `after`: the decision of the version's own
+        rules. Returns the next form; None if the call fails.
         """
         plain = refusal == NOT_TAKEN or refusal.cause is Cause.REPLY_RESOURCE
         if not plain and (after is not None or refusal.cause is not Cause.WRITE_RESOURCE):
@@ -280,16 +302,22 @@ class SentCall:
         return form._replace(attempts=form.attempts + 1, plain=True) if form.attempts < CALL_ATTEMPTS_MAX else None
 
     def end(self) -> None:
-        """See `rpcrdma.transport.CarriedCall`."""
+        """Ends the promise of credits for the reply; no effect if it has ended."""
         if self._promised:
             self._promises.end(self._promised)
             self._promised = 0
 
 
 class RequestCarrier:
-    """Decides which calls of one connection travel as Transmit Requests, and prepares them; a `Carrier`.
+    """Implements `Carrier`: decides which calls of one connection travel as Transmit Requests, and plans them.
 
-    `own` and `peer` have the abilities of both ends; `preference`, `costs` and `promises_max` are the settings.
+    Args:
+        link: the extension on the connection.
+        own: the abilities of this end.
+        peer: the abilities of the other end.
+        preference: the placement for calls that do not choose one.
+        costs: the costs by which `Preference.AUTO` decides.
+        promises_max: the most messages that may be promised to replies at any time.
     """
 
     __slots__ = ("_costs", "_limits", "_link", "_own", "_peer", "_plans", "_preference", "eager", "promises")
@@ -308,7 +336,10 @@ class RequestCarrier:
         self._plans: dict[tuple[object, ...], _Plan | None] = {}
 
     def take(self, call: CallToCarry) -> CarriedCall | None:
-        """See `rpcrdma.transport.Carrier`."""
+        """Plans a call as a Transmit Request, if that is possible and preferred.
+
+        Returns the call's state; None if the call travels without the extension.
+        """
         preference = Preference(call.placement) if call.placement else self._preference
         if preference is Preference.RDMA:
             return None
@@ -377,9 +408,11 @@ class RequestCarrier:
     def _direct(
         self, call: CallToCarry, sizes: Sequence[int], preference: Preference
     ) -> tuple[Sequence[ResultDirection] | None, int]:
-        """Plans the directions for the results, and the number of transmissions of the reply beyond the first one.
+        """Plans the directions for the results of a call.
 
-        None if the results are for RDMA, and the extension has no advantage.
+        `sizes`: the largest size of each result item that gets a direction. `preference`: the placement. Returns the
+        directions, None if the results are for RDMA and the extension has no advantage; and the number of transmissions
+        of the reply beyond the first one.
         """
         if not sizes:
             return (), 0

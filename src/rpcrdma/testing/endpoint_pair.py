@@ -49,7 +49,11 @@ _RPC_START = struct.Struct(">II")
 
 
 def counted_bits(seed: int = 1) -> Callable[[int], int]:
-    """Returns a source of well spread numbers that is the same in every run: for tests, never for real connections."""
+    """Returns a function that draws `bits`-bit numbers, well spread and equal in every run: for tests, not secret.
+
+    Args:
+        seed: where the sequence begins.
+    """
     drawn = seed
 
     def draw(bits: int) -> int:
@@ -84,7 +88,15 @@ _PROCEDURE = null_procedure(0x20000000, 1)
 
 
 def made_call(xid: int, payload: Payload, bound: ReplyBound, into: Sequence[object] = (), placement: str = "") -> Call:
-    """Returns a call of any octets for a reply within `bound`; `into`: a buffer for each eligible result, or None."""
+    """Makes a call of any octets, for `Requester.start`.
+
+    Args:
+        xid: the XID.
+        payload: the message.
+        bound: the largest reply.
+        into: for each DDP-eligible result its buffer, or None for memory of the requester.
+        placement: how the round-trip extension moves bulk items; "": as configured.
+    """
     call = Call(_PROCEDURE, None, placement=placement)
     call.xid = xid
     call.payload = payload
@@ -95,14 +107,24 @@ def made_call(xid: int, payload: Payload, bound: ReplyBound, into: Sequence[obje
 
 
 class CallingEndpoint(Endpoint):
-    """An endpoint whose calls are messages without procedures, with methods of requester and responder."""
+    """A transport endpoint whose calls are messages without procedures.
+
+    It has methods of its requester and its responder.
+    """
 
     __slots__ = ()
 
     def call(
         self, xid: int, payload: Payload, bound: ReplyBound, into: Sequence[object] = (), placement: str = ""
     ) -> Call:
-        """See `Requester.start`."""
+        """Starts a call of any octets and returns it; `made_call` has the arguments.
+
+        `ReplyArrived` or `CallFailed` follows. Buffers in `payload` and `into` must not be touched until then.
+
+        Raises:
+            LocalProtocolError: this end makes no calls, the XID is in use, or the call does not fit its header.
+            TransportClosed: the connection has ended.
+        """
         if self.requester is None:
             raise LocalProtocolError("this end of the connection makes no calls")
         call = made_call(xid, payload, bound, into, placement)
@@ -110,41 +132,59 @@ class CallingEndpoint(Endpoint):
         return call
 
     def abandon(self, call: Call) -> None:
-        """See `Requester.abandon`."""
+        """Fences the memory of a call: when this returns, the peer cannot access it. No event of the call follows."""
         if self.requester is not None:
             self.requester.abandon(call)
 
     def allow_reverse(self) -> None:
-        """See `Requester.allow`."""
+        """Permits this server to call its client, whose upper layer is ready for calls (RFC 8167 section 6).
+
+        Raises:
+            LocalProtocolError: this end makes no calls.
+        """
         if self.requester is None:
             raise LocalProtocolError("this end of the connection makes no calls")
         self.requester.allow()
 
     def reply(self, incoming: IncomingCall, payload: Payload) -> bool:
-        """See `Responder.reply`."""
+        """Answers a call.
+
+        Returns True if the payload's buffers are in use until `ReplySent`, False if they are free at once.
+
+        Raises:
+            LocalProtocolError: the call has been answered.
+        """
         assert self.responder is not None
         return self.responder.reply(incoming, payload)
 
     def fail_call(self, incoming: IncomingCall) -> None:
-        """Refuses a call for an item that is not DDP-eligible; see `Responder.fail_call`."""
+        """Answers a call with the transport's error for an item in a chunk that is not DDP-eligible.
+
+        Raises:
+            LocalProtocolError: the call has been answered.
+        """
         assert self.responder is not None
         self.responder.fail_call(incoming, Cause.INELIGIBLE)
 
     def drop(self, incoming: IncomingCall) -> None:
-        """See `Responder.drop`."""
+        """Leaves a call unanswered and releases its memory.
+
+        Raises:
+            LocalProtocolError: the call has been answered.
+        """
         assert self.responder is not None
         self.responder.drop(incoming)
 
 
 class EndpointPair:
-    """A client and a server endpoint of the transport, joined in memory.
+    """A client and a server endpoint of the transport, joined in memory; they connect and move data only in `run`.
 
     Args:
         client: the client's settings; None: SMALL_MESSAGES.
         server: the server's settings; None: SMALL_MESSAGES.
-        buffers: the server's memory for bulk data.
+        buffers: the server's memory for bulk data; None: memory of its own.
         reverse: whether the server may call the client.
-        receive_pool: the server's receive buffers.
+        receive_pool: the server's receive buffers; None: buffers of its own.
         version: the client's choice of a version, one of `rpcrdma.extension.VERSION_CHOICES`.
         server_version: the server's choice; "" for that of the client.
         client_extensions: the client's extensions.
@@ -202,7 +242,7 @@ class EndpointPair:
             self.server.progress()
 
     def connect(self) -> EndpointPair:
-        """Runs until both sides are ready, checks that they report nothing else, and returns the pair."""
+        """Runs until both sides are ready, and returns the pair; another event than `Ready` fails an assertion."""
         self.run()
         for events in (self.client_events(), self.server_events()):
             assert [type(event) for event in events] == [Ready], events
@@ -225,7 +265,7 @@ class EndpointPair:
         return _drain(self.server)
 
     def arrived(self) -> list[IncomingCall]:
-        """Runs, then removes and returns the server's events, which must all be arrived calls.
+        """Runs, then removes and returns the calls that have arrived at the server; other events fail an assertion.
 
         Returns:
             The calls.
@@ -235,7 +275,7 @@ class EndpointPair:
 
 
 def calls_in(events: Sequence[EndpointEvent]) -> list[IncomingCall]:
-    """Returns the calls of events, which must all be arrived calls.
+    """Returns the calls of events; an event that is no arrived call fails an assertion.
 
     Args:
         events: the events.
@@ -257,22 +297,22 @@ def _drain(endpoint: Endpoint) -> list[EndpointEvent]:
 class BarePeer:
     """An endpoint of the transport whose peer is a queue pair that the test drives with any octets.
 
-    `received` has the messages from the endpoint, `invalidated` the handle that each invalidated, `completions` and
-    `events` those of the bare queue pair `qp`.
+    `received` has the messages from the endpoint, and `invalidated`, for each of them, the handle that it invalidated,
+    or None. `completions` and `events` are those of the bare queue pair `qp`.
 
     Args:
         role: the endpoint's role.
         config: the endpoint's settings; None: SMALL_MESSAGES.
         private_data: the bare peer's private data; None: that of SMALL_MESSAGES.
         receives: receive buffers that the bare peer posts.
-        receive_octets: the size of each.
+        receive_octets: the size of each receive buffer.
         reverse: whether calls in the reverse direction are permitted.
-        buffers: the endpoint's memory for bulk data.
+        buffers: the endpoint's memory for bulk data; None: memory of its own.
         dialects: the versions that the endpoint speaks; by default version 1.
         extensions: the endpoint's extensions.
-        ready: whether the endpoint must be ready at once, without messages that introduce it; takes that event.
+        ready: whether the endpoint must report `Ready` at once, and nothing else; False: it must report nothing.
         settle_s: seconds that the endpoint waits before its first message.
-        authenticator: authenticates the peer's host, or None.
+        authenticator: authenticates the peer's host; None: nothing does.
     """
 
     def __init__(
@@ -369,7 +409,7 @@ class BarePeer:
 
         Args:
             handle: the endpoint's handle.
-            offset: the offset.
+            offset: the offset to write to, in octets, as the endpoint's segment states it.
             gather: the octets.
         """
         self.qp.post_write("write", gather, handle, offset, signaled=False)

@@ -15,7 +15,7 @@ __all__ = ["FarProvider"]
 
 
 class _Except:
-    """`other`, but for these attributes."""
+    """A proxy of the object `other`, in which `attributes` take the place of the attributes of these names."""
 
     def __init__(self, other: object, **attributes: object) -> None:
         self._other = other

@@ -18,24 +18,27 @@ Chunking = Callable[[int], int]
 
 
 class ByteStreamQueuePair(Protocol):
-    """The interface of a queue pair that a socket driver uses."""
+    """A queue pair whose messages travel on a byte stream, such as TCP: the methods that the driver of a socket calls.
+
+    `wants_close`: whether this end has nothing more to send and the driver is to close the stream.
+    """
 
     wants_close: bool
 
     def next_buffers(self) -> list[memoryview]:
-        """Returns the buffers for the next octets to be received."""
+        """Returns the buffers, in order, for the next octets to be received; valid until `bytes_received`."""
 
     def bytes_received(self, octets: int) -> object:
-        """Processes `octets` that were received into those buffers."""
+        """Processes `octets` octets that were received into the buffers of `next_buffers`."""
 
     def end_of_stream(self) -> None:
-        """Handles the end of the peer's stream."""
+        """Handles the end of the octets from the peer, after which none follow."""
 
     def next_gather(self, max_octets: int) -> list[Buffer]:
-        """Returns octets to send, as a gather list."""
+        """Returns the octets to send next, at most `max_octets`, as a gather list; empty if there are none."""
 
     def bytes_sent(self, octets: int) -> None:
-        """Removes the first `octets` of the gather list, which were sent."""
+        """Removes the first `octets` octets of the gather list of `next_gather`, since they were sent."""
 
 
 def whole(available: int) -> int:
@@ -55,7 +58,7 @@ def sizes(draw: Callable[[int, int], int]) -> Chunking:
 
 
 def feed(receiver: ByteStreamQueuePair, octets: Buffer) -> int:
-    """Receives octets like one `recvmsg_into`; returns how many fit into the buffers."""
+    """Passes octets to a queue pair like one `recvmsg_into`; returns how many of them fit into its buffers."""
     rest = memoryview(octets)
     taken = 0
     for buffer in receiver.next_buffers():
@@ -69,12 +72,12 @@ def feed(receiver: ByteStreamQueuePair, octets: Buffer) -> int:
 
 
 class JoinedPair:
-    """Two queue pairs over byte streams, joined in memory.
+    """Two queue pairs over byte streams, joined in memory; octets move only in `progress`.
 
     Args:
         a: one end.
         b: the other end.
-        chunking: decides where the stream is cut: from the octets at hand to the octets moved at once.
+        chunking: maps the number of octets at hand to the number that is moved at once.
         gather_octets: the most octets that an end may send at once.
         recording: whether `log_a` and `log_b` keep the octets that each end has sent.
     """
@@ -114,7 +117,11 @@ class JoinedPair:
         raise AssertionError("the two ends do not come to rest")
 
     def _move(self, sender: ByteStreamQueuePair, receiver: ByteStreamQueuePair, log: bytearray) -> bool:
-        """Performs one send and the receives that take its octets; returns whether anything moved."""
+        """Performs one send and the receives that take its octets.
+
+        Without octets, passes on the end of the stream once. Appends the octets to `log` if the pair records. Returns
+        whether anything moved.
+        """
         gather = sender.next_gather(self.gather_octets)
         if not gather:
             if sender.wants_close and id(sender) not in self._ended:

@@ -34,7 +34,10 @@ _RECEIVE_OCTETS = 4096
 
 
 class Side(NamedTuple):
-    """A queue pair of a pair under test, with its protection domain."""
+    """One queue pair of a pair under test, with its protection domain and the deviations of its provider.
+
+    `progress` moves data in both directions until neither side has more to send.
+    """
 
     qp: QueuePair
     pd: ProtectionDomain
@@ -54,13 +57,16 @@ class Side(NamedTuple):
 
 
 def sides(make_pair: MakePair, **options: Any) -> tuple[Side, Side]:
-    """Makes a pair, not yet connected; `options` are arguments of `MakePair`."""
+    """Makes two joined queue pairs by `make_pair`, not yet connected; `options` are its arguments.
+
+    Returns the active side, which connects, and the passive side.
+    """
     qp_a, pd_a, qp_b, pd_b, progress, deviations = make_pair(**options)
     return Side(qp_a, pd_a, progress, deviations), Side(qp_b, pd_b, progress, deviations)
 
 
 def establish(a: Side, b: Side, private_data: bytes = b"") -> tuple[Established, Established]:
-    """Connects a pair; returns the events of the active and of the passive side.
+    """Connects a pair; returns the events of the active and of the passive side. Other events fail an assertion.
 
     `private_data` is that of the passive side. Where the passive side does not know yet that it is connected, both
     events are those of the active side.
@@ -81,9 +87,9 @@ def establish(a: Side, b: Side, private_data: bytes = b"") -> tuple[Established,
 
 
 def connected(make_pair: MakePair, **options: Any) -> tuple[Side, Side]:
-    """Makes a pair, connects it and sends a first message from the active side; `options` as for `sides`.
+    """Makes a pair, connects it, and sends a first message from the active side; returns active and passive side.
 
-    No completions and events of this are left.
+    `options` are the arguments of `make_pair`. The completions and events of this are taken already.
     """
     a, b = sides(make_pair, **options)
     establish(a, b)
@@ -110,9 +116,15 @@ def pattern(length: int) -> bytes:
 
 
 def expect_broken(a: Side, b: Side, what: str, *, blind: Side | None = None) -> None:
-    """Checks that both sides report the end of the connection for a broken rule.
+    """Moves data and asserts that both sides report the end of the connection, as a protocol error.
 
-    `what` names the case in failures. `blind`: the side from which a provider that `hides_faults` hides this fault.
+    The provider's `Deviations` `hides_faults` and `tells_of_no_fault` permit less.
+
+    Args:
+        a: the active side.
+        b: the passive side.
+        what: the case, for the messages of failures.
+        blind: the side that may see no protocol error if its provider `hides_faults`; None: neither may.
     """
     a.progress()
     told = {side: [event for event in side.events() if isinstance(event, Disconnected)] for side in (a, b)}
@@ -128,7 +140,7 @@ def expect_broken(a: Side, b: Side, what: str, *, blind: Side | None = None) -> 
 
 
 def expect_alive(a: Side, b: Side) -> None:
-    """Checks that the connection continues: a message gets through in each direction."""
+    """Asserts that the connection still works: a message gets through in each direction, without events."""
     for here, there in ((a, b), (b, a)):
         there.receive("alive")
         here.qp.post_send("alive", [b"alive"])
@@ -140,7 +152,7 @@ def expect_alive(a: Side, b: Side) -> None:
 
 
 def expect_private_data(side: Side, received: bytes, given: bytes) -> None:
-    """Checks that the private data arrived as given, but for padding that the provider adds."""
+    """Asserts that `received` is the private data `given`; zeros may follow if the side's provider pads it."""
     if side.deviations.pads_private_data:
         received = received.rstrip(b"\0")
     assert received == given, f"the private data {given!r} arrived as {received!r}"

@@ -17,7 +17,7 @@ class MemoryFiles:
 
     Args:
         now_s: returns the time in seconds, for the times of files.
-        transfer_octets: octets that one READ or WRITE moves at most.
+        transfer_octets: the most octets of one READ or WRITE.
     """
 
     root: bytes
@@ -28,7 +28,7 @@ class MemoryFiles:
         self.root = self._tree.root.handle
 
     def service(self) -> Service:
-        """Returns a service for one run of a server."""
+        """Returns a service of NFS version 3 with the files, for one run of a server."""
         return NfsService(self._tree)
 
     def crash(self, is_kept: Callable[[], bool]) -> None:
@@ -43,7 +43,7 @@ class MemoryFiles:
         """Returns the octets of a file in the root directory, unstable ones included; None: there is no such file.
 
         Args:
-            name: its name.
+            name: the file's name.
         """
         entry = self._tree.root.names.get(name.encode())
         return None if entry is None else bytes(entry[1].data)
@@ -52,7 +52,7 @@ class MemoryFiles:
         """Returns whether a crash would keep every octet of a file in the root directory.
 
         Args:
-            name: its name; a missing file counts as stable.
+            name: the file's name; a missing file counts as stable.
         """
         entry = self._tree.root.names.get(name.encode())
         return entry is None or entry[1].stable is None

@@ -37,7 +37,7 @@ class Deviations:
 
 
 class PairParts(NamedTuple):
-    """Two joined queue pairs that have not connected yet."""
+    """Two joined queue pairs that have not connected yet, as `MakePair` returns them for one check."""
 
     initiator: QueuePair
     """The queue pair that connects."""
@@ -54,12 +54,14 @@ class PairParts(NamedTuple):
 
 
 class MakePair(Protocol):
-    """A function that makes a fresh pair for one check.
+    """A function that makes a new pair of joined queue pairs, not yet connected, for one check of the suite.
+
+    Authors of providers write such a function for their provider.
 
     Args:
         private_data: the initiator's octets for the responder.
-        inbound_reads: limits of inbound RDMA Reads of (initiator, responder).
-        outbound_reads: limits of outbound RDMA Reads of (initiator, responder).
+        inbound_reads: the most inbound RDMA Reads of (initiator, responder).
+        outbound_reads: the most outbound RDMA Reads of (initiator, responder).
     """
 
     def __call__(

@@ -20,7 +20,7 @@ _LONG = 17, 40, 64
 
 
 class _TwoParts:
-    """Buffers of a head and a tail, apart from each other."""
+    """A source of receive buffers that consist of a head of 16 octets and a tail of 48 octets elsewhere in memory."""
 
     octets = _HEAD + _TAIL
     short_octets = plain_octets = _HEAD
@@ -43,9 +43,9 @@ class _TwoParts:
 
 
 def check_messages_lie_in_the_parts_of_their_buffers(make_pair: MakePair) -> None:
-    """A message that fills the first part of its buffer goes on in the next one, and one too long ends the connection.
+    """Asserts on a pair that a message longer than the first part of its buffer continues in the next part.
 
-    A short message may be `bytes`.
+    A message longer than the whole buffer must end the connection. A short message may be `bytes`.
     """
     near, _, far, _, progress, _ = make_pair()
     messages = [bytes([octets]) * octets for octets in (64, 16, *_LONG, 0)]
@@ -74,7 +74,10 @@ def check_messages_lie_in_the_parts_of_their_buffers(make_pair: MakePair) -> Non
 
 
 def check_shared_receives_take_memory_as_messages_come(make_pair: MakePair) -> None:
-    """After the receives posted before, messages arrive in buffers of the pool, or as `bytes`: see the completions."""
+    """Asserts on a pair that messages fill receives posted before, then buffers of the pool, or arrive as `bytes`.
+
+    One message more than there are receives must end the connection.
+    """
     a, b = connected(make_pair)
     pool = ReceivePool(64)
     b.receive("own")
@@ -105,7 +108,7 @@ def check_shared_receives_take_memory_as_messages_come(make_pair: MakePair) -> N
 
 
 def check_too_long_send_for_shared_memory_breaks_the_connection(make_pair: MakePair) -> None:
-    """A Send too long for a buffer of the pool writes nothing beyond its end, and the buffer returns to the pool."""
+    """Asserts on a pair of `make_pair` that a Send longer than a buffer of the pool ends the connection."""
     a, b = connected(make_pair)
     b.qp.post_receives(1, ReceivePool(64))
     a.qp.post_send("s", [bytes(65)])
@@ -113,7 +116,7 @@ def check_too_long_send_for_shared_memory_breaks_the_connection(make_pair: MakeP
 
 
 def check_shared_receives_end_silently(make_pair: MakePair) -> None:
-    """Shared receives into which no message has begun to arrive report nothing, before and after the end."""
+    """Asserts that receives from a pool without a message have no completion, before and after the connection's end."""
     a, b = connected(make_pair)
     b.qp.post_receives(100, ReceivePool(64))
     b.qp.abort("enough")

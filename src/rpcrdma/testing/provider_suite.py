@@ -46,7 +46,7 @@ Check: TypeAlias = Callable[[MakePair], None]
 
 
 def check_private_data_reaches_both_sides(make_pair: MakePair) -> None:
-    """The private data that each side gives while connecting reaches the other, to the octet."""
+    """Asserts that the private data that each side gives while connecting reaches the other side, to the octet."""
     a, b = sides(make_pair, private_data=b"from the initiator")
     a.progress()
     (request,) = b.events()
@@ -66,7 +66,7 @@ def check_private_data_reaches_both_sides(make_pair: MakePair) -> None:
 
 
 def check_read_limits_are_agreed_on(make_pair: MakePair) -> None:
-    """Neither side may have more RDMA Reads outstanding than the other accepts."""
+    """Asserts on a pair that each side gets no more outbound RDMA Reads than its peer accepts inbound."""
     a, b = sides(make_pair, inbound_reads=(3, 7), outbound_reads=(20, 30))
     mine, theirs = establish(a, b)
     assert mine.outbound_reads <= 7, f"{mine.outbound_reads} outbound reads, the peer takes 7"
@@ -76,7 +76,7 @@ def check_read_limits_are_agreed_on(make_pair: MakePair) -> None:
 
 
 def check_rejection_ends_both_sides(make_pair: MakePair) -> None:
-    """A rejected initiator gets `Disconnected`; posted work is flushed."""
+    """Asserts on a pair that a rejected initiator gets `Disconnected` by its peer, and its posted work is flushed."""
     a, b = sides(make_pair)
     a.receive("never")
     a.progress()
@@ -90,7 +90,7 @@ def check_rejection_ends_both_sides(make_pair: MakePair) -> None:
 
 
 def check_work_posted_before_the_connection_waits(make_pair: MakePair) -> None:
-    """Sends posted while connecting go out afterwards, in order."""
+    """Asserts on a pair that Sends posted while connecting are sent after the connection is made, in order."""
     a, b = sides(make_pair)
     buffers = [b.receive(number) for number in range(3)]
     for number in range(3):
@@ -104,7 +104,7 @@ def check_work_posted_before_the_connection_waits(make_pair: MakePair) -> None:
 
 
 def check_sends_fill_receives_in_order(make_pair: MakePair) -> None:
-    """Each Send takes the oldest receive, large or small; empty and full messages too, in both directions."""
+    """Asserts on a pair that each Send, also an empty or a full one, fills the oldest receive, in both directions."""
     a, b = connected(make_pair)
     for here, there in ((a, b), (b, a)):
         sizes = (1, 0, 100, _RECEIVE_OCTETS, 17)
@@ -121,7 +121,7 @@ def check_sends_fill_receives_in_order(make_pair: MakePair) -> None:
 
 
 def check_gather_lists_arrive_joined(make_pair: MakePair) -> None:
-    """A message is the concatenation of its gather list: bytes, bytearrays, views, and empty buffers."""
+    """Asserts that a message is the concatenation of its gather list: bytes, bytearrays, views, and empty buffers."""
     a, b = connected(make_pair)
     buffer = b.receive("r")
     pieces: list[Buffer] = [b"one", bytearray(b"two"), memoryview(b"xthreex")[1:6], b"", b"4"]
@@ -132,7 +132,7 @@ def check_gather_lists_arrive_joined(make_pair: MakePair) -> None:
 
 
 def check_unsignaled_work_reports_nothing(make_pair: MakePair) -> None:
-    """Unsignaled Sends and Writes complete silently; a signaled one after them reports."""
+    """Asserts on a pair that unsignaled Sends and Writes have no completion, while a signaled Send after them has."""
     a, b = connected(make_pair)
     region = b.pd.register(bytearray(8), Access.REMOTE_WRITE)
     b.receive(1)
@@ -146,14 +146,14 @@ def check_unsignaled_work_reports_nothing(make_pair: MakePair) -> None:
 
 
 def check_send_without_receive_breaks_the_connection(make_pair: MakePair) -> None:
-    """A Send without a posted receive is not buffered: it ends the connection."""
+    """Asserts on a pair that a Send for which no receive is posted ends the connection instead of being buffered."""
     a, b = connected(make_pair)
     a.qp.post_send("s", [b"nobody is ready"])
     expect_broken(a, b, "a Send without a receive", blind=b)
 
 
 def check_too_long_send_breaks_the_connection(make_pair: MakePair) -> None:
-    """A Send too long for its receive writes nothing beyond the end of the buffer."""
+    """Asserts that a Send longer than its receive ends the connection and writes nothing beyond the buffer."""
     a, b = connected(make_pair)
     memory = bytearray(pattern(128))
     b.qp.post_receive("r", memoryview(memory)[:64])
@@ -163,7 +163,10 @@ def check_too_long_send_breaks_the_connection(make_pair: MakePair) -> None:
 
 
 def check_write_places_before_the_next_send(make_pair: MakePair) -> None:
-    """When a Send is received, all Writes posted before it are in place; Writes give their target no completion."""
+    """Asserts on a pair of `make_pair` that the data of a Write is in place when a later Send is received.
+
+    The target gets no completion of the Write.
+    """
     a, b = connected(make_pair)
     for here, there in ((a, b), (b, a)):
         for size in (1, 3, 4096, _LONG):
@@ -188,7 +191,7 @@ def check_write_places_before_the_next_send(make_pair: MakePair) -> None:
 
 
 def check_zero_length_operations(make_pair: MakePair) -> None:
-    """A Write or Read of no octets changes no memory and completes."""
+    """Asserts on a pair of `make_pair` that a Write and a Read of no octets complete and leave the connection alive."""
     a, b = connected(make_pair)
     target = b.pd.register(bytearray(4), Access.REMOTE_WRITE | Access.REMOTE_READ)
     sink = a.pd.register(bytearray(4), Access.LOCAL_WRITE | Access.REMOTE_WRITE)
@@ -209,24 +212,27 @@ def _forbidden_write(make_pair: MakePair, what: str, access: Access, handle: int
 
 
 def check_write_outside_bounds_is_refused(make_pair: MakePair) -> None:
-    """A Write is refused that begins one octet before the region, ends one octet after it, or is far off."""
+    """Asserts that a Write outside of its region ends the connection and changes no memory, however far outside."""
     for offset, length in ((1, 32), (-1, 1), (32, 1), (0, 33), (1 << 40, 1), (1 << 63, 16)):
         _forbidden_write(make_pair, f"a Write of {length} at {offset} of 32", Access.REMOTE_WRITE, 0, offset, length)
 
 
 def check_write_to_unknown_handle_is_refused(make_pair: MakePair) -> None:
-    """A handle that differs from a registered one by one bit is unknown."""
+    """Asserts on a pair that a Write to a handle that differs by one bit from a registered one ends the connection."""
     for bit in (0, 7, 8, 31):
         _forbidden_write(make_pair, "a Write to an unknown handle", Access.REMOTE_WRITE, 1 << bit, 0, 8)
 
 
 def check_write_without_the_right_is_refused(make_pair: MakePair) -> None:
-    """Memory that may be read may not be written."""
+    """Asserts on a pair of `make_pair` that a Write to memory that the peer may only read ends the connection."""
     _forbidden_write(make_pair, "a Write to readable memory", Access.REMOTE_READ, 0, 0, 8)
 
 
 def check_write_after_invalidation_is_refused(make_pair: MakePair) -> None:
-    """When `invalidate` has returned, the memory is out of reach."""
+    """Asserts on a pair that a Write after `invalidate` has returned ends the connection and changes no memory.
+
+    Invalidating the region twice must have no further effect.
+    """
     a, b = connected(make_pair)
     memory = bytearray(32)
     region = b.pd.register(memory, Access.REMOTE_WRITE)
@@ -238,7 +244,7 @@ def check_write_after_invalidation_is_refused(make_pair: MakePair) -> None:
 
 
 def check_read_brings_data(make_pair: MakePair) -> None:
-    """Reads of any size bring data to any place of the sink, in both directions, and complete in order."""
+    """Asserts on a pair that Reads bring data to any place of the sink, in both directions, and complete in order."""
     a, b = connected(make_pair)
     for here, there in ((a, b), (b, a)):
         data = pattern(_LONG)
@@ -260,7 +266,7 @@ def check_read_brings_data(make_pair: MakePair) -> None:
 
 
 def check_reads_wait_for_a_slot(make_pair: MakePair) -> None:
-    """Reads beyond the number that the peer accepts at once wait, and are done in the end."""
+    """Asserts on a pair that Reads beyond the number that the peer accepts at once wait, and all complete."""
     a, b = connected(make_pair, inbound_reads=(1, 2), outbound_reads=(1, 2))
     for here, there in ((a, b), (b, a)):
         data = pattern(40)
@@ -275,7 +281,7 @@ def check_reads_wait_for_a_slot(make_pair: MakePair) -> None:
 
 
 def check_completions_keep_the_order_of_posting(make_pair: MakePair) -> None:
-    """A Send posted after a Read is not reported before it."""
+    """Asserts on a pair that the completion of a Send does not precede that of a Read posted before it."""
     a, b = connected(make_pair)
     source = b.pd.register(pattern(1000), Access.REMOTE_READ)
     sink = a.pd.register(bytearray(1000), Access.LOCAL_WRITE | Access.REMOTE_WRITE)
@@ -287,7 +293,7 @@ def check_completions_keep_the_order_of_posting(make_pair: MakePair) -> None:
 
 
 def check_read_of_what_may_not_be_read_is_refused(make_pair: MakePair) -> None:
-    """Reads beyond bounds or rights, or of unknown and ended handles, bring no data."""
+    """Asserts that Reads beyond bounds or rights, or of an ended handle, end the connection and bring no data."""
     cases: list[tuple[str, Access, Callable[[Side, MemoryRegion], object], int, int]] = [
         ("out of bounds", Access.REMOTE_READ, lambda _s, _r: None, 0, 33),
         ("before the start", Access.REMOTE_READ, lambda _s, _r: None, -1, 8),
@@ -315,7 +321,7 @@ def check_read_of_what_may_not_be_read_is_refused(make_pair: MakePair) -> None:
 
 
 def check_send_with_invalidate_ends_the_handle(make_pair: MakePair) -> None:
-    """The receiver is told which handle was ended, and the handle has ended."""
+    """Asserts on a pair that the completion of a Send with Invalidate names the handle, and the handle has ended."""
     a, b = connected(make_pair)
     memory = bytearray(8)
     region = b.pd.register(memory, Access.REMOTE_WRITE)
@@ -342,7 +348,7 @@ def check_send_with_invalidate_ends_the_handle(make_pair: MakePair) -> None:
 
 
 def check_invalidation_of_an_unknown_handle_breaks_the_connection(make_pair: MakePair) -> None:
-    """A peer may invalidate only handles that exist; a message that names another one is not delivered."""
+    """Asserts on a pair that a Send that invalidates an unknown handle is not delivered and ends the connection."""
     a, b = connected(make_pair)
     b.receive("r")
     a.qp.post_send("s", [b"done"], invalidate=0x12345678)
@@ -351,7 +357,10 @@ def check_invalidation_of_an_unknown_handle_breaks_the_connection(make_pair: Mak
 
 
 def check_late_writes_to_abandoned_memory_vanish(make_pair: MakePair) -> None:
-    """After `abandon` the memory stays as it is, a Send may invalidate its handle, and the connection goes on."""
+    """Asserts that a Write to a region after `abandon` completes, changes no memory, and leaves the connection alive.
+
+    A Send may still invalidate the handle; after `invalidate`, a Write to it ends the connection.
+    """
     a, b = connected(make_pair)
     memory = bytearray(_LONG)
     region = b.pd.register(memory, Access.REMOTE_WRITE)
@@ -379,7 +388,7 @@ def check_late_writes_to_abandoned_memory_vanish(make_pair: MakePair) -> None:
 
 
 def check_read_only_memory_is_not_registered_for_writing(make_pair: MakePair) -> None:
-    """A peer cannot be given the right to write where this process may not."""
+    """Asserts on a pair of `make_pair` that registering immutable memory for writing raises LocalProtocolError."""
     a, _ = connected(make_pair)
     for access in (Access.REMOTE_WRITE, Access.LOCAL_WRITE):
         with suppress(LocalProtocolError):
@@ -388,7 +397,7 @@ def check_read_only_memory_is_not_registered_for_writing(make_pair: MakePair) ->
 
 
 def check_handles_are_not_reused_at_once(make_pair: MakePair) -> None:
-    """No two live regions share a handle, and a new region does not get the handle that ended last."""
+    """Asserts that live regions have different handles, and a new region does not get the handle that ended last."""
     a, _ = connected(make_pair)
     regions = [a.pd.register(bytearray(1), Access.REMOTE_READ) for _ in range(64)]
     assert len({region.handle for region in regions}) == 64
@@ -400,7 +409,7 @@ def check_handles_are_not_reused_at_once(make_pair: MakePair) -> None:
 
 
 def check_disconnect_sends_what_was_posted(make_pair: MakePair) -> None:
-    """An orderly end delivers messages posted before it, then flushes both sides."""
+    """Asserts that `disconnect` delivers messages posted before it, then flushes both sides without protocol error."""
     a, b = connected(make_pair)
     b.receive("arrives")
     b.receive("flushed")
@@ -421,7 +430,7 @@ def check_disconnect_sends_what_was_posted(make_pair: MakePair) -> None:
 
 
 def check_abort_flushes_everything(make_pair: MakePair) -> None:
-    """Every work request is reported exactly once, the unsignaled ones as well."""
+    """Asserts that `abort` flushes every work request exactly once, also unsignaled work, and ends both sides."""
     a, b = connected(make_pair)
     source = b.pd.register(bytearray(16), Access.REMOTE_READ)
     sink = a.pd.register(bytearray(16), Access.LOCAL_WRITE | Access.REMOTE_WRITE)
@@ -441,7 +450,7 @@ def check_abort_flushes_everything(make_pair: MakePair) -> None:
 
 
 def check_work_posted_after_the_end_is_flushed(make_pair: MakePair) -> None:
-    """Posting never fails; after the end it completes as flushed."""
+    """Asserts on a pair that posting after the connection's end raises nothing; the work completes as flushed."""
     a, b = connected(make_pair)
     a.qp.abort("over")
     a.progress()

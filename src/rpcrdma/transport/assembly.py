@@ -16,11 +16,14 @@ from rpcrdma.wire.buffers import Buffer
 __all__ = ["Assembly", "Step"]
 
 Key: TypeAlias = tuple[int, ...]
-"""The identity of a sequence: the XID and type of its headers, or more."""
+"""The identity of a sequence of pieces: the XID and type of their headers, or more."""
 
 
 class Step(enum.Enum):
-    """The result of a piece, or of a message between pieces."""
+    """The result of `Assembly` for one received message: a piece, or another message while a sequence is unfinished.
+
+    KEPT: the piece is stored, and further pieces must follow.
+    """
 
     KEPT = "kept"
     WHOLE = "whole"
@@ -34,9 +37,10 @@ class Step(enum.Enum):
 
 
 class Assembly:
-    """The stored pieces of one end. `idle` is True while no piece of any sequence is awaited.
+    """Assembles messages that arrive in several pieces on one connection; at most one sequence of pieces is unfinished.
 
-    `unfinished` is the number of the stored sequence, counted from 1; 0 if there is none. `memory` counts its octets.
+    `idle` is True while no piece of any sequence is awaited. `unfinished` is the number of the stored sequence, counted
+    from 1; 0 if there is none. `memory` counts the octets of the stored pieces.
     """
 
     __slots__ = ("_begun", "_dropping", "_key", "_octets", "_pieces", "idle", "memory", "unfinished")
@@ -53,9 +57,10 @@ class Assembly:
         self._dropping: set[Key] = set()
 
     def drop(self, key: Key, *, more: bool) -> Step | None:
-        """Drops a piece of an interrupted sequence and returns DROPPED; None: the message is no such piece.
+        """Drops a message if it is a piece of an interrupted sequence.
 
-        `more`: further pieces of the sequence follow.
+        `key`: the identity of the message's sequence. `more`: whether further pieces of the sequence follow. Returns
+        `Step.DROPPED`; None if the message is no such piece.
         """
         if key not in self._dropping:
             return None
@@ -65,9 +70,11 @@ class Assembly:
         return Step.DROPPED
 
     def take(self, key: Key, payload: Buffer, *, more: bool) -> Step:
-        """Adds a piece to its sequence, which it may begin or end; `more`: further pieces follow it.
+        """Stores a piece of a sequence, which it may begin or end.
 
-        Returns KEPT or WHOLE; FOREIGN or TOO_LONG after `give_up`.
+        `key`: the identity of the piece's sequence. `payload`: the octets of the piece, which are copied. `more`:
+        whether further pieces of the sequence follow. Returns KEPT or WHOLE; FOREIGN or TOO_LONG if the piece and the
+        unfinished sequence were given up (`give_up`).
         """
         if self._key is None:
             self._key = key
@@ -91,15 +98,16 @@ class Assembly:
         return Step.WHOLE
 
     def release(self) -> memoryview:
-        """Returns the stored octets of the last complete message, or of an unfinished one."""
+        """Returns the stored octets, of the last complete message or an unfinished one, and stops counting them."""
         octets, self._octets = self._octets, bytearray()
         self.memory.release_pieces()
         return memoryview(octets)
 
     def give_up(self, key: Key, *, more: bool) -> bool:
-        """Gives up a refused message, with its sequence if `more` follows, and the unfinished sequence.
+        """Discards the unfinished sequence because of a refused message, and drops further pieces of both.
 
-        True if the message interrupts another sequence.
+        `key`: the identity of the refused message's sequence. `more`: whether further pieces of the refused message
+        follow. Returns whether the refused message interrupted another sequence.
         """
         begun = self._key
         broken = begun is not None and begun != key

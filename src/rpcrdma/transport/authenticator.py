@@ -12,11 +12,11 @@ __all__ = ["TAKES_PART", "Authenticator", "AuthenticatorSource", "HostPolicy"]
 
 
 class HostPolicy(enum.Enum):
-    """One side's policy for the authentication of hosts."""
+    """The policy of one side for the mutual authentication of the hosts of a connection."""
 
     OFF = "off"
     OPTIONAL = "optional"
-    """Authenticate if the peer takes part; then it must succeed."""
+    """The hosts authenticate if the peer takes part; then a failure ends the connection."""
     REQUIRED = "required"
 
 
@@ -28,30 +28,38 @@ TAKES_PART: Mapping[tuple[HostPolicy, bool], bool | None] = {
     (HostPolicy.REQUIRED, False): None,
     (HostPolicy.REQUIRED, True): True,
 }
-"""Decides whether the hosts authenticate, from this side's policy and the peer's announcement. None: the connection
-ends."""
+"""Whether the hosts authenticate, by this side's policy and by whether the peer has announced that it takes part; None:
+the connection ends."""
 
 
 class Authenticator(Protocol):
     """One side of host authentication on one connection. A value is the content of one HOSTAUTH property (`opaque<>`).
 
-    Every method may raise `HostAuthenticationFailed`: then its `alert`, unless empty, is the last value to send, and
-    the connection ends. Octets of the peer raise no other exception.
+    An implementation raises only `HostAuthenticationFailed` for octets of the peer: then its `alert`, unless empty, is
+    the last value to send, and the connection ends.
     """
 
     def announce(self) -> bytes | None:
-        """Returns the value for a client's first message; None for no HOSTAUTH."""
+        """Returns the value for a client's first message; None sends no HOSTAUTH property."""
 
     def begin(self, announced: bytes | None) -> bytes | None:
-        """Handles the value in the peer's first message; None for no value, or no properties at all.
+        """Begins the authentication with the value in the peer's first message.
 
-        Returns the value to send, or None: a server sends it with its own properties, a client in a message of its own.
+        `announced`: the value; None if the peer sent no HOSTAUTH property, or no properties at all. Returns the value
+        to send, which a server adds to its own properties and a client sends in a further message; None for none.
+
+        Raises:
+            HostAuthenticationFailed: the authentication has failed.
         """
 
     def receive(self, value: bytes) -> bytes | None:
-        """Handles a further value; returns the next one to send, or None.
+        """Handles a further value of the peer, also after the end of the authentication, where every value is an error.
 
-        Called after the end as well: a peer that continues, or withdraws, causes an error.
+        Returns the next value to send, or None.
+
+        Raises:
+            HostAuthenticationFailed: the authentication has failed, or the peer continues or withdraws it after the
+                end.
         """
 
     @property
@@ -60,12 +68,12 @@ class Authenticator(Protocol):
 
     @property
     def finished(self) -> bool:
-        """Whether calls may be made after the last returned value has been sent."""
+        """Whether authentication has ended without a failure: calls may be made after the last value is sent."""
 
     @property
     def peer(self) -> HostIdentity | None:
-        """The authenticated host of the peer; None before the end, and without authentication."""
+        """The peer's authenticated host; None before the end, and if the hosts do not authenticate."""
 
 
 AuthenticatorSource: TypeAlias = Callable[[], Authenticator]
-"""Creates the authenticator of a connection."""
+"""A function that creates the authenticator of a new connection."""

@@ -41,7 +41,7 @@ class ExtensionRefused(RpcRdmaError):
 
 
 class AwaitedAnswer(Awaitable[Any], Protocol):
-    """A future of the event loop."""
+    """The methods of an event loop's future that a wait for an answer uses."""
 
     def done(self) -> bool:
         """Returns whether the wait has ended, with a result, an error or by cancellation."""
@@ -58,9 +58,10 @@ def _no_event_loop() -> AwaitedAnswer:
 
 
 class AwaitedAnswers:
-    """The answers that one extension awaits on one connection: `futures` by the XID of the message.
+    """The waits of one extension on one connection for answers to its messages.
 
-    The connection's owner sets `new_future`.
+    `futures` maps the XID of each message to its future. The connection's owner sets `new_future`, which makes a future
+    of its event loop; before that it raises `LocalProtocolError`.
     """
 
     __slots__ = ("futures", "new_future")
@@ -70,7 +71,14 @@ class AwaitedAnswers:
         self.new_future: Callable[[], AwaitedAnswer] = _no_event_loop
 
     async def wait(self, xid: int, future: AwaitedAnswer) -> Any:
-        """Waits for the answer to the message with this XID and returns it, or raises its error."""
+        """Waits for the answer to the message with this XID.
+
+        `future`: a future from `new_future`, which `end` or `close` completes. Returns the value that was passed to
+        `end`.
+
+        Raises:
+            Exception: the error that was passed to `end` or `close`.
+        """
         self.futures[xid] = future
         try:
             return await future
@@ -78,7 +86,11 @@ class AwaitedAnswers:
             self.futures.pop(xid, None)
 
     def end(self, xid: int, value: Any) -> bool:
-        """Ends a wait with a result or an error; returns False if nothing waits for the XID."""
+        """Ends the wait for the answer to a message.
+
+        `xid`: the XID of the message. `value`: the answer; an exception is raised in the waiting coroutine. Returns
+        False if nothing waits for the XID.
+        """
         future = self.futures.pop(xid, None)
         if future is None or future.done():
             return False
@@ -89,6 +101,6 @@ class AwaitedAnswers:
         return True
 
     def close(self, error: Exception) -> None:
-        """Ends all waits with an error."""
+        """Ends all waits: each raises `error`."""
         for xid in list(self.futures):
             self.end(xid, error)

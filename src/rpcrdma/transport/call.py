@@ -32,8 +32,8 @@ class Call(Outgoing):
     """One call of this side, from its making to its end, over any transport and on one connection after another.
 
     A connection encodes it to `payload`, for a reply within `bound`. Over RDMA `form`, `state`, `exposure` and
-    `carried` describe its way; `sending`: the memory of its arguments is in use. Observers and statistics get the call
-    at its end.
+    `carried` describe how it travels; `sending`: the memory of its arguments is in use. Observers and statistics get
+    the call at its end.
 
     Args:
         procedure: the procedure.
@@ -107,7 +107,7 @@ class Call(Outgoing):
         """The status in the result, 0 for success; or the name of the error, such as "TIMEOUT"."""
 
     def reset(self) -> None:
-        """Removes the traces of an earlier connection."""
+        """Sets the fields that a connection uses to their initial values, before the call is sent on a connection."""
         self.answers_call = False
         self.chunks = NO_CHUNKS
         self.long = False
@@ -125,12 +125,12 @@ class Call(Outgoing):
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds from its making to its end."""
+        """The seconds from the making of the call to its end, if its times are taken (`began_ns` is not 0)."""
         return (self.ended_ns - self.began_ns) / 1e9
 
     @property
     def travelled(self) -> str:
-        """The way of its last transmission.
+        """How the last transmission of the call travelled, in words.
 
         Over RDMA "short", or "read chunk", "long call", "write chunk", "reply chunk" (offered, not used) and "long
         reply" (used), joined by " + "; "argument by send", "result by send", "result by choice" or "result by size" if
@@ -156,8 +156,10 @@ class IncomingCall(Outgoing):
     """A call of the peer, answered once by `Responder.reply`, `fail_call` or `drop`; it is sent as its own reply.
 
     `decoder` is at the RPC call header. Its data stays valid until the answer, and until `ReplySent` if that is
-    announced. `chunks` and `long` are those of the call until its reply is prepared, then those of the reply. `payload`
-    is the reply; `plan` is None for a reply without chunks, joined with its header.
+    announced. `chunks` and `long` are those of the call until its reply is prepared, then those of the reply. `carried`
+    has the bulk items that an extension received with the call, or is None. `payload` is the reply; `plan` is None for
+    a reply without chunks, joined with its header. `held_octets` and `message_octets` count the memory of its Read
+    chunks and of its message. `sink` is the memory of its Read chunks.
 
     The responder makes a call with `__new__` and assigns the fields of its message, without a call of `__init__`: the
     other fields keep their defaults.

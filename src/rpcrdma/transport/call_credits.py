@@ -16,7 +16,7 @@ _UNREPORTED_SENDS_MAX = 16
 
 
 class CallWindow:
-    """Credits of version 1: a call takes a credit, and its reply returns it; a reply needs none.
+    """Implements `Window` for version 1: a call takes a credit, and its reply returns it; a reply needs none.
 
     This side asks for `requested` unanswered calls. The peer permits `allowed` of them, which never exceeds `requested`
     and starts at one (RFC 8166 section 3.3.3). This side permits the peer `granted` unanswered calls. With `promised`
@@ -39,7 +39,10 @@ class CallWindow:
         self.receives_wanted = (granted if promised else 1) + SPARE_RECEIVES
 
     def admit(self, message: Outgoing) -> int:
-        """Counts the message if it is a call; returns the credit word for its header, the grant."""
+        """Counts a message that is about to be sent: a call as in flight, a reply or an error as the end of a call.
+
+        Returns the credit word of its header: the calls requested, in a call; the calls granted, in other messages.
+        """
         if message.kind is _CALL:
             self.in_flight += 1
             self.receives_wanted += 1
@@ -50,18 +53,19 @@ class CallWindow:
         return self.granted
 
     def admit_several(self, first: Outgoing, _count: int) -> int:
-        """Never called: no extension joins calls of version 1."""
+        """Raises AssertionError: no extension joins several calls or replies of version 1 in one message."""
         raise AssertionError(f"version 1 sends each {first.kind.name.lower()} in a message of its own")
 
     def admit_piece(self, message: Outgoing) -> int:
-        """Never called: no message of version 1 is continued."""
+        """Raises AssertionError: no message of version 1 is continued in further pieces."""
         raise AssertionError(f"version 1 sends each {message.kind.name.lower()} in one message")
 
     def on_received(self, message: Inbound) -> bool:
-        """Counts a call of the peer, or the end of a call of this side; returns whether the peer kept the rules.
+        """Counts a call of the peer, or the end of a call of this side by a reply or an error.
 
         An error gives its credit back but grants nothing (RFC 8167 section 4.1). A grant of zero is illegal; it counts
-        as one, so that the connection does not stall.
+        as one, so that the connection does not stall. Returns False if the peer has more unanswered calls than were
+        granted.
         """
         if message.kind is _CALL:
             self.unanswered += 1
@@ -73,7 +77,7 @@ class CallWindow:
         return True
 
     def on_arrival(self, _message: Inbound | None) -> bool:
-        """Returns True: messages are not counted."""
+        """Returns True: version 1 counts no messages."""
         return True
 
     def reserve(self, _messages: int) -> None:
@@ -86,13 +90,14 @@ class CallWindow:
         """Does nothing: the peer loses the credit, since only a reply could return it."""
 
     def grant_word(self) -> int:
-        """Returns the grant, which every header carries."""
+        """Returns the number of calls granted to the peer."""
         return self.granted
 
     def may_owe(self, sends: int) -> bool:
-        """Returns whether the number is at most twice the unanswered calls of both sides, with a margin.
+        """Returns whether a correct peer may have left this number of Sends of this side without completion.
 
-        A peer in good faith asked for each reply that it has not received yet, so it has a credit for each. The factor
-        of two covers Sends whose completion is not reported. Calls of this side may wait to be sent as well.
+        The bound is twice the unanswered calls of both sides, with a margin. A peer in good faith asked for each reply
+        that it has not received yet, so it has a credit for each. The factor of two covers Sends whose completion is
+        not reported. Calls of this side may wait to be sent as well.
         """
         return sends <= 2 * (self.granted + self.in_flight) + _UNREPORTED_SENDS_MAX + SPARE_RECEIVES

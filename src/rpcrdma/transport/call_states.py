@@ -9,7 +9,7 @@ __all__ = ["TRANSITIONS", "CallInput", "CallState"]
 
 
 class CallState(enum.IntEnum):
-    """The state of a call, as a number because every call looks the table up twice."""
+    """The state of a call of this side, as a number because every call looks the table up twice."""
 
     QUEUED = 0
     """The call waits for a credit, or for the connection."""
@@ -20,7 +20,7 @@ class CallState(enum.IntEnum):
 
 
 class CallInput(enum.IntEnum):
-    """The inputs of a call's state machine."""
+    """An event that changes the `CallState` of a call: it is sent, given up, refused or ended."""
 
     SEND = 0
     ABANDON = 1
@@ -41,4 +41,4 @@ TRANSITIONS: Mapping[tuple[CallState, CallInput], CallState] = {
     (CallState.ABANDONED, CallInput.END): CallState.DONE,
     (CallState.DONE, CallInput.ABANDON): CallState.DONE,
 }
-"""Other pairs cannot occur."""
+"""The next state of a call for each state and input; other pairs cannot occur."""

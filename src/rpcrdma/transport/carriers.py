@@ -39,7 +39,11 @@ __all__ = [
 
 
 class Transmission(NamedTuple):
-    """One message of a group: `body` follows the prefix of the header. `answers`: the peer chose the XID."""
+    """One message of a group, the consecutive messages in which an extension carries a call or a reply.
+
+    `header_type` is the type in the transport header. `body` has the octets that follow the header's prefix. `answers`
+    is True if the peer chose the message's XID, so that the message answers the peer.
+    """
 
     header_type: int
     body: Sequence[Buffer]
@@ -47,11 +51,13 @@ class Transmission(NamedTuple):
 
 
 class CallToCarry(NamedTuple):
-    """A call of this side, offered to a carrier.
+    """A call of this side that the requester offers to an extension's `Carrier`; all sizes are in octets.
 
-    `results` is the largest reply in octets without bulk items, `result_items` the largest size of each of those. The
-    caller has given memory for the first `given` items. `limits` are those of the version's own planning. `room` is the
-    number of messages that may go out now. `placement` is the caller's choice for this call, if any.
+    `payload` is the encoded call. `results` is the largest reply without bulk items, RPC header excluded, and
+    `result_items` has the largest size of each bulk item of the reply. The caller has given memory for at most the
+    first `given` bulk items. `limits` are the limits of the protocol version's own planning. `room` is the number of
+    messages that credits allow now. `placement` is the caller's choice for this call; "" leaves the choice to the
+    settings.
     """
 
     payload: Payload
@@ -64,17 +70,20 @@ class CallToCarry(NamedTuple):
 
 
 class CarriedCall(Protocol):
-    """A call of this side that a carrier has taken.
+    """The state of a call of this side that an extension's `Carrier` has accepted.
 
-    `plan` describes the memory to expose; a Write chunk of 0 octets stands for a result without memory. `form`
-    describes the call's way in words.
+    `plan` describes the memory that the requester exposes; a Write chunk of 0 octets stands for a result without
+    memory. `form` names the means of transfer in words, for statistics and logs.
     """
 
     plan: CallPlan
     form: str
 
     def transmissions(self, chunks: ChunkLists) -> Sequence[Transmission]:
-        """Builds the group with the exposed memory; the group is sent at once."""
+        """Returns the messages of the call's group, which the requester sends at once.
+
+        `chunks`: the exposed memory, as `plan` demanded it.
+        """
 
     def open(
         self,
@@ -83,57 +92,73 @@ class CarriedCall(Protocol):
         chunks: ChunkLists,
         targets: Sequence[memoryview | None],
     ) -> Returned | None:
-        """Opens a reply that the extension carried: `data` is its stream, `targets` the memory exposed for results.
+        """Opens the reply to the call: returns its stream and the views of its bulk items.
 
-        None for a reply in messages of the version, which has no `results`: the requester opens it.
+        Returns the opened reply; None for a reply in ordinary messages, which the requester opens itself.
+
+        Args:
+            results: the bulk items that the extension received with the reply; None for a reply in ordinary messages.
+            data: the reply without its bulk items.
+            chunks: the memory that the call exposed.
+            targets: the memory for each Write chunk of the call, or None for a chunk without memory.
 
         Raises:
             RemoteProtocolError: the reply does not fit the call.
         """
 
     def form_after(self, refusal: Refusal, form: CallForm, after: CallForm | None) -> CallForm | None:
-        """Decides the form in which a refused call is sent again; None if it fails.
+        """Decides the form in which a refused call is sent again.
 
-        The call was sent in `form`, and `after` is the version's own decision (`reactions.form_after`).
+        `refusal`: the peer's reason. `form`: the form in which the call was sent. `after`: the decision of the protocol
+        version's own rules (`reactions.form_after`). Returns the next form; None if the call fails.
         """
 
     def end(self) -> None:
-        """Releases credits that the peer had for the reply: the call was answered, abandoned, or is sent again."""
+        """Withdraws the peer's credits for the reply, when the call is answered, abandoned or sent again."""
 
 
 class CarriedResults(Protocol):
-    """The items that came with the stream of a reply; only the carrier reads them."""
+    """The bulk items that an extension received with a reply; only the call's carrier reads them."""
 
     @property
     def held_octets(self) -> int:
-        """The octets of receive buffers that the items occupy."""
+        """The octets of receive buffers that the bulk items occupy."""
 
 
 class ResponseGroup(NamedTuple):
-    """A reply in transmissions, after RDMA Writes: `written` pairs each written item's index with its filled chunk."""
+    """A reply as a group of messages, sent after its RDMA Writes.
+
+    `written` pairs the index of each bulk item that goes by RDMA Write with the chunk that it fills. `transmissions`
+    are the messages of the group.
+    """
 
     written: Sequence[tuple[int, WriteChunk]]
     transmissions: Sequence[Transmission]
 
 
 class CarriedReply(Protocol):
-    """The way in which the reply to a call of the peer must travel."""
+    """The way in which the reply to a call of the peer must travel, because an extension carried the call."""
 
     def refusal(self, payload: Payload, begun: Sequence[int] | None) -> ReplyPlan | None:
-        """Returns a plan that refuses a reply which can never be sent, None if it can; called before `plan`.
+        """Returns a plan that refuses a reply which can never be sent; None if the reply can be sent.
 
-        `begun` is that of `Decoder`.
+        The responder calls it before `plan`. `payload`: the encoded reply. `begun`: `Decoder.begun` of the call: the
+        Position of each element of its arguments; None without such elements.
         """
 
     def plan(self, payload: Payload, room: int) -> ResponseGroup | None:
-        """Plans the reply in at most `room` messages; None if it must wait for more credits."""
+        """Plans the messages and RDMA Writes of a reply.
+
+        `payload`: the encoded reply. `room`: the most messages that credits allow now. Returns the plan; None if the
+        reply needs more messages than `room` and waits for credits.
+        """
 
 
 class IncomingItems(NamedTuple):
-    """The items that came with the stream of a call of the peer.
+    """The bulk items that an extension received with the payload stream of a peer's call.
 
-    `placed` are items in receive buffers, by Position; `held_octets` is the size of those buffers. `reply` plans the
-    reply; None for the version's own planning.
+    `placed` maps the Position of each item in receive buffers to its octets; `held_octets` is the size of those
+    buffers. `reply` plans the reply; None leaves the reply to the protocol version's own planning.
     """
 
     placed: Mapping[int, memoryview]
@@ -142,15 +167,19 @@ class IncomingItems(NamedTuple):
 
 
 class Carrier(Protocol):
-    """The decisions of an extension about calls of this side.
+    """The part of an extension that decides which calls of this side the extension carries.
 
-    A carrier that is not `eager` is asked only about calls that would use RDMA, for themselves or for their replies.
+    A carrier that is `eager` is asked about all calls with bulk items or results that may need chunks. Another carrier
+    is asked only about calls that would use RDMA for themselves or for their replies.
     """
 
     eager: bool
 
     def take(self, call: CallToCarry) -> CarriedCall | None:
-        """Accepts a call and returns its state, or returns None to leave it to the version."""
+        """Decides whether the extension carries a call.
+
+        Returns the state of the accepted call; None if the call travels in ordinary messages.
+        """
 
 
 class Batcher(Protocol):
@@ -166,39 +195,34 @@ class Batcher(Protocol):
     body_octets_max: int
 
     def body_octets(self, octets: int, messages: int) -> int:
-        """Computes the size of a body.
+        """Returns the size in octets of a message's body.
 
         Args:
-            octets: the sum of the messages' lengths, each rounded up to four.
-            messages: the number of messages.
-
-        Returns:
-            The octets of the body.
+            octets: the sum of the RPC messages' lengths, each rounded up to four.
+            messages: the number of RPC messages.
         """
 
     def encode(self, messages: Sequence[Buffer]) -> bytes:
-        """Encodes the body.
+        """Encodes RPC messages, all calls or all replies, as the body of one message.
+
+        Returns the octets after the prefix of the header.
 
         Args:
             messages: the RPC messages.
-
-        Returns:
-            The body.
         """
 
     def on_calls_sent(self, xids: Sequence[int]) -> None:
-        """Reports that calls were sent in one message.
+        """Takes note of calls that were sent in one message, so that `refused_with` finds them.
 
         Args:
             xids: their XIDs.
         """
 
     def refused_with(self, refused: Inbound) -> Sequence[int]:
-        """Finds the calls that share the fate of a refused one.
+        """Finds the calls that were sent in one message with a refused call and that the same error refuses.
+
+        Returns the XIDs of the other calls in its message, if the error refuses them all; else none.
 
         Args:
             refused: the peer's error.
-
-        Returns:
-            The XIDs of the other calls in its message, if the error refuses them all; else none.
         """

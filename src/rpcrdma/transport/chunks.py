@@ -35,7 +35,10 @@ _tuple = tuple.__new__
 
 
 class Segment(NamedTuple):
-    """xdr_rdma_segment: part of a chunk, in one region (RFC 8166 section 3.4.3)."""
+    """xdr_rdma_segment: a part of a chunk that lies in one memory region (RFC 8166 section 3.4.3).
+
+    `handle` is the region's handle (R_key), `length` counts octets, and `offset` is the 64-bit offset for RDMA.
+    """
 
     handle: int
     length: int
@@ -53,7 +56,7 @@ class ReadChunk(NamedTuple):
 
     @property
     def length(self) -> int:
-        """Octets of the whole chunk."""
+        """The octets of all segments of the chunk."""
         total = 0
         for segment in self.segments:
             total += segment.length
@@ -63,14 +66,15 @@ class ReadChunk(NamedTuple):
 class WriteChunk(NamedTuple):
     """xdr_write_chunk: memory for one result item, or, as the Reply chunk, for a whole reply.
 
-    No segment: an *empty* chunk, its item comes inline. Only empty segments: an *unused* chunk.
+    A chunk without segments is *empty*: the result item stays inline. A chunk whose segments all have length 0 is
+    *unused*.
     """
 
     segments: tuple[Segment, ...]
 
     @property
     def length(self) -> int:
-        """Octets of the whole chunk."""
+        """The octets of all segments of the chunk."""
         total = 0
         for segment in self.segments:
             total += segment.length
@@ -78,7 +82,7 @@ class WriteChunk(NamedTuple):
 
 
 class ChunkLists(NamedTuple):
-    """The Read list, the Write list and the Reply chunk of one header."""
+    """The Read list, the Write list and the Reply chunk (None if absent) of one transport header."""
 
     reads: tuple[ReadChunk, ...] = ()
     writes: tuple[WriteChunk, ...] = ()
@@ -86,12 +90,15 @@ class ChunkLists(NamedTuple):
 
     @property
     def chunks(self) -> tuple[ReadChunk | WriteChunk, ...]:
-        """All chunks, in the order in which they are written."""
+        """All chunks: the Write chunks, the Reply chunk if there is one, then the Read chunks."""
         return (*self.writes, *self.reads) if self.reply is None else (*self.writes, self.reply, *self.reads)
 
     @property
     def first_handle(self) -> int | None:
-        """The handle of the first chunk's memory, which the reply is likely to invalidate; None without a segment."""
+        """The handle of the first segment in the order Write, Reply, Read chunks; None if no chunk has a segment.
+
+        The responder is likely to invalidate this handle along with its reply.
+        """
         for chunk in (*self.writes, self.reply, *self.reads):
             if chunk is not None and chunk.segments:
                 return chunk.segments[0].handle
@@ -111,13 +118,13 @@ class ChunkLists(NamedTuple):
 
 
 NO_CHUNKS = ChunkLists()
-"""The chunk lists of a message without chunks."""
+"""The chunk lists of every message without chunks; such a message is recognized by identity with this object."""
 
 
 def addressable(chunks: ChunkLists, segment_octets: int) -> bool:
-    """Returns whether every segment has at most `segment_octets`, and ends within the 64-bit offsets of RDMA.
+    """Returns whether an RDMA work request can be posted for every segment of `chunks`.
 
-    No work request could be posted for another one.
+    This holds if each segment has at most `segment_octets` and ends within the 64-bit offsets of RDMA.
     """
     for read in chunks.reads:
         for _, length, offset in read.segments:
@@ -131,9 +138,11 @@ def addressable(chunks: ChunkLists, segment_octets: int) -> bool:
 
 
 def well_placed(reads: tuple[ReadChunk, ...], inline: int | None) -> bool:
-    """Returns whether Read chunks are in order within the unreduced stream.
+    """Checks that Read chunks have ascending Positions, without overlap, within the unreduced Payload stream.
 
-    `inline` is the length of the reduced stream; None if the Position-Zero chunk has it.
+    `reads`: the Read chunks, in any order. `inline`: the octets of the reduced stream; None if a Position-Zero Read
+    chunk holds the stream. Returns True if they fit; False also if the Position-Zero chunk is missing, or is present
+    along with `inline`.
     """
     end = 0
     taken = 0
@@ -152,7 +161,7 @@ def well_placed(reads: tuple[ReadChunk, ...], inline: int | None) -> bool:
 
 
 def segments_needed(length: int, segment_octets: int) -> int:
-    """Returns how many segments of at most `segment_octets` name `length` octets of one region."""
+    """Returns the number of segments, of at most `segment_octets` each, that name `length` octets of one region."""
     return -(-length // segment_octets)
 
 
@@ -168,7 +177,10 @@ def segments_of(region: MemoryRegion, segment_octets: int) -> tuple[Segment, ...
 
 
 def fill(chunk: WriteChunk, length: int) -> WriteChunk:
-    """Returns the chunk that reports `length` octets written, at most its own: filled in order, other segments zero."""
+    """Returns a copy of an offered chunk whose segment lengths report that the responder has written `length` octets.
+
+    The octets fill the segments in order; unused segments get length 0. `length` must not exceed that of `chunk`.
+    """
     filled = []
     for handle, room, offset in chunk.segments:
         used = min(length, room)
@@ -178,10 +190,10 @@ def fill(chunk: WriteChunk, length: int) -> WriteChunk:
 
 
 def split_gather(gather: Sequence[Buffer], segments: Sequence[Segment]) -> Iterable[tuple[Segment, Sequence[Buffer]]]:
-    """Yields each segment with its share of a gather list, in order, without copying.
+    """Distributes the octets of a gather list over segments, in order and without copying.
 
-    Segments without octets are left out. Octets for which the segments have no room are left out as well: the caller
-    has compared the lengths.
+    `segments`: the segments to fill. Returns pairs of a segment and the pieces of buffers for it. Segments that get no
+    octets are left out. Octets beyond the room of all segments are dropped, so the caller compares the lengths first.
     """
     match gather, segments:
         case [data], [segment, *_] if 0 < len(data) <= segment.length:
@@ -211,7 +223,7 @@ def _deal(gather: Sequence[Buffer], segments: Sequence[Segment]) -> Iterator[tup
 
 
 def merge_small(gather: Sequence[Buffer], small_octets: int) -> list[Buffer]:
-    """Returns the same octets in fewer buffers: neighbours of at most `small_octets` are joined."""
+    """Returns a gather list of the same octets, in which adjacent buffers of at most `small_octets` each are joined."""
     merged: list[Buffer] = []
     for small, run in groupby(gather, lambda buffer: len(buffer) <= small_octets):
         buffers = list(run)

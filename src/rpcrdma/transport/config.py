@@ -16,11 +16,11 @@ from rpcrdma.transport.private_data import (
 __all__ = ["OFFERED_OCTETS_MIN", "ReverseSupport", "Role", "TransportConfig"]
 
 OFFERED_OCTETS_MIN = 4096
-"""The message size of every peer, before it has sent its properties, in a version with transport properties."""
+"""The largest message, in octets, that every peer receives before it has sent its transport properties."""
 
 
 class Role(enum.Enum):
-    """The role of one end of the connection."""
+    """The role of one end of a connection: client or server."""
 
     CLIENT = "client"
     """The active opener: requester in the forward direction."""
@@ -29,7 +29,7 @@ class Role(enum.Enum):
 
 
 class ReverseSupport(enum.Enum):
-    """The chunks and messages that calls in the reverse direction may use."""
+    """The means that calls from server to client (the reverse direction) and their replies may use."""
 
     NONE = "none"
     """No calls."""
@@ -122,9 +122,9 @@ class TransportConfig:
 
     @property
     def abilities(self) -> PrivateData:
-        """The contents of this side's private data."""
+        """This side's private data (RFC 8797): remote invalidation and the largest messages of version 1."""
         return PrivateData(self.remote_invalidation, self.inline_send_octets, self.inline_receive_octets)
 
     def private_data(self) -> bytes:
-        """Returns the private data for connecting or accepting (RFC 8797)."""
+        """Returns this side's encoded private data, for `connect` or `accept` of the queue pair (RFC 8797)."""
         return encode_private_data(self.abilities)

@@ -37,7 +37,7 @@ _TABLES_KEPT = 64
 
 
 def check_extensions(extensions: Iterable[Extension]) -> None:
-    """Checks that no code is used by two extensions, or by an extension and the protocol.
+    """Checks that no header type, property number or error code has two users: two extensions, or one and the protocol.
 
     Raises:
         LocalProtocolError: a code is used twice; the message names both users.
@@ -59,10 +59,11 @@ _OWN_CODES_MAX = 0x80
 
 
 class _Tables(NamedTuple):
-    """The tables that all connections with the same extensions share.
+    """The tables, derived from a set of extensions, that all connections with these extensions share.
 
-    `headers`: flags and continuation of each header type; `names`: the extension of each header type; `error_words`:
-    the number of words after each error code; `own`: the properties of this side.
+    `headers` maps each header type to its permitted flags and whether its messages may be continued; `names` maps it to
+    the name of its extension; `error_words` maps each error code to the number of words after it; `own` has the encoded
+    transport properties of this side.
     """
 
     headers: Mapping[int, tuple[int, bool]]
@@ -73,7 +74,11 @@ class _Tables(NamedTuple):
 
 @functools.lru_cache(maxsize=_TABLES_KEPT)
 def _tables(extensions: tuple[Extension, ...]) -> _Tables:
-    """Returns the tables of these extensions; raises LocalProtocolError as `check_extensions` does."""
+    """Returns the tables of header types, errors and own properties of a set of extensions, cached.
+
+    Raises:
+        LocalProtocolError: two extensions, or one and the protocol, use the same code.
+    """
     check_extensions(extensions)
     rows = [(extension.name, row) for extension in extensions for row in extension.headers]
     return _Tables(
@@ -85,7 +90,11 @@ def _tables(extensions: tuple[Extension, ...]) -> _Tables:
 
 
 class Extensions:
-    """The extensions of one connection."""
+    """The extensions of one connection: passes received messages and errors to their handlers and sends their messages.
+
+    The endpoint creates the object and sets `requester` and `responder`, which are None at an end without that half.
+    `links` maps the name of each extension to its `ExtensionLink`.
+    """
 
     __slots__ = (
         "_sent",
@@ -116,24 +125,27 @@ class Extensions:
 
     @property
     def headers(self) -> Mapping[int, tuple[int, bool]]:
-        """Flags and continuation of each header type."""
+        """The permitted flags of each header type of the extensions, and whether its messages may be continued."""
         return self._tables.headers
 
     @property
     def error_words(self) -> Mapping[int, int]:
-        """The number of words after each error code."""
+        """The number of 32-bit words that follow each error code of the extensions."""
         return self._tables.error_words
 
     @property
     def own(self) -> PropertySet:
-        """The properties of this side."""
+        """The encoded transport properties of this side that the extensions add."""
         return self._tables.own
 
     def take_properties(self, told: PropertySet) -> PropertySet:
-        """Stores the peer's properties, and returns them with those of the version that follow from them.
+        """Stores the decoded values of the peer's properties in the link of each extension.
+
+        `told`: all transport properties that the peer has sent, encoded. Returns `told`, with the receive size that a
+        property of an extension implies if the peer has not sent its receive size.
 
         Raises:
-            DecodeError: a value is invalid for its row.
+            DecodeError: the value of an extension's property is invalid.
         """
         values = dict(told)
         for link in self.links.values():
@@ -146,14 +158,15 @@ class Extensions:
         return told
 
     def on_ready(self) -> None:
-        """Notifies all extensions that the connection is open."""
+        """Calls `on_ready` of all extensions, because the connection is open."""
         for link in self.links.values():
             link.extension.on_ready(link)
 
     def on_closed(self, reason: str, *, protocol_error: bool) -> None:
-        """Ends all waits for answers, then notifies all extensions that the connection has ended.
+        """Ends all waits for answers with `TransportClosed`, then calls `on_closed` of all extensions.
 
-        `protocol_error`: because one side broke the protocol.
+        `reason`: the reason, in words, why the connection has ended. `protocol_error`: whether one side broke the
+        protocol.
         """
         for link in self.links.values():
             link.asked.close(TransportClosed(reason, protocol_error=protocol_error))
@@ -161,7 +174,11 @@ class Extensions:
             link.extension.on_closed(link)
 
     def on_message(self, message: Inbound, invalidated: int | None) -> bool:
-        """Hands a message to its extension; returns False, to discard it, if its Send `invalidated` a handle."""
+        """Passes a received message to the handler of its header type.
+
+        The message is refused if the handler raises DecodeError. `invalidated`: the handle that the message's Send
+        invalidated, or None. Returns False if a handle was invalidated: the caller discards the message.
+        """
         if invalidated is not None:
             return False
         header_type = message.header_type
@@ -177,9 +194,12 @@ class Extensions:
         return True
 
     def on_error(self, message: Inbound, invalidated: int | None) -> bool:
-        """Hands an error to the extension whose message it refuses.
+        """Passes a received error to the extension that sent the refused message.
 
-        Returns False for other messages, and for one whose Send `invalidated` a handle.
+        A wait for the answer to that message ends with `ExtensionRefused`; otherwise `on_error` of the extension is
+        called. `message`: the received message. `invalidated`: the handle that the message's Send invalidated, or None.
+        Returns False if the message is no error, if no extension sent the refused message, or if a handle was
+        invalidated.
         """
         if message.kind is not Kind.ERROR or invalidated is not None:
             return False
@@ -206,7 +226,22 @@ class Extensions:
         *,
         answer: bool,
     ) -> int:
-        """See `ExtensionLink.send`."""
+        """Sends a message of an extension, as soon as credits allow.
+
+        Returns the XID.
+
+        Args:
+            link: the extension; its `wake` is called afterwards.
+            row: the header type.
+            body: the octets after the header's prefix.
+            xid: the XID; None for a new one.
+            flags: the flags of the extension.
+            answer: whether the peer chose `xid`; if False, an error with this XID is passed to the extension.
+
+        Raises:
+            TransportClosed: the connection is not open.
+            LocalProtocolError: the version has no extensions, or the body is too long for one message.
+        """
         session = self.session
         if session.state is not State.OPEN:
             raise TransportClosed(session.failure or "the connection is not open yet")
@@ -229,5 +264,5 @@ class Extensions:
         return xid
 
     def refuse(self, xid: int, refusal: Refusal) -> None:
-        """See `ExtensionHost.refuse`."""
+        """Sends an error of the protocol version about the peer's message with this XID; `refusal` is the reason."""
         self.outbox.refuse(OutgoingError(xid, self.session.dialect.version, refusal, answers_call=False))

@@ -11,7 +11,10 @@ __all__ = ["MAY_LEAVE", "TRANSITIONS", "Input", "State"]
 
 
 class State(enum.IntEnum):
-    """The state of a connection, as a number because tables are indexed by it."""
+    """The state of a connection, from its establishment by the provider to its end.
+
+    It is a number, because tables are indexed by it.
+    """
 
     CONNECTING = 0
     SETTLING = 1
@@ -24,12 +27,12 @@ class State(enum.IntEnum):
     """The hosts authenticate each other."""
     OPEN = 5
     BROKEN = 6
-    """The peer violated the protocol: further messages are ignored."""
+    """One side violated the protocol, or host authentication failed: further messages are ignored."""
     CLOSED = 7
 
 
 class Input(enum.IntEnum):
-    """The inputs of the state machine."""
+    """An event that changes the `State` of a connection."""
 
     SETTLE = 0
     """The provider has connected, and the client has to wait."""
@@ -70,7 +73,7 @@ TRANSITIONS: Mapping[tuple[State, Input], State] = {
     for state, own in _NEXT.items()
     for moved, following in {**own, Input.BREAK: State.BROKEN, Input.END: State.CLOSED}.items()
 }
-"""Other pairs cannot occur."""
+"""The next state of a connection for each state and input; other pairs cannot occur."""
 
 _BEFORE_CALLS = frozenset({Kind.PROPERTIES, Kind.GRANT, Kind.ERROR})
 
@@ -84,4 +87,4 @@ MAY_LEAVE: Mapping[State, frozenset[Kind]] = {
     State.BROKEN: frozenset(),
     State.CLOSED: frozenset(),
 }
-"""The messages that may be sent in each state; others wait."""
+"""The kinds of message that may be sent in each state of the connection; others wait."""

@@ -58,18 +58,29 @@ _PIECE = Kind.PIECE
 
 
 class Endpoint:
-    """Owns the receive buffers, determines the direction of messages, and passes them to its requester or responder.
+    """One end of an RPC-over-RDMA connection over a queue pair: passes received messages to its requester or responder.
 
     Create the endpoint before the queue pair connects: it posts receives at once. A client connects with
-    `config.private_data()`; a server accepts each request of a peer. `buffers` provides memory for Read chunks
-    (responder), and at a server accounts for arrived messages. Connections may share a `receive_pool` of
-    `receive_octets`. `dialects` are the supported versions, the preferred one first; peers that do not know the others
-    understand the last one. A client waits `settle_s` before its first message. `extensions` apply to the versions that
-    can be extended. `authenticator` is for this connection alone: a server that requires host authentication offers
-    only versions that have it. Calls of the peer are objects of the class `incoming`.
+    `config.private_data()`; a server accepts each request of a peer. With `reverse` a client also takes calls, and a
+    server may make some (RFC 8167) after `Requester.allow`; without it a reverse call is discarded.
 
-    With `reverse` a client also takes calls, and a server may make some (RFC 8167) after `Requester.allow`. Without it
-    a reverse call is discarded. The directions share only the receives.
+    Args:
+        qp: the queue pair, which the owner of the endpoint drives.
+        pd: the protection domain that registers the memory of calls and replies.
+        config: the settings.
+        role: client or server.
+        buffers: memory for Read chunks (responder), which at a server also accounts for arrived messages; None: new
+            memory.
+        reverse: see above.
+        receive_pool: memory for arriving messages of `receive_octets`, which connections may share; None: a pool of its
+            own.
+        dialects: the supported versions, the preferred one first; peers that do not know the others understand the last
+            one. Empty: those of `offered()`.
+        settle_s: seconds that a client waits before its first message.
+        authenticator: host authentication of this connection alone; if it is required, a server offers only versions
+            with it.
+        extensions: they apply to the versions that can be extended.
+        incoming: the class of the peer's calls.
     """
 
     __slots__ = (
@@ -166,12 +177,12 @@ class Endpoint:
 
     @property
     def version(self) -> int:
-        """The version of RPC-over-RDMA; before `Ready`, the version that is being tried."""
+        """The number of the version of RPC-over-RDMA; before `Ready`, of the version that is being tried."""
         return self._session.dialect.version
 
     @property
     def unanswered(self) -> bool:
-        """Whether a client's first message, in a version that the server may not know, had no answer."""
+        """Whether a client sent a first message with transport properties and has got no properties from the server."""
         return self._introduction.unanswered
 
     @property
@@ -190,7 +201,7 @@ class Endpoint:
 
     @property
     def own_properties(self) -> Properties | None:
-        """The transport properties of this side; None in a version without properties."""
+        """The transport properties of this side; None in a version without transport properties."""
         return self._session.own if self._session.dialect.introduces else None
 
     @property
@@ -200,32 +211,32 @@ class Endpoint:
 
     @property
     def extensions(self) -> Mapping[str, ExtensionLink]:
-        """The extensions of this connection, by name."""
+        """The links of this connection's extensions by the extensions' names; empty without extensions."""
         return {} if self._extensions is None else self._extensions.links
 
     @property
     def reverse_support(self) -> ReverseSupport:
-        """The chunks that calls in the reverse direction may use."""
+        """The means that calls from server to client may use; `NONE` if there are no such calls."""
         return self._session.reverse_support
 
     @property
     def statistics(self) -> TransportStatistics:
-        """The connection's counters, which continue to count."""
+        """The counters of the connection: the live object, which continues to count."""
         return self._session.statistics
 
     @property
     def inline_send_octets(self) -> int:
-        """The inline threshold for sent messages; the version's smallest until `Ready`."""
+        """The largest message that is sent, in octets; the version's smallest until `Ready`."""
         return self._session.send_octets
 
     @property
     def inline_receive_octets(self) -> int:
-        """The inline threshold for received messages; the version's smallest until `Ready`."""
+        """The largest message that can arrive, in octets; the version's smallest until `Ready`."""
         return self._session.receive_octets
 
     @property
     def receives_octets(self) -> int:
-        """The octets of all messages for which receives are posted."""
+        """The sum of the sizes, in octets, of all messages that the posted receives can take."""
         return self._receives.octets
 
     @property
@@ -235,18 +246,18 @@ class Endpoint:
 
     @property
     def credits_requested(self) -> int:
-        """The number of calls that a client asks for."""
+        """The number of unanswered calls that a client asks for, from the settings."""
         return self._session.config.credits_requested
 
     @property
     def credits_granted(self) -> int:
-        """The calls that the responder allows now: granted by the peer at a client, by this side at a server."""
+        """The number of forward calls that may be unanswered now, as granted by the server."""
         window = self._session.window
         return window.allowed if self.role is Role.CLIENT else window.granted
 
     @property
     def reverse_credits_granted(self) -> int:
-        """The calls in the reverse direction that the responder allows now; 0 if unused.
+        """The number of calls in the reverse direction that may be unanswered now; 0 without that direction.
 
         This is the grant of this side at a client, that of the peer at a server.
         """
@@ -257,12 +268,12 @@ class Endpoint:
 
     @property
     def calls_in_flight(self) -> int:
-        """Client: calls sent and not answered. Server: calls received and not answered."""
+        """The number of forward calls that are sent (client) or received (server) and not answered."""
         return self._calls_sent if self.role is Role.CLIENT else self.calls_unanswered
 
     @property
     def reverse_calls_in_flight(self) -> int:
-        """Client: calls received and not answered. Server: calls sent and not answered."""
+        """The number of reverse calls that are received (client) or sent (server) and not answered."""
         return self.calls_unanswered if self.role is Role.CLIENT else self._calls_sent
 
     @property
@@ -271,7 +282,7 @@ class Endpoint:
 
     @property
     def calls_unanswered(self) -> int:
-        """Calls of the peer that are neither answered nor refused."""
+        """The number of the peer's calls that are neither answered nor refused."""
         return 0 if self.responder is None else self.responder.unanswered
 
     @property
@@ -285,7 +296,7 @@ class Endpoint:
         return self._session.results_octets
 
     def unsettled(self) -> bool:
-        """Returns whether a deadline (`untimed`) or memory (`wanted_octets`) needs the owner; often neither does."""
+        """Returns whether the owner has to look at `untimed` and `wanted_octets`; a cheap test that is mostly False."""
         session, responder = self._session, self.responder
         if self._in_pieces:
             self._in_pieces = session.unfinished != 0
@@ -294,21 +305,21 @@ class Endpoint:
 
     @property
     def wanted_octets(self) -> int:
-        """The octets of memory for which a call waits, because `buffers` had none; 0 if none waits."""
+        """The octets of memory that the first waiting call needs and `buffers` did not have; 0 if no call waits."""
         return 0 if self.responder is None else self.responder.wanted_octets
 
     def resume_pulls(self) -> None:
-        """Tries again to get memory for a waiting call."""
+        """Tries again to get memory for the Read chunks of waiting calls, and reads them."""
         if self.responder is not None:
             self.responder.resume()
 
     @property
     def holds(self) -> bool:
-        """Whether messages wait for the end of a turn, so that the owner has to call `send_held`."""
+        """Whether messages may be held until the end of the event loop's turn, when the owner calls `send_held`."""
         return self._session.batcher is not None
 
     def send_held(self) -> None:
-        """Ends a turn: sends waiting messages as far as credits allow."""
+        """Sends the messages that were held until the end of the event loop's turn, as far as credits allow."""
         session = self._session
         if session.batcher is None:
             return
@@ -319,43 +330,46 @@ class Endpoint:
             self._grant()
 
     def _grant(self) -> None:
-        """Sends an asynchronous grant, because no other message carries the credits that the peer needs."""
+        """Sends a message that only grants credits, if the connection's state allows it."""
         if self._session.state is State.OPEN or self._introduction.may_grant:
             self._outbox.send_grant()
 
     def disconnect(self) -> None:
-        """Ends the connection after all posted Sends."""
+        """Sends held messages as far as credits allow, and ends the connection after all posted Sends."""
         self.send_held()
         self._qp.disconnect()
 
     def abort(self, reason: str) -> None:
-        """Ends the connection now."""
+        """Ends the connection now, without waiting for posted Sends; `reason` goes into `Closed`."""
         self._qp.abort(reason)
 
     def next_event(self) -> EndpointEvent | None:
-        """Removes and returns the oldest event; None: there is none."""
+        """Removes and returns the oldest event; returns None if there is no event."""
         return self.events.popleft() if self.events else None
 
     @property
     def untimed(self) -> bool:
-        """Whether a new deadline applies, so that the owner has to ask for `next_deadline_s`."""
+        """Whether a deadline applies that has no time yet, so that the owner has to call `next_deadline_s`."""
         session = self._session
         if (session.owed or session.unfinished) and not self._stall.running:
             return True
         return session.state is not _OPEN and self._introduction.untimed
 
     def next_deadline_s(self, now_s: float) -> float | None:
-        """Returns the time at which `on_time` is to be called; None: never. New deadlines count from `now_s`."""
+        """Returns the time, in seconds of the owner's clock, at which `on_time` is to be called; None: never.
+
+        New deadlines count from `now_s`, the present time.
+        """
         deadlines_s = self._introduction.next_deadline_s(now_s), self._stall.next_deadline_s(now_s)
         return min((each_s for each_s in deadlines_s if each_s is not None), default=None)
 
     def on_time(self, now_s: float) -> None:
-        """Handles expired deadlines; `progress` then reports the events."""
+        """Handles the deadlines that have expired at `now_s`; `progress` then reports the events."""
         self._introduction.on_time(now_s)
         self._stall.on_time(now_s)
 
     def progress(self) -> None:
-        """Handles all completions and events of the queue pair."""
+        """Handles all completions and events of the queue pair, which appends to `events` and may send messages."""
         completions, events = self._qp.completions, self._qp.events
         session = self._session
         while completions or events:
@@ -436,7 +450,10 @@ class Endpoint:
         self._on_unclaimed(message, completion.invalidated)
 
     def _receive_early(self, data: Buffer) -> Inbound | None:
-        """Decodes a message that precedes the agreement; it may change the version or the state."""
+        """Decodes a message that arrives before the connection is open and may change the version or the state.
+
+        Returns the message; None to discard it.
+        """
         introduction, dialect = self._introduction, self._session.dialect
         if self._session.state is State.AWAITING:
             return introduction.receive_first(data)
@@ -446,7 +463,11 @@ class Endpoint:
         return message
 
     def _on_unclaimed(self, message: Inbound | None, invalidated: int | None) -> None:
-        """Refuses or silently discards a message that no handler took."""
+        """Refuses or silently discards a message that no handler took.
+
+        The connection ends if its Send invalidated a handle (`invalidated`), since only the answer to a call may do
+        that.
+        """
         session = self._session
         if message is not None and message.kind is Kind.REPLY and message.refusal is not None:
             refuse = self._routes[Kind.UNREADABLE]

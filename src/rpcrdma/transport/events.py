@@ -12,7 +12,7 @@ __all__ = ["CallArrived", "CallFailed", "Closed", "EndpointEvent", "Ready", "Rep
 
 
 class Ready(NamedTuple):
-    """The connection is open, and thresholds are agreed on.
+    """The connection is open, and message sizes are agreed on.
 
     `inbound_reads` and `outbound_reads` are the limits of outstanding RDMA Reads (IRD and ORD).
     """
@@ -22,27 +22,30 @@ class Ready(NamedTuple):
 
 
 class CallArrived(NamedTuple):
-    """A call has arrived, with its Read chunks; `incoming` is of the endpoint's class of `IncomingCall`."""
+    """A call of the peer has arrived, with its Read chunks; `incoming` is of the endpoint's class of `IncomingCall`."""
 
     incoming: Any
 
 
 class ReplyArrived(NamedTuple):
-    """The reply to a call: `decoder` is at the RPC reply header. No peer can touch the call's memory any more."""
+    """The reply to `call` has arrived, with `decoder` at its header. No peer can touch the call's memory any more."""
 
     call: Call
     decoder: Decoder
 
 
 class CallFailed(NamedTuple):
-    """The call ended without a reply. No peer can touch its memory any more."""
+    """A call of this side ended with `error` and without a reply. No peer can touch its memory any more."""
 
     call: Call
     error: RpcRdmaError
 
 
 class ReplySent(NamedTuple):
-    """The buffers of a reply whose `Responder.reply` returned True are free: it was sent, or never will be."""
+    """The reply to `incoming` was sent, or never will be: the buffers of its payload are free.
+
+    The event follows each `Responder.reply` that has returned True.
+    """
 
     incoming: Any
 
@@ -50,8 +53,8 @@ class ReplySent(NamedTuple):
 class Closed(NamedTuple):
     """The last event: the connection ended, or was not established.
 
-    `by_peer`: the peer ended it, or violated the protocol (then also `protocol_error`). `refusal`: host authentication
-    failed.
+    `reason` is in words. `by_peer`: the peer ended it, or violated the protocol (then also `protocol_error`). `refusal`
+    is the error of a failed host authentication, or None.
     """
 
     reason: str

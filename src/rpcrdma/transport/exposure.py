@@ -24,9 +24,10 @@ _tuple = tuple.__new__
 
 
 class Returned(NamedTuple):
-    """An opened reply: `data[start:]` is its stream, `placed` has the items outside the stream.
+    """An opened reply to a call of this side.
 
-    `octets` is the number of octets that the responder has written.
+    `data[start:]` is its payload stream, `placed` has the items outside the stream (None without any), and `octets` is
+    the number of octets that the responder has written by RDMA.
     """
 
     data: Buffer
@@ -36,10 +37,11 @@ class Returned(NamedTuple):
 
 
 class Exposure:
-    """The exposed memory of one call.
+    """The memory of one call that is registered, so that the responder can read arguments and write results.
 
     `regions` are registered, and `chunks` name them in `segments` segments. `inline` is the payload of the call's
-    message. `targets` is the memory for the results of the Write chunks, `reply_view` that for a long reply.
+    message. `targets` is the memory for the results of the Write chunks, `reply_view` that for a long reply. `end` or
+    `abandon` ends the registrations.
     """
 
     __slots__ = ("_pd", "_segment_octets_max", "chunks", "inline", "regions", "reply_view", "segments", "targets")
@@ -57,8 +59,14 @@ class Exposure:
     ) -> None:
         """Registers the memory that `plan` exposes: arguments, and the results' buffers in `into`.
 
-        Where `into` has None, and for a long reply, memory is taken from `memory`. `carried`: an extension sends the
-        data that is not exposed; `inline` has none of it.
+        Args:
+            pd: registers the memory.
+            payload: the encoded call.
+            plan: the chunks of the call.
+            into: for each result with a Write chunk the caller's buffer, or None for memory from `memory`.
+            plan_limits: the largest segments, and the smallest buffers that are not copied together.
+            memory: provides the memory for results without a buffer and for a long reply.
+            carried: whether an extension sends the data that is not exposed, so that `inline` has none of it.
 
         Raises:
             LocalProtocolError: a buffer is unfit, or there are too many regions; nothing is registered then.
@@ -131,7 +139,7 @@ class Exposure:
         return tuple(writes)
 
     def end(self) -> None:
-        """Ends the exposure: when this returns, no peer can touch the memory.
+        """Invalidates the registrations of the memory: when this returns, no peer can touch the memory.
 
         Raises:
             RpcRdmaError: the provider cannot invalidate a region.
@@ -141,7 +149,10 @@ class Exposure:
             invalidate(region)
 
     def abandon(self) -> None:
-        """Ends the exposure; further writes of the responder and the invalidation by its reply end no connection."""
+        """Ends the exposure for a call that was given up: further RDMA Writes of the responder do not reach the memory.
+
+        Such Writes, and the invalidation by the late reply, do not end the connection.
+        """
         abandon = self._pd.abandon
         for region in self.regions:
             abandon(region)
@@ -157,12 +168,17 @@ def check_echo(
     *,
     may_be_inline: bool,
 ) -> Returned:
-    """Opens a reply in the chunks that its call offered; see `Exposure.targets` and `Exposure.reply_view`.
+    """Opens a reply of this side's call: compares its chunks with the offered ones, and returns its stream and items.
 
-    `may_be_inline`: results that are too large for their Write chunks may come in the message.
+    Args:
+        message: the reply.
+        offered: the chunks of the call.
+        targets: see `Exposure`.
+        reply_view: see `Exposure`.
+        may_be_inline: whether results that are too large for their Write chunks may come in the message.
 
     Raises:
-        RemoteProtocolError: its chunks do not match the offered ones.
+        RemoteProtocolError: the chunks of the reply do not match the offered ones.
     """
     chunks = message.chunks
     if chunks.reads:
@@ -198,10 +214,11 @@ def check_echo(
 
 
 def returned_length(mine: WriteChunk, theirs: WriteChunk, what: str) -> int:
-    """Returns the number of octets that the responder states to have written.
+    """Returns the number of octets that the responder, by the chunk in its reply, has written to an offered chunk.
 
     A segment that is not full must be the last one used, and a segment with octets must equal the offered one. A
-    segment without octets may have any handle and offset.
+    segment without octets may have any handle and offset. `mine`: the chunk that the call offered. `theirs`: the chunk
+    in the reply. `what`: the kind of chunk, for the error's text.
 
     Raises:
         RemoteProtocolError: the stated lengths do not match the offered chunk.
@@ -229,7 +246,11 @@ def returned_length(mine: WriteChunk, theirs: WriteChunk, what: str) -> int:
 
 
 def result_sizes(items: tuple[int, ...], into: Sequence[memoryview | None]) -> tuple[tuple[int, ...], int]:
-    """Returns each result's size, limited by its buffer in `into`, and the number of results up to the last buffer."""
+    """Limits the sizes of a call's result items by the caller's buffers.
+
+    `items`: the largest size in octets of each item. `into`: the buffer for each of the first items, or None. Returns
+    the size of each item, at most that of its buffer; and the number of items up to the last one with a buffer.
+    """
     sizes = list(items)
     given = 0
     for index, (size, buffer) in enumerate(zip(items, into, strict=False)):

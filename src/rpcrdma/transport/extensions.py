@@ -162,7 +162,10 @@ class Extension:
 
 
 class ExtensionHost(Protocol):
-    """The extensions of one connection, as a link uses them."""
+    """The object that holds the extensions of one connection, as `ExtensionLink` uses it.
+
+    `requester` and `responder` are None at an end without that half.
+    """
 
     session: Session
     outbox: Outbox
@@ -174,7 +177,20 @@ class ExtensionHost(Protocol):
     def send(
         self, link: ExtensionLink, row: HeaderRow, body: Sequence[Buffer], xid: int | None, flags: int, *, answer: bool
     ) -> int:
-        """See `ExtensionLink.send`."""
+        """Sends a message of the extension `link` as soon as credits allow, and returns its XID.
+
+        Args:
+            link: the extension.
+            row: the header type of the message.
+            body: the octets after the header's prefix.
+            xid: the XID; None for a new one.
+            flags: the flags of the extension.
+            answer: whether the peer chose `xid`.
+
+        Raises:
+            TransportClosed: the connection is not open.
+            LocalProtocolError: the version has no extensions, or the body is too long for one message.
+        """
 
     def refuse(self, xid: int, refusal: Refusal) -> None:
         """Sends an error of the version about the message with this XID; `refusal` is the reason."""
@@ -182,15 +198,16 @@ class ExtensionHost(Protocol):
 
 @functools.lru_cache(maxsize=_TABLES_KEPT)
 def _rows(extension: Extension) -> Mapping[int, HeaderRow]:
-    """Returns the header types by their codes."""
+    """Returns the header types of an extension by their codes, cached."""
     return {row.code: row for row in extension.headers}
 
 
 class ExtensionLink:
     """One extension on one connection, made by the library.
 
-    `peer` has the peer's values by the numbers of the extension's properties. `state` is the extension's own, None at
-    first. `rows` are its header types, `asked` the answers it awaits; `wake` is called after each posted message.
+    `peer` has the peer's decoded values by the numbers of the extension's properties. `state` is the extension's own,
+    None at first. `rows` are its header types by code, `asked` the answers it awaits; `wake` is called after each
+    posted message.
 
     Args:
         extension: the extension.
@@ -218,24 +235,24 @@ class ExtensionLink:
 
     @property
     def supported(self) -> bool:
-        """Whether the peer has sent a property of the extension."""
+        """Whether the peer has sent a transport property of the extension, and so has the extension."""
         return bool(self.peer)
 
     @property
     def own_shown(self) -> dict[str, int | str]:
-        """This side's properties for people, by name."""
+        """The values of this side's properties of the extension, formatted for people, by the properties' names."""
         rows = self.extension.properties
         return {row.name: row.shown(row.decode(row.value)) for row in rows if row.value is not None}
 
     @property
     def peer_shown(self) -> dict[str, int | str]:
-        """The peer's properties for people, by name."""
+        """The values of the peer's properties of the extension, formatted for people, by the properties' names."""
         rows, peer = self.extension.properties, self.peer
         return {row.name: row.shown(peer[row.number]) for row in rows if row.number in peer}
 
     @property
     def statistics(self) -> TransportStatistics:
-        """The connection's counters."""
+        """The counters of the connection, which the extension may increase."""
         return self._hub.session.statistics
 
     @property
@@ -250,12 +267,12 @@ class ExtensionLink:
 
     @property
     def receives(self) -> ReceiveSource:
-        """The memory for the connection's messages."""
+        """The source of the memory into which the connection's messages arrive."""
         return self._hub.receives.pool
 
     @property
     def prefix_octets(self) -> int:
-        """The octets before the body of an extension's message."""
+        """The octets of the transport header before the body of an extension's message."""
         return self._hub.session.dialect.geometry.prefix
 
     @property
@@ -284,8 +301,9 @@ class ExtensionLink:
     ) -> int:
         """Sends a message as soon as credits allow, after waiting replies and errors, but before waiting calls.
 
-        Returns:
-            The XID, a new one if `xid` is None.
+        The extension's `headers` must permit `header_type` and `flags`. `body` has the octets after the header's
+        prefix, which must not change until they are sent. `answer`: whether the peer chose `xid`; `xid` None takes a
+        new XID. Returns the XID.
 
         Raises:
             LocalProtocolError: the extension lacks the type or a flag, or the body is too long for one message.
@@ -331,7 +349,9 @@ class ExtensionLink:
             self._hub.requester.carrier = carrier
 
     def batch(self, batcher: Batcher) -> None:
-        """Joins the short calls and replies that this side sends at the end of a turn; no effect without extensions.
+        """Joins the short calls and replies that this side sends in one turn of the event loop.
+
+        No effect in a version without extensions.
 
         Args:
             batcher: joins the messages.
@@ -340,17 +360,22 @@ class ExtensionLink:
             self._hub.session.batcher = batcher
 
     def expect_group(self, between: Callable[[Inbound, Buffer], bool] | None) -> None:
-        """Hands every received message to `between` first, until a group is complete, within the usual time limit.
+        """Passes every received message to `between` first, until the extension's group of messages is complete.
+
+        The connection ends if the group is not complete within `TransportConfig.stalled_s`.
 
         Args:
-            between: gets each message and its octets, and returns whether it has handled it; None ends the group.
+            between: gets each message and its octets, and returns whether it has handled the message; None ends the
+                group.
         """
         self._hub.session.expect_group(between)
         if between is None:
             self._hub.memory.release_group()
 
     def hold(self, octets: int) -> bool:
-        """Counts memory of the expected group until the group ends; returns False if that exceeds the limit.
+        """Counts memory of the expected group against the connection's limit, until the group ends.
+
+        Returns False, with nothing counted, if that exceeds the limit.
 
         Args:
             octets: the size of the memory.
@@ -394,7 +419,10 @@ class ExtensionLink:
         hub.responder.on_call(Inbound(Kind.CALL, xid, 0, version, chunks, stream), None, items)
 
     def deliver_reply(self, xid: int, stream: Buffer, results: CarriedResults | None) -> bool:
-        """Hands a reply to the requester; returns False if no call waits for it.
+        """Passes the reply to a call of this side to the requester.
+
+        `xid`: the XID of the call. `stream`: the RPC message without bulk items. `results`: the bulk items that came
+        with the reply; None for an ordinary reply. Returns False if no call waits for the reply.
 
         Raises:
             DecodeError: `stream` is not the start of a reply with this XID.
@@ -407,9 +435,9 @@ class ExtensionLink:
         return hub.requester.on_reply(reply, None, results)
 
     def report(self, header_type: int, body: Sequence[Buffer], *, xid: int, answer: bool) -> None:
-        """Sends a report about a faulty message of the peer, as `send` does.
+        """Sends a message about a fault of the peer, unless the connection is not open; see `send` for the arguments.
 
-        The connection ends instead if the peer leaves too many reports unread. No effect unless it is open.
+        The connection ends instead if the peer leaves too many such messages unread.
         """
         session = self._hub.session
         if session.state is State.OPEN and self._hub.outbox.may_report(Kind.EXTENSION):

@@ -41,7 +41,7 @@ _NAME_SHOWN: Final = 80
 
 
 class HandshakeState(enum.Enum):
-    """The state of one side."""
+    """The state of one side in the mutual authentication of hosts by TLS."""
 
     WAITING = "waiting"
     """It waits for the peer's first message."""
@@ -56,7 +56,7 @@ class HandshakeState(enum.Enum):
 
 
 class HandshakeInput(enum.Enum):
-    """The inputs of the state machine."""
+    """An event that changes the `HandshakeState` of one side."""
 
     DECLINE = "decline"
     TAKE_PART = "take part"
@@ -78,16 +78,19 @@ TRANSITIONS: Mapping[tuple[HandshakeState, HandshakeInput], HandshakeState] = {
     (HandshakeState.CONFIRMING, HandshakeInput.ACCEPT): HandshakeState.AUTHENTICATED,
     **{(state, HandshakeInput.FAIL): HandshakeState.FAILED for state in HandshakeState},
 }
-"""Other pairs cannot occur."""
+"""The next state of a handshake for each state and input; other pairs cannot occur."""
 
 _FINISHED: Final = frozenset({HandshakeState.AUTHENTICATED, HandshakeState.UNAUTHENTICATED})
 _MANIFOLD: Final = frozenset({HostCause.UNKNOWN_ISSUER, HostCause.UNFIT, HostCause.NOT_TLS, HostCause.HANDSHAKE})
-"""Errors for which OpenSSL gives details."""
+"""The causes for which the error message includes the details that OpenSSL gives."""
 _ENDS: Final = _FINISHED | {HandshakeState.FAILED}
 
 
 def prepare_context(context: ssl.SSLContext, role: Role, application: str = _APPLICATION) -> ssl.SSLContext:
-    """Prepares a context for handshakes of the ALPN name; certificate, key and authorities are the caller's.
+    """Prepares a context for host authentication: TLS 1.3 only, with a certificate of the peer and one ALPN name.
+
+    `context`: the context, with certificate, key and authorities; it is changed. `application`: the ALPN name. Returns
+    `context`.
 
     Raises:
         ValueError: the context is for the other role, or does not allow TLS 1.3.
@@ -108,7 +111,10 @@ def prepare_context(context: ssl.SSLContext, role: Role, application: str = _APP
 
 
 class _Tls:
-    """One end of a handshake, with its incoming and outgoing records."""
+    """One end of a TLS handshake in memory.
+
+    `incoming` takes the peer's records, `outgoing` has those for the peer, and `of` is the TLS object between them.
+    """
 
     __slots__ = ("incoming", "of", "outgoing")
 
@@ -119,10 +125,14 @@ class _Tls:
 
 
 class HostAuthenticator:
-    """Implements `Authenticator` by TLS, for one connection.
+    """Implements `Authenticator` by a TLS 1.3 handshake, for one connection.
 
-    `context` comes from `prepare_context`; None with the policy OFF. The peer must have one of `names`; without names,
-    any host that its authority has certified is accepted.
+    Args:
+        context: from `prepare_context`; None with the policy OFF.
+        role: the role of this end.
+        policy: whether the hosts authenticate.
+        names: the names of which the peer's certificate must have one; empty: any host with a certificate of the
+            authorities.
     """
 
     __slots__ = ("_context", "_names", "_octets", "_peer", "_policy", "_role", "_state", "_tls", "_values")
@@ -143,30 +153,37 @@ class HostAuthenticator:
 
     @property
     def state(self) -> HandshakeState:
-        """The state of this side."""
+        """The state of this side in the handshake."""
         return self._state
 
     @property
     def required(self) -> bool:
-        """See `Authenticator.required`."""
+        """Whether a connection without host authentication is refused."""
         return self._policy is HostPolicy.REQUIRED
 
     @property
     def finished(self) -> bool:
-        """See `Authenticator.finished`."""
+        """Whether the hosts are authenticated, or both sides' policies let the connection go on without that."""
         return self._state in _FINISHED
 
     @property
     def peer(self) -> HostIdentity | None:
-        """See `Authenticator.peer`."""
+        """The identity of the peer's host; None unless it is authenticated."""
         return self._peer if self._state is HandshakeState.AUTHENTICATED else None
 
     def announce(self) -> bytes | None:
-        """See `Authenticator.announce`."""
+        """Returns the value for a client's first message: empty; None at a server and with the policy OFF."""
         return None if self._policy is HostPolicy.OFF or self._role is Role.SERVER else _ANNOUNCEMENT
 
     def begin(self, announced: bytes | None) -> bytes | None:
-        """See `Authenticator.begin`."""
+        """Decides by the policy and the peer's first value whether the hosts authenticate, and starts the handshake.
+
+        `announced`: the peer's first value; None if it has sent none. Returns the value to send; None if the hosts do
+        not authenticate.
+
+        Raises:
+            HostAuthenticationFailed: the policy refuses the peer, or the value is an alert or not empty.
+        """
         try:
             return self._begin(announced)
         except HostAuthenticationFailed:
@@ -174,7 +191,13 @@ class HostAuthenticator:
             raise
 
     def receive(self, value: bytes) -> bytes | None:
-        """See `Authenticator.receive`."""
+        """Continues the handshake with one value of the peer: a whole flight of TLS records, or the empty end mark.
+
+        Returns the value to send; None if nothing is to be sent.
+
+        Raises:
+            HostAuthenticationFailed: the handshake or the peer's identity is not accepted, or no value is expected.
+        """
         try:
             return self._receive(value)
         except HostAuthenticationFailed:
@@ -242,7 +265,13 @@ class HostAuthenticator:
                 raise refused(HostCause.TOO_LONG, f"more than {most} {unit}")
 
     def _advance(self, tls: ssl.SSLObject) -> bool:
-        """Continues with the received records; True if the handshake is complete at this side."""
+        """Continues the handshake with the received records.
+
+        Returns whether the handshake is complete at this side.
+
+        Raises:
+            HostAuthenticationFailed: the handshake has failed.
+        """
         try:
             tls.do_handshake()
         except ssl.SSLWantReadError:
@@ -274,13 +303,16 @@ class HostAuthenticator:
 def proved_host(
     tls: ssl.SSLObject, binding_label: bytes, names: Sequence[HostName], *, wildcards: bool = True
 ) -> HostIdentity:
-    """Returns the peer of a finished handshake: it has one of `names`, if there are any.
+    """Returns the identity that the peer of a finished handshake has proved by its certificate.
 
-    `binding_label` makes the channel binding that of one use; without `wildcards` the first label of a DNS name in a
-    certificate is never taken for any label.
+    Args:
+        tls: the finished TLS 1.3 handshake.
+        binding_label: octets that make the channel binding specific to one use.
+        names: the names of which the certificate must have one; empty: any.
+        wildcards: whether a wildcard in the certificate matches any first label of a DNS name.
 
     Raises:
-        HostAuthenticationFailed: it is another host, or has no certificate.
+        HostAuthenticationFailed: the peer is another host, or has no usable certificate.
     """
     # TLS 1.3 has no tls-unique: the value of that name is here the client's Finished message at both ends, since
     # no session is ever resumed.
@@ -299,7 +331,7 @@ def proved_host(
 
 
 def refusal_of(error: ssl.SSLError) -> HostAuthenticationFailed:
-    """Returns the refusal, by this side or by the peer, for an error of OpenSSL in a handshake."""
+    """Returns the exception for an error of OpenSSL in a handshake, whether this side or the peer has refused."""
     reason = error.reason or ""
     _, alert, name = reason.partition("ALERT_")
     if alert:
@@ -310,6 +342,6 @@ def refusal_of(error: ssl.SSLError) -> HostAuthenticationFailed:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Formats some names of a certificate, which may have any content, for people."""
+    """Formats the first few names of a certificate, shortened and without unprintable characters, for people."""
     shown = ", ".join(printable(name[:_NAME_SHOWN]) for name in names[:_NAMES_SHOWN])
     return (shown or "no host") + (f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else "")

@@ -18,7 +18,7 @@ _OPTIONAL: Final = 'HostAuthentication(policy="optional")'
 
 
 class HostCause(enum.Enum):
-    """The fault of the peer."""
+    """The reason for which one host refuses the other; REFUSED if the peer has refused."""
 
     ABSENT = "absent"
     REFUSED = "refused"
@@ -38,7 +38,10 @@ class HostCause(enum.Enum):
 
 
 class HostRefusal(NamedTuple):
-    """A refusal; `alert` is the description that the peer receives."""
+    """The row of a `HostCause`: `alert` is the TLS alert description for the peer (RFC 8446 section 6).
+
+    `words` states the fault, `remedy` the way to correct it.
+    """
 
     alert: int
     words: str
@@ -162,7 +165,10 @@ _ALERT_START: Final = b"\x15\x03\x03\x00\x02\x02"
 
 
 def refused(cause: HostCause, detail: str = "") -> HostAuthenticationFailed:
-    """Returns the error with which this side refuses the peer; the message has `detail` in parentheses, if any."""
+    """Returns the exception with which this side refuses the peer, with the alert to send.
+
+    `cause`: the reason. `detail`: further words, shown in parentheses; "" for none.
+    """
     alert, words, remedy = REFUSALS[cause]
     said = f"{words} ({detail.replace(';', ',')})" if detail else words
     return HostAuthenticationFailed(
@@ -171,7 +177,10 @@ def refused(cause: HostCause, detail: str = "") -> HostAuthenticationFailed:
 
 
 def refused_by_peer(alert: int | str) -> HostAuthenticationFailed:
-    """Returns the error for a refusal by the peer; `alert`: the description, or OpenSSL's name of it."""
+    """Returns the exception for a refusal by the peer.
+
+    `alert`: the TLS alert description as a number, or the name that OpenSSL has for it.
+    """
     found = next((row for code, row in _ALERTS.items() if alert in {code, row[0]}), None)
     words, remedy = found[1:] if found is not None else (f"TLS alert {alert}", "")
     return HostAuthenticationFailed(
@@ -180,14 +189,18 @@ def refused_by_peer(alert: int | str) -> HostAuthenticationFailed:
 
 
 def alert_in(value: bytes) -> int | None:
-    """Returns the description in a value of host authentication that is an alert in the clear; None for others."""
+    """Returns the TLS alert description (0 to 255) if `value` is an unencrypted alert record; None otherwise."""
     if len(value) == _ALERT_RECORD_OCTETS and value[0] == _ALERT_START[0] and value[3:5] == _ALERT_START[3:5]:
         return value[-1]
     return None
 
 
 def cause_of(reason: str, verify_code: int | None) -> HostCause:
-    """Returns the cause for OpenSSL's error `reason`, or for its verification result of a certificate, if not None."""
+    """Returns the cause for an error of OpenSSL.
+
+    `reason`: the name of the error. `verify_code`: the result of the certificate's verification; None if the error is
+    not about that.
+    """
     if verify_code is None:
         return _REASONS.get(reason, HostCause.HANDSHAKE)
     return _VERIFICATION.get(verify_code, HostCause.UNFIT)

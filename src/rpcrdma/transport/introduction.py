@@ -102,7 +102,7 @@ class Introduction:
 
     @property
     def unanswered(self) -> bool:
-        """Whether a client's first message has no answer yet, or never got one."""
+        """Whether a client has sent its transport properties, and the server has not sent its own (yet)."""
         return self._introduced and self._session.role is Role.CLIENT and self._session.peer is None
 
     @property
@@ -112,15 +112,15 @@ class Introduction:
 
     @property
     def may_grant(self) -> bool:
-        """Whether this side may send more than its first message: a client only after the server's answer."""
+        """Whether this side may send further messages: a server always, a client after the server's first answer."""
         session = self._session
         answered = session.peer is not None or session.statistics.pieces_received > 0
         return session.role is Role.SERVER or answered
 
     def on_established(self) -> None:
-        """Begins the introduction, after the provider has connected.
+        """Begins the introduction after the queue pair has connected.
 
-        A client sends its first message, now or after the pause.
+        A client sends its first message, now or after its pause.
         """
         if self._session.role is Role.CLIENT:
             if self._settle_s:
@@ -134,7 +134,7 @@ class Introduction:
             self._go_on(None)
 
     def _begin(self) -> None:
-        """Sends the first message, if the version has one (client)."""
+        """Sends the client's first message with properties; in a version without properties the connection opens."""
         if self._session.dialect.introduces:
             self._move(Input.INTRODUCE)
             self._introduce(None if self._authenticator is None else self._authenticator.announce())
@@ -142,7 +142,10 @@ class Introduction:
             self._go_on(None)
 
     def _introduce(self, value: bytes | None) -> None:
-        """Sends this side's properties; `value` is the value of host authentication, if any."""
+        """Sends this side's transport properties, once.
+
+        `value`: the first value of host authentication to send; None sends none.
+        """
         self._introduced = True
         session = self._session
         session.proof = value
@@ -157,10 +160,9 @@ class Introduction:
         self._outbox.send(OutgoingProperties(self._xid, self._session.dialect.encode_properties(properties)))
 
     def receive_first(self, data: Buffer) -> Inbound | None:
-        """Decodes the first message and adopts its version if this end supports it (server).
+        """Decodes a client's first message and adopts its version if this server supports it.
 
-        Returns:
-            The message; None if it is to be discarded.
+        Returns the message, of `Kind.UNREADABLE` for an unknown version; None if it is to be discarded.
         """
         for dialect in self._dialects:
             if dialect.claims(data):
@@ -179,14 +181,15 @@ class Introduction:
         return Inbound(Kind.UNREADABLE, xid, credit_word, version, refusal=refusal)
 
     def go_without(self, message: Inbound) -> None:
-        """Uses the default properties of a peer that continues without sending its properties."""
+        """Adopts the default properties of a peer whose first message (`message`) is not about its properties."""
         if self._session.state is State.INTRODUCING and message.kind not in _NOT_AN_ANSWER:
             self._go_on(None)
 
     def _go_on(self, announced: bytes | None) -> None:
-        """Continues after the properties of both sides are known; this side sends its own if it has not yet.
+        """Continues once the peer's properties are known: sends own properties that are due, begins authentication.
 
-        `announced`: the peer's first value of host authentication; None for none.
+        The connection opens, waits for further values of host authentication, or is refused. `announced`: the peer's
+        first value of host authentication; None for none.
         """
         self._wait_s = self._due_s = None
         self._session.use_defaults()
@@ -209,7 +212,10 @@ class Introduction:
             self._move(Input.AUTHENTICATE)
 
     def _authenticate(self, authenticator: Authenticator, value: bytes) -> None:
-        """Handles a further value of host authentication, and sends the answer."""
+        """Passes a further value of host authentication to the authenticator, and sends the answer, if any.
+
+        The connection opens when the authentication has finished, and ends if it fails.
+        """
         try:
             answer = authenticator.receive(value)
         except HostAuthenticationFailed as error:
@@ -222,7 +228,7 @@ class Introduction:
             self._move(Input.AGREE)
 
     def _refuse(self, error: HostAuthenticationFailed) -> None:
-        """Ends the connection after an alert to the peer."""
+        """Sends the alert of a failed host authentication to the peer, and ends the connection."""
         session = self._session
         if error.alert and session.dialect.introduces:
             if self._introduced:
@@ -235,10 +241,10 @@ class Introduction:
         self._wait_s = NEGOTIATION_S
 
     def on_properties(self, message: Inbound, invalidated: int | None) -> bool:
-        """Handles the peer's transport properties, which are sent once.
+        """Handles the peer's transport properties, which are sent once; later messages may only authenticate the host.
 
-        Later ones may have only the property of host authentication. Returns False, to discard the message, if its Send
-        `invalidated` a handle.
+        Invalid properties are refused. `message`: the message with the properties. `invalidated`: the handle that the
+        message's Send invalidated, or None. Returns False, to discard the message, if a handle was invalidated.
         """
         if invalidated is not None:
             return False
@@ -265,7 +271,10 @@ class Introduction:
         return True
 
     def on_refused(self, message: Inbound, _invalidated: int | None) -> bool:
-        """Continues with a version that the server names in its refusal, or ends the connection; returns True."""
+        """Handles the server's refusal: continues with a version that the server names, or ends the connection.
+
+        Returns True: the message is handled.
+        """
         refusal = message.refusal
         assert refusal is not None
         session = self._session
@@ -288,14 +297,14 @@ class Introduction:
         return True
 
     def on_grant(self, _message: Inbound, invalidated: int | None) -> bool:
-        """Counts an asynchronous grant; False if it also invalidated a handle, which no grant may."""
+        """Counts a message that only grants credits; returns False if its Send has `invalidated` a handle."""
         self._session.statistics.grants_received += 1
         return invalidated is None
 
     def on_piece(self, _message: Inbound, invalidated: int | None) -> bool:
-        """Counts a stored piece, and grants credits for the rest.
+        """Counts a stored piece of a continued message, and at a client reserves credits for the rest.
 
-        False if it also invalidated a handle, which no piece may.
+        Returns False if the piece's Send `invalidated` a handle, which it may not.
         """
         self._session.statistics.pieces_received += 1
         self._session.expect_continued_replies()
@@ -303,18 +312,25 @@ class Introduction:
 
     @property
     def untimed(self) -> bool:
-        """Whether a new deadline applies, so that the owner has to ask for `next_deadline_s`."""
+        """Whether a deadline applies that has no time yet, so that the owner has to call `next_deadline_s`."""
         return self._wait_s is not None
 
     def next_deadline_s(self, now_s: float) -> float | None:
-        """Returns the end of the pause, or the deadline of host authentication; None without either."""
+        """Finds the time of the next `on_time`: the end of the client's pause or of the time for host authentication.
+
+        `now_s`: the present time in seconds, from which a new deadline counts. Returns the time on the same clock; None
+        without a deadline.
+        """
         if self._wait_s is not None:
             self._due_s = now_s + self._wait_s
             self._wait_s = None
         return self._due_s
 
     def on_time(self, now_s: float) -> None:
-        """Sends the first message after the pause; ends the connection if host authentication takes too long."""
+        """Handles a deadline that has expired at `now_s`.
+
+        A client sends its first message after its pause. Host authentication that takes too long ends the connection.
+        """
         if self._due_s is None or now_s < self._due_s:
             return
         self._due_s = None

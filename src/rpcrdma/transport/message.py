@@ -90,7 +90,7 @@ class Cause(enum.Enum):
 
 
 class Refusal(NamedTuple):
-    """A refusal, in as much detail as the version in use conveys.
+    """The reason of a refusal, in as much detail as the protocol version in use conveys.
 
     `chunk` counts Write chunks from 1; 0 stands for none. `needed` is the required size in octets. `low` and `high` are
     the versions that the refusing end speaks (`Cause.VERSION`). `limit` is the number of chunks or segments that it
@@ -177,7 +177,7 @@ class Outgoing:
 
 
 class OutgoingError(Outgoing):
-    """A refusal; `version` is the version of the refused message."""
+    """An error message: `refusal` has the reason, `version` is the version of the refused message."""
 
     __slots__ = ("refusal", "version")
 
@@ -191,7 +191,7 @@ class OutgoingError(Outgoing):
 
 
 class OutgoingProperties(Outgoing):
-    """Transport properties of this side, encoded."""
+    """A message with transport properties of this side; `octets` is the encoded property set."""
 
     __slots__ = ("ready",)
 
@@ -203,7 +203,7 @@ class OutgoingProperties(Outgoing):
 
 
 class OutgoingExtension(Outgoing):
-    """A message of an extension; with `answer` its XID is one of the peer's."""
+    """A message of an extension with its `header_type`, `flags` and `body`; with `answer` the peer chose its XID."""
 
     __slots__ = ("answer", "flags", "header_type", "ready")
 
@@ -218,7 +218,7 @@ class OutgoingExtension(Outgoing):
 
 
 class OutgoingGrant(Outgoing):
-    """An asynchronous grant of credits."""
+    """A message that only grants credits."""
 
     __slots__ = ()
 

@@ -42,9 +42,10 @@ _CALL, _REPLY, _ERROR, _UNREADABLE, _PROPERTIES, _GRANT, _PIECE, _EXTENSION = (
 
 
 def calls_counted(config: TransportConfig, role: Role, *, reverse: bool) -> tuple[int, int]:
-    """Returns the unanswered calls that this side wants to have, and the number that it takes from the peer.
+    """Finds the numbers of calls with which a `MessageWindow` begins.
 
-    `reverse`: the server makes calls as well.
+    `reverse`: whether the server makes calls as well. Returns the unanswered calls that this side wants to have, and
+    the number that it takes from the peer.
     """
     if role is Role.CLIENT:
         return config.credits_requested, config.reverse_credits_granted if reverse else 0
@@ -54,7 +55,7 @@ def calls_counted(config: TransportConfig, role: Role, *, reverse: bool) -> tupl
 
 
 class MessageWindow:
-    """The accounting of one connection.
+    """Implements `Window` for version 2, where each message takes a credit.
 
     Credit words have two halves: the most credits that can be outstanding, and the number newly granted. Grants take no
     credit: each side keeps a spare receive for one. The next grant therefore waits until the peer has used a credit
@@ -112,7 +113,7 @@ class MessageWindow:
         self._upper_half = self._pool << 16
 
     def reserve(self, messages: int) -> None:
-        """Lets the peer send more messages than calls and replies need, or fewer again if negative.
+        """Adds `messages`, also a negative number, to the messages that the peer may send beyond calls and replies.
 
         The credits go out with the next headers. A reservation that ends takes no credits back: later headers grant
         fewer.
@@ -121,11 +122,14 @@ class MessageWindow:
         self.low = True
 
     def stop_learning(self) -> None:
-        """Keeps `allowed` as it is: later credits of the peer are not only for calls."""
+        """Fixes `allowed` at its value: later credits of the peer are not only for calls."""
         self._learns = False
 
     def admit(self, message: Outgoing) -> int:
-        """Spends a credit for a message, and grants the credits that the peer should have; returns the credit word."""
+        """Spends a credit for a message, and grants the credits that the peer should have.
+
+        Returns the credit word for the message's header.
+        """
         kind = message.kind
         if kind is _CALL:
             self.in_flight += 1
@@ -145,10 +149,11 @@ class MessageWindow:
         return self._upper_half | given
 
     def admit_several(self, first: Outgoing, count: int) -> int:
-        """Spends one credit for `count` calls or replies in one message; returns the credit word for its header.
+        """Spends one credit for a message with several calls, or several replies.
 
         The peer keeps the credits that the others would have taken, and grants fewer later. Until then they look like
-        credits for calls.
+        credits for calls, so `allowed` is no longer derived from them. `first`: one of the calls or replies. `count`:
+        their number. Returns the credit word for the message's header.
         """
         self._learns = False
         if first.kind is _CALL:
@@ -158,15 +163,19 @@ class MessageWindow:
         return self.admit(first)
 
     def admit_piece(self, _message: Outgoing) -> int:
-        """Spends a credit, of any purpose: no other message can be sent before the last piece.
+        """Spends a credit for a further piece of a message, before which no other message can be sent.
 
-        Returns the credit word.
+        Returns the credit word for the piece's header.
         """
         self.balance -= 1
         return self._upper_half | self._give()
 
     def on_arrival(self, message: Inbound | None) -> bool:
-        """Counts a message, except for credit words of errors and other versions; False if the peer had no credit."""
+        """Counts a received message and the credits in its header, except for those of errors and other versions.
+
+        `message`: the message; None for a message that is silently discarded. Returns False if the peer had no credit
+        for the message.
+        """
         self._heard = True
         kind = None if message is None else message.kind
         if kind is not _GRANT:
@@ -189,9 +198,10 @@ class MessageWindow:
         return True
 
     def on_received(self, message: Inbound) -> bool:
-        """Counts a call of the peer, or the end of a call of this side; returns whether the peer kept the rules.
+        """Counts a call of the peer, or the end of a call of this side by a reply or an error.
 
         A peer that spends all of its credits on calls reaches the bound on unanswered calls, and cannot exceed it.
+        Returns False if the peer has more unanswered calls than its credits allow.
         """
         if message.kind is _CALL:
             self.unanswered += 1
@@ -201,43 +211,49 @@ class MessageWindow:
         return True
 
     def on_dropped(self) -> None:
-        """Counts a call without a reply as ended.
+        """Counts a call of the peer that gets no reply as ended.
 
-        Its credit is granted again along with others, since one alone waits for them.
+        Its credit is granted again along with others, since a single owed credit waits for further ones.
         """
         self.unanswered -= 1
         self.low = True
 
     def may_owe(self, sends: int) -> bool:
-        """Returns whether the number is at most twice the largest balance so far: completions of Sends may be late."""
+        """Returns whether a correct peer may have left this number of Sends of this side without completion.
+
+        The bound is twice the largest balance so far, with a margin, since completions of Sends may be late.
+        """
         return sends <= 2 * (min(self._balance_max, UNREAD_SENDS_MAX) + SPARE_RECEIVES)
 
     @property
     def owed(self) -> int:
-        """Credits that the peer should have and was not granted. Credits are never taken back, so at least 0."""
+        """The number of credits that the peer should have and was not granted; at least 0."""
         return max(0, min(self._base + self.in_flight - self.unanswered, self._pool) - self.outstanding)
 
     @property
     def refresh_due(self) -> bool:
-        """Whether an asynchronous grant should go out, and the peer has a receive for it; False unless `low`."""
+        """Whether a message that only grants credits should be sent now; False unless `low`.
+
+        The peer has a receive for one such message until it has used a credit of the previous one.
+        """
         return not self._unproven and self._refreshable
 
     @property
     def _refreshable(self) -> bool:
-        """Returns whether the peer may be waiting for credits, or soon will be; False until a message has arrived.
+        """Whether the peer may wait for credits, or soon will; False until a message has arrived.
 
-        Credits are owed, and the peer has none left; or at least two are owed, and at least as many as it has left.
+        Credits are owed, and the peer has none left; or at least two are owed, and no fewer than it has left.
         """
         owed = self.owed
         return self._heard and owed > 0 and (not self.outstanding or (owed > 1 and owed >= self.outstanding))
 
     def grant_word(self) -> int:
-        """Encodes the credit word of an asynchronous grant, and counts its credits as granted."""
+        """Returns the credit word of a message that only grants credits, and counts its credits as granted."""
         self._unproven = self.outstanding + 1
         return self._upper_half | self._give()
 
     def _count(self, kind: Kind) -> None:
-        """Learns how many calls the peer takes from the balance after a message of this kind.
+        """Updates `allowed`, the number of calls that the peer takes, from the balance after a message of this kind.
 
         The message ends a call, or begins to wait for a reply, but the counters do not include it yet. A message in
         pieces is included after its last piece.
@@ -256,7 +272,7 @@ class MessageWindow:
             self.allowed = min(taken, self.requested)
 
     def _give(self) -> int:
-        """Grants the credits that are owed; returns their number."""
+        """Counts the owed credits as granted, and returns their number."""
         given = self.owed
         self.outstanding += given
         self.receives_wanted = self.outstanding + 1 + SPARE_RECEIVES
@@ -264,6 +280,6 @@ class MessageWindow:
 
 
 def _gives(unreadable: Inbound) -> bool:
-    """Returns whether a refused message has a credit word of this version, whose grant its sender has counted."""
+    """Returns whether the credit word of a message to be refused counts: its version is that of the connection."""
     refusal = unreadable.refusal
     return refusal is not None and refusal.cause is not Cause.VERSION

@@ -14,33 +14,33 @@ __all__ = ["BufferSource", "MessageMemory", "MessageRoom", "PlainBuffers"]
 
 
 class MessageRoom(Protocol):
-    """The bound on the messages of all connections together."""
+    """The bound on the memory of received messages of all connections together; a server implements it."""
 
     def take_in(self, octets: int, /) -> bool:
-        """Counts arrived octets; returns False, and counts none, if there is no room for all of them."""
+        """Counts octets of arrived messages; returns False, and counts none, if there is no room for all of them."""
 
     def give_back(self, octets: int, /) -> None:
-        """Gives back octets of `take_in`, all or some."""
+        """Stops counting `octets` of those that `take_in` has counted."""
 
 
 class BufferSource(MessageRoom, Protocol):
-    """The source of memory for Read chunks; at a server it also accounts for arrived messages."""
+    """The source of memory for Read chunks, which at a server also accounts for arrived messages."""
 
     def acquire(self, length: int) -> memoryview | None:
-        """Returns writable memory of at least `length` octets with unspecified content.
+        """Lends writable memory of at least `length` octets with unspecified content.
 
-        None if there is no memory at present: the call waits for `Endpoint.resume_pulls`.
+        Returns the memory; None if there is none at present, so that the call waits for `Endpoint.resume_pulls`.
 
         Raises:
-            MemoryError, RpcRdmaError: there is no memory at all; the call is refused.
+            MemoryError, RpcRdmaError: there will be no memory for this length; the call is refused.
         """
 
     def release(self, view: memoryview) -> None:
-        """Takes back a view that `acquire` returned."""
+        """Takes back memory that `acquire` returned and that nothing uses any more."""
 
 
 class PlainBuffers:
-    """New memory for each request."""
+    """Implements `BufferSource` by new memory for each request, without any bound."""
 
     __slots__ = ()
 
@@ -51,17 +51,17 @@ class PlainBuffers:
         """Does nothing: Python frees the memory after the last reference."""
 
     def take_in(self, _octets: int) -> bool:
-        """Accepts any size: returns True."""
+        """Returns True for any number of octets: nothing is bounded or counted."""
         return True
 
     def give_back(self, _octets: int) -> None:
-        """Does nothing, since nothing was counted."""
+        """Does nothing, since `take_in` counts nothing."""
 
 
 class MessageMemory:
-    """The octets of one connection's messages, with a bound for the connection and that of `room`, if any.
+    """Counts the octets of one connection's received messages, against a bound of the connection and that of `room`.
 
-    The first RPC_UNCOUNTED_CALL_OCTETS do not count against `room`.
+    The first RPC_UNCOUNTED_CALL_OCTETS do not count against `room`, the bound of all connections; None: there is none.
     """
 
     __slots__ = ("_counted", "_group", "_octets", "_pieces", "_room")
@@ -74,7 +74,7 @@ class MessageMemory:
         self._counted = 0
 
     def hold(self, octets: int) -> bool:
-        """Counts the octets of a call; returns False, and counts none, if that exceeds a bound."""
+        """Counts `octets` of a call; returns False, and counts none, if that exceeds a bound."""
         after = self._octets + octets
         if after > CONNECTION_MESSAGE_OCTETS_MAX:
             return False
@@ -87,7 +87,7 @@ class MessageMemory:
         return True
 
     def release(self, octets: int) -> None:
-        """Ends the count of an answered call's octets."""
+        """Stops counting `octets` of an answered call."""
         self._octets -= octets
         less = self._counted - max(0, self._octets - RPC_UNCOUNTED_CALL_OCTETS)
         if less > 0 and self._room is not None:
@@ -95,27 +95,27 @@ class MessageMemory:
             self._room.give_back(less)
 
     def hold_piece(self, octets: int) -> bool:
-        """Counts the octets of a piece; returns False, and counts none, if that exceeds a bound."""
+        """Counts `octets` of a continued message's piece; returns False, and counts none, if that exceeds a bound."""
         if not self.hold(octets):
             return False
         self._pieces += octets
         return True
 
     def hold_group(self, octets: int) -> bool:
-        """Counts the octets of an extension's group; returns False, and counts none, if that exceeds a bound."""
+        """Counts `octets` of messages that an extension joins; returns False, and counts none, beyond a bound."""
         if not self.hold(octets):
             return False
         self._group += octets
         return True
 
     def release_group(self) -> None:
-        """Ends the count of the group's octets, after its end."""
+        """Stops counting all octets of `hold_group`, at the end of the group."""
         group, self._group = self._group, 0
         if group:
             self.release(group)
 
     def release_pieces(self) -> None:
-        """Ends the count of all pieces' octets, after the last one, or after they were given up."""
+        """Stops counting all octets of `hold_piece`: the message is complete, or was given up."""
         pieces, self._pieces = self._pieces, 0
         if pieces:
             self.release(pieces)

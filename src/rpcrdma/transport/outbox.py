@@ -37,44 +37,45 @@ _SIGNAL_EVERY = 16
 """Every sixteenth Send reports its completion, which implies the completion of the Sends before it."""
 
 UNFINISHED_SELDOM = 24
-"""Sends without a known completion, above which the window says whether the peer reads. No window allows fewer."""
+"""The Sends without a known completion above which the window says whether the peer reads. No window allows fewer."""
 
 _OPEN = State.OPEN
 _CALL = Kind.CALL
 
 _ORDER = (Kind.ERROR, Kind.PROPERTIES, Kind.REPLY, Kind.EXTENSION, Kind.CALL)
-"""Calls go last: replies and errors let the peer continue."""
+"""The precedence of waiting messages, by kind. Calls go last: replies and errors let the peer continue."""
 
 
 class Preparer(Protocol):
-    """Prepares the messages that it sends: the requester its calls, and the responder its replies."""
+    """The part of an endpoint that prepares its messages when credits allow them: the requester, or the responder."""
 
     def prepare(self, message: Any, /) -> Sequence[Buffer] | bytes | bytearray | None:
-        """Decides how the message travels, sets its `chunks` and `long`, or its `group`, and returns the payload.
+        """Decides how a message travels, just before it is sent, and returns its payload.
 
-        A payload without a gather list is joined with its header, which has no chunks: `Session.joined_octets`. The
-        window has at least one credit for the message. None if the message needs more credits than there are: then
-        nothing was done, and the message waits.
+        The method sets `chunks` and `long` of the message, or its `group`. The window has at least one credit for it.
+        Returns a gather list; or octets that are joined with a header without chunks (`Session.joined_octets`); or None
+        if the message needs more credits than there are: then nothing was done, and the message waits.
 
         Raises:
             LocalProtocolError: the message cannot be sent at all.
         """
 
     def on_unsendable(self, message: Any, error: LocalProtocolError, /) -> None:
-        """Reports that a message that had waited cannot be sent."""
+        """Handles the error that `prepare` has raised for a message that had waited: the message is not sent."""
 
 
 _Waiting: TypeAlias = tuple[Outgoing, Preparer | None]
-"""A waiting message with the function that prepares it, unless it is ready."""
+"""A waiting message with the object that prepares it; None if the message is ready."""
 
 SendMark: TypeAlias = tuple[int, Any]
 """The work request of a signaled Send: its number on the connection, and the call or reply that waits for its end."""
 
 
 class _Sequence:
-    """A message in several Sends: `left` is the payload that is not sent yet, `octets` its length.
+    """A continued message of which some Sends are posted.
 
-    `header_octets` is the length of the header of the last Send.
+    `left` is the payload that is not sent yet, `octets` its length. `header_octets` is the length of the last Send's
+    header.
     """
 
     __slots__ = ("header_octets", "left", "message", "octets")
@@ -86,7 +87,7 @@ class _Sequence:
         self.header_octets = header_octets
 
     def take(self, octets: int) -> list[Buffer]:
-        """Removes the next part of the payload, of at most `octets`."""
+        """Removes and returns the next part of the payload, of at most this many octets."""
         taken: list[Buffer] = []
         while octets and self.left:
             view = self.left.popleft()
@@ -100,9 +101,9 @@ class _Sequence:
 
 
 class Outbox:
-    """The outgoing messages of one connection. `queued` of them wait, or are sent in part.
+    """The outgoing messages of one connection: posts all of its Sends, in the order of precedence and as credits allow.
 
-    `posted` counts Sends, and `ended` those with a known completion.
+    `queued` messages wait or are sent in part. `posted` counts Sends, and `ended` those with a known completion.
     """
 
     __slots__ = ("_queues", "_receives", "_sequence", "_session", "ended", "posted", "queued")
@@ -118,14 +119,13 @@ class Outbox:
         self.ended = 0
 
     def send(self, message: Outgoing, preparer: Preparer | None = None) -> bool:
-        """Sends a message as soon as credits and order allow.
+        """Sends a message as soon as credits and the precedence of other messages allow.
+
+        Returns False if the message waits.
 
         Args:
             message: the message.
-            preparer: prepares the message, unless that is `ready`.
-
-        Returns:
-            False if the message waits.
+            preparer: prepares the message; None if its payload is `ready`.
 
         Raises:
             LocalProtocolError: the message could go out now, but cannot be sent at all.
@@ -147,7 +147,7 @@ class Outbox:
         return False
 
     def refuse(self, error: OutgoingError) -> None:
-        """Sends an error, unless the peer leaves too many errors unread.
+        """Sends an error; ends the connection instead if the peer leaves too many errors unread.
 
         An error that refuses a call is bounded by the credit of that call; only few other errors may wait.
         """
@@ -156,9 +156,9 @@ class Outbox:
             self.send(error)
 
     def may_report(self, kind: Kind | None) -> bool:
-        """Returns whether one more report of an error may be sent or wait; if not, the connection ends.
+        """Returns whether a further message about a fault may be sent or wait; if not, ends the connection.
 
-        Few messages of this kind may wait; None for messages with another bound.
+        `kind`: the kind of the message, of which only few may wait; None for messages with another bound.
         """
         if self.backlog or (kind is not None and self.waiting(kind) >= UNSENT_REFUSALS_MAX):
             self._session.violation("the peer does not read its errors")
@@ -166,7 +166,10 @@ class Outbox:
         return True
 
     def send_grant(self) -> None:
-        """Sends an asynchronous grant, which takes no credit and may be sent between the pieces of a message."""
+        """Sends a message that only grants credits, if the connection's state allows it.
+
+        It takes no credit and may be sent between the pieces of a continued message.
+        """
         session = self._session
         if Kind.GRANT in MAY_LEAVE[session.state]:
             grant = OutgoingGrant()
@@ -174,7 +177,7 @@ class Outbox:
             self._transmit(grant, [session.dialect.encode(grant, session.window.grant_word())])
 
     def _must_wait(self, message: Outgoing) -> bool:
-        """Returns whether a waiting message has precedence over this one."""
+        """Returns whether a waiting message has precedence over `message`."""
         if self._sequence is not None:
             return True
         for kind in _ORDER:
@@ -185,12 +188,15 @@ class Outbox:
         return False
 
     def drain(self) -> None:
-        """Sends waiting messages as far as credits allow; with a batcher they wait for `send_held`."""
+        """Sends waiting messages as far as credits allow; with a batcher they wait for `send_held` instead."""
         if self._session.batcher is None:
             self.send_held()
 
     def send_held(self) -> None:
-        """Ends the turn: sends waiting messages as far as credits allow."""
+        """Sends waiting messages as far as credits allow, at the end of the event loop's turn.
+
+        A message that cannot be sent is reported to its `Preparer`.
+        """
         session = self._session
         if self._sequence is not None:
             self._go_on(self._sequence)
@@ -216,7 +222,7 @@ class Outbox:
                     preparer.on_unsendable(message, error)
 
     def withdraw(self, message: Outgoing, preparer: Preparer) -> None:
-        """Removes a message for which `send` with these arguments has returned False, and which still waits."""
+        """Removes a message that waits: `send` with the same arguments has returned False."""
         # Messages that time out are the oldest ones, which stand at the front of the queue.
         self._queues[message.kind].remove((message, preparer))
         self.queued -= 1
@@ -233,19 +239,22 @@ class Outbox:
         return waited
 
     def waiting(self, kind: Kind) -> int:
-        """Returns the number of waiting messages of this kind."""
+        """Returns the number of messages of this kind that wait."""
         return len(self._queues.get(kind, ()))
 
     @property
     def backlog(self) -> bool:
-        """Whether the peer leaves more messages unread than a peer in good faith would."""
+        """Whether the peer leaves more Sends unread than a correct peer would."""
         unfinished = self.posted - self.ended
         return unfinished > UNFINISHED_SELDOM and not self._session.window.may_owe(unfinished)
 
     def _post(self, message: Outgoing, preparer: Preparer | None) -> bool:
-        """Prepares a message, takes its credits and sends it; False, with nothing done, if there are too few credits.
+        """Prepares a message, takes its credits and sends it; a long message is sent in pieces as far as credits allow.
 
-        Pieces of a long message go out as far as credits allow.
+        Returns False, with nothing done, if there are too few credits.
+
+        Raises:
+            LocalProtocolError: the message cannot be sent at all.
         """
         session = self._session
         window, kind = session.window, message.kind
@@ -283,7 +292,11 @@ class Outbox:
         return True
 
     def _post_group(self, message: Outgoing, group: Sequence[Transmission], credit_word: int) -> None:
-        """Sends a message as a group of an extension; there are credits for all its Sends."""
+        """Sends a message as a group of an extension's messages; there are credits for all of them.
+
+        `message`: the call or reply. `group`: the messages of the group. `credit_word`: the credit word of the first
+        message.
+        """
         session = self._session
         encode, window = session.dialect.encode, session.window
         last = len(group) - 1
@@ -293,7 +306,7 @@ class Outbox:
             self._transmit(message if index == last else None, [header + body[0], *body[1:]])
 
     def _batchable(self, message: Outgoing) -> TypeGuard[Call | IncomingCall]:
-        """Returns whether a message is short, and inline in one Send regardless of the credits."""
+        """Returns whether a message is a short call or reply that is inline in one Send, regardless of the credits."""
         session = self._session
         if isinstance(message, Call):
             payload, bound = message.payload, message.form.bound
@@ -308,7 +321,10 @@ class Outbox:
         return message.invalidates is None and not message.payload.items
 
     def _post_batch(self, batcher: Batcher, queue: deque[_Waiting]) -> bool:
-        """Sends the first messages of a queue in one Send; False, with nothing done, if fewer than two can share it."""
+        """Sends the first messages of a queue in one Send.
+
+        Returns False, with nothing done, if fewer than two messages can share a Send, or there is no credit.
+        """
         session, window = self._session, self._session.window
         first, _ = queue[0]
         most = batcher.messages_max
@@ -344,7 +360,7 @@ class Outbox:
         return True
 
     def _go_on(self, sequence: _Sequence) -> None:
-        """Sends the rest of a message as far as credits allow."""
+        """Sends the rest of a continued message as far as credits allow."""
         session, message = self._session, sequence.message
         window = session.window
         while True:
@@ -359,7 +375,7 @@ class Outbox:
         self._transmit(message, [session.dialect.encode(message, credit_word), *sequence.left])
 
     def _send_piece(self, sequence: _Sequence, credit_word: int) -> None:
-        """Sends one full piece, and leaves enough payload for the last one."""
+        """Sends a full piece of a continued message, and leaves enough payload for the last piece."""
         session, message = self._session, sequence.message
         room = session.send_octets - session.dialect.geometry.piece_header
         part = sequence.take(min(room, sequence.octets - LAST_PIECE_OCTETS_MIN))
@@ -368,7 +384,11 @@ class Outbox:
         self._transmit(None, [header, *part])
 
     def _transmit(self, message: Outgoing | None, gather: list[Buffer]) -> None:
-        """Posts one Send: the whole `message`, its last piece, or an earlier piece (None)."""
+        """Posts one Send, and before it the receives for the messages that the peer may then send.
+
+        `message`: the message, if this Send ends it; None for an earlier piece, or for several messages in one Send.
+        `gather`: the header and the payload.
+        """
         session = self._session
         wanted = session.window.receives_wanted
         if wanted > self._receives.posted:

@@ -35,8 +35,8 @@ __all__ = [
 ]
 
 REPLY_ALLOWANCE_OCTETS = 32
-"""The RPC reply header with an empty verifier, 24 octets (RFC 5531 section 9), and the two words that PROG_MISMATCH
-adds: every refusal of RPC fits."""
+"""The octets of a reply besides its results: the RPC reply header with an empty verifier, 24 octets (RFC 5531 section
+9), and the two words that PROG_MISMATCH adds. Every refusal of RPC fits."""
 
 _tuple = tuple.__new__
 """Makes a named tuple without the Python function that its class has for it."""
@@ -45,16 +45,16 @@ DIRECT_OCTETS_MIN = 1024
 """Smaller items stay in the stream even where that travels in a chunk: a copy costs less than a registration."""
 
 _CALL_MESSAGES_MAX = 3
-"""A call in so many messages takes no more processor time than with an argument that is read by RDMA, also with other
+"""The messages in which a call takes no more processor time than with an argument that is read by RDMA, also with other
 calls in flight; in fewer messages it takes less, and it saves a round trip. In five messages it takes more. A reply in
 two messages takes 5 to 20 % more than a result that is placed by RDMA Write. See docs/versions.md."""
 
 _REPLY_MESSAGES_MAX = 2
-"""A reply whose items are not placed costs as much in so many messages as in a Reply chunk, and half as much if it is
+"""The messages in which a reply whose items are not placed costs as much as in a Reply chunk, and half as much if it is
 shorter than it could be, as most are: nothing is registered. See docs/versions.md."""
 
 _REPLY_IN_MESSAGES_OCTETS = 12 << 10
-"""So many octets cost no more in three messages of 4 KiB than in a Reply chunk."""
+"""The octets of a reply that cost no more in three messages of 4 KiB than in a Reply chunk."""
 
 _CALL_IN_MESSAGES_OCTETS_MAX = (128 << 10) + 4096
 """A WRITE of 128 KiB. The cost of joining the pieces grows with the length of a call: at 256 KiB two large pieces cost
@@ -76,12 +76,13 @@ _FURTHER_MESSAGE_OCTETS = 32_000
 
 
 class PlanLimits(NamedTuple):
-    """The inputs of a requester's planning, in octets. `TransportConfig` documents the fields of the same names.
+    """The limits by which a requester plans its calls, in octets; see `TransportConfig` for fields of the same names.
 
-    Calls and replies with headers of up to `call_octets_max` and `reply_octets_max` go in messages although RDMA could
-    move their items: up to the largest message, unless the version continues messages. `segments_max` is the peer's
-    limit for one header. Items of `direct_octets_min` or more are worth a chunk. A reply without such items needs no
-    Reply chunk up to `reply_continued_octets_max`, headers included.
+    `send_octets` and `receive_octets` are the largest messages. Calls and replies with headers of up to
+    `call_octets_max` and `reply_octets_max` go in messages although RDMA could move their items: up to the largest
+    message, unless the version continues messages. `segments_max` is the peer's limit for one header. Items of
+    `direct_octets_min` or more are worth a chunk. A reply without such items needs no Reply chunk up to
+    `reply_continued_octets_max`, headers included.
     """
 
     send_octets: int
@@ -98,11 +99,11 @@ class PlanLimits(NamedTuple):
 
 
 class CallPlan(NamedTuple):
-    """The plan of one call.
+    """The chunks of one call, as decided by `plan_call`; a call without RDMA has the plan PLAIN.
 
     `long`: a Position-Zero Read chunk has the whole stream. `read_items`: indices, ascending, of the argument items in
     Read chunks of their own. `write_chunks`: octets of each Write chunk, 0 for an empty one. `reply_chunk`: octets of
-    the Reply chunk, 0 for none. A call without RDMA has the plan PLAIN.
+    the Reply chunk, 0 for none.
     """
 
     long: bool = False
@@ -116,9 +117,10 @@ PLAIN = CallPlan()
 
 
 def cheap_call_octets(send_octets: int, geometry: Geometry, round_trip_s: float = 0.0) -> int:
-    """Returns the longest call, with headers, that costs less in continued messages than by RDMA.
+    """Returns the octets of the longest call, headers included, that costs less in continued messages than by RDMA.
 
-    A distant peer makes the round trip of an RDMA Read more expensive.
+    `send_octets`: the largest message. `geometry`: the header sizes of the version. `round_trip_s`: seconds of a round
+    trip to the peer, which an RDMA Read costs; 0 if unknown.
     """
     further = min(int(round_trip_s / _FURTHER_MESSAGE_S), _FURTHER_MESSAGES_MAX)
     more = (_CALL_MESSAGES_MAX + further - 1) * (send_octets - geometry.piece_header)
@@ -126,9 +128,10 @@ def cheap_call_octets(send_octets: int, geometry: Geometry, round_trip_s: float 
 
 
 def cheap_reply_octets(receive_octets: int, geometry: Geometry) -> int:
-    """Returns the longest reply, with headers, that costs no more in continued messages than in a Reply chunk.
+    """Returns the octets of the longest reply, headers included, that is no cheaper in a Reply chunk than in messages.
 
     draft-ietf-nfsv4-rpcrdma-version-two-00 appendix A.2 wants small and moderate replies to be continued.
+    `receive_octets`: the largest message. `geometry`: the header sizes of the version.
     """
     in_messages = receive_octets + (_REPLY_MESSAGES_MAX - 1) * (receive_octets - geometry.piece_header)
     return max(in_messages, _REPLY_IN_MESSAGES_OCTETS)
@@ -138,17 +141,16 @@ def cheap_reply_octets(receive_octets: int, geometry: Geometry) -> int:
 def plan_call(
     reduced: int, items: tuple[int, ...], results: int, result_items: tuple[int, ...], plan_limits: PlanLimits
 ) -> CallPlan:
-    """Plans a call; the plans for the sizes of recent calls are kept.
+    """Plans the chunks of a call; the plans for the sizes of recent calls are cached.
+
+    Returns the plan; it may have more segments than the peer takes in one header.
 
     Args:
         reduced: octets of the call without its bulk items.
         items: octets of each bulk item, without padding.
-        results: see `ReplyBound.results`.
+        results: the most octets of the encoded result without bulk items (`ReplyBound.results`).
         result_items: the most octets that each eligible result can have.
         plan_limits: the agreement of the peers and the settings of the user.
-
-    Returns:
-        The plan; it may have more segments than the peer takes in one header.
     """
     writes, reply_chunk = _plan_reply_space(results, result_items, plan_limits)
     segment_max = plan_limits.segment_octets_max

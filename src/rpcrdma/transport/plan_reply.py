@@ -21,7 +21,7 @@ __all__ = ["ReplyForm", "ReplyPlan", "plan_reply", "reply_octets_max"]
 
 
 class ReplyForm(enum.Enum):
-    """The place of the reply's stream."""
+    """The place of a reply's payload stream."""
 
     INLINE = "inline"
     LONG = "long"
@@ -31,10 +31,11 @@ class ReplyForm(enum.Enum):
 
 
 class ReplyPlan(NamedTuple):
-    """The plan of one reply.
+    """The way in which one reply travels, as decided by `plan_reply`.
 
-    `placed`: for each offered Write chunk the index of the item in it, or None for an unused or empty chunk. `refusal`:
-    the resource that is too small, and the required size, if the reply fits nowhere; `reason` says the same in words.
+    `form` is the place of its payload stream. `placed`: for each offered Write chunk the index of the item in it, or
+    None for an unused or empty chunk. `refusal`: the resource that is too small, and the required size, if the reply
+    fits nowhere; `reason` says the same in words.
     """
 
     form: ReplyForm
@@ -59,19 +60,18 @@ def plan_reply(
     cheap_octets: int = 0,
     continued_octets_max: int = 0,
 ) -> ReplyPlan:
-    """Plans a reply.
+    """Decides which bulk items of a reply go into the call's Write chunks, and where the rest goes.
+
+    Returns the plan; with a `refusal` if the reply fits nowhere.
 
     Args:
         reduced: octets of the reply without its bulk items.
         items: octets of each bulk item, without padding.
         offered: the call's chunk lists.
-        send_octets: the reply inline threshold.
-        geometry: of the version that the connection speaks.
+        send_octets: the largest message, header included.
+        geometry: the header sizes of the connection's version.
         cheap_octets: the longest reply, with its header, that is continued rather than put into a Reply chunk.
-        continued_octets_max: the longest reply, with its header, that can be continued; 0 for none.
-
-    Returns:
-        The plan; with a `refusal` if the reply fits nowhere.
+        continued_octets_max: the longest reply, with its header, that can be continued; 0 if none can.
     """
     header = geometry.reply_header
     match items, offered:
@@ -127,9 +127,9 @@ def reply_octets_max(
     cheap_octets: int = 0,
     continued_octets_max: int = 0,
 ) -> int:
-    """Returns the most octets, without its bulk items, of a reply that `plan_reply` does not refuse.
+    """Finds the most octets, bulk items excluded, that a reply can have without a refusal by `plan_reply`.
 
-    The arguments are those of `plan_reply`. 0 if an item fits nowhere.
+    The arguments are those of `plan_reply`. Returns the octets; 0 if a bulk item fits nowhere.
     """
     match items, offered:
         case [length], (_, (((segment,),),), None) if length <= segment.length:

@@ -26,7 +26,11 @@ _REMOTE_INVALIDATION = 0x01
 
 
 class PrivateData(NamedTuple):
-    """One peer's abilities. Sizes are the octets of the largest Send it makes and receives: 1024 to 262144."""
+    """The abilities of one peer, as its private data states them (RFC 8797).
+
+    `remote_invalidation`: the peer supports Send with Invalidate. `send_octets` and `receive_octets` are the largest
+    Send that the peer makes and receives: 1024 to 262144.
+    """
 
     remote_invalidation: bool = False
     send_octets: int = DEFAULT_INLINE_OCTETS
@@ -34,7 +38,11 @@ class PrivateData(NamedTuple):
 
 
 class Agreement(NamedTuple):
-    """The agreement for a connection, seen from one side."""
+    """The agreement of both peers for a connection, seen from one side.
+
+    `send_octets` and `receive_octets` are the largest messages in octets; `remote_invalidation`: Send with Invalidate
+    is used.
+    """
 
     send_octets: int
     receive_octets: int
@@ -42,7 +50,7 @@ class Agreement(NamedTuple):
 
 
 def encode_private_data(data: PrivateData) -> bytes:
-    """Encodes eight octets; sizes are rounded down to a multiple of 1024."""
+    """Encodes the eight octets of RFC 8797 section 4; sizes are rounded down to a multiple of 1024."""
     return _FORMAT.pack(
         0xF6AB0E18,
         _VERSION,
@@ -53,7 +61,10 @@ def encode_private_data(data: PrivateData) -> bytes:
 
 
 def decode_private_data(octets: bytes) -> PrivateData | None:
-    """Decodes the first version 1 message anywhere in `octets`; None without one (RFC 8797 section 5.2)."""
+    """Decodes the first RFC 8797 message of format version 1 that occurs anywhere in `octets` (section 5.2).
+
+    Returns the abilities; None if `octets` has no whole message of this format.
+    """
     start = octets.find(_IDENTIFIER)
     while start >= 0:
         if start + _FORMAT.size > len(octets):
@@ -66,7 +77,10 @@ def decode_private_data(octets: bytes) -> PrivateData | None:
 
 
 def agree(own: PrivateData, peer: PrivateData | None) -> Agreement:
-    """Computes a connection's thresholds; a peer without private data counts as `PrivateData()` (RFC 8797 s. 5.1)."""
+    """Derives the message sizes and the use of remote invalidation from the private data of both sides.
+
+    A `peer` of None, which has sent no private data, receives and sends 1024 octets (RFC 8797 section 5.1).
+    """
     if peer is None:
         return Agreement(DEFAULT_INLINE_OCTETS, DEFAULT_INLINE_OCTETS, remote_invalidation=False)
     return Agreement(

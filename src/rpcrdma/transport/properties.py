@@ -35,19 +35,20 @@ SMALLEST_MESSAGE_OCTETS = 1024
 them than headers hold."""
 
 RECEIVE_SIZE = 2
-"""The number of the property that an extension's property may imply."""
+"""The number of the property that states the receive size, which an extension's property may imply."""
 HOST_AUTHENTICATION = 6
-"""The number of the property that may follow in a message of its own."""
+"""The number of the property that carries a value of host authentication, also in further messages."""
 
 _WORD = struct.Struct(">I")
 
 
 class Properties(NamedTuple):
-    """The properties of one peer. All sizes are octets.
+    """The transport properties of one peer; sizes are in octets.
 
     The peer sends and receives messages of up to `send_octets` and `receive_octets`. It sends and takes segments of up
     to `segment_octets_max`, and takes headers of up to `segments_max` segments. `reverse` is its support for calls in
-    the reverse direction. `host_authentication` is None unless the host authenticates itself.
+    the reverse direction. `host_authentication` is the first value of host authentication; None if the host has sent
+    none.
     """
 
     send_octets: int
@@ -59,17 +60,23 @@ class Properties(NamedTuple):
 
 
 class Codec(Protocol):
-    """The encoding of a property's value."""
+    """Encodes and decodes the value of one transport property (rdma_data)."""
 
     def encode(self, value: Any) -> bytes:
-        """Encodes rdma_data."""
+        """Encodes a value as the content of rdma_data."""
 
     def decode(self, reader: Reader, field: str) -> Any:
-        """Decodes the value at the start of rdma_data; raises DecodeError."""
+        """Decodes the value at the start of rdma_data.
+
+        `reader`: the content of rdma_data. `field`: the name of the property, for errors.
+
+        Raises:
+            DecodeError: the value is invalid, or the octets are too few.
+        """
 
 
 class Property(NamedTuple):
-    """A row; `field` names the field of `Properties`."""
+    """One transport property: its number, its field in `Properties`, the codec of its value and the default value."""
 
     number: int
     field: str
@@ -78,7 +85,7 @@ class Property(NamedTuple):
 
 
 class _Number(NamedTuple):
-    """A uint32 of at least `smallest`."""
+    """The codec of a uint32 of at least `smallest`."""
 
     smallest: int = 0
 
@@ -96,7 +103,7 @@ _LEVELS = tuple(ReverseSupport)
 
 
 class _Level(NamedTuple):
-    """A uint32: the number of a level of `ReverseSupport`, from the lowest."""
+    """The codec of a `ReverseSupport`, as a uint32: the number of its level, counted from 0 for the lowest."""
 
     def encode(self, value: ReverseSupport) -> bytes:
         return _WORD.pack(_LEVELS.index(value))
@@ -109,7 +116,7 @@ class _Level(NamedTuple):
 
 
 class _Opaque(NamedTuple):
-    """An opaque<>, whose own length precedes it within rdma_data."""
+    """The codec of an opaque<>, whose own length precedes it within rdma_data."""
 
     def encode(self, value: bytes) -> bytes:
         return _WORD.pack(len(value)) + value + bytes(-len(value) & 3)
@@ -135,11 +142,15 @@ PROPERTIES: Mapping[int, Property] = {
         _HOST_AUTHENTICATION,
     )
 }
-"""The rows by their numbers."""
+"""The transport properties of version 2 by their numbers."""
 
 
 def properties_of(config: TransportConfig, reverse: ReverseSupport, proof: bytes | None = None) -> Properties:
-    """Returns the properties of this side; `proof` is its first message of host authentication."""
+    """Returns the transport properties of this side.
+
+    `reverse`: the support for calls in the reverse direction. `proof`: this side's first value of host authentication;
+    None if it sends none.
+    """
     return Properties(
         send_octets=config.offered_send_octets,
         receive_octets=config.offered_receive_octets,
@@ -151,21 +162,23 @@ def properties_of(config: TransportConfig, reverse: ReverseSupport, proof: bytes
 
 
 def encode_properties(values: Properties, rows: Mapping[int, Property]) -> PropertySet:
-    """Encodes all properties with a value, defaults included: a set is never empty."""
+    """Encodes every property in `rows` whose value is not None, values that equal the default included."""
     told = ((row, getattr(values, row.field)) for row in rows.values())
     return tuple((row.number, row.codec.encode(value)) for row, value in told if value is not None)
 
 
 def encode_host_authentication(proof: bytes) -> PropertySet:
-    """Encodes a further message of host authentication."""
+    """Encodes a further value of host authentication as a set of this one property."""
     return ((HOST_AUTHENTICATION, _HOST_AUTHENTICATION.codec.encode(proof)),)
 
 
 def decode_properties(properties: PropertySet, rows: Mapping[int, Property]) -> Properties:
-    """Decodes the peer's properties. Unknown ones are ignored; absent and empty ones have their default.
+    """Decodes the peer's properties, of which unknown ones are ignored; absent and empty ones have their default.
+
+    `properties`: numbers and encoded values. `rows`: the known properties by their numbers.
 
     Raises:
-        DecodeError: a value is invalid for its row, or a property is repeated.
+        DecodeError: a value is invalid, or a property is repeated.
     """
     found = {row.field: row.default for row in rows.values()}
     seen: set[int] = set()
@@ -180,7 +193,7 @@ def decode_properties(properties: PropertySet, rows: Mapping[int, Property]) -> 
 
 
 def with_receive_octets(properties: PropertySet, octets: int) -> PropertySet:
-    """Adds this receive buffer size to `properties`, unless they have one."""
+    """Returns `properties` with a receive size of `octets`, unless the peer has sent its receive size."""
     if any(number == RECEIVE_SIZE and data for number, data in properties):
         return properties
     others = ((number, data) for number, data in properties if number != RECEIVE_SIZE)
@@ -188,10 +201,13 @@ def with_receive_octets(properties: PropertySet, octets: int) -> PropertySet:
 
 
 def decode_host_authentication(properties: PropertySet, rows: Mapping[int, Property]) -> bytes:
-    """Decodes the peer's further message of host authentication.
+    """Decodes a further value of host authentication that the peer has sent in a property set of its own.
+
+    `properties`: numbers and encoded values; unknown properties are ignored. `rows`: the known properties by their
+    numbers.
 
     Raises:
-        DecodeError: the message lacks it, or has other properties, which must not change.
+        DecodeError: the set lacks the value, has an invalid one, or has other known properties, which must not change.
     """
     others = [number for number, _ in properties if number in rows and number != HOST_AUTHENTICATION]
     if others:

@@ -25,11 +25,11 @@ RESENT: Mapping[Cause, str] = {
 
 
 class CallForm(NamedTuple):
-    """The form of a call, for a reply within `bound`.
+    """The form in which a call is sent: the choices that change when a refused call is sent again.
 
-    `attempts` counts its Sends, this one included. `one_chunk`: arguments that are not inline share one chunk.
-    `without_writes`: results use the Reply chunk. `segment_octets`: the largest segments; 0 as configured. `plain`: the
-    call travels in messages of the version, not of an extension.
+    The reply fits `bound`. `attempts` counts the Sends of the call, this one included. `one_chunk`: arguments that are
+    not inline share one chunk. `without_writes`: results use the Reply chunk. `segment_octets`: the largest segments; 0
+    as configured. `plain`: the call travels in messages of the version, not of an extension.
     """
 
     bound: ReplyBound
@@ -40,7 +40,7 @@ class CallForm(NamedTuple):
     plain: bool = False
 
     def narrow(self, plan_limits: PlanLimits) -> PlanLimits:
-        """Returns the limits for a call in this form."""
+        """Returns `plan_limits` with the changes that this form makes to the planning of a call."""
         if self.one_chunk:
             plan_limits = plan_limits._replace(read_chunks_max=0)
         if self.without_writes:
@@ -57,10 +57,16 @@ def form_after(
     reply_octets_max: int,
     segment_octets_possible: int,
 ) -> CallForm | None:
-    """Returns the form in which a call that was refused in `form` is sent again; None if it fails.
+    """Decides the form in which a refused call is sent again.
 
-    `into` is the caller's memory for the results, which cannot grow. `reply_octets_max` bounds the offer of a call, see
-    `TransportConfig`. `segment_octets_possible` is the largest segment that the peer takes.
+    Returns the next form; None if the call fails.
+
+    Args:
+        refusal: the reason.
+        form: the form in which the call was refused.
+        into: the caller's memory for each result item, or None; such memory cannot grow.
+        reply_octets_max: the most octets that a call offers for its reply, see `TransportConfig`.
+        segment_octets_possible: the largest segment, in octets, that the peer takes.
     """
     cause = refusal.cause
     if cause not in RESENT or form.attempts >= CALL_ATTEMPTS_MAX or refusal.needed > reply_octets_max:
@@ -90,9 +96,10 @@ def form_after(
 
 
 def has_fewest(refusal: Refusal, chunks: ChunkLists, segment_octets: int) -> bool:
-    """Returns whether a call refused for its chunks already has its fewest, or cannot have as few as the peer takes.
+    """Returns whether a call refused for its number of chunks or segments cannot be sent with an acceptable number.
 
-    `segment_octets` is the largest segment that the peer takes.
+    Either the call already has its fewest, or its fewest are more than the peer takes. `refusal`: the reason of the
+    refusal. `chunks`: the chunks of the call. `segment_octets`: the largest segment, in octets, that the peer takes.
     """
     cause = refusal.cause
     if cause is Cause.SEGMENTS:

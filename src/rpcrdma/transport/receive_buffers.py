@@ -23,7 +23,7 @@ class ReceiveBuffers:
 
     The owner calls `replace` after every AHEAD messages, and `take` for messages that were not delivered as `bytes`.
     Messages of the kinds that the pool has as `scattered` stay in their pieces of memory. For such a message, `arrived`
-    has its buffer and its length; the owner calls `close` before the next message if it is still there.
+    has its buffer and its length; the owner calls `close` before the next message if `arrived` is not None.
     """
 
     __slots__ = ("_qp", "arrived", "pool", "posted")
@@ -36,7 +36,7 @@ class ReceiveBuffers:
 
     @property
     def octets(self) -> int:
-        """The octets of all messages for which receives are posted."""
+        """The sum of the sizes, in octets, of all messages that the posted receives can take."""
         return (self.posted + AHEAD) * self.pool.octets
 
     def post(self, wanted: int) -> None:
@@ -46,13 +46,14 @@ class ReceiveBuffers:
         self._qp.post_receives(count, self.pool)
 
     def replace(self) -> None:
-        """Replaces the receives of AHEAD messages."""
+        """Posts AHEAD receives, in place of those that arrived messages have used."""
         self._qp.post_receives(AHEAD, self.pool)
 
     def take(self, completion: Completion) -> Buffer:
-        """Returns the message of a completion, which is in a buffer of `pool` or is `bytes` longer than `plain_octets`.
+        """Returns the octets of a received message: a copy, whose buffer is reused, or a view of a long message.
 
-        Returns the first part of a message that stays scattered: `arrived` then has the whole buffer.
+        The `wr` of the completion is a buffer of `pool`, or `bytes` longer than `plain_octets`. Of a message that stays
+        scattered only the first part is returned: `arrived` then has the whole buffer.
         """
         buffer = completion.wr
         length = completion.length
@@ -74,18 +75,18 @@ class ReceiveBuffers:
         return data
 
     def give_back(self, completion: Completion) -> None:
-        """Takes back the buffer of a message that is not read, because the connection is about to end."""
+        """Gives the buffer of a message that is not read, because the connection is about to end, back to the pool."""
         if isinstance(completion.wr, ReceiveBuffer):
             self.pool.give_back(completion.wr)
 
     def close(self) -> None:
-        """Releases the last scattered message."""
+        """Gives the buffer of the last scattered message (`arrived`), if there is one, back to the pool."""
         if self.arrived is not None:
             self.pool.give_back(self.arrived[0])
             self.arrived = None
 
     def _take_scattered(self, buffer: ScatteredBuffer, length: int) -> Buffer:
-        """Returns the first piece of a message that stays scattered; otherwise a copy of the whole message."""
+        """Returns the first piece of a message that stays scattered, and sets `arrived`; a copy of another message."""
         first = buffer.parts[0]
         if length >= KIND_OF_MESSAGE.size and KIND_OF_MESSAGE.unpack_from(first) in self.pool.scattered:
             self.arrived = (buffer, length)

@@ -11,12 +11,12 @@ __all__ = ["CallRefused", "ChunkRefused", "VersionRefused", "error_of", "version
 
 
 def versions(low: int, high: int) -> str:
-    """Formats a range of versions in words."""
+    """Formats a range of version numbers: "version 1" or "versions 1 to 2"."""
     return f"version {low}" if low == high else f"versions {low} to {high}"
 
 
 class VersionRefused(RpcError):
-    """The responder speaks versions `low` to `high` of RPC-over-RDMA, not that of the call."""
+    """Raised for a call whose version of RPC-over-RDMA the responder does not speak, but only `low` to `high`."""
 
     def __init__(self, low: int, high: int) -> None:
         super().__init__(f"the server speaks RPC-over-RDMA {versions(low, high)} only")
@@ -28,9 +28,9 @@ _CHUNKS_REFUSED = Refusal(Cause.CHUNKS)
 
 
 class ChunkRefused(RpcError):
-    """The responder could not read the call's chunks, or its reply fits none of them.
+    """Raised for a call whose chunks the responder could not read, or whose reply does not fit them.
 
-    The call must not be sent again unchanged. `hint`: the remedy.
+    The call must not be sent again unchanged. `hint`: the remedy, appended to the message. `refusal`: the reason.
     """
 
     def __init__(self, hint: str = "", refusal: Refusal = _CHUNKS_REFUSED) -> None:
@@ -39,7 +39,10 @@ class ChunkRefused(RpcError):
 
 
 class CallRefused(RpcError):
-    """The responder did not run the call. `hint`: a possible reason, if the refusal has none."""
+    """Raised for a call that the responder did not run, for another reason than its version or its chunks.
+
+    `refusal`: the reason. `hint`: a possible reason, appended to the message, if the refusal has none.
+    """
 
     def __init__(self, refusal: Refusal, hint: str = "") -> None:
         super().__init__(_WORDS[refusal.cause](refusal) + hint)
@@ -69,7 +72,7 @@ _WORDS: Mapping[Cause, Callable[[Refusal], str]] = {
 
 
 def error_of(refusal: Refusal) -> VersionRefused | ChunkRefused | CallRefused:
-    """Returns the exception for the caller of a refused call."""
+    """Returns the exception that the caller of a refused call gets."""
     if refusal.cause is Cause.VERSION:
         return VersionRefused(refusal.low, refusal.high)
     if refusal.cause in _OF_CHUNKS:

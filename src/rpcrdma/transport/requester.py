@@ -44,7 +44,10 @@ _tuple = tuple.__new__
 
 
 class Requester:
-    """The calls of this side in one direction; `carrier` is asked whether an extension takes them."""
+    """The calls of this side in one direction: sends them, exposes their memory and reports their replies as events.
+
+    `carrier` decides which calls an extension carries; None: no extension does.
+    """
 
     __slots__ = ("_allowed", "_direction", "_memory", "_outbox", "_session", "calls", "carrier")
 
@@ -60,13 +63,13 @@ class Requester:
 
     @property
     def in_flight(self) -> int:
-        """Calls sent and not answered."""
+        """The number of calls that are sent and not answered, abandoned calls included."""
         return len(self.calls) - self._outbox.waiting(Kind.CALL)
 
     def start(self, call: Call) -> None:
         """Sends a call as soon as credits allow; `ReplyArrived` or `CallFailed` follows unless it is abandoned.
 
-        Buffers in its `payload` and `into` must be left alone until then.
+        Buffers in its `payload` and `into` must not change until then.
 
         Raises:
             LocalProtocolError: the XID is in use, a buffer is unfit, or the call is too complex for its header; a
@@ -84,20 +87,23 @@ class Requester:
         self.calls[call.xid] = call
 
     def rest(self) -> None:
-        """Releases memory that is kept for further results; no effect while calls are outstanding."""
+        """Frees the memory for results that is kept for reuse; no effect while calls are outstanding."""
         if not self.calls:
             self._memory.clear()
 
     @property
     def has_handles_of_ended_memory(self) -> bool:
-        """Whether the peer may use a handle that the provider could not keep for it; see `ProtectionDomain.abandon`."""
+        """Whether the peer may still use a handle of an abandoned call that the provider could not keep valid.
+
+        See `ProtectionDomain.abandon`. Such a use ends the connection as a protocol error without a fault of the peer.
+        """
         given_up = (call.exposure for call in self.calls.values() if call.state is _ABANDONED)
         return any(not region.abandoned for exposure in given_up if exposure for region in exposure.regions)
 
     def allow(self) -> None:
-        """Permits calls to the client, whose upper layer is ready for them (RFC 8167 section 6); server only.
+        """Permits calls to the client, whose upper layer is ready for them (RFC 8167 section 6); for a server only.
 
-        No effect if the client's transport properties state that it takes none.
+        No effect if the client's transport properties state that it takes no calls.
         """
         self._allowed = self._session.reverse_support is not ReverseSupport.NONE
 
@@ -110,10 +116,10 @@ class Requester:
         raise LocalProtocolError("the client has not said that it is ready for calls (RFC 8167 section 6)")
 
     def abandon(self, call: Call) -> None:
-        """Fences the call's memory: when this returns, no peer can touch it. No event follows.
+        """Gives up a call and fences its memory: when this returns, no peer can touch the memory. No event follows.
 
-        No effect after the call has ended. Where the peer still wants to read the call's argument, the connection
-        ends: nothing else can stop it.
+        No effect after the call has ended. The connection ends if a Send may still read the call's arguments: nothing
+        else can stop it. A call that was sent holds its credit until the reply arrives.
         """
         before = call.state
         call.state = TRANSITIONS[before, CallInput.ABANDON]
@@ -135,7 +141,13 @@ class Requester:
         call.into = ()
 
     def prepare(self, message: Call) -> Sequence[Buffer] | bytes | bytearray | None:
-        """Plans a call, registers its memory and returns the payload; see `Preparer`."""
+        """Plans a call, registers its memory and marks it as sent; the outbox calls it when there is a credit.
+
+        Returns the payload, see `Preparer.prepare`.
+
+        Raises:
+            LocalProtocolError: the call cannot be sent at all.
+        """
         payload = message.payload
         assert payload is not None
         session = self._session
@@ -159,14 +171,18 @@ class Requester:
         return whole if octets <= session.joined_octets else (whole,)
 
     def on_unsendable(self, message: Call, error: LocalProtocolError) -> None:
-        """Reports the failure of a call that had waited and cannot be sent."""
+        """Ends a call that had waited and cannot be sent, and reports it by `CallFailed`."""
         message.state = TRANSITIONS[message.state, _END]
         message.payload = None
         del self.calls[message.xid]
         self._session.events.append(CallFailed(message, error))
 
     def _inline(self, payload: Payload, bound: ReplyBound) -> list[Buffer]:
-        """Returns the payload of a call in a direction without chunks, if its largest reply needs none either."""
+        """Returns the payload of a call in a direction without chunks.
+
+        Raises:
+            LocalProtocolError: the call, or its largest reply, does not fit one message.
+        """
         session = self._session
         geometry = session.dialect.geometry
         most_sent, most_received = session.send_octets, session.receive_octets
@@ -181,7 +197,13 @@ class Requester:
         return payload.gather()
 
     def _expose(self, call: Call, payload: Payload) -> Sequence[Buffer] | None:
-        """Plans the call, registers its memory and returns the payload of its message; None for the stream alone."""
+        """Plans a call, offers it to the carrier and registers its memory.
+
+        Returns the payload of its message; None if that is the unreduced stream, without any chunk.
+
+        Raises:
+            RpcRdmaError: memory cannot be registered, or the header cannot hold the chunks.
+        """
         session = self._session
         limits = session.plan_limits
         form = call.form
@@ -239,7 +261,16 @@ class Requester:
         return ()
 
     def _better(self, plan: CallPlan, payload: Payload, result_items: tuple[int, ...], results: int) -> CallPlan:
-        """Returns the plan of a call that is longer than one message, by the distance of the peer."""
+        """Returns a plan in messages for a call longer than one message, if the peer is too distant for RDMA Reads.
+
+        Otherwise returns `plan`.
+
+        Args:
+            plan: the plan without regard to the distance.
+            payload: the call.
+            result_items: the largest size of each result item.
+            results: the largest reply without result items.
+        """
         session = self._session
         limits = session.far_limits
         if limits is None:
@@ -255,12 +286,16 @@ class Requester:
         return better
 
     def carried(self, xid: int) -> CarriedCall | None:
-        """Returns the carrier's state of the unanswered call with this XID; None if no carrier took it."""
+        """Returns the carrier's state of the sent, unanswered call with this XID; None if no carrier has that call."""
         call = self.calls.get(xid)
         return None if call is None or call.state is CallState.QUEUED else call.carried
 
     def _check_header(self, exposure: Exposure) -> None:
-        """Raises LocalProtocolError if the header of the call, or that of its reply, cannot hold its chunks."""
+        """Checks that the headers of a call and of its reply can hold the chunks; ends the exposure if they cannot.
+
+        Raises:
+            LocalProtocolError: a header is too long, or has more segments than the peer takes.
+        """
         session, chunks = self._session, exposure.chunks
         geometry, limits = session.dialect.geometry, session.plan_limits
         header = geometry.call_header + geometry.size_chunks(chunks)
@@ -279,12 +314,11 @@ class Requester:
             )
 
     def on_reply(self, message: Inbound, invalidated: int | None, results: CarriedResults | None = None) -> bool:
-        """Ends the call of a reply; `results`: of an extension that carried it.
+        """Ends the call that a reply answers: fences its memory and reports the reply, or a faulty reply's error.
 
-        `invalidated`: the handle that its Send ended.
-
-        False if no call waits for the reply. True also if the reply breaks the protocol, which ends the call or the
-        connection.
+        `message`: the reply. `invalidated`: the handle that the reply's Send invalidated, or None. `results`: the bulk
+        items of a reply that an extension carried; None for other replies. Returns False if no call waits for the
+        reply. True also if the reply breaks the protocol, which ends the call or the connection.
         """
         call = self.calls.get(message.xid)
         session = self._session
@@ -327,9 +361,10 @@ class Requester:
         return True
 
     def on_refused(self, message: Inbound, invalidated: int | None) -> bool:
-        """Handles the refusal of a call: sends it again in another form, or fails it. False if no call waits for it.
+        """Handles the refusal of a call: sends the call again in another form, or reports its failure.
 
-        `invalidated`: the handle that its Send ended.
+        `message`: the peer's error. `invalidated`: the handle that the error's Send invalidated, or None. Returns False
+        if no call waits for it.
         """
         call = self.calls.get(message.xid)
         session = self._session
@@ -372,7 +407,10 @@ class Requester:
         return True
 
     def fail(self, xid: int, error: RpcRdmaError) -> bool:
-        """Ends a call whose reply is faulty with an error; returns False if no sent call has the XID."""
+        """Ends a call whose reply is faulty: fences its memory and reports `CallFailed` with `error`.
+
+        Returns False if no sent and unanswered call has the XID.
+        """
         call = self.calls.get(xid)
         if call is None or call.state is CallState.QUEUED:
             return False
@@ -406,9 +444,9 @@ class Requester:
             self.on_unsendable(call, error)
 
     def on_closed(self, reason: str, *, protocol_error: bool = False) -> None:
-        """Ends every call; no peer can touch memory after the connection has ended.
+        """Ends every call with `TransportClosed` and deregisters its memory, because the connection has ended.
 
-        `protocol_error`: it has ended because one side broke the protocol.
+        `reason`: the reason, in words. `protocol_error`: whether one side broke the protocol.
         """
         calls = list(self.calls.values())
         self.calls.clear()
@@ -438,7 +476,7 @@ class Requester:
         return True
 
     def _fence(self, end: Callable[[], None]) -> bool:
-        """Ends the exposure of a call's memory by `end`; False if that fails, and with it the connection."""
+        """Ends the exposure of a call's memory by `end`; returns False, and aborts the connection, if that fails."""
         try:
             end()
         except RpcRdmaError as error:
@@ -448,7 +486,7 @@ class Requester:
         return True
 
     def _end(self, call: Call, message: Inbound) -> None:
-        """Ends an answered call, and makes its credit free for another one."""
+        """Removes an answered call from `calls`, and makes its credit free for another call."""
         del self.calls[call.xid]
         call.state = TRANSITIONS[call.state, _END]
         call.payload = None
@@ -466,7 +504,10 @@ class Requester:
         reply_view: memoryview | None,
         results: CarriedResults | None,
     ) -> None:
-        """Reports a reply that has chunks, or whose call has chunks or a carrier."""
+        """Opens a reply that has chunks, or whose call has chunks or a carrier, and reports the result.
+
+        The event is `ReplyArrived`, or `CallFailed` for a reply that breaks the protocol.
+        """
         session = self._session
         statistics = session.statistics
         if call.carried is None and not message.long and not call.chunks.writes and not call.chunks.reads:

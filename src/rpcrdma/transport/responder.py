@@ -42,10 +42,10 @@ _tuple = tuple.__new__
 
 
 class Responder:
-    """The calls of the peer in one direction; `unanswered` of them are neither answered nor refused.
+    """The calls of the peer in one direction: reads their Read chunks, reports them as events and sends the replies.
 
-    Of the replies whose buffers are in use until their Send has completed, `replies_sent` are sent, `replies_unsent`
-    are not.
+    `unanswered` calls are neither answered nor refused. Of the replies whose buffers are in use until their Send has
+    completed, `replies_sent` are sent, `replies_unsent` are not.
     """
 
     __slots__ = (
@@ -94,13 +94,15 @@ class Responder:
 
     @property
     def pulling(self) -> IncomingCall | None:
-        """The call with the oldest outstanding RDMA Reads; None without any."""
+        """The call with the oldest outstanding RDMA Reads; None if no RDMA Read is outstanding."""
         return next(iter(self._reading), None)
 
     def on_call(self, message: Inbound, invalidated: int | None, carried: IncomingItems | None = None) -> bool:
-        """Handles a call, with the items that an extension carried; reports it once its Read chunks have arrived.
+        """Handles a received call: reports it by `CallArrived` once its Read chunks have arrived, or refuses it.
 
-        Returns False if its Send `invalidated` a handle: the caller discards it.
+        `message`: the call. `invalidated`: the handle that the call's Send invalidated, or None. `carried`: the bulk
+        items that an extension received with the call; None for an ordinary call. Returns False, to discard the call,
+        if a handle was invalidated.
         """
         if invalidated is not None:
             return False
@@ -149,7 +151,11 @@ class Responder:
         return True
 
     def _queue(self, incoming: IncomingCall, inline: int | None) -> None:
-        """Queues a call with Read chunks until there is memory for them; `inline` as in `well_placed`."""
+        """Queues a call with Read chunks until there is memory for them; refuses unfit chunks.
+
+        `incoming`: the call. `inline`: the octets of its reduced stream; None if a Position-Zero Read chunk has the
+        stream.
+        """
         reads = incoming.chunks.reads
         if incoming.carried is None and not well_placed(reads, inline):
             self.fail_call(incoming, Cause.HEADER)
@@ -166,7 +172,10 @@ class Responder:
             self.resume()
 
     def on_unreadable(self, message: Inbound, invalidated: int | None) -> bool:
-        """Refuses a message that counts as no call; False, to discard it, if its Send `invalidated` a handle."""
+        """Sends an error for a message with an invalid header.
+
+        Returns False, to discard the message, if its Send `invalidated` a handle.
+        """
         if invalidated is not None:
             return False
         assert message.refusal is not None
@@ -174,16 +183,21 @@ class Responder:
         return True
 
     def on_unreadable_call(self, message: Inbound, invalidated: int | None) -> bool:
-        """Refuses an unreadable message at an end that also calls.
+        """Sends an error for a message with an invalid header, at a client, where the message may be a reply.
 
-        Returns False, to discard it, if it may be a reply, or its Send `invalidated` a handle.
+        Returns False, to discard the message, if the version does not tell calls from replies in the header, or if the
+        message's Send `invalidated` a handle.
         """
         if not self._session.splits:
             return False
         return self.on_unreadable(message, invalidated)
 
     def _pull(self, incoming: IncomingCall) -> bool:
-        """Posts the RDMA Reads of a call into one sink, each chunk at a multiple of four; False without memory."""
+        """Posts the RDMA Reads of a call into one buffer, each chunk at a multiple of four octets.
+
+        A call whose memory cannot be acquired or registered at all is refused. Returns False if there is no memory at
+        present, so that the call waits.
+        """
         session = self._session
         held = incoming.held_octets
         if held:
@@ -216,7 +230,7 @@ class Responder:
         return True
 
     def on_read(self, incoming: IncomingCall, status: Status) -> None:
-        """Counts a completed RDMA Read of a call."""
+        """Counts a completed RDMA Read of a call; after the last one the call is reported."""
         # After a failed one the connection ends, and `on_closed` clears up.
         if status is Status.SUCCESS and incoming in self._reading:
             incoming.pending_reads -= 1
@@ -262,18 +276,20 @@ class Responder:
         session.events.append(_tuple(CallArrived, (incoming,)))
 
     def reply_octets_max(self, incoming: IncomingCall, items: Sequence[int]) -> int:
-        """Returns the octets that a reply may have beside bulk items of these lengths.
+        """Returns the most octets, bulk items excluded, that the reply to a call can have.
 
-        See `plan_reply.reply_octets_max`. An extension that carries the reply may take more.
+        A reply that an extension carries may have more. `incoming`: the call. `items`: the octets of each bulk item of
+        the reply.
         """
         session = self._session
         continued = self._continued if session.splits else (0, 0)
         return reply_octets_max(items, incoming.chunks, session.send_octets, session.dialect.geometry, *continued)
 
     def reply(self, incoming: IncomingCall, payload: Payload) -> bool:
-        """Answers a call.
+        """Answers a call: sends the reply, or an error if the reply fits neither a message nor the offered chunks.
 
-        Returns True if the payload's buffers are in use until `ReplySent`, False if they are free already.
+        After the end of the connection it only releases the call's memory. Returns True if the payload's buffers are in
+        use until `ReplySent`, False if they are free already.
 
         Raises:
             LocalProtocolError: the call has been answered.
@@ -340,24 +356,30 @@ class Responder:
 
     @property
     def _continued(self) -> tuple[int, int]:
-        """The longest reply that prefers messages to a chunk, and the longest reply that may go in messages."""
+        """The octets of the longest reply that prefers messages to a chunk, and of the longest reply in messages.
+
+        Both are 0 if replies cannot be continued.
+        """
         session = self._session
         if self._direction is CallDirection.REVERSE and session.reverse_support is ReverseSupport.INLINE:
             return 0, 0
         return session.in_messages_octets or 0, CONTINUED_OCTETS_MAX
 
     def prepare(self, message: Any) -> Sequence[Buffer] | None:
-        """Posts the RDMA Writes of a reply with a plan, and returns the remaining payload; see `Preparer`."""
+        """Posts the RDMA Writes of a planned reply just before its Send; see `Preparer`.
+
+        Returns the payload of the message; None if an extension carries the reply and needs more credits.
+        """
         if message.plan is _CARRIED:
             return _write_carried(self._session, message)
         return _write_results(self._session, message, message.plan)
 
     def on_unsendable(self, _message: Any, error: LocalProtocolError) -> None:
-        """Never called: a planned reply can always be sent."""
+        """Raises `error`; never called, since a planned reply can always be sent."""
         raise error
 
     def on_sent(self, incoming: IncomingCall) -> None:
-        """Releases the buffers of a reply after its Send, and reports `ReplySent`."""
+        """Releases the memory of a call whose reply was sent, and reports `ReplySent`."""
         self.replies_sent += 1
         self.replies_unsent -= 1
         self._session.owed -= 1
@@ -366,7 +388,7 @@ class Responder:
         self._session.events.append(_tuple(ReplySent, (incoming,)))
 
     def fail_call(self, incoming: IncomingCall, cause: Cause) -> None:
-        """Answers with an error of the version for `cause`.
+        """Refuses a call with an error message for `cause`.
 
         Raises:
             LocalProtocolError: the call has been answered.
@@ -379,12 +401,14 @@ class Responder:
             raise
 
     def _give_up(self, incoming: IncomingCall) -> None:
-        """Ends the connection because a call cannot be answered (RFC 8166 section 4.5.4)."""
+        """Aborts the connection because a call cannot be answered (RFC 8166 section 4.5.4), and releases its memory."""
         self._session.qp.abort("a call could not be answered")
         self._release(incoming)
 
     def drop(self, incoming: IncomingCall) -> None:
-        """Leaves a call unanswered; if credits count calls, the requester has one credit less, else a grant returns it.
+        """Leaves a call unanswered and releases its memory.
+
+        Where credits count calls, the requester loses the credit; where they count messages, a grant returns it.
 
         Raises:
             LocalProtocolError: the call has been answered.
@@ -427,7 +451,7 @@ class Responder:
             self.resume()
 
     def resume(self) -> None:
-        """Starts RDMA Reads for waiting calls as far as the connection's bound and the memory allow."""
+        """Starts the RDMA Reads of waiting calls as far as the connection's bound and the memory allow."""
         # A call that is refused when its turn comes is released from here: one loop sees to all that wait.
         if self._resuming:
             return
@@ -446,9 +470,9 @@ class Responder:
         self._resuming = False
 
     def on_closed(self, waited: Sequence[Outgoing]) -> None:
-        """Drops incomplete calls, and reports planned replies among the unsent `waited` as sent.
+        """Drops incomplete calls after the connection has ended; reported calls keep their memory until their answer.
 
-        Reported calls keep their memory until they are answered.
+        `waited`: the unsent messages; planned replies among them are reported by `ReplySent`.
         """
         for message in waited:
             if isinstance(message, IncomingCall) and message.plan is not None:
@@ -473,12 +497,15 @@ class Responder:
 
 
 def _held_by(data: Buffer) -> int:
-    """Returns the size of the whole receive buffer of a message."""
+    """Returns the octets of memory that a message keeps in use: those of its whole receive buffer."""
     return as_view(data.obj).nbytes if isinstance(data, memoryview) else len(data)
 
 
 def _write_results(session: Session, incoming: IncomingCall, plan: ReplyPlan) -> Sequence[Buffer]:
-    """Posts the RDMA Writes of a reply by its plan, and returns the payload that is left for its message."""
+    """Posts the RDMA Writes of a reply by its plan, and sets its chunks as the reply returns them.
+
+    Returns the payload that is left for the reply's message.
+    """
     chunks = incoming.chunks
     payload = incoming.payload
     statistics = session.statistics
@@ -511,7 +538,10 @@ def _write_results(session: Session, incoming: IncomingCall, plan: ReplyPlan) ->
 
 
 def _write_carried(session: Session, incoming: IncomingCall) -> Sequence[Buffer] | None:
-    """Posts the RDMA Writes of a reply that an extension carries; None if it waits for more credits."""
+    """Posts the RDMA Writes of a reply that an extension carries, and sets its group of messages.
+
+    Returns an empty payload; None, with nothing done, if the reply waits for more credits.
+    """
     payload = incoming.payload
     assert incoming.carried is not None
     assert incoming.carried.reply is not None
@@ -525,7 +555,7 @@ def _write_carried(session: Session, incoming: IncomingCall) -> Sequence[Buffer]
 
 
 def _write(session: Session, gather: list[Buffer], chunk: WriteChunk) -> WriteChunk:
-    """Posts the RDMA Writes of a gather list; returns the chunk as the reply echoes it."""
+    """Posts the RDMA Writes of a gather list into a chunk of the peer; returns the chunk with the lengths written."""
     octets = sum(map(len, gather))
     for (handle, _, offset), part in split_gather(gather, chunk.segments):
         session.statistics.rdma_writes += 1

@@ -17,13 +17,15 @@ from rpcrdma.transport.responder import Responder
 __all__ = ["ROUTES", "Halves", "Handler", "Route", "routes"]
 
 Handler: TypeAlias = Callable[[Inbound, int | None], bool]
-"""Handles (message, invalidated handle); False to discard the message."""
+"""A function that handles a message: gets the message and the handle that its Send invalidated, or None; returns False
+to discard the message."""
 
 
 class Halves(NamedTuple):
-    """The handlers of one end: its requester and responder, None for an unused direction.
+    """The objects of one endpoint that handle received messages.
 
-    The others are the beginning of the connection, and its extensions, if any.
+    `requester` and `responder` are None for an unused direction, `extensions` is None without any; `introduction`
+    handles the beginning of the connection.
     """
 
     requester: Requester | None
@@ -39,7 +41,10 @@ Half = TypeVar("Half")
 
 
 def _route(half: Callable[[Halves], Half | None], method: Callable[[Half, Inbound, int | None], bool]) -> Route:
-    """Returns the route to a method of one half; it ends nowhere at an end without that half."""
+    """Makes a function that finds, among the `Halves` of an endpoint, the bound `method` of one of them.
+
+    `half` selects the object. The function returns None for an endpoint without this object.
+    """
 
     def handler(halves: Halves) -> Handler | None:
         owner = half(halves)
@@ -83,6 +88,6 @@ ROUTES: Mapping[tuple[Kind, Role, State], Route] = {
 
 
 def routes(role: Role, state: State, halves: Halves) -> list[Handler | None]:
-    """Returns the handlers of one end in one state, indexed by the kind of the message."""
+    """Returns an endpoint's handlers in one state, indexed by the kind of the message; None: discard the message."""
     found = (ROUTES.get((kind, role, state)) for kind in Kind)
     return [None if route is None else route(halves) for route in found]

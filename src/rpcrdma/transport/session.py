@@ -40,7 +40,7 @@ UNFINISHED_SELDOM unfinished Sends, 0.8 MB of copies, those of up to JOIN_OCTETS
 
 
 class Session:
-    """The current agreement and state of the connection.
+    """The agreement and state of one connection, which its requester, responder and outbox share.
 
     `send_octets` and `receive_octets` are the largest messages of either direction; with `splits` a longer message
     travels in several pieces. A payload of up to `joined_octets` is joined with a header without chunks. `names_ended`:
@@ -49,9 +49,11 @@ class Session:
     `items_inline_octets`; a reply without chunks has its items copied up to `copied_reply_octets`. `round_trip_s` is
     the distance of the peer. `segment_octets_taken` is the largest segment that this side takes. `owed` counts
     obligations of the peer for which this side holds memory: RDMA Reads of calls, and unsent replies. `peer` has the
-    transport properties of the peer; `proof` is the host authentication value of this side. `far_limits` are those of a
-    call with bulk items that is longer than one message, if the peer is distant. While an extension expects a group of
-    messages, `between` sees each message. With a `batcher`, messages wait for the end of the turn.
+    transport properties of the peer; `proof` is the host authentication value of this side. `failure` is the reason for
+    which this side ends the connection, "" for none; `refusal` is the error of a failed host authentication.
+    `far_limits` are those of a call with bulk items that is longer than one message, if the peer is distant. While an
+    extension expects a group of messages, `between` sees each message. With a `batcher`, messages wait for the end of
+    the turn.
     """
 
     __slots__ = (
@@ -134,7 +136,7 @@ class Session:
         self.use(dialect)
 
     def use(self, dialect: Dialect) -> None:
-        """Changes the version, and discards all state of the previous one."""
+        """Changes the version of the connection to that of `dialect`, and discards all state of the previous one."""
         self.dialect = dialect
         self.window = dialect.window(self.config, self.role, reverse=self._reverse, reservable=self._reservable)
         self.peer: Properties | None = None
@@ -151,15 +153,15 @@ class Session:
         self._agree()
 
     def expect_continued_replies(self) -> None:
-        """Grants the server, from here on, a credit for each message of the longest reply; no effect at a server."""
+        """Grants the server, from here on, credits for all messages of the longest reply; no effect at a server."""
         if not self._reserved:
             self._reserved = True
             self.window.reserve(self._reply_messages)
 
     def expect_group(self, between: Callable[[Inbound, Buffer], bool] | None) -> None:
-        """Gives each message and its octets to `between` first, which returns whether it has handled it.
+        """Sets the function that gets each received message and its octets first.
 
-        None ends this.
+        `between`: returns whether it has handled the message; None ends this.
         """
         self.between = between
         self._groups += between is not None
@@ -170,7 +172,7 @@ class Session:
         return self.dialect.unfinished if self.between is None else -self._groups
 
     def agree(self, peer: PrivateData | None) -> None:
-        """Agrees on thresholds by the private data that the peer sent while connecting."""
+        """Derives the message sizes from the private data that the peer sent while connecting; None: it sent none."""
         self._peer_data = peer
         self._agree()
 
@@ -191,7 +193,7 @@ class Session:
             self._limit(min(self.send_octets, first), self.receive_octets)
 
     def use_defaults(self) -> None:
-        """Uses the default properties, which every peer supports, because the peer has sent none."""
+        """Adopts the default properties, which every peer supports, unless the peer has sent its own."""
         if self.peer is None:
             self._agree()
             if self.dialect.introduces:
@@ -199,7 +201,7 @@ class Session:
 
     @property
     def own(self) -> Properties:
-        """The transport properties of this side that the version defines."""
+        """The transport properties of this side that the protocol itself defines."""
         reverse = ReverseSupport.GENERAL if self._reverse else ReverseSupport.NONE
         return properties_of(self.config, reverse, self.proof)
 
@@ -214,7 +216,7 @@ class Session:
         self._limit(min(own.send_octets, peer.receive_octets), min(own.receive_octets, peer.send_octets))
 
     def _agree_reverse(self) -> None:
-        """Sets `reverse_support` to the client's statement. This is the own one at a client, the peer's at a server.
+        """Sets `reverse_support` to the client's property: that of this side at a client, the peer's at a server.
 
         No effect without reverse calls.
         """
@@ -223,7 +225,7 @@ class Session:
 
     @property
     def segment_octets_possible(self) -> int:
-        """The largest segments that the peer takes, which may exceed the segments that this side uses."""
+        """The largest segment, in octets, that the peer takes; this side may use smaller ones."""
         return self._told.segment_octets_max if self.splits else self.config.segment_octets_max
 
     @property
@@ -272,11 +274,15 @@ class Session:
                 self.items_inline_octets = min(self.call_octets, most - geometry.call_header)
 
     def move(self, moved: Input) -> None:
-        """Changes the state by this input, as the table of transitions says."""
+        """Changes `state` by an input of the table of transitions.
+
+        Raises:
+            KeyError: the table does not allow the input in the present state.
+        """
         self.state = TRANSITIONS[self.state, moved]
 
     def refuse(self, error: HostAuthenticationFailed) -> None:
-        """Ends the connection after all posted Sends, because host authentication failed."""
+        """Ends the connection after all posted Sends, because host authentication failed; no effect after a failure."""
         if not self.failure:
             self.refusal = error
             self.failure = str(error)
@@ -284,7 +290,10 @@ class Session:
             self.qp.disconnect()
 
     def violation(self, reason: str) -> None:
-        """Ends the connection because of a protocol violation that no message can answer."""
+        """Aborts the connection because of a fault that no message can answer, such as a violation of the protocol.
+
+        `reason` is the fault in words. No effect after another failure.
+        """
         if not self.failure:
             self.failure = reason
             self.move(Input.BREAK)

@@ -14,7 +14,10 @@ __all__ = ["StallWatch"]
 
 
 class StallWatch:
-    """Ends the connection if the peer meets no obligation within `TransportConfig.stalled_s`."""
+    """Aborts the connection if the peer meets no obligation within `TransportConfig.stalled_s`.
+
+    The obligations are the data of RDMA Reads, the last piece of a continued message, and the reception of replies.
+    """
 
     __slots__ = ("_deadline_s", "_pulling", "_replies_sent", "_responder", "_session", "_unfinished")
 
@@ -28,11 +31,14 @@ class StallWatch:
 
     @property
     def running(self) -> bool:
-        """Whether a deadline is running, even if the peer has met its obligation meanwhile."""
+        """Whether a deadline is set, even if the peer has met its obligation meanwhile."""
         return self._deadline_s is not None
 
     def next_deadline_s(self, now_s: float) -> float | None:
-        """Returns the deadline; None if the peer has no obligation. A deadline that begins here counts from `now_s`."""
+        """Returns the deadline, in seconds of the caller's clock; None if the peer has no obligation.
+
+        A deadline that begins with this call counts from `now_s`.
+        """
         if not self._session.owed and not self._session.unfinished:
             self._deadline_s = None
         elif self._deadline_s is None:
@@ -48,7 +54,7 @@ class StallWatch:
             self._replies_sent = responder.replies_sent if responder.replies_unsent else -1
 
     def on_time(self, now_s: float) -> None:
-        """Aborts the connection if the peer has met no obligation since the deadline began."""
+        """Aborts the connection if the deadline has expired at `now_s` and the peer has met no obligation meanwhile."""
         if self._deadline_s is None or now_s < self._deadline_s:
             return
         self._deadline_s = None

@@ -10,7 +10,7 @@ __all__ = ["LINUX_CLIENT", "LINUX_SERVER", "TransportStatistics", "add_up", "lin
 
 @dataclass(slots=True)
 class TransportStatistics:
-    """Counts from this side's point of view, since the connection was made.
+    """The counters of one connection, from this side's point of view, since the connection was made.
 
     The same names count on both sides: a server counts the calls that it answers. A call of a combined form counts
     under each form it used.
@@ -129,13 +129,16 @@ LINUX_SERVER = {"rdma_stat_read": "rdma_reads", "rdma_stat_recv": "receives", "r
 
 
 def linux_counters(statistics: TransportStatistics, *, server: bool = False) -> dict[str, int]:
-    """Returns the counters that Linux has as well, by the names of its client or, with `server`, of its server."""
+    """Returns the counters that Linux has as well, by Linux's names for them.
+
+    `statistics`: the counters. `server`: whether the names are those of svcrdma rather than of xprtrdma.
+    """
     names = LINUX_SERVER if server else LINUX_CLIENT
     return {linux: getattr(statistics, own) for linux, own in names.items()}
 
 
 def add_up(several: Iterable[TransportStatistics]) -> TransportStatistics:
-    """Returns the sums of all counters."""
+    """Returns new statistics with the sum of each counter."""
     total = TransportStatistics()
     for statistics in several:
         for field in fields(statistics):

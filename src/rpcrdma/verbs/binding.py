@@ -36,17 +36,17 @@ __all__ = [
 ]
 
 INTERFACE = 4
-"""The functions and types of the module as one number, which rises with each change of them."""
+"""The version of the module's functions and types, a number that rises with each change of them."""
 
 
 class Right(enum.IntFlag):
-    """The rights of a registration (`ibv_access_flags`). A remote right to write takes the local one."""
+    """The rights of a registration (`ibv_access_flags`). A remote right to write requires the local right."""
 
     LOCAL_WRITE = 1
     REMOTE_WRITE = 2
     REMOTE_READ = 4
     WINDOW = 16
-    """That windows may be bound to it. A window that lets the peer write takes the local right to write as well."""
+    """Memory windows may be bound to the region. A window that lets the peer write requires LOCAL_WRITE as well."""
 
 
 class WorkStatus(enum.IntEnum):
@@ -84,7 +84,7 @@ class ManagerEventKind(enum.IntEnum):
 
 
 def removal_of(device: str | None) -> str:
-    """Returns the removal of a device in words, with the remedy."""
+    """Returns a sentence, for errors, that a device was removed, with the remedy; `device` is its name."""
     return f"the RDMA device {device} was removed: bring it back (see rdma link)"
 
 
@@ -97,7 +97,11 @@ class DeviceEventKind(enum.IntEnum):
 
 
 class PortAttributes(TypedDict):
-    """A port of a device. `ethernet` distinguishes RoCE and iWARP from InfiniBand."""
+    """The attributes of one port of a device.
+
+    `number` counts from 1. `active`: the port is up. `ethernet` distinguishes RoCE and iWARP from InfiniBand.
+    `max_message_octets` is the longest message.
+    """
 
     number: int
     active: bool
@@ -106,10 +110,12 @@ class PortAttributes(TypedDict):
 
 
 class DeviceAttributes(TypedDict):
-    """A device and its limits.
+    """The attributes and limits of a device, as libibverbs states them.
 
-    `iwarp`: the device speaks iWARP, not InfiniBand or RoCE. `type_2_windows`: work requests bind memory windows, and a
-    peer's Send with Invalidate ends the binding.
+    `iwarp`: the device speaks iWARP, not InfiniBand or RoCE. `max_queue_pair_work` is the number of work requests in
+    each queue of a queue pair, `max_entries` that of pieces of memory in a work request, `max_completions` the size of
+    a completion queue. `type_2_windows`: work requests bind memory windows, and a peer's Send with Invalidate ends the
+    binding. `max_inbound_reads` and `max_outbound_reads` are the limits of RDMA Reads of one queue pair.
     """
 
     name: str
@@ -128,32 +134,44 @@ class DeviceAttributes(TypedDict):
 
 
 class Region(Protocol):
-    """Registered memory."""
+    """Memory that is registered with a device (a memory region); made by `Domain.register`."""
 
     @property
     def handle(self) -> int:
-        """The handle by which the peer names it (`rkey`)."""
+        """The handle by which the peer names the region (`rkey`)."""
 
     @property
     def address(self) -> int:
-        """The offset of its first octet for the peer, and its address here."""
+        """The address of the region's first octet in this process, which is also its offset for the peer."""
 
     def start_of(self, buffer: object, /) -> int:
-        """Returns the place of a buffer in the region; ValueError unless all of it lies there."""
+        """Returns the offset in octets of a buffer from the start of the region.
+
+        Raises:
+            ValueError: the buffer does not lie in the region as a whole.
+        """
 
     def deregister(self) -> None:
-        """Ends the registration: when it returns, the device does not touch the memory any more."""
+        """Ends the registration: when it returns, the device does not touch the memory any more.
+
+        Raises:
+            OSError: the device does not let go of the memory.
+        """
 
 
 class MemoryWindow(Protocol):
-    """A memory window of type 2: a handle for a part of a region, while it is bound."""
+    """A memory window of type 2: while it is bound, its handle names a part of a region."""
 
     @property
     def handle(self) -> int:
-        """The handle since it was bound last. The next one must differ in its lower 8 bits, and only there."""
+        """The handle of the last binding (`rkey`). The next handle must differ in the lower 8 bits, and only there."""
 
     def end(self) -> None:
-        """Ends the window: when this returns, no peer reaches memory through it."""
+        """Deallocates the window: when this returns, no peer reaches memory through it.
+
+        Raises:
+            OSError: the device has failed.
+        """
 
 
 Entry: TypeAlias = tuple[Region, int, int]
@@ -161,74 +179,98 @@ Entry: TypeAlias = tuple[Region, int, int]
 
 
 class Domain(Protocol):
-    """A protection domain."""
+    """A protection domain on a device; made by `ConnectionIdentifier.domain`."""
 
     @property
     def device(self) -> DeviceAttributes:
-        """The attributes of its device when it was made."""
+        """The attributes of the device at the time when the domain was made."""
 
     def register(self, buffer: object, access: int, keep: bool, /) -> Region:
-        """Registers a buffer with rights from `Right`; a right to write takes a writable buffer (BufferError).
+        """Registers a buffer with the device.
 
-        The region keeps the buffer until `deregister`; without `keep` its owner calls that when the buffer is
-        freed, whose pages stay with the device until then.
+        Args:
+            buffer: the memory, an object with the buffer protocol.
+            access: the rights, from `Right`.
+            keep: whether the region keeps the buffer until `deregister`. If False, the region's owner calls that when
+                the buffer is freed, whose pages stay with the device until then.
+
+        Raises:
+            BufferError: the buffer is read-only and `access` has a right to write.
+            OSError: the device or the system refuses.
         """
 
     def window(self) -> MemoryWindow:
-        """Returns a new memory window, not bound yet; OSError (ENOMEM) if the device has no more."""
+        """Returns a new memory window that is not bound yet.
+
+        Raises:
+            OSError: ENOMEM if the device has no more windows.
+        """
 
 
 SendWork: TypeAlias = (
     tuple[object, tuple[Entry, ...], int, int, int] | tuple[object, tuple[Entry, ...], int, int, int, MemoryWindow]
 )
-"""(object, entries, opcode, handle, offset), where BIND_WINDOW has rights in place of an offset, and its window."""
+"""A work request of the send queue: (object that its completion returns, scatter or gather list, opcode, handle,
+offset). BIND_WINDOW has the rights in place of the offset, and its window as a sixth element."""
 
 
 class QueuePairHandle(Protocol):
-    """A queue pair of the device, with a completion queue of its own.
+    """A queue pair of a device, with a completion queue of its own; made by `ConnectionIdentifier.queue_pair`.
 
     It keeps the regions of posted work until their completion is taken, or until `end`.
     """
 
     def fileno(self) -> int:
-        """Returns the descriptor that becomes readable when there may be completions."""
+        """Returns the descriptor of completion events: it becomes readable when there may be completions."""
 
     def post_sends(self, works: Sequence[SendWork], /) -> None:
-        """Posts a list of work requests to the send queue in one call."""
+        """Posts work requests to the send queue in one call.
+
+        Raises:
+            OSError: the queue is full, or the device has failed.
+        """
 
     def post_receives(self, works: Sequence[tuple[object, tuple[Entry, ...]]], /) -> None:
-        """Posts a list of (object, entries) to the receive queue in one call."""
+        """Posts receives, each as (object that its completion returns, scatter list), in one call.
+
+        Raises:
+            OSError: the queue is full, or the device has failed.
+        """
 
     def completions(self, most: int, arm: bool, /) -> list[tuple[Any, int, int, int]]:
-        """Removes and returns up to `most` completions, each with a posted object, status, octets and a handle.
+        """Removes and returns completions, in their order.
 
-        These are (object, status, octets received, handle that the peer invalidated or 0). A flag that rxe sets for an
-        invalidated handle is one for checksums elsewhere: the handle may be any number. The descriptor becomes readable
-        for later ones only with `arm`, and when fewer than `most` were returned.
+        The handle in a completion is the one that the peer's Send invalidated, or 0. A flag that rxe sets for an
+        invalidated handle is the flag for checksums elsewhere: the handle may be any number. `most`: the largest number
+        of completions to return. `arm`: whether the descriptor becomes readable for later ones; only if fewer than
+        `most` are returned. Returns tuples of (posted object, `WorkStatus`, octets received, handle).
+
+        Raises:
+            OSError: the device has failed.
         """
 
     def broken(self) -> bool:
         """Returns whether the device has stopped the queue pair because of an error."""
 
     def end(self) -> None:
-        """Stops it: when this returns, the device does not touch the memory of posted work any more."""
+        """Stops the queue pair: when this returns, the device does not touch the memory of posted work any more."""
 
     def close(self) -> None:
-        """Destroys it with its completion queue and its descriptor."""
+        """Destroys the queue pair with its completion queue and its descriptor."""
 
 
 class Device(Protocol):
-    """A device that this process uses."""
+    """A device that this process uses, with its asynchronous events; made by `ConnectionIdentifier.open_device`."""
 
     @property
     def node(self) -> str:
-        """The name of its character device, as "uverbs0"."""
+        """The name of the device's character device, such as "uverbs0"."""
 
     def fileno(self) -> int:
-        """Returns the descriptor that becomes readable when there is an event of the device."""
+        """Returns the descriptor that becomes readable when there is an event of the device or its ports."""
 
     def events(self) -> list[tuple[int, int]]:
-        """Removes and returns all events of the device and its ports: the kind, and the number of the port."""
+        """Removes and returns all events of the device and its ports, as (`DeviceEventKind`, number of the port)."""
 
     def let_go(self) -> None:
         """Closes a device that is being removed, for the whole process, so that its removal can finish.
@@ -240,75 +282,103 @@ class Device(Protocol):
         """
 
     def close(self) -> None:
-        """Closes the descriptor of events."""
+        """Closes the descriptor of the device's events."""
 
 
 class ConnectionIdentifier(Protocol):
-    """One connection, or one listener, of the connection manager."""
+    """One connection, or one listener, of the RDMA connection manager (`rdma_cm_id`); made by an `EventChannel`.
+
+    Its methods raise OSError if the call of librdmacm fails.
+    """
 
     @property
     def device(self) -> str | None:
-        """The name of its device, None while none was found or where all are meant."""
+        """The name of the device; None before a device is found, and at a listener on all devices."""
 
     @property
     def port(self) -> int:
-        """The number of its port of the device, 0 while none was found or where all are meant."""
+        """The number of the device's port; 0 before a device is found, and at a listener on all devices."""
 
     @property
     def local(self) -> tuple[str, int]:
-        """Address and port of this end."""
+        """The address and the port number of this end."""
 
     @property
     def peer(self) -> tuple[str, int]:
-        """Address and port of the other end."""
+        """The address and the port number of the other end."""
 
     def bind(self, host: str, port: int, scope: int = 0, /) -> None:
-        """Binds the identifier to a local address; port 0 takes a free one.
+        """Binds the identifier to a local address.
 
-        `scope`: the interface of a link-local address.
+        `host`: the IP address. `port`: the port; 0 for a free one. `scope`: the index of the interface of a link-local
+        address; else 0.
         """
 
     def listen(self, backlog: int, /) -> None:
-        """Accepts requests for connections from now on, with at most `backlog` of them waiting."""
+        """Accepts requests for connections from now on, each by a CONNECT_REQUEST; at most `backlog` of them wait."""
 
     def resolve_address(self, host: str, port: int, scope: int, timeout_ms: int, /) -> None:
-        """Begins the search for the device that reaches the peer: ADDRESS_RESOLVED or ADDRESS_ERROR follows."""
+        """Starts to look for the device that reaches the peer: ADDRESS_RESOLVED or ADDRESS_ERROR follows.
+
+        Args:
+            host: the peer's IP address.
+            port: the peer's port.
+            scope: the index of the interface of a link-local address; else 0.
+            timeout_ms: the time limit in milliseconds.
+        """
 
     def resolve_route(self, timeout_ms: int, /) -> None:
-        """Begins the search for the path to the peer: ROUTE_RESOLVED or ROUTE_ERROR follows."""
+        """Starts to look for the path to the peer, for `timeout_ms`: ROUTE_RESOLVED or ROUTE_ERROR follows."""
 
     def domain(self) -> Domain:
-        """Returns a protection domain on the device that was found."""
+        """Returns a protection domain on the identifier's device."""
 
     def queue_pair(
         self, domain: Domain, sends: int, receives: int, send_entries: int, receive_entries: int, /
     ) -> QueuePairHandle:
-        """Returns a queue pair with this many work requests in each queue, each of this many entries."""
+        """Creates the queue pair of the connection.
+
+        Args:
+            domain: the protection domain.
+            sends: the size of the send queue in work requests.
+            receives: the size of the receive queue in work requests.
+            send_entries: the most pieces of memory of a work request in the send queue.
+            receive_entries: the most pieces of memory of a receive.
+        """
 
     def open_device(self) -> Device:
-        """Returns the device that was found, with events of its own; the identifier stays as long as this does."""
+        """Returns the identifier's device, with events of its own; the identifier lives as long as the result."""
 
     def connect(self, private_data: bytes, inbound_reads: int, outbound_reads: int, /) -> None:
-        """Asks the peer for the connection, with the limits of RDMA Reads of this end (IRD, ORD)."""
+        """Asks the peer for the connection: ESTABLISHED, or the event of a failure, follows.
+
+        `private_data`: octets for the peer. `inbound_reads`: the RDMA Reads that the peer may have outstanding (IRD).
+        `outbound_reads`: the RDMA Reads that this end may have outstanding (ORD).
+        """
 
     def accept(self, private_data: bytes, inbound_reads: int, outbound_reads: int, /) -> None:
-        """Accepts the peer's request, with the limits of RDMA Reads of this end (IRD, ORD)."""
+        """Accepts the peer's request for a connection: ESTABLISHED follows.
+
+        `private_data`: octets for the peer. `inbound_reads`: the RDMA Reads that the peer may have outstanding (IRD).
+        `outbound_reads`: the RDMA Reads that this end may have outstanding (ORD).
+        """
 
     def reject(self, private_data: bytes, /) -> None:
-        """Rejects the peer's request."""
+        """Rejects the peer's request for a connection; `private_data` is sent along."""
 
     def disconnect(self) -> None:
         """Ends the connection: the queue pair stops, and DISCONNECTED follows at both ends."""
 
     def close(self) -> None:
-        """Ends the identifier now, or when the last domain and queue pair made from it is gone."""
+        """Destroys the identifier, at the latest when the last domain and queue pair made from it are gone."""
 
 
 class ManagerEvent(NamedTuple):
-    """An event of `identifier`; CONNECT_REQUEST brings a new one and names its listener.
+    """An event of the connection manager about `identifier`; `kind` is a `ManagerEventKind`.
 
-    `status` is an errno below 0 or a reason of InfiniBand's connection manager above 0. The read limits are those of
-    this end, as the peer asks for them or has agreed to.
+    CONNECT_REQUEST has a new identifier, and names its `listener`; that is None for other events. `status` is 0, an
+    errno below 0 or a reason of InfiniBand's connection manager above 0. The read limits are those of this end, as the
+    peer asks for them or has agreed to.
     """
 
     identifier: ConnectionIdentifier
@@ -321,23 +391,23 @@ class ManagerEvent(NamedTuple):
 
 
 class EventChannel(Protocol):
-    """The events of any number of identifiers."""
+    """A channel that reports the events of any number of connection identifiers (`rdma_event_channel`)."""
 
     def fileno(self) -> int:
         """Returns the descriptor that becomes readable when there is an event."""
 
     def identifier(self) -> ConnectionIdentifier:
-        """Returns a new identifier, whose events this channel reports."""
+        """Returns a new connection identifier, whose events this channel reports."""
 
     def events(self) -> Sequence[tuple[Any, ...]]:
-        """Returns, and takes off the channel, events that have happened: the fields of ManagerEvent.
+        """Removes and returns events that have occurred, each as the fields of `ManagerEvent`.
 
-        The descriptor stays readable where there are more than one call returns.
+        One call may return some of the events; the descriptor then stays readable.
         """
 
 
 class Binding(Protocol):
-    """The module `rpcrdma_verbs`. The numbers are opcodes of work requests."""
+    """The extension module `rpcrdma_verbs`; RDMA_WRITE to BIND_WINDOW are opcodes of work requests."""
 
     INTERFACE: int
     RDMA_WRITE: int
@@ -348,13 +418,17 @@ class Binding(Protocol):
 
     @property
     def EventChannel(self) -> Callable[[], EventChannel]:  # noqa: N802 - the type's name
-        """Makes an event channel."""
+        """The type of event channels; a call without arguments makes one."""
 
     def devices(self) -> list[DeviceAttributes]:
-        """Returns the devices that this process can open; OSError if it can open none of those present."""
+        """Returns the attributes of the devices that this process can open; empty if there is no device.
+
+        Raises:
+            OSError: the process can open none of the devices.
+        """
 
     def status_text(self, status: int, /) -> str:
-        """Returns the status of a completion in words."""
+        """Returns the description of a completion's status, in words of libibverbs."""
 
 
 def _load() -> Binding:
@@ -363,7 +437,11 @@ def _load() -> Binding:
 
 
 def find(load: Callable[[], Binding] = _load) -> tuple[Binding | None, str]:
-    """Returns (module, ""); (None, reason and remedy) if it is not installed or does not load."""
+    """Loads the extension module `rpcrdma_verbs`.
+
+    `load`: imports the module. Returns the module and ""; or None and a sentence with the reason and the remedy, if the
+    module is not installed, does not load, or has another interface.
+    """
     remedy = "install it from a checkout of rpcrdma: pip install ./native"
     try:
         module = load()

@@ -13,7 +13,8 @@ UNSENT = {
     Work.LOCAL_OPERATION: ("the device cannot send", "check that its network interface is up (ip link)"),
     Work.RETRIES_EXCEEDED: ("the peer does not answer any more", "check it and the network"),
 }
-"""Of the send queue. A device that sends by a network interface, as rxe, reports the first one when that is down."""
+"""The description and the remedy of failures to send, by the status of a completion of the send queue. A device that
+sends by a network interface, as rxe, reports the first one when that is down."""
 BROKEN = "the device stopped the connection: the peer broke a rule of RDMA"
 _REFUSED_MESSAGE = "the peer's device refused a message: the receive was too short, or the handle wrong"
 REFUSALS: dict[int, str] = {
@@ -24,9 +25,9 @@ REFUSALS: dict[int, str] = {
     Work.REMOTE_ACCESS: "the peer's device refused access to memory: the handle, the bounds or the right was wrong",
     Work.NOT_READY: "the peer has no receive for a message, though it has granted credits for more",
 }
-"""Of the send queue: either end has broken a rule."""
+"""The descriptions of statuses of the send queue that mean that either end has broken a rule."""
 TOO_LONG = "the peer sent a message that is longer than the receive for it"
-"""The status is LOCAL_LENGTH, but with rxe LOCAL_OPERATION."""
+"""The end of a connection by a receive with the status LOCAL_LENGTH, or with rxe LOCAL_OPERATION."""
 ENDS = {
     ManagerEventKind.CONNECT_ERROR: "the connection could not be made",
     ManagerEventKind.UNREACHABLE: "the peer does not answer: check its address and the network",
@@ -50,5 +51,5 @@ _REMEDIES = {
 
 
 def remedy_of(error: OSError) -> str:
-    """Returns the remedy where a device registers no memory, or makes no object."""
+    """Returns the remedy, in words, for an error of a device that registers no memory, or makes no object."""
     return _REMEDIES.get(error.errno or 0, "see the kernel's log (dmesg)")

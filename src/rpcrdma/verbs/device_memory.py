@@ -27,13 +27,13 @@ __all__ = [
 ]
 
 SCATTER_ENTRIES = 2
-"""Entries of a receive: the head of a message, and the slot for its placeable segments."""
+"""The pieces of memory of a receive: the head of a message, and the slot for its placeable segments."""
 _SLAB_OCTETS = 1 << 16
 """Slots are registered together: a registration costs a system call, and pins whole pages."""
 
 
 def has_windows(device: DeviceAttributes) -> bool:
-    """Returns whether a peer reaches memory through windows of type 2 of the device, which its Sends can invalidate.
+    """Returns whether memory windows of type 2 expose memory on this device; the peer's Sends can invalidate those.
 
     A Send with Invalidate of any other handle breaks the connection. On iWARP the sink of an RDMA Read is named by its
     registration, which would need a remote right beside the window.
@@ -42,12 +42,16 @@ def has_windows(device: DeviceAttributes) -> bool:
 
 
 def has_scatter_lists(device: DeviceAttributes) -> bool:
-    """Returns whether a receive can have the memory for the head of a message apart from that for its bulk data."""
+    """Returns whether a receive on this device can have separate memory for the head of a message and its bulk data."""
     return device["max_entries"] >= SCATTER_ENTRIES
 
 
 class Pinned(NamedTuple):
-    """Memory that work requests can name: `region` from `start` on, registered for this use alone or kept."""
+    """Registered memory that work requests can name, made by `DeviceProtectionDomain.pin`.
+
+    The memory lies in `region` from octet `start` on. `kept` is the shared registration, None for one of this use
+    alone.
+    """
 
     region: Region
     start: int
@@ -55,7 +59,10 @@ class Pinned(NamedTuple):
 
 
 class DeviceRegion(MemoryRegion):
-    """A region that the device guards. `pinned` is None after its end; `window` is the bound window, if any."""
+    """A memory region that a device guards, made by `DeviceProtectionDomain.register`.
+
+    `pinned` is its registered memory, None after its end; `window` is the bound memory window, or None.
+    """
 
     __slots__ = ("pinned", "window")
 
@@ -74,17 +81,24 @@ class DeviceRegion(MemoryRegion):
 
 
 class WindowBinder(Protocol):
-    """The queue pair that binds memory windows."""
+    """The part of a queue pair that binds memory windows for the protection domain."""
 
     def bind(self, window: MemoryWindow, entry: Entry, handle: int, rights: int) -> None:
-        """Posts the binding of a window to memory, with rights from `Right` under a new handle."""
+        """Posts the binding of a window to memory.
+
+        Args:
+            window: the window.
+            entry: the memory.
+            handle: the new handle of the window.
+            rights: the remote rights, from `Right`.
+        """
 
     def unbind(self, window: MemoryWindow) -> None:
-        """Withdraws the binding of a window; no effect if the device has got it already."""
+        """Withdraws the binding of a window; no effect if the device has already got it."""
 
 
 def _rights(access: Access, *, iwarp: bool) -> tuple[int, int]:
-    """Returns the local and the remote rights of an exposure.
+    """Returns the local and the remote rights (`Right`) of a registration that permits `access`.
 
     InfiniBand places the data of an RDMA Read in memory without remote rights. So a sink, which has LOCAL_WRITE along
     with REMOTE_WRITE, gets no remote right there; iWARP names the sink on the wire and needs the right.
@@ -97,16 +111,19 @@ def _rights(access: Access, *, iwarp: bool) -> tuple[int, int]:
 
 
 _RIGHTS = [[_rights(Access(access), iwarp=iwarp) for access in range(8)] for iwarp in (False, True)]
-"""By `iwarp`, and by `Access`: each operator of an IntFlag would enter four functions, for each exposure."""
+"""The results of `_rights`, by `iwarp` and by `Access`: each operator of an IntFlag would enter four functions, for
+each exposure."""
 
 
 class DeviceProtectionDomain:
-    """Guards the memory of one connection.
+    """Registers the memory of one connection with an RDMA device; implements `ProtectionDomain`.
 
     Where the device has memory windows, an exposure is a window with the one right that it needs. Its memory is
     registered without remote rights, so that no handle is usable before or after. Elsewhere memory is registered with
     the right for each exposure alone.
 
+    `binder` is the queue pair that binds the windows; `counts` counts registrations; `device` has the device's
+    attributes.
     """
 
     __slots__ = ("_bound", "_domain", "_free", "_kept", "_rights", "_windows", "binder", "counts", "device")
@@ -167,10 +184,13 @@ class DeviceProtectionDomain:
             ) from error
 
     def pin(self, data: Buffer | PooledMemory, rights: int) -> Pinned:
-        """Registers memory for work requests with local rights, none for data to be sent; `unpin` ends it.
+        """Registers memory for work requests of this end; `unpin` ends the use.
+
+        `data`: the memory; registrations of `PooledMemory` are kept for reuse. `rights`: the local rights, from
+        `Right`; 0 for data to be sent.
 
         Raises:
-            LocalProtocolError: the device or the limit of locked memory has no room for it.
+            LocalProtocolError: the device or the limit of locked memory has no room for it, or the domain is closed.
         """
         memory = data.obj if isinstance(data, memoryview) else data
         if type(memory) is not PooledMemory or not data:
@@ -182,7 +202,7 @@ class DeviceProtectionDomain:
         return Pinned(kept.region, kept.region.start_of(data), kept)
 
     def unpin(self, pinned: Pinned) -> None:
-        """Ends the use of `pin`, after the work that names the memory."""
+        """Ends a use of memory that `pin` has begun; no posted work may name the memory any more."""
         if pinned.kept is not None:
             self._kept.give_back(pinned.kept)
             return
@@ -193,7 +213,11 @@ class DeviceProtectionDomain:
             return
 
     def register_slab(self, slab: memoryview, rights: int) -> Region:
-        """Registers memory for the lifetime of the domain; errors as those of `pin`."""
+        """Registers memory for the lifetime of the domain, with local rights from `Right`.
+
+        Raises:
+            LocalProtocolError: as `pin`.
+        """
         return self._register(slab, rights)
 
     def _register_pooled(self, memory: PooledMemory) -> Region:
@@ -241,9 +265,12 @@ class DeviceProtectionDomain:
     abandon = invalidate
 
     def _end_window(self, region: DeviceRegion) -> None:
-        """Ends the binding of a region's window at once.
+        """Ends the binding of a region's memory window at once; no effect without a window.
 
         The completion of a Local Invalidate would come after those of all earlier Sends, and a peer could delay it.
+
+        Raises:
+            OSError: the device has failed.
         """
         window = region.window
         if window is None:
@@ -255,7 +282,7 @@ class DeviceProtectionDomain:
         window.end()
 
     def invalidated(self, handle: int) -> bool:
-        """Frees the window of a handle that the peer has invalidated; False if none of the domain's windows had it."""
+        """Frees the memory window whose handle the peer has invalidated; returns False if no window has the handle."""
         region = self._bound.pop(handle, None)
         if region is None:
             return False
@@ -267,7 +294,7 @@ class DeviceProtectionDomain:
         return True
 
     def end_windows(self) -> None:
-        """Ends all windows: a bound window would hold the queue pair."""
+        """Ends all memory windows, since a bound window would keep the queue pair from its end."""
         for region in list(self._bound.values()):
             try:
                 self._end_window(region)
@@ -277,7 +304,7 @@ class DeviceProtectionDomain:
         self._free.clear()
 
     def close(self) -> None:
-        """Releases the domain, which ends with its last region, and the queue pair."""
+        """Ends all windows and kept registrations; the device's domain ends with its last region and the queue pair."""
         self.end_windows()
         self._kept.end(self)
         self._domain = self.binder = None
@@ -288,7 +315,7 @@ def _closed() -> LocalProtocolError:
 
 
 class MemorySlot:
-    """Registered memory of one message: `view` is that of `region` from `start` on."""
+    """Registered memory for one message: `view` shows it, and it begins at octet `start` of `region`."""
 
     __slots__ = ("region", "start", "view")
 
@@ -298,12 +325,12 @@ class MemorySlot:
         self.view = view
 
     def entry(self, octets: int) -> Entry:
-        """Returns its first octets, as an entry of a work request."""
+        """Returns the slot's first `octets` octets, as a piece of memory of a work request."""
         return self.region, self.start, octets
 
 
 class MemorySlots:
-    """Slots of `octets` each, registered a slab at a time and kept until the protection domain ends."""
+    """A pool of registered slots of `octets` each; memory is registered for many slots at a time and kept."""
 
     __slots__ = ("_free", "_pd", "_rights", "octets")
 
@@ -314,7 +341,7 @@ class MemorySlots:
         self.octets = octets
 
     def take(self) -> MemorySlot:
-        """Returns a slot with unspecified content.
+        """Returns a registered slot with unspecified content; registers memory for further slots if none is free.
 
         Raises:
             LocalProtocolError: no more memory can be registered.
@@ -329,5 +356,5 @@ class MemorySlots:
         return self._free.pop()
 
     def give_back(self, slot: MemorySlot) -> None:
-        """Takes back a slot that no posted work names."""
+        """Takes back a slot that no posted work names any more, for reuse."""
         self._free.append(slot)

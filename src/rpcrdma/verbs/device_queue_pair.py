@@ -64,10 +64,18 @@ _COMPLETIONS = 64
 
 
 class DeviceQueuePair:
-    """One end of a connection; `request` is the event by which the peer asks for it, None at the end that connects.
+    """One end of a connection over an RDMA device; implements `rpcrdma.verbs.QueuePair`.
+
+    Args:
+        binding: the extension module.
+        identifier: the connection in the connection manager.
+        domain: the device's protection domain.
+        kept: the registrations that all connections of the event loop share.
+        private_data: octets for the peer, at the end that connects.
+        request: the event by which the peer asks for the connection; None at the end that connects.
 
     Raises:
-        OSError: the device has no room for one more.
+        OSError: the device has no room for a further queue pair.
     """
 
     def __init__(
@@ -124,12 +132,12 @@ class DeviceQueuePair:
 
     @property
     def idle(self) -> bool:
-        """Whether the device has no work for the peer."""
+        """Whether the device has no unfinished work of the send queue; also True while not connected."""
         return not self._sends.queued or self.state is not EndState.ESTABLISHED
 
     @property
     def binds(self) -> bool:
-        """Whether the device has not yet bound the window of some handle."""
+        """Whether the binding of a memory window is posted and not completed, or waits to be posted."""
         return any(send.verb is None for send in self._sends.queued)
 
     # Posting
@@ -196,12 +204,19 @@ class DeviceQueuePair:
         self._sends.queue(send, self._binding.RDMA_READ, [entry], handle, offset)
 
     def bind(self, window: MemoryWindow, entry: Entry, handle: int, rights: int) -> None:
-        """See `WindowBinder`: the device binds it before it sends a message that is posted later."""
+        """Queues the binding of a memory window, before messages that are posted later; no effect after the end.
+
+        Args:
+            window: the window.
+            entry: the memory.
+            handle: the new handle of the window.
+            rights: the remote rights, from `Right`.
+        """
         if self.state is not EndState.CLOSED:
             self._sends.bind(window, entry, handle, rights)
 
     def unbind(self, window: MemoryWindow) -> None:
-        """See `WindowBinder`."""
+        """Withdraws the binding of a memory window; no effect if it was posted to the device already."""
         self._sends.unbind(window)
 
     def probe(self) -> None:
@@ -252,7 +267,10 @@ class DeviceQueuePair:
         self._end(reason, by_peer=False)
 
     def flush(self) -> None:
-        """Connects, or posts the work for which the device has room; disconnects after the last work if asked to."""
+        """Starts the connection, or posts the waiting work for which the device has room; called after posts.
+
+        After `disconnect` it ends the connection once no work is left.
+        """
         if self.state is EndState.IDLE:
             self.state = EndState.CONNECTING
             self.parted = False
@@ -274,9 +292,9 @@ class DeviceQueuePair:
             self._end("disconnected", by_peer=False)
 
     def asked(self, error: OSError | None) -> None:
-        """Continues after the call that asks the peer for the connection: see `asks`.
+        """Continues after the call that asks the peer for the connection, and handles the events held meanwhile.
 
-        Ends the connection on `error`, and handles the events held meanwhile.
+        `error`: the error of the call, which ends the connection; None if it has succeeded.
         """
         self.asking = False
         if self.state is EndState.CLOSED:
@@ -292,7 +310,7 @@ class DeviceQueuePair:
             self.on_event(event)
 
     def on_event(self, event: ManagerEvent) -> None:
-        """Handles an event of the connection manager."""
+        """Handles an event of the connection manager about this connection; while the call of `asks` runs, holds it."""
         if self.asking:
             self._held.append(event)
             return
@@ -370,7 +388,10 @@ class DeviceQueuePair:
         self.events.append(Disconnected(reason=reason, by_peer=by_peer, protocol_error=protocol_error))
 
     def _part(self, before: EndState, private_data: bytes | None = None) -> None:
-        """Ends the connection at the connection manager, and the device's queue pair. `before`: the state up to now."""
+        """Ends the connection at the connection manager, and stops the device's queue pair.
+
+        `before`: the state before the end. `private_data`: octets for a peer whose request is rejected.
+        """
         try:
             if before is EndState.REQUESTED:
                 self.parted = True
@@ -384,7 +405,7 @@ class DeviceQueuePair:
         self._device.end()
 
     def release(self) -> None:
-        """Gives everything back that the device holds for it; called last, after the end."""
+        """Releases all objects of the device that the connection has; called last, after the end."""
         self._device.close()
         self._sends.close()
         self._receive_memory = None
@@ -395,7 +416,7 @@ class DeviceQueuePair:
     def poll(self, *, arm: bool = True) -> bool:
         """Moves completions of the device to `completions`; returns whether there may be more.
 
-        See `QueuePairHandle.completions` for `arm`.
+        `arm`: whether the descriptor becomes readable for later completions; see `QueuePairHandle.completions`.
         """
         try:
             found = self._device.completions(_COMPLETIONS, arm)
@@ -439,7 +460,7 @@ class DeviceQueuePair:
         self.completions.append(Completion(wr, Verb.RECEIVE, Status.SUCCESS, octets, ended))
 
     def _failed(self, work: DeviceSend | PostedReceive, status: int) -> None:
-        """Ends the connection, with the reason in `status`, because the device could not do the work."""
+        """Ends the connection because the device could not do the work, for the reason in `status` (`WorkStatus`)."""
         if isinstance(work, DeviceSend) and status == Work.REMOTE_ACCESS:
             work.status = Status.REMOTE_ACCESS
         if isinstance(work, DeviceSend) and work.verb is None:

@@ -24,10 +24,10 @@ _SLAB_BUFFERS = 32
 
 
 class PostedReceive:
-    """A receive with its scatter list.
+    """A receive of a device's queue pair, with its scatter list (`entries`).
 
-    `place` is the memory of the owner's buffer `wr`, which is pinned for this receive alone, or a slot, or else a slab,
-    in which the receive has `number`.
+    `place` is its memory: that of the owner's buffer `wr`, pinned for this receive alone; or a slot; or a slab, in
+    which the receive has `number`.
     """
 
     __slots__ = ("entries", "number", "place", "wr")
@@ -47,7 +47,7 @@ class PostedReceive:
 
 
 class ReceiveSlab:
-    """Registered memory of _SLAB_BUFFERS receives, of which `posted` await a message.
+    """Registered memory for 32 (`_SLAB_BUFFERS`) receives of one queue pair, of which `posted` await a message.
 
     The slots of successive receives are adjacent, and so is the data of a group of messages.
     """
@@ -75,11 +75,15 @@ class ReceiveSlab:
 
     @property
     def in_use(self) -> bool:
-        """Whether receives are posted, or there are views of messages."""
+        """Whether receives of the slab are posted, or views of its messages exist."""
         return self.posted > 0 or sys.getrefcount(self.memory) > self._unused_references
 
     def delivered(self, receive: PostedReceive, octets: int) -> object:
-        """Returns the message in one of the slab's receives; views of a buffer's memory keep the slab in use."""
+        """Returns the message of `octets` octets that has arrived in one of the slab's receives.
+
+        A message of at most `plain_octets` is a copy; a longer one is a buffer of the slab, which keeps the slab in
+        use.
+        """
         self.posted -= 1
         if octets <= self._pool.plain_octets:
             start = receive.entries[0][1]
@@ -95,7 +99,7 @@ class ReceiveSlab:
 
 
 class DeviceReceives:
-    """The receives of one queue pair with memory of `pool`."""
+    """The receives of one queue pair, with memory in slabs or slots that it has registered, for messages of `pool`."""
 
     __slots__ = ("_free", "_pd", "_pool", "_rest", "_room", "_scatters", "_slabs", "_slots")
 
@@ -110,7 +114,9 @@ class DeviceReceives:
         self._free: list[PostedReceive] = []
 
     def take(self, posted: int) -> PostedReceive:
-        """Returns the next receive; `posted` is the number of receives that the queue pair has posted at a time.
+        """Returns the next receive to post.
+
+        `posted`: the number of receives that will then be posted, which bounds the number of slabs.
 
         Raises:
             LocalProtocolError: no more memory can be registered.
@@ -125,7 +131,7 @@ class DeviceReceives:
         return PostedReceive((slot.entry(self._pool.octets),), slot)
 
     def _next_slab(self, posted: int) -> PostedReceive | None:
-        """Returns the first receive of an unused slab; None if there is none."""
+        """Returns the first receive of an unused slab; None if all slabs are in use and no further one may be made."""
         unused = next((each for each in self._slabs if not each[0].in_use), None) or self._made_slab(posted)
         if unused is None:
             return None
@@ -148,7 +154,7 @@ class DeviceReceives:
         return self._slabs[-1]
 
     def delivered(self, receive: PostedReceive, octets: int) -> object:
-        """Returns the message that has arrived in a receive from `take`, in its memory or as `bytes`."""
+        """Returns the message of `octets` octets that has arrived in a receive from `take`: a buffer, or `bytes`."""
         place = receive.place
         if isinstance(place, ReceiveSlab):
             return place.delivered(receive, octets)

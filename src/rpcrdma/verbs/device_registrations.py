@@ -26,7 +26,10 @@ _Key: TypeAlias = tuple[int, int]
 
 
 class KeptRegistration:
-    """The registration of a whole buffer, which `memory` refers to while there are `users`."""
+    """A registration of a whole buffer that is kept for reuse; `users` counts its present uses.
+
+    `memory` refers to the buffer while there are users. The registration ends when the buffer is freed.
+    """
 
     __slots__ = ("_reference", "key", "memory", "octets", "region", "users")
 
@@ -73,9 +76,10 @@ class KeptRegistrations:
     def take(
         self, domain: object, memory: PooledMemory, register: Callable[[PooledMemory], Region]
     ) -> KeptRegistration:
-        """Returns the registration of a buffer in a protection domain, made by `register` where none is kept.
+        """Returns the registration of a buffer in a protection domain; `give_back` ends its use.
 
-        Each use ends with `give_back`.
+        `domain`: the domain, by its identity. `memory`: the buffer. `register`: makes the registration where none is
+        kept.
 
         Raises:
             LocalProtocolError: the length of the buffer has changed, or `register` raised it.
@@ -100,7 +104,7 @@ class KeptRegistrations:
         return kept
 
     def give_back(self, kept: KeptRegistration) -> None:
-        """Ends a use."""
+        """Ends one use of a registration that `take` has returned."""
         kept.users -= 1
         if not kept.users:
             if self._all.get(kept.key) is kept:
@@ -110,11 +114,11 @@ class KeptRegistrations:
             self._end_idle(self._count_max, self._octets_max)
 
     def clear(self) -> None:
-        """Ends unused registrations, for a device without room for more."""
+        """Ends all unused registrations, for a device without room for more."""
         self._end_idle(0, 0)
 
     def end(self, domain: object) -> None:
-        """Ends the registrations of a protection domain, whose queue pair is gone."""
+        """Ends all registrations of a protection domain, whose queue pair is gone."""
         for key, kept in list(self._all.items()):
             if key[0] == id(domain):
                 self._end(kept)

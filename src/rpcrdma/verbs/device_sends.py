@@ -26,9 +26,9 @@ OWN = object()
 
 
 class DeviceSend:
-    """Work of the send queue, as one or more work requests of the device, of which `left` have not completed.
+    """Work of the send queue, posted as one or more work requests of the device, of which `left` have not completed.
 
-    `verb` None stands for the binding of a window.
+    `verb` None stands for the binding of a memory window. `length` counts octets. `pinned` and `slot` are its memory.
     """
 
     __slots__ = ("left", "length", "pinned", "signaled", "slot", "status", "verb", "wr")
@@ -45,7 +45,11 @@ class DeviceSend:
 
 
 class DeviceSends:
-    """`queued` is the work that has not completed, in the order of posting; `unposted` waits for room in the device."""
+    """The send queue of a device's queue pair.
+
+    `queued` is the work that has not completed, in the order of posting; `unposted` are work requests that wait for
+    room in the device.
+    """
 
     __slots__ = ("_binding", "_entries", "_message_octets", "_pd", "_reads", "_slots", "queued", "room", "unposted")
 
@@ -63,7 +67,9 @@ class DeviceSends:
         self.unposted: deque[SendWork] = deque()
 
     def pinned(self, send: DeviceSend, gather: Sequence[Buffer]) -> list[Entry]:
-        """Returns the data in registered memory: copied into a slot, or where it is.
+        """Returns the gather list of work in registered memory: short data is copied into a slot, other data is pinned.
+
+        The memory belongs to `send` until `release`.
 
         Raises:
             LocalProtocolError: no more memory can be registered.
@@ -86,7 +92,12 @@ class DeviceSends:
     def queue(self, send: DeviceSend, opcode: int, entries: list[Entry], handle: int, offset: int) -> None:
         """Queues work requests for `send`: several if it is longer, or has more entries, than one may have.
 
-        `handle` and `offset` name the peer's memory, if any.
+        Args:
+            send: the work.
+            opcode: the opcode of the work requests.
+            entries: the scatter or gather list.
+            handle: the peer's handle, if any; for a Send the handle that it invalidates.
+            offset: the peer's offset of the first octet.
         """
         self.queued.append(send)
         if len(entries) <= self._entries and send.length <= self._message_octets:
@@ -99,14 +110,21 @@ class DeviceSends:
             offset += sum(octets for _, _, octets in part)
 
     def bind(self, window: MemoryWindow, entry: Entry, handle: int, rights: int) -> None:
-        """Queues the binding of a window."""
+        """Queues the binding of a memory window.
+
+        Args:
+            window: the window.
+            entry: the memory.
+            handle: the new handle of the window.
+            rights: the remote rights, from `Right`.
+        """
         send = DeviceSend(OWN, None, 0, signaled=False)
         send.left = 1
         self.queued.append(send)
         self.unposted.append((send, (entry,), self._binding.BIND_WINDOW, handle, rights, window))
 
     def unbind(self, window: MemoryWindow) -> None:
-        """Withdraws the binding of a window; no effect if it was posted already."""
+        """Withdraws the binding of a memory window; no effect if it was posted to the device already."""
         for work in self.unposted:
             if work[-1] is window:
                 assert isinstance(work[0], DeviceSend)
@@ -115,7 +133,10 @@ class DeviceSends:
                 break
 
     def next_works(self, reads_max: int) -> list[SendWork]:
-        """Returns the work for which the send queue has room, up to an RDMA Read beyond `reads_max` at a time."""
+        """Removes and returns the work requests that fit the device's send queue; stops before an excessive RDMA Read.
+
+        `reads_max`: the RDMA Reads that may be outstanding.
+        """
         unposted = self.unposted
         works: list[SendWork] = []
         while unposted and self.room:
@@ -144,7 +165,7 @@ class DeviceSends:
                 completions.append(Completion(first.wr, first.verb, Status.SUCCESS, first.length))
 
     def flush(self, completions: deque[Completion]) -> None:
-        """Ends all work, in the order of posting."""
+        """Completes all work as flushed, or with its status, in the order of posting, and releases its memory."""
         self.unposted.clear()
         while self.queued:
             send = self.queued.popleft()
@@ -153,7 +174,7 @@ class DeviceSends:
                 completions.append(Completion(send.wr, send.verb, send.status))
 
     def release(self, send: DeviceSend) -> None:
-        """Ends the use of the memory of `send`."""
+        """Unpins the memory of `send`, and gives its slot back."""
         while send.pinned:
             self._pd.unpin(send.pinned.pop())
         if send.slot is not None:
@@ -161,7 +182,7 @@ class DeviceSends:
             send.slot = None
 
     def close(self) -> None:
-        """Gives up the registered slots; called after `flush`."""
+        """Drops the registered slots; called after `flush`."""
         self._slots = MemorySlots(self._pd, SLOT_OCTETS, 0)
 
 

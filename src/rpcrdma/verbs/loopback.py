@@ -199,7 +199,7 @@ class LoopbackQueuePair(PostingQueuePair):
         self._peer.pd.place(work.handle, work.offset, work.length, work.gather)
 
     def _respond(self, work: PostedWork) -> None:
-        """Answers the peer's RDMA Read `work`."""
+        """Answers the peer's RDMA Read `work`: copies the data into its sink; a refused access ends the connection."""
         peer = self._peer
         sink = work.sink
         assert sink is not None
@@ -222,7 +222,7 @@ class LoopbackQueuePair(PostingQueuePair):
                 self.completions.append(Completion(done.wr, done.verb, done.status, done.length))
 
     def _break(self, reason: str, work: PostedWork) -> None:
-        """Ends the connection because this side's work request is against the rules."""
+        """Ends the connection at both ends because this side's work request `work` is against the rules."""
         if work.status is Status.SUCCESS:
             work.status = Status.FLUSHED
         self._ended(work)

@@ -22,7 +22,7 @@ _DISCARD = memoryview(bytearray(1 << 16))
 
 
 class Access(enum.IntFlag):
-    """The operations that a region permits; combined by `|`."""
+    """The operations that a memory region permits, on this side and by the peer; combined by `|`."""
 
     LOCAL_WRITE = 1
     REMOTE_READ = 2
@@ -63,7 +63,7 @@ class MemoryRegion:
 
 @dataclass(slots=True)
 class RegistrationCounts:
-    """Counts of memory uses by calls and Sends."""
+    """The numbers of registrations by an RDMA device for calls and Sends."""
 
     made: int = 0
     """Uses that needed a registration of their own."""

@@ -15,7 +15,7 @@ __all__ = ["EndState", "PostedWork", "PostingQueuePair", "ReceiveQueue"]
 
 
 class EndState(enum.Enum):
-    """The states of one end of a connection."""
+    """The state of one end of a connection in memory or over a device."""
 
     IDLE = "idle"
     CONNECTING = "connecting"
@@ -28,7 +28,9 @@ class EndState(enum.Enum):
 class PostedWork:
     """One entry of the send queue; `verb` None stands for an orderly disconnect.
 
-    `ready_s` and `cause` belong to a provider that needs them: the time of the posting, and the event of a trace.
+    `handle` and `offset` name the peer's memory; for a Send, `handle` is the one to invalidate. An RDMA Read fills
+    `sink` from index `sink_start` on. `ready_s` and `cause` belong to a provider that needs them: the time of the
+    posting, and the event of a trace.
     """
 
     __slots__ = (
@@ -66,16 +68,19 @@ class ReceiveQueue:
         return len(self._own) + self._shared
 
     def post(self, wr: object, buffer: ReceiveBuffer) -> None:
-        """See `QueuePair.post_receive`."""
+        """Posts a receive with a buffer of its own; `wr` is the identifier for its completion."""
         self._own.append((wr, buffer))
 
     def post_shared(self, count: int, pool: ReceiveSource) -> None:
-        """See `QueuePair.post_receives`."""
+        """Posts `count` receives whose buffers are taken from `pool` when messages arrive."""
         self._shared += count
         self._pool = pool
 
     def next_for(self, length: int) -> tuple[object, ReceiveBuffer] | None:
-        """Returns the receive for a message of `length` octets, which stays posted; None if no receive is posted."""
+        """Returns (identifier, buffer) of the receive for a message of `length` octets; None if no receive is posted.
+
+        The receive stays posted until `take`.
+        """
         if not self._own:
             if not self._shared:
                 return None
@@ -86,7 +91,7 @@ class ReceiveQueue:
         return self._own[0]
 
     def fill(self, gather: Sequence[Buffer]) -> None:
-        """Writes octets into the receive that `next_for` has returned, from its start."""
+        """Copies octets into the buffer of the receive that `next_for` has returned, from its start."""
         _, buffer = self._own[0]
         start = 0
         for piece in gather:
@@ -101,7 +106,7 @@ class ReceiveQueue:
         self._own.popleft()
 
     def flush(self) -> list[object]:
-        """Removes all receives and returns the work requests of those with a buffer."""
+        """Removes all receives; returns the identifiers of those with a buffer, for their completions."""
         flushed = [wr for wr, _ in self._own]
         self._own.clear()
         self._shared = 0
@@ -109,7 +114,7 @@ class ReceiveQueue:
 
 
 class PostingQueuePair:
-    """Takes work until the connection has ended, and completes all later work as flushed.
+    """The half of a queue pair in memory that takes work and receives; after the end, all work completes as flushed.
 
     `_unreported` is the work that has begun, in the order of posting. A subclass moves work there from `_send_queue`.
     """
@@ -129,12 +134,12 @@ class PostingQueuePair:
 
     @property
     def has_news(self) -> bool:
-        """Whether there are completions or events to take."""
+        """Whether there are completions or events that the owner has not taken."""
         return bool(self.completions or self.events)
 
     @property
     def receives_posted(self) -> int:
-        """Messages that the peer may send now."""
+        """The number of messages that the peer may send now."""
         return len(self._receives)
 
     def post_receive(self, wr: object, buffer: memoryview) -> None:
@@ -182,7 +187,11 @@ class PostingQueuePair:
         self._send_queue.append(work)
 
     def _flush(self, reason: str, *, by_peer: bool, protocol_error: bool) -> None:
-        """Reports all work and receives, and the end of the connection."""
+        """Completes all work and receives, as flushed or with their error, and appends `Disconnected`.
+
+        `reason`: the cause in words. `by_peer`: whether the peer ended the connection. `protocol_error`: whether one
+        side broke a rule.
+        """
         self.ended = True
         completions = self.completions
         for work in (*self._unreported, *self._send_queue):

@@ -29,7 +29,7 @@ __all__ = [
 
 
 class Verb(enum.Enum):
-    """The operation that a completion reports."""
+    """The operation of a work request, which its completion reports."""
 
     SEND = "send"
     RECEIVE = "receive"
@@ -137,9 +137,9 @@ class QueuePair(Protocol):
         """Posts receives with buffers of a pool, behind those posted already.
 
         A buffer is taken from the pool when a message begins to arrive, so that idle connections hold none. It is the
-        `wr` of the completion, and belongs to whoever takes that. A message that `ReceiveSource` permits to be
-        delivered as `bytes` is itself the `wr`. Receives without a message are dropped without a completion when the
-        connection ends.
+        `wr` of the completion, and belongs to the code that takes the completion. A message that `ReceiveSource`
+        permits to be delivered as `bytes` is itself the `wr`. Receives without a message are dropped without a
+        completion when the connection ends.
 
         Args:
             count: the number of receives.
@@ -161,7 +161,15 @@ class QueuePair(Protocol):
     def post_write(
         self, wr: object, gather: Sequence[Buffer], handle: int, offset: int, *, signaled: bool = True
     ) -> None:
-        """Writes octets into the peer's memory, before any Send posted later is delivered."""
+        """Writes octets into the peer's memory (RDMA Write), before any Send posted later is delivered.
+
+        Args:
+            wr: the identifier that the completion repeats.
+            gather: the octets, as a list of buffers.
+            handle: the peer's handle.
+            offset: the peer's offset of the first octet.
+            signaled: whether success has a completion.
+        """
 
     def post_read(self, wr: object, sink: MemoryRegion, sink_start: int, length: int, handle: int, offset: int) -> None:
         """Reads the peer's memory into `sink.view[sink_start:]`; waits for a free read slot if need be.

@@ -79,7 +79,7 @@ class ScatteredBuffer:
 
 
 ReceiveBuffer: TypeAlias = memoryview | ScatteredBuffer
-"""The memory of one incoming message."""
+"""The memory of one incoming message: in one piece, or scattered."""
 
 
 class ReceiveSource(Protocol):
@@ -98,7 +98,7 @@ class ReceiveSource(Protocol):
 
     @property
     def scattered(self) -> Container[tuple[int, ...]]:
-        """The kinds of messages of which items stay in the parts of a buffer from `draw`."""
+        """The (version, header type) of messages whose items stay in the parts of a buffer from `draw`."""
 
     def take(self) -> memoryview:
         """Returns a buffer of at least `short_octets` with unspecified content, for the caller to keep."""
@@ -126,7 +126,10 @@ class ReceiveSource(Protocol):
 
 
 def is_plain(pool: ReceiveSource, message: Buffer) -> bool:
-    """Returns whether a complete message of more than `short_octets` may be `bytes`, not a buffer from `draw`."""
+    """Returns whether a complete message of more than `short_octets` may be delivered as `bytes`.
+
+    This holds if it fits a receive and its kind is not `scattered`; otherwise it is delivered in a buffer from `draw`.
+    """
     octets = len(message)
     return KIND_OF_MESSAGE.size <= octets <= pool.octets and KIND_OF_MESSAGE.unpack_from(message) not in pool.scattered
 
@@ -150,7 +153,7 @@ class ReceivePool:
         self._free: list[memoryview] = []
 
     def take(self) -> memoryview:
-        """Returns a buffer with unspecified content, for the caller to keep."""
+        """Returns a buffer of `octets` with unspecified content, for the caller to keep."""
         return self._free.pop() if self._free else bulk(self.octets)
 
     draw = take

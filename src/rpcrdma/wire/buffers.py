@@ -22,18 +22,18 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 
 
 class _ShowsMemory(Protocol):
-    """An object with the buffer protocol, as types of the standard library are described (PEP 688)."""
+    """The type of objects with the buffer protocol (PEP 688)."""
 
     def __buffer__(self, flags: int, /) -> memoryview:
-        """Returns a view of the memory."""
+        """Returns a view of the object's memory."""
 
 
 class _ShowsArray(Protocol):
-    """An array of NumPy, whose stubs name the buffer protocol from Python 3.12 on alone."""
+    """The type of NumPy arrays, whose stubs name the buffer protocol only from Python 3.12 on."""
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        """Returns a description of the memory."""
+        """The description of the array's memory in NumPy's array interface."""
 
 
 Memory: TypeAlias = _ShowsMemory | _ShowsArray
@@ -44,11 +44,11 @@ def as_view(buffer: object, name: str = "data", *, writable: bool = False) -> me
     """Returns a flat view of the octets of a C-contiguous object with the buffer protocol, without a copy.
 
     All octets of callers pass through here once. Items of any format, byte order and number of dimensions count as
-    their octets in memory: those of NumPy arrays, `array`, ctypes and mmap. `writable`: the memory is to be filled.
+    their octets in memory: those of NumPy arrays, `array`, ctypes and mmap. `buffer`: the object. `name`: the name of
+    the argument in errors. `writable`: whether the memory is to be filled.
 
     Raises:
-        TypeError: the object has no readable octets, or they have gaps or another order. The message names the argument
-            by `name`, and the remedy.
+        TypeError: the object has no readable octets, or they have gaps or another order. The message has the remedy.
         LocalProtocolError: memory that is to be filled is read-only.
     """
     try:
@@ -84,7 +84,7 @@ def _without_octets(buffer: object, name: str, error: Exception) -> Exception:
 
 
 def gather_length(gather: Iterable[Buffer]) -> int:
-    """Returns the octets in a gather list."""
+    """Returns the number of octets in a gather list."""
     return sum(map(len, gather))
 
 
@@ -112,11 +112,13 @@ class Reader:
 
     @property
     def remaining(self) -> int:
-        """Octets not yet read."""
+        """The number of octets that are not read yet."""
         return self.end - self.pos
 
     def short(self, field: str, need: int) -> DecodeError:
-        """Returns the error of a field that does not fit.
+        """Makes the exception for a field that does not fit into the octets left.
+
+        Returns the exception, which the caller raises.
 
         Args:
             field: the name of the field.
@@ -125,11 +127,14 @@ class Reader:
         return DecodeError(field, self.pos - self.start, f"{need} octets", f"{max(0, self.end - self.pos)}")
 
     def take(self, layout: struct.Struct, field: str) -> tuple[Any, ...]:
-        """Returns the values of a run of fixed-size fields.
+        """Returns the values of a run of fixed-size fields, and advances behind them.
 
         Args:
             layout: the fields.
             field: the name of the run in errors.
+
+        Raises:
+            DecodeError: fewer octets are left.
         """
         pos = self.pos
         after = pos + layout.size
@@ -139,7 +144,7 @@ class Reader:
         return layout.unpack_from(self.data, pos)
 
     def u32(self, field: str) -> int:
-        """Returns the next four octets as an unsigned integer."""
+        """Returns the next four octets as an unsigned integer; raises DecodeError about `field` if fewer are left."""
         pos = self.pos
         if pos + 4 > self.end:
             raise self.short(field, 4)
@@ -148,7 +153,7 @@ class Reader:
         return value
 
     def u64(self, field: str) -> int:
-        """Returns the next eight octets as an unsigned integer."""
+        """Returns the next eight octets as an unsigned integer; raises DecodeError about `field` if fewer are left."""
         pos = self.pos
         if pos + 8 > self.end:
             raise self.short(field, 8)
@@ -157,7 +162,7 @@ class Reader:
         return value
 
     def view(self, length: int, field: str) -> memoryview:
-        """Returns a view of the next `length` octets, without a copy."""
+        """Returns a view of the next `length` octets; raises DecodeError about `field` if fewer are left."""
         pos = self.pos
         if length > self.end - pos:
             raise self.short(field, length)
@@ -165,7 +170,7 @@ class Reader:
         return memoryview(self.data)[pos : pos + length]
 
     def octets(self, length: int, field: str) -> bytes:
-        """Returns a copy of the next `length` octets, which outlives the received buffer."""
+        """Returns a copy of the next `length` octets; raises DecodeError about `field` if fewer are left."""
         pos = self.pos
         if length > self.end - pos:
             raise self.short(field, length)

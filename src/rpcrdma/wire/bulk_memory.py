@@ -23,7 +23,8 @@ from rpcrdma.limits import RESULT_OCTETS_KEPT_MAX
 __all__ = ["PooledMemory", "ResultMemory", "behind", "buffer", "bulk"]
 
 _HUGE_PAGES_OCTETS = 1 << 22
-"""From here on memory is seldom used twice, and 16 MiB of fresh memory take 2.7 ms in huge pages instead of 7.5 ms."""
+"""The size from which on memory has huge pages: such memory is seldom used twice, and 16 MiB of fresh memory take 2.7
+ms in huge pages instead of 7.5 ms."""
 
 _FRESH_OCTETS_MAX = (1 << 14) - 1
 """Smaller memory comes warm from the allocator of Python or of the C library."""
@@ -84,12 +85,20 @@ def buffer(octets: int) -> memoryview:
 
 
 def bulk(octets: int) -> memoryview:
-    """Returns memory of `octets` octets, which begins with a page if it is large enough for that to matter."""
+    """Returns `octets` octets of writable memory, which begins with a page if it has 16 KiB or more.
+
+    Raises:
+        MemoryError: the system gives no more memory.
+    """
     return buffer(octets) if octets > _FRESH_OCTETS_MAX else memoryview(bytearray(octets))
 
 
 def behind(lead: int, octets: int) -> memoryview:
-    """Returns memory of `octets` octets in which the octet `lead`, behind a head, begins a page."""
+    """Returns `octets` octets of writable memory in which the octet with index `lead` begins a page.
+
+    Raises:
+        MemoryError: the system gives no more memory.
+    """
     before = -lead % mmap.PAGESIZE
     return buffer(before + octets)[before:]
 
@@ -103,9 +112,10 @@ _ALONE = _references([bytearray()], 0)
 
 
 class ResultMemory:
-    """Memory for results and messages; it keeps at most RESULT_OCTETS_KEPT_MAX octets, lent ones included.
+    """Lends memory for results and messages, and reuses it when its holder has dropped all references to it.
 
-    `registers`: fresh memory costs a registration with a device as well.
+    At most RESULT_OCTETS_KEPT_MAX octets are kept, lent ones included. `registers`: a device registers the memory, so
+    that smaller memory is kept, too.
     """
 
     __slots__ = ("_buffers", "_fresh_octets_max", "_octets")
@@ -117,7 +127,11 @@ class ResultMemory:
         self._octets = 0
 
     def take(self, octets: int) -> memoryview:
-        """Returns writable memory of `octets` with unspecified content, whose holder may keep it."""
+        """Returns `octets` octets of writable memory with unspecified content, whose holder may keep it.
+
+        Raises:
+            MemoryError: the system gives no more memory.
+        """
         if octets <= self._fresh_octets_max:
             return memoryview(bytearray(octets))
         # Whole pages: messages of nearly the same length use the same memory.
@@ -139,7 +153,7 @@ class ResultMemory:
         return memoryview(memory)[:octets]
 
     def _drop(self) -> None:
-        """Drops one kept buffer, of the length that was asked for longest ago."""
+        """Drops the oldest kept buffer of the length that was asked for longest ago."""
         length, buffers = next(iter(self._buffers.items()))
         buffers.pop(0)
         self._octets -= length
@@ -147,6 +161,6 @@ class ResultMemory:
             del self._buffers[length]
 
     def clear(self) -> None:
-        """Drops the kept buffers; memory that callers have stays theirs."""
+        """Drops all kept buffers; memory that callers hold stays valid."""
         self._buffers.clear()
         self._octets = 0

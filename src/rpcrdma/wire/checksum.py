@@ -17,10 +17,13 @@ __all__ = ["crc32c"]
 
 
 def _find() -> Callable[..., int]:
-    """Returns the function of the package `crc32c`, of which only the extension module is loaded.
+    """Returns the function `crc32c` of the package of this name, of which only the extension module is loaded.
 
     For its version, the package imports `importlib.metadata` with the parsers of e-mail, which takes a tenth of the
     time of a short command.
+
+    Raises:
+        ImportError: the package is not installed.
     """
     name = "crc32c._crc32c"
     package = None if "crc32c" in sys.modules else PathFinder.find_spec("crc32c")

@@ -20,16 +20,17 @@ __all__ = ["DATA_PATH", "INTERFACE", "Native", "NativeFrames", "NativeSend", "fi
 INTERFACE = 4
 
 NativeSend: TypeAlias = Callable[[list[Any], int, list[int], int, int, bool, int], tuple[int, int, int, "bytes | None"]]
-"""`Native.send` of one socket."""
+"""`Native.send` for the socket of one connection, without the argument `descriptor`."""
 
 
 class NativeFrames(Protocol):
-    """Takes the usual FPDUs of one connection. It works on the lists and the dictionary of regions of the queue pair.
+    """The native module's receiver of one connection, which takes the usual FPDUs; made by `Native.Receiver`.
 
-    The attributes are the state of a receiver, with the names of `DirectPayload` in `rpcrdma.iwarp.receiver` where that
-    has them; those with `opened` and `message` are about the tagged message and the Send that have arrived in part.
-    `received` counts the octets of the response to the first of the RDMA Reads. `offset` of a Send is its number.
-    `hand_over` returns the octets of an FPDU that has arrived in part, and those of such a Send, and forgets both.
+    It works on the lists and the dictionary of regions of the queue pair. The attributes are the state of a receiver,
+    with the names of `DirectPayload` in `rpcrdma.iwarp.receiver` where that has them; those with `opened` and `message`
+    are about the tagged message and the Send that have arrived in part. `received` counts the octets of the response to
+    the first of the RDMA Reads. `offset` of a Send is its number. `hand_over` returns the octets of an FPDU that has
+    arrived in part, and those of such a Send, and forgets both.
     """
 
     send_number: int
@@ -55,9 +56,10 @@ class NativeFrames(Protocol):
     message_handle: int
 
     def receive(self, descriptor: int, most: int, /) -> int:
-        """Receives until the socket is empty, `most` octets have arrived, or an FPDU is unusual.
+        """Receives until the socket is empty, `most` octets have arrived, or the next FPDU is unusual.
 
-        Returns the sum of STOPPED and END_OF_STREAM, as far as they apply.
+        `descriptor`: the socket's file descriptor. `most`: the number of octets. Returns the sum of STOPPED (an unusual
+        FPDU) and END_OF_STREAM, as far as they apply.
 
         Raises:
             OSError: the connection is broken.
@@ -65,13 +67,19 @@ class NativeFrames(Protocol):
         """
 
     def feed(self, octets: Buffer, /) -> tuple[int, int]:
-        """Receives from memory: returns the outcome, as `receive` does, and the number of octets taken."""
+        """Processes received octets from memory.
+
+        Returns the outcome, as `receive` does, and the number of octets taken.
+
+        Raises:
+            RuntimeError: as `receive`.
+        """
 
     def hand_over(self) -> tuple[bytes, bytes]: ...
 
 
 class Native(Protocol):
-    """The module `rpcrdma_native`. `CRC` names the instructions that compute digests."""
+    """The functions of the extension module `rpcrdma_native`. `CRC` names the instructions that compute digests."""
 
     INTERFACE: int
     CRC: str
@@ -85,23 +93,30 @@ class Native(Protocol):
         self, descriptor: int, messages: list[Any], position: int, numbers: list[int], tagged_max: int,
         untagged_max: int, crc: bool, reads: int, /,
     ) -> tuple[int, int, int, bytes | None]:  # fmt: skip
-        """Frames and sends messages (`rpcrdma.iwarp.sender.Work`), of the first one all octets from `position` on.
+        """Frames and sends messages on a socket, up to an RDMA Read Request beyond the limit.
 
-        `numbers` are the next MSNs of both queues, which it keeps up to date; FPDUs carry at most `tagged_max` and
-        `untagged_max` octets of payload. It ends before an RDMA Read Request beyond the number of `reads`.
+        Returns the number of messages framed as a whole, the position in the next one, the octets of all FPDUs, and the
+        rest of the last FPDU that the socket has not taken: None if it took all.
 
-        Returns how many messages were framed as a whole, the position in the next one, the octets of all FPDUs, and how
-        many of them the socket has not taken: None if it took all, else the rest of the last FPDU.
+        Args:
+            descriptor: the socket's file descriptor.
+            messages: the messages (`rpcrdma.iwarp.work.Work`).
+            position: the octets of the first message that were framed before.
+            numbers: the next MSNs of both queues, which the function updates.
+            tagged_max: the most octets of payload in a tagged FPDU.
+            untagged_max: the most octets of payload in an untagged FPDU.
+            crc: whether FPDUs have CRCs.
+            reads: the number of RDMA Read Requests that may be sent.
 
         Raises:
             OSError: the connection is broken, and nothing was sent.
         """
 
     def crc32c(self, data: Buffer, value: int = 0, /) -> int:
-        """Returns the digest of `data`, continuing from `value`."""
+        """Returns the CRC-32C of `data`, continuing from `value`, the CRC of the octets before."""
 
     def use_types(self, *types: object) -> None:
-        """Sets the types Completion, ReadResponse and ReadHeader, and Verb.RECEIVE and Status.SUCCESS."""
+        """Sets the objects for the receiver: Completion, ReadResponse, ReadHeader, Verb.RECEIVE and Status.SUCCESS."""
 
 
 def _load() -> Native:
@@ -110,7 +125,12 @@ def _load() -> Native:
 
 
 def find(setting: str | None, load: Callable[[], Native] = _load) -> tuple[Native | None, str]:
-    """Returns the module or None, and a sentence about the path in use; `setting` is the value of RPCRDMA_NATIVE."""
+    """Loads the extension module `rpcrdma_native`, unless it is turned off.
+
+    `setting`: the value of the environment variable RPCRDMA_NATIVE, or None; "0" turns the native module off. `load`:
+    imports the module. Returns the module, or None if it is off, is not installed, does not load or has another
+    interface; and a sentence about the path in use.
+    """
     if setting == "0":
         return None, "Python: RPCRDMA_NATIVE=0"
     try:

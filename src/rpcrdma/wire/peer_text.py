@@ -15,7 +15,7 @@ def printable(text: str) -> str:
     and characters that change the order in which others are shown. An escaped text stays as it is.
 
     Args:
-        text: What a peer or a file has named, with surrogates for octets that are no UTF-8.
+        text: text of a peer or a file, with surrogates for octets that are no UTF-8.
     """
     return text if text.isprintable() else "".join(map(_escaped, text))
 

@@ -49,7 +49,7 @@ def padding(length: int) -> int:
 
 
 def padded_octets(lengths: Iterable[int]) -> int:
-    """Returns the octets of items of variable length in the stream, padding included, without their length words."""
+    """Returns the octets of opaque items of these lengths, each padded to a multiple of four; no length words count."""
     octets = 0
     for length in lengths:
         octets += (length + 3) & ~3
@@ -111,8 +111,8 @@ class BulkItem:
 class Payload:
     """An encoded RPC message: its reduced stream and the bulk items removed from it, in stream order.
 
-    `begun`: for each element of a result that belongs to an element of the arguments (`pragma pairs`), the number of
-    items before it; None for a message without such elements.
+    `begun` has, for each element of a result that belongs to an element of the arguments (`pragma pairs`), the number
+    of `items` before it; None for other messages.
     """
 
     __slots__ = ("begun", "items", "reduced")
@@ -148,11 +148,11 @@ class Payload:
         return tuple(found)
 
     def joined(self) -> bytes:
-        """Returns a copy of the stream with all items in place."""
+        """Returns a copy of the unreduced stream: the reduced stream with all items and their padding in place."""
         return b"".join(self.gather())
 
     def gather(self, leave_out: Iterable[BulkItem] = ()) -> list[Buffer]:
-        """Returns the stream as a gather list with all items in place, without copying.
+        """Returns the unreduced stream, items and padding included, as a list of buffers in order, without copying.
 
         Args:
             leave_out: items that are omitted, each listed once.
@@ -221,20 +221,20 @@ class Encoder(Payload):
             raise LocalProtocolError(f"a value does not fit its XDR type: {error}") from None
 
     def u32(self, value: int, field: str) -> None:
-        """Appends an unsigned 32-bit integer."""
+        """Appends an unsigned 32-bit integer; another value is a `LocalProtocolError` that names `field`."""
         try:
             self.reduced += _U32.pack(value)
         except struct.error:
             raise LocalProtocolError(f"{field}: {value!r} is not an unsigned 32-bit integer") from None
 
     def count(self, value: int, limit: int, field: str) -> None:
-        """Appends the length word of a variable-length item, whose elements the caller appends next."""
+        """Appends the length word of an item, before its elements; over `limit` is a `LocalProtocolError`."""
         if value > limit:
             raise LocalProtocolError(f"{field}: {value} elements, the limit is {limit}")
         self.reduced += _U32.pack(value)
 
     def paired(self, values: Sequence[T]) -> Iterator[T]:
-        """Yields the elements of an array, noting in `begun` the items before each; only the first array counts."""
+        """Yields the elements; notes in `begun`, for the first array only, the number of bulk items before each."""
         begun: list[int] = []
         if self.begun is None:
             self.begun = begun
@@ -243,7 +243,7 @@ class Encoder(Payload):
             yield value
 
     def numbers(self, code: str, values: Sequence[float], field: str) -> None:
-        """Appends the elements of an array of numbers, without its length word."""
+        """Appends numbers of `struct` type `code`, without a length word; one that does not fit: LocalProtocolError."""
         try:
             self.reduced += struct.pack(f">{len(values)}{code}", *values)
         except _UNFIT:
@@ -266,6 +266,9 @@ class Encoder(Payload):
             limit: the most entries; None: no limit.
             field: the name of the list in errors.
             filled: whether the type has at least one entry, whose first has no word before it.
+
+        Raises:
+            LocalProtocolError: there are too many entries, or none where `filled`.
         """
         if limit is not None and len(entries) > limit:
             raise LocalProtocolError(f"{field}: {len(entries)} entries, the limit is {limit}")
@@ -279,19 +282,19 @@ class Encoder(Payload):
         self.reduced += b"\0\0\0\0"
 
     def fixed(self, data: Buffer, length: int, field: str) -> None:
-        """Appends fixed-length opaque data."""
+        """Appends fixed-length opaque data and padding; another length is a `LocalProtocolError` that names `field`."""
         self.reduced += self.exactly(data, length, field)
         self.reduced += _PAD[length & 3]
 
     def exactly(self, data: Buffer, length: int, field: str) -> bytes:
-        """Returns the octets of fixed-length opaque data for a run of fields, without appending them."""
+        """Returns `data` as bytes, without appending; another length than `length` is a `LocalProtocolError`."""
         octets = data if type(data) is bytes else bytes(as_view(data, field))
         if len(octets) != length:
             raise LocalProtocolError(f"{field}: {len(octets)} octets given, the type has {length}")
         return octets
 
     def opaque(self, data: Buffer, limit: int, field: str) -> None:
-        """Appends variable-length opaque data, copied into the stream."""
+        """Appends a copy of opaque data with length word and padding; over `limit` is a `LocalProtocolError`."""
         if type(data) is not bytes:
             data = as_view(data, field)
         length = len(data)
@@ -302,11 +305,14 @@ class Encoder(Payload):
         self.reduced += _PAD[length & 3]
 
     def string(self, text: str, limit: int, field: str) -> None:
-        """Appends a string in UTF-8; surrogates of `os.fsdecode` become the octets that they stand for."""
+        """Appends a string as UTF-8, surrogates as their octets (PEP 383); over `limit` octets: LocalProtocolError."""
         self.opaque(_text_octets(text, field), limit, field)
 
     def bulk(self, data: Buffer, limit: int, field: str) -> None:
-        """Records variable-length opaque data for direct placement, without a copy: it must not change until sent."""
+        """Appends the length word of `data` and records `data` uncopied; it must not change until sent.
+
+        The data are placed directly or sent inline. Data over `limit` octets are a `LocalProtocolError`.
+        """
         if type(data) is not bytes:
             data = memoryview(data) if type(data) is bytearray else as_view(data, field)
         length = len(data)
@@ -318,7 +324,7 @@ class Encoder(Payload):
         self.removed += (length + 3) & ~3
 
     def bulk_string(self, text: str, limit: int, field: str) -> None:
-        """Records a string for direct placement, in UTF-8 as `string`; `limit` counts octets."""
+        """Records a string in UTF-8 for direct placement, without a copy; over `limit` octets: LocalProtocolError."""
         self.bulk(_text_octets(text, field), limit, field)
 
 
@@ -334,7 +340,7 @@ class ReducedIneligibleItem(DecodeError):
 
 
 class Placed(Protocol):
-    """Items that arrived outside of the decoded stream."""
+    """The items of a message that its transport placed directly, outside of the stream that a `Decoder` reads."""
 
     padded: bool
     """Whether a taken item arrived with padding, which is not to be placed."""
@@ -343,7 +349,7 @@ class Placed(Protocol):
         """Returns the item of `length` octets at `position` of the unreduced stream; None if the stream itself has it.
 
         Raises:
-            DecodeError: an item was placed for this position, but not of this length.
+            DecodeError: an item of another length was placed there; `field` names it.
         """
 
     def done(self) -> None:
@@ -393,7 +399,7 @@ class PlacedByPosition:
 
 
 class PlacedInOrder:
-    """The Write chunks of a reply, one for each eligible result in stream order; None stands for an empty chunk.
+    """The results in the Write chunks of a reply, one for each eligible result in stream order; None: an empty chunk.
 
     `offered` is the whole memory of each chunk: a longer result is inline, and its chunk unused. A chunk with up to
     three octets of padding behind the result, against RFC 8166 section 3.4.6.2, sets `padded`.
@@ -435,8 +441,8 @@ class PlacedInOrder:
 class Decoder(Reader):
     """Decodes XDR items from `data[start:end]`; every variable-length item has a limit.
 
-    `begun`: the Position of each element to which an element of the result belongs (`pragma pairs`); None without such
-    elements.
+    `begun` of a result whose elements belong to elements of the arguments (`pragma pairs`): the Position of each such
+    element; None for other messages.
 
     Args:
         data: the octets.
@@ -467,7 +473,7 @@ class Decoder(Reader):
 
     @property
     def position(self) -> int:
-        """Offset of the next item in the unreduced stream."""
+        """Offset of the next item in the unreduced stream, in octets from the stream's start."""
         return self.pos - self.start + self.removed
 
     def boolean(self, field: str) -> bool:
@@ -482,7 +488,7 @@ class Decoder(Reader):
         return value == 1
 
     def count(self, limit: int, field: str) -> int:
-        """Returns the length word of a variable-length item."""
+        """Returns the length word of a variable-length item; over `limit` is a `DecodeError` that names `field`."""
         pos = self.pos
         if pos + 4 > self.end:
             raise self.short(field, 4)
@@ -493,7 +499,7 @@ class Decoder(Reader):
         return value
 
     def paired(self, count: int) -> Iterator[int]:
-        """Yields the indices of an array's elements, noting in `begun` where each begins; only the first counts."""
+        """Yields indices 0 to `count` - 1; notes in `begun`, for the first array only, the Position of each element."""
         begun: list[int] = []
         if self.begun is None:
             self.begun = begun
@@ -502,7 +508,7 @@ class Decoder(Reader):
             yield index
 
     def numbers(self, code: str, count: int, field: str) -> list[Any]:
-        """Returns the elements of an array of numbers."""
+        """Returns `count` numbers of `struct` type `code`; too few octets are a `DecodeError` that names `field`."""
         pos, octets = self.pos, count * _OCTETS[code]
         if octets > self.end - pos:
             raise self.short(field, octets)
@@ -522,6 +528,9 @@ class Decoder(Reader):
 
         Returns:
             The entries.
+
+        Raises:
+            DecodeError: there are too many entries, or an entry or the word before it does not decode.
         """
         entries: list[T] = []
         while filled or self.boolean(field):
@@ -532,13 +541,13 @@ class Decoder(Reader):
         return entries
 
     def fixed(self, length: int, field: str) -> bytes:
-        """Returns fixed-length opaque data."""
+        """Returns `length` octets and skips their padding; too few octets are a `DecodeError` that names `field`."""
         data = self.octets(length, field)
         self.skip_padding(length, field)
         return data
 
     def opaque(self, limit: int, field: str) -> bytes:
-        """Returns a copy of variable-length opaque data."""
+        """Returns a copy of variable-length opaque data; too few octets, or more than `limit`, are a `DecodeError`."""
         start = self.pos + 4
         if start <= self.end:
             length = _U32.unpack_from(self.data, start - 4)[0]
@@ -550,11 +559,11 @@ class Decoder(Reader):
         return self.fixed(self.count(limit, field), field)
 
     def string(self, limit: int, field: str) -> str:
-        """Returns a string; octets that are not UTF-8 become surrogates, as in `os.fsdecode`."""
+        """Returns a string, other octets than UTF-8 as surrogates (PEP 383); over `limit` octets: `DecodeError`."""
         return self.opaque(limit, field).decode("utf-8", "surrogateescape")
 
     def bulk(self, limit: int, field: str) -> memoryview:
-        """Returns a view of the octets of an item that may be placed or inline, without a copy."""
+        """Returns a view of opaque data, placed directly or in the stream; over `limit` octets is a `DecodeError`."""
         length = self.count(limit, field)
         if self.placed is not None:
             data = self.placed.take(self.pos - self.start + self.removed, length, field)
@@ -566,11 +575,11 @@ class Decoder(Reader):
         return data
 
     def bulk_string(self, limit: int, field: str) -> str:
-        """Returns a string that may be placed or inline; octets that are not UTF-8 become surrogates."""
+        """Returns a string, placed directly or in the stream; octets that are not UTF-8 become surrogates."""
         return str(self.bulk(limit, field), "utf-8", "surrogateescape")
 
     def skip_padding(self, length: int, field: str) -> None:
-        """Skips the padding after `length` octets without checking its value."""
+        """Skips the padding after `length` octets without checking its value; a missing padding is a `DecodeError`."""
         pad = -length & 3
         if pad:
             if pad > self.end - self.pos:

@@ -248,7 +248,7 @@ class _File:
 
     def _read_value(self, path: KeyPath, raw: Any, settings: Iterable[Setting], into: dict[str, Value]) -> None:
         key = str(path[-1])
-        by_name = {setting.name: setting for setting in settings if setting.in_file}
+        by_name = {setting.name: setting for setting in settings}
         setting = by_name.get(key)
         if setting is None:
             self._fault(path, _unknown(key, by_name))

@@ -47,7 +47,7 @@ from rpcrdma.nfs.export.object_tree import ObjectTree, file_of
 from rpcrdma.nfs.export.open_object import Changing
 from rpcrdma.nfs.export.sparse_file import SparseObject
 from rpcrdma.nfs.export.state import ServerState
-from rpcrdma.nfs.export.tree import TRANSFER_OCTETS_MAX, Change, FileKind, Refused, Stable, Written
+from rpcrdma.nfs.export.tree import TRANSFER_OCTETS_MAX, Attributes, Change, FileKind, Refused, Stable, Written
 from rpcrdma.rpc.auth import AuthNone, AuthSys
 from rpcrdma.wire.buffers import Buffer
 
@@ -324,10 +324,12 @@ class OpenFiles:
         self._leases = leases
         self._cache: ObjectCache[OpenFile] = ObjectCache(limit, self._evicted)
 
-    def for_reading(self, node: HeldNode, caller: CallerIdentity, *, at_once: bool) -> OpenFile | None:
-        """Returns the open file of a node, opened if need be, if the caller may read or execute it or owns it.
+    def for_reading(
+        self, node: HeldNode, caller: CallerIdentity, *, at_once: bool
+    ) -> tuple[OpenFile, Attributes] | None:
+        """Returns the open file of a node and its present attributes, if the caller may read or execute it or owns it.
 
-        With `at_once` it never opens the file, and returns None if that is not open.
+        The file is opened if need be. With `at_once` it is not, and None is returned if it is not open.
 
         Raises:
             Refused: EISDIR, EINVAL: it is no regular file; EACCES: the caller may not read it.
@@ -339,15 +341,15 @@ class OpenFiles:
                 return None
             _check_regular(node)
             file = self._open(node, caller, os.O_RDONLY)
-        status = os.fstat(file.fd)
+        present = file.attributes()
         # Every change of permissions changes this state. The change time alone is not enough: many file systems count
         # in milliseconds or more, and two changes may have the same time.
-        state = status.st_ctime_ns, status.st_mode, status.st_uid, status.st_gid
+        state = present.ctime_ns, present.mode, present.uid, present.gid
         if file.readers.get(caller) != state:
             with caller:
                 allowed = (
                     faccess_as_caller(node.fd, os.R_OK)
-                    or status.st_uid == caller.uid
+                    or present.uid == caller.uid
                     or faccess_as_caller(node.fd, os.X_OK)
                 )
             if not allowed:
@@ -355,7 +357,7 @@ class OpenFiles:
             if len(file.readers) >= _READERS_MAX:
                 file.readers = {}
             file.readers[caller] = state
-        return file
+        return file, present
 
     def for_writing(self, node: HeldNode, caller: CallerIdentity) -> OpenFile:
         """Returns the open file of a node if the caller may write it, or owns it; opens it if need be, and may block.

@@ -176,6 +176,13 @@ class FsspecNode(ReadOnlyNode):
             raise Refused(errno.EROFS)
         return FsspecFile(self)
 
+    def open_to_read(self, who: Grant, *, at_once: bool) -> tuple[FsspecFile, Attributes]:
+        """Opens this regular file for reading, and returns it with its attributes; never waits, and is never None.
+
+        Raises Refused: EISDIR, EINVAL: it is no regular file.
+        """
+        return self.open(who, READ, at_once=at_once), self.attributes()
+
     def space(self) -> Space:
         """Returns zeros, since the libraries do not report the space."""
         return Space(0, 0, 0, 0, 0, 0)

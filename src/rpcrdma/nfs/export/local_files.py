@@ -72,7 +72,8 @@ class Files(LocalObject):
         files = tree.parts.files
         caller = who.identity
         if wanted == READ:
-            return files.for_reading(self, caller, at_once=at_once)
+            found = files.for_reading(self, caller, at_once=at_once)
+            return found and found[0]
         if at_once:
             return None
         if wanted & READ:
@@ -81,6 +82,13 @@ class Files(LocalObject):
         if wanted & READ and not file.readable:
             raise Refused(errno.EACCES)
         return file
+
+    def open_to_read(self, who: Grant, *, at_once: bool) -> tuple[OpenFile, Attributes] | None:
+        """Opens this regular file for reading, and returns it with its attributes, if the caller may read it.
+
+        None only with `at_once`, where opening takes a wait. Raises Refused or OSError: see `open`.
+        """
+        return self.tree.parts.files.for_reading(self, who.identity, at_once=at_once)
 
     def opened_for_writing(self) -> OpenFile | None:
         """Returns this file if the server has it open for writing already, else None; checks no rights."""

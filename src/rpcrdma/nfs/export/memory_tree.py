@@ -166,6 +166,13 @@ class MemoryNode(MemoryXattrs):
         """
         return None if at_once else self.opened()
 
+    def open_to_read(self, who: Grant, *, at_once: bool) -> tuple[MemoryOpenFile, Attributes] | None:
+        """Returns this regular file as an open one, with its attributes; with `at_once` None, as `open`.
+
+        Raises Refused: EISDIR, EINVAL: it is no regular file.
+        """
+        return None if at_once else (self.opened(), self.attributes())
+
     def opened(self) -> MemoryOpenFile:
         """Returns this regular file as an open one; raises Refused (EISDIR, EINVAL) for other objects."""
         if self.kind is FileKind.DIRECTORY:

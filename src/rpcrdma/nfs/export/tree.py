@@ -456,6 +456,13 @@ class Node(Protocol):
             OSError: EACCES and others.
         """
 
+    def open_to_read(self, who: Grant, *, at_once: bool) -> tuple[OpenFile, Attributes] | None:
+        """Opens this regular file for READ as `open` does, and returns it with the attributes that `open` looks at.
+
+        None only with `at_once`, where opening takes a wait. Raises Refused or OSError: EISDIR, EINVAL, EACCES: see
+        `open`.
+        """
+
     def opened_for_writing(self) -> OpenFile | None:
         """Returns this file if the server has it open for writing already, else None; checks no rights."""
 

@@ -72,7 +72,7 @@ _STAT_AT: Final = 20
 
 
 class _Context:
-    """A context of a client. The fields after `window` are set when it is finished."""
+    """One RPCSEC_GSS context of a client at the server. `finish` sets principal, expiry and credentials."""
 
     __slots__ = ("credentials", "expires_s", "gss", "handle", "peer", "principal", "turns", "used_s", "window")
 
@@ -96,10 +96,14 @@ class _Context:
 
 
 class GssCall:
-    """A call whose header was verified; see `OpenedCall`.
+    """A call under a finished RPCSEC_GSS context with a verified header; `Acceptor.open` makes this `OpenedCall`.
 
-    `arguments` stands before the arguments, `skipped` octets after its start: behind the header, or the sequence number
-    in a body.
+    Args:
+        acceptor: the acceptor, which ends the context if the call destroys it.
+        context: the context of the call.
+        sent: the credential of the call.
+        mic_octets: octets of the checksum in the call's verifier; that of the reply is as long.
+        decoder: the call's decoder, behind the header.
     """
 
     __slots__ = (
@@ -129,7 +133,14 @@ class GssCall:
         self._opened: Outcome[bytes] | None = None
 
     def open(self) -> None:
-        """See `OpenedCall.open`."""
+        """Removes the protection of the arguments; `arguments` is then the decoder of the plain arguments.
+
+        Raises:
+            CallWaits: the work takes long or the context is in use; do the work in a turn of the context, and call
+                again.
+            ReducedIneligibleItem: part of the protected body came in a chunk.
+            DecodeError: the body does not decode, was changed, or is that of another call.
+        """
         if self._service is GssService.NONE or self._ends:
             return
         if self._body is None:
@@ -156,11 +167,11 @@ class GssCall:
 
     @property
     def seals(self) -> bool:
-        """See `OpenedCall.seals`."""
+        """Whether the reply's results are protected as one item, bulk items included: under integrity or privacy."""
         return self._service is not GssService.NONE and not self._ends
 
     def content_octets_max(self, octets: int) -> int:
-        """See `OpenedCall.content_octets_max`."""
+        """Returns the most octets of a plain reply whose protected form has at most `octets`; may be negative."""
         mic_octets = self._mic_octets
         service = self._service if self.seals else GssService.NONE
         # Content is XDR, and so needs no padding.
@@ -168,11 +179,15 @@ class GssCall:
         return octets - mic_octets - padding(mic_octets) - added
 
     def octets_sealed(self, reply: Payload) -> int:
-        """See `OpenedCall.octets_sealed`."""
+        """Returns the octets that `protect` has to checksum or encrypt: the whole reply if it `seals`, else 0."""
         return reply.length if self.seals else 0
 
     def protect(self, reply: Payload) -> Payload:
-        """See `OpenedCall.protect`."""
+        """Returns the reply with its verifier, and with its results under the call's service.
+
+        A call that destroys its context ends it here. If the context has ended, the result is a refusal with
+        RPCSEC_GSS_CTXPROBLEM.
+        """
         if self._ends:
             self._acceptor.end(self._context.handle)
         try:
@@ -184,7 +199,18 @@ class GssCall:
 
 
 class ContextCreation:
-    """A call that makes a context, or continues making it; see `OpenedCall`."""
+    """A call that makes an RPCSEC_GSS context, or continues making it: an `OpenedCall` that `Acceptor.open` makes.
+
+    The handler calls `step`, which may run in any thread; `protect` then enters the context into the acceptor's table.
+
+    Args:
+        acceptor: the acceptor.
+        context: the unfinished context to continue; None: a new one.
+        handle: the handle of the context.
+        peer: the client's address.
+        now_s: the time of the acceptor's clock.
+        decoder: the call's decoder, behind the header.
+    """
 
     __slots__ = (
         "_acceptor", "_context", "_expires_s", "_failure", "_finished", "_handle", "_now_s", "_peer", "_principal",
@@ -216,17 +242,17 @@ class ContextCreation:
     seals: ClassVar = False
 
     def content_octets_max(self, octets: int) -> int:
-        """See `OpenedCall.content_octets_max`."""
+        """Returns `octets`: results are not protected, so a reply has the same octets before and after `protect`."""
         return octets
 
     def octets_sealed(self, _reply: Payload) -> int:
-        """See `OpenedCall.octets_sealed`."""
+        """Returns 0: nothing in the reply is checksummed or encrypted as a body."""
         return 0
 
     def step(self, token: bytes) -> InitResult:
-        """Continues the context with a token of the client, and returns the result for the client, a failure as well.
+        """Continues the context with a token of the client; returns the result for the client, also that of a failure.
 
-        May block, in any thread.
+        It may block, and runs in any thread. The table of contexts does not change before `protect`.
         """
         acceptor = self._acceptor
         try:
@@ -247,9 +273,10 @@ class ContextCreation:
         return InitResult(context.handle, GssMajor.COMPLETE, 0, context.window.size, answer)
 
     def protect(self, reply: Payload) -> Payload:
-        """See `OpenedCall.protect`: enters the context of `step` into the table.
+        """Enters the context of `step` into the acceptor's table and returns the reply to the client.
 
-        The reply that finishes a context has a verifier.
+        The reply has a verifier if the context is finished. A failed `step` is reported by `Acceptor.on_failure`; after
+        it, and for a reply with another accept_stat than SUCCESS, no context is entered.
         """
         context, acceptor = self._context, self._acceptor
         if self._failure is not None:
@@ -292,20 +319,27 @@ _MAKE_CONTEXT: Final[Procedure[bytes, Any]] = Procedure(
 
 @in_worker
 def _make_context(token: bytes, context: Any) -> InitResult:
-    """Continues a context with a client's token: the handler of calls that make a context.
+    """Handles a call that makes a context: continues the context of `context.protection` with the client's token.
 
-    Returns the result for the client.
+    Returns the result for the client (RFC 2203 section 5.2.3.1).
     """
     creation: ContextCreation = context.protection
     return creation.step(token)
 
 
 class Acceptor:
-    """Keeps the contexts of a server's clients, for all its connections.
+    """Keeps the RPCSEC_GSS contexts of a server's clients, for all its connections, and opens the calls under them.
 
-    `clock` gives seconds that never go back, `random_octets(n)` octets for handles. `on_failure` is called with the
-    address and the reason when no context could be made, `on_made` with address and principal when one was.
-    `in_thread(address, work, done)` is `InThread` for a client's long uses of its contexts; None: all are short.
+    Args:
+        mechanism: makes the server's ends of contexts.
+        clock: returns seconds that never decrease.
+        random_octets: returns the given number of random octets, for handles.
+        on_failure: called with the client's address and the reason when a context could not be made.
+        on_made: called with the client's address and its principal when a context was made.
+        contexts_max: the most finished contexts; beyond it the least recently used one ends.
+        principal_contexts_max: the most finished contexts of one principal.
+        in_thread: called as `in_thread(address, work, done)`: runs `work` in a thread for the client, then `done` with
+            its result in the event loop. None: all uses of contexts run in the event loop.
     """
 
     def __init__(
@@ -333,10 +367,7 @@ class Acceptor:
         self._creating: OrderedDict[bytes, _Context] = OrderedDict()
 
     def in_thread_for(self, peer: str) -> InThread | None:
-        """Returns the function that runs long uses of contexts made from the address `peer`.
-
-        None: all uses are short.
-        """
+        """Returns the function that runs long uses of contexts of address `peer` in a thread; None if there is none."""
         return None if self._in_thread is None else functools.partial(self._in_thread, peer)
 
     def __len__(self) -> int:
@@ -344,7 +375,22 @@ class Acceptor:
         return len(self._contexts) + len(self._creating)
 
     def open(self, header: CallHeader, signed: bytes, decoder: Decoder, peer: str) -> GssCall | ContextCreation:
-        """See `CallOpener.open`."""
+        """Checks the header of a call under RPCSEC_GSS (RFC 2203 section 5.3.3.1).
+
+        Args:
+            header: the decoded header.
+            signed: the octets of the header up to the credential's end, which the verifier covers.
+            decoder: the call's decoder, behind the header.
+            peer: the client's address.
+
+        Returns:
+            The call under its context, or the call that makes a context.
+
+        Raises:
+            CredentialRefused: a check has failed.
+            CallDropped: the sequence number was used before, or is below the window.
+            CallWaits: the context is in use.
+        """
         try:
             sent = decode_gss_credential(header.credential.body)
         except DecodeError:
@@ -412,7 +458,7 @@ class Acceptor:
             self._contexts.popitem(last=False)
 
     def wait_for_token(self, context: _Context) -> None:
-        """Keeps an unfinished context until the client's next token arrives."""
+        """Keeps an unfinished context until the client's next token arrives; ends the oldest beyond the bounds."""
         creating = self._creating
         creating[context.handle] = context
         own = [other.handle for other in creating.values() if other.peer == context.peer]
@@ -422,7 +468,7 @@ class Acceptor:
             creating.popitem(last=False)
 
     def keep(self, context: _Context) -> None:
-        """Keeps a finished context."""
+        """Keeps a finished context and reports it; ends the least recently used ones beyond the bounds."""
         contexts = self._contexts
         contexts[context.handle] = context
         if len(contexts) > self._principal_contexts_max:
@@ -434,11 +480,11 @@ class Acceptor:
         self._on_made(context.peer, context.principal)
 
     def end(self, handle: bytes) -> None:
-        """Ends the context of a handle; no effect if there is none."""
+        """Ends the context with a handle; has no effect if there is none."""
         self._contexts.pop(handle, None)
 
     def close(self) -> None:
-        """Ends all contexts here and now.
+        """Ends all contexts in the calling thread.
 
         The garbage collector would end them in any thread, also in one that acts as a user who may not read the files
         of the mechanism.
@@ -451,7 +497,17 @@ _SERVICES: Final = frozenset(GssService)
 
 
 def _protected(reply: Payload, gss: GssContext, service: GssService, sequence: int) -> Payload:
-    """Returns an encoded reply with an empty verifier, with the verifier and the results that the service asks for."""
+    """Returns an encoded reply with its RPCSEC_GSS verifier, and with the results protected by `service`.
+
+    Args:
+        reply: the reply, with an empty verifier; a denied reply is returned unchanged.
+        gss: the context.
+        service: the protection of the results of a SUCCESS reply.
+        sequence: the number that the verifier covers: the call's sequence number or, for a new context, the window.
+
+    Raises:
+        GssFailure: the context has ended.
+    """
     head = reply.reduced[:REPLY_HEADER_OCTETS]
     if int.from_bytes(head[8:_VERIFIER_AT], "big") != ReplyStat.MSG_ACCEPTED:
         return reply

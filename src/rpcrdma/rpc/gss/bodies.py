@@ -23,7 +23,14 @@ _OPAQUE_MAX = 0xFFFFFFFF
 
 
 def encode_body(enc: Encoder, context: GssContext, service: GssService, sequence: int, content: Buffer) -> None:
-    """Encodes rpc_gss_integ_data or rpc_gss_priv_data with the octets of arguments or results.
+    """Appends rpc_gss_integ_data or rpc_gss_priv_data to `enc`, with the octets of arguments or results.
+
+    Args:
+        enc: the encoder.
+        context: makes the checksum or encrypts.
+        service: PRIVACY encrypts; each other value adds a checksum.
+        sequence: the sequence number of the call.
+        content: the encoded arguments or results.
 
     Raises:
         GssFailure: the context has ended.
@@ -37,16 +44,22 @@ def encode_body(enc: Encoder, context: GssContext, service: GssService, sequence
 
 
 class SealedBody(NamedTuple):
-    """A body that was received, in memory of its own: `checksum` is None under privacy."""
+    """A received body under integrity or privacy: `data` as sent, and the checksum, which is None under privacy."""
 
     data: bytes
     checksum: bytes | None
 
     def open(self, context: GssContext, sequence: int) -> bytes:
-        """Returns the sequence number and, from `CONTENT_AT` on, the octets of arguments or results (OR-11).
+        """Returns the checked and decrypted octets (OR-11).
+
+        These are the sequence number and, from `CONTENT_AT` on, the encoded arguments or results.
+
+        Args:
+            context: the context of the call.
+            sequence: the sequence number of the call, which the body must repeat.
 
         Raises:
-            DecodeError: the body has another sequence number than its header.
+            DecodeError: the body has another sequence number.
             GssFailure: the body was changed, or the context has ended.
         """
         data, checksum = self
@@ -61,7 +74,7 @@ class SealedBody(NamedTuple):
 
 
 def decode_body(dec: Decoder, service: GssService) -> SealedBody:
-    """Decodes rpc_gss_integ_data or rpc_gss_priv_data.
+    """Decodes rpc_gss_integ_data or, under PRIVACY, rpc_gss_priv_data, up to the end of the message, as a copy.
 
     Raises:
         ReducedIneligibleItem: part of the body came in a chunk.
@@ -78,7 +91,14 @@ def decode_body(dec: Decoder, service: GssService) -> SealedBody:
 
 
 def body_octets_max(service: GssService, content: int, mic_octets: int, wrap_octets: int) -> int:
-    """Returns the most octets of a body with the given octets of content."""
+    """Returns the most octets of the encoded arguments or results under a service.
+
+    Args:
+        service: the service; NONE adds nothing.
+        content: octets of the plain arguments or results, a multiple of 4.
+        mic_octets: octets of a checksum.
+        wrap_octets: octets that encryption adds.
+    """
     if service is GssService.NONE:
         return content
     if service is GssService.PRIVACY:
@@ -87,7 +107,11 @@ def body_octets_max(service: GssService, content: int, mic_octets: int, wrap_oct
 
 
 def _opaque(dec: Decoder, field: str) -> bytes:
-    """Decodes variable-length data, bounded by the octets of the message alone."""
+    """Decodes variable-length opaque data, which only the end of the message bounds.
+
+    Raises:
+        DecodeError: the data are cut short.
+    """
     length = dec.count(_OPAQUE_MAX, field)
     data = dec.octets(length, field)
     dec.skip_padding(length, field)

@@ -28,7 +28,7 @@ loop."""
 
 
 def outcome_of(work: Callable[[], T]) -> Outcome[T]:
-    """Calls `work` and returns its outcome: a function that returns the result, or raises the exception."""
+    """Calls `work` and returns its outcome: a function that returns the result of `work`, or raises its exception."""
     try:
         result = work()
     except Exception as error:  # noqa: BLE001 - raised where the outcome is taken
@@ -41,7 +41,10 @@ def _raise(error: Exception) -> Any:
 
 
 class ContextTurns:
-    """The uses of one context. Without `in_thread` each is short."""
+    """Serializes the uses of one RPCSEC_GSS context, and runs long ones in a thread.
+
+    A use is long if it processes more than GSS_SHORT_OCTETS octets. Without `in_thread` no use is long.
+    """
 
     __slots__ = ("_in_thread", "_long", "_short", "taken")
 
@@ -53,13 +56,22 @@ class ContextTurns:
         """Whether a use runs in a thread."""
 
     def postpones(self, octets: int) -> bool:
-        """Returns whether a use of this many octets would have to wait."""
+        """Returns whether `use` of this many octets would not run at once.
+
+        It would not while another use runs in a thread, or if it is long and needs a thread itself.
+        """
         return self.taken or self._is_long(octets)
 
     def use(self, work: Callable[[], T], done: Callable[[Outcome[T]], None], *, octets: int) -> None:
-        """Calls `done` with the outcome of `work()`, at once or in its turn; the work takes time for the given octets.
+        """Runs a use of the context, at once or after the use that runs, and calls `done` with its outcome.
 
-        `work` runs in the event loop or in a thread, `done` in the event loop.
+        Short uses that wait run before long ones.
+
+        Args:
+            work: the use; runs in the event loop or, if it is long, in a thread.
+            done: called in the event loop with the outcome: a function that returns the result of `work` or raises its
+                error.
+            octets: the octets that `work` checksums or encrypts.
         """
         if self.taken:
             (self._long if self._is_long(octets) else self._short).append((work, done, octets))

@@ -18,7 +18,7 @@ class GssService(enum.IntEnum):
 
 
 class SecurityFlavor(enum.IntEnum):
-    """The pseudo-flavors of MOUNT's list (RFC 2623 section 2.3.1); the flavor in a call is 0, 1 or 6."""
+    """Security flavors by the numbers of MOUNT (RFC 2623 section 2.3.1); calls carry flavor 0, 1 or 6."""
 
     NONE = 0
     SYS = 1
@@ -28,7 +28,7 @@ class SecurityFlavor(enum.IntEnum):
 
     @property
     def service(self) -> GssService | None:
-        """The service of RPCSEC_GSS; None for flavors without it."""
+        """The protection of calls by RPCSEC_GSS; None for NONE and SYS."""
         return _SERVICES.get(self)
 
     def __str__(self) -> str:
@@ -46,7 +46,7 @@ SECURITY_NAMES: Final = tuple(str(flavor) for flavor in SecurityFlavor if flavor
 
 
 def security_flavor(text: str) -> SecurityFlavor:
-    """Returns the flavor that a person has named.
+    """Returns the flavor with a name that a user has written: "sys", "krb5", "krb5i" or "krb5p".
 
     Raises:
         ValueError: there is no such flavor; the message lists the names.

@@ -44,19 +44,21 @@ class UnverifiedReply(RemoteProtocolError):
 
 
 class GssSession(NamedTuple):
-    """A finished context, for all its calls; sizes are those of the mechanism."""
+    """A finished context at the client, and the sequence numbers that all calls under it share."""
 
     gss: GssContext
     handle: bytes
     mic_octets_max: int
+    """The most octets of a checksum of the mechanism."""
     wrap_octets_max: int
+    """The most octets that encryption by the mechanism adds."""
     numbers: list[int]
-    """The last sequence number, alone."""
+    """A list whose only item is the sequence number used last."""
     turns: ContextTurns = ContextTurns()
-    """Those at the context. The default knows no long uses, and so no other use has to wait."""
+    """Serializes the uses of the context. The default runs all of them at once."""
 
     def next_number(self) -> int:
-        """Returns the sequence number of the next transmission."""
+        """Returns the sequence number of the next transmission and counts it as used."""
         self.numbers[0] += 1
         return self.numbers[0]
 
@@ -67,7 +69,10 @@ class GssSession(NamedTuple):
 
 
 class UnopenedReply(NamedTuple):
-    """A reply that takes long to open, or whose context is in use: `open()` to `result(...)`."""
+    """A reply that is not yet verified or decrypted, since that takes long or the context is in use.
+
+    The receiver calls `open` in a turn of the context, then `ProtectedCall.result` with the decoder that it returns.
+    """
 
     call: ProtectedCall
     message: Decoder
@@ -75,12 +80,26 @@ class UnopenedReply(NamedTuple):
     xid: int
 
     def open(self) -> Decoder:
-        """Checks the reply and returns its results, in the turns of the context; see `CallProtection.decode`."""
+        """Verifies and, under privacy, decrypts the reply; returns a decoder at the results.
+
+        Call it in a turn of the context.
+
+        Raises:
+            RpcError: the responder answered with an error.
+            UnverifiedReply: a checksum does not fit.
+            DecodeError: the reply does not decode.
+        """
         return self.call.open(self.message, self.xid)
 
 
 class ProtectedCall:
-    """A call under a context; with `ends` the call that destroys the context."""
+    """One call of a client under a finished context, in all its transmissions; a `CallProtection`.
+
+    Args:
+        session: the context.
+        service: the protection of arguments and results.
+        ends: whether the call destroys the context.
+    """
 
     __slots__ = ("_content", "_procedure", "_sealed", "_sequence", "_service", "session")
 
@@ -97,7 +116,7 @@ class ProtectedCall:
         return self._service is not GssService.NONE and self._procedure is GssProcedure.DATA
 
     def begin(self, procedure: Procedure[Any, Any], args: Any) -> int:
-        """Encodes arguments that will be sealed; returns the octets for which `seal` takes time.
+        """Encodes the arguments for `seal`; returns the octets that `seal` has to checksum or encrypt, perhaps 0.
 
         Raises:
             LocalProtocolError: the arguments do not have the procedure's type.
@@ -109,7 +128,9 @@ class ProtectedCall:
         return len(self._content or b"")
 
     def seal(self, xid: int, procedure: Procedure[Any, Any]) -> None:
-        """Makes the call that `encode` will return, in the turns of the context.
+        """Protects the arguments of `begin` under a new sequence number; the next `encode` returns the call made here.
+
+        Call it in a turn of the context.
 
         Raises:
             GssFailure: the context has ended.
@@ -117,7 +138,12 @@ class ProtectedCall:
         self._sealed = self._encoded(xid, procedure, None)
 
     def encode(self, xid: int, procedure: Procedure[Any, Any], args: Any) -> Payload:
-        """See `CallProtection.encode`."""
+        """Returns the encoded call for one transmission: that of `seal`, or a new one under a new sequence number.
+
+        Raises:
+            LocalProtocolError: the arguments do not have the procedure's type.
+            GssFailure: the context has ended.
+        """
         sealed, self._sealed = self._sealed, None
         if sealed is not None:
             return sealed
@@ -126,7 +152,7 @@ class ProtectedCall:
         return self._encoded(xid, procedure, args)
 
     def encode_again(self, xid: int, procedure: Procedure[Any, Any], args: Any) -> Payload | None:
-        """See `CallProtection.encode_again`: while a thread uses the context, nothing can be made."""
+        """Encodes the call for a further transmission; None if a thread uses the context, or the context has ended."""
         if self.session.turns.taken:
             return None
         try:
@@ -150,17 +176,29 @@ class ProtectedCall:
         return enc
 
     def decode(self, dec: Decoder, xid: int, procedure: Procedure[Any, Any], into: Sequence[memoryview | None]) -> Any:
-        """See `CallProtection.decode`; returns an `UnopenedReply` if the reply is long, or the context is in use."""
+        """Decodes the result in a whole reply.
+
+        Returns an `UnopenedReply` if the reply is long, or the context is in use.
+
+        Args:
+            dec: the decoder, at the start of the reply.
+            xid: the XID of the call.
+            procedure: the procedure.
+            into: buffers for the bulk results, in order.
+
+        Raises:
+            RpcError, UnverifiedReply, DecodeError: as `CallProtection.decode`.
+        """
         if self.session.turns.postpones(dec.end - dec.pos if self._has_body else 0):
             message = bytes(memoryview(dec.data)[dec.pos : dec.end])
             return UnopenedReply(self, ReplyDecoder(message, placed=dec.placed), xid)
         return self.result(self.open(dec, xid), procedure, into)
 
     def open(self, dec: Decoder, xid: int) -> Decoder:
-        """Checks a reply and returns a decoder before its results, for `result`.
+        """Verifies and, under privacy, decrypts the reply to `xid`; returns a decoder at its results for `result`.
 
         Raises:
-            Everything that `CallProtection.decode` raises.
+            RpcError, UnverifiedReply, DecodeError: as `CallProtection.decode`.
         """
         decode_reply(dec, xid, self._check)
         if not self._has_body:
@@ -174,7 +212,16 @@ class ProtectedCall:
         return inner
 
     def result(self, dec: Decoder, procedure: Procedure[Any, Any], into: Sequence[memoryview | None]) -> Any:
-        """Returns the result in an opened reply; see `CallProtection.decode`."""
+        """Decodes the result in a reply that `open` has opened.
+
+        Args:
+            dec: the decoder of `open`.
+            procedure: the procedure.
+            into: buffers for the bulk results, in order, of a reply under integrity or privacy.
+
+        Raises:
+            DecodeError: the result does not decode.
+        """
         if into and self._has_body:
             at = dec.pos
             dec = ResultDecoder(dec.data, 0, None, into)
@@ -184,7 +231,10 @@ class ProtectedCall:
         return result
 
     def bound(self, results: ReplyBound) -> ReplyBound:
-        """See `CallProtection.bound`."""
+        """Returns the largest reply under this protection, verifier included, for the largest unprotected result.
+
+        Under integrity and privacy it has no items: nothing is placed directly.
+        """
         session = self.session
         verifier = session.mic_octets_max + padding(session.mic_octets_max)
         if self._service is GssService.NONE:
@@ -198,7 +248,12 @@ class ProtectedCall:
 
 
 class ContextCall:
-    """A call that makes a context, or continues making it with the handle that the server gave (OR-9)."""
+    """A call that makes a context, or continues making it (OR-9); a `CallProtection` for procedure 0 of the program.
+
+    Args:
+        token: the token for the server.
+        handle: the handle that the server gave, to continue; None: to begin.
+    """
 
     __slots__ = ("_handle", "_token", "verifier")
 
@@ -206,10 +261,10 @@ class ContextCall:
         self._token = token
         self._handle = handle
         self.verifier = OpaqueAuth(AuthFlavor.AUTH_NONE, b"")
-        """The reply's: to be checked when the context is finished."""
+        """The verifier of the reply, to be checked when the context is finished; empty until then."""
 
     def encode(self, xid: int, procedure: Procedure[Any, Any], args: Any) -> Payload:
-        """See `CallProtection.encode`; `procedure` is procedure 0 of the program to be called."""
+        """Encodes the whole call with the token in place of arguments; `procedure` is the program's procedure 0."""
         assert args is None
         kind = GssProcedure.INIT if self._handle is None else GssProcedure.CONTINUE_INIT
         # The service means nothing here; servers look at it all the same.
@@ -220,13 +275,18 @@ class ContextCall:
         return enc
 
     def encode_again(self, xid: int, procedure: Procedure[Any, Any], args: Any) -> Payload:
-        """See `CallProtection.encode_again`."""
+        """Encodes the same call for a further transmission."""
         return self.encode(xid, procedure, args)
 
     def decode(
         self, dec: Decoder, xid: int, procedure: Procedure[Any, Any], into: Sequence[memoryview | None]
     ) -> InitResult:
-        """See `CallProtection.decode`."""
+        """Decodes the result in a whole reply to call `xid`, and keeps the reply's verifier in `verifier`.
+
+        Raises:
+            RpcError: the responder answered with an error.
+            DecodeError: the reply does not decode.
+        """
         assert not into
         decode_reply(dec, xid, self._note)
         result = decode_init_result(dec)
@@ -234,7 +294,7 @@ class ContextCall:
         return result
 
     def bound(self, results: ReplyBound) -> ReplyBound:
-        """See `CallProtection.bound`."""
+        """Returns the largest reply: that of `results` and 2048 octets for handle, status, token and verifier."""
         return ReplyBound(results.results + _CONTEXT_REPLY_OCTETS)
 
     def _note(self, verifier: OpaqueAuth) -> None:
@@ -247,10 +307,15 @@ which has some 150 octets for Kerberos."""
 
 
 def check_verifier(gss: GssContext, verifier: OpaqueAuth, number: int) -> None:
-    """Checks the verifier of a reply: the checksum of a sequence number, or of the window.
+    """Checks that the verifier of a reply is the server's checksum of a number.
+
+    Args:
+        gss: the client's end of the context.
+        verifier: the verifier.
+        number: the sequence number of the call or, for the reply that finishes a context, the window.
 
     Raises:
-        UnverifiedReply: it is another.
+        UnverifiedReply: the verifier is of another flavor, or its checksum does not fit.
     """
     if verifier.flavor != AuthFlavor.RPCSEC_GSS:
         raise UnverifiedReply(
@@ -265,7 +330,11 @@ def check_verifier(gss: GssContext, verifier: OpaqueAuth, number: int) -> None:
 
 
 def _signed_header(xid: int, procedure: Procedure[Any, Any], sent: GssCredential) -> bytes:
-    """Returns the header of a call up to its credential, which the verifier is the checksum of."""
+    """Returns the encoded header of a call up to the end of its credential, the octets that the verifier covers.
+
+    Raises:
+        LocalProtocolError: the handle is too long, or a number does not fit.
+    """
     enc = Encoder()
     encode_gss_credential(enc, sent)
     credential = OpaqueAuth(AuthFlavor.RPCSEC_GSS, bytes(enc.reduced))

@@ -21,9 +21,13 @@ class GssMajor(enum.IntEnum):
 
 
 class GssFailure(RpcRdmaError):
-    """The mechanism refuses; the message names cause and remedy for people.
+    """The GSS-API mechanism refuses; the message names cause and remedy for people.
 
-    `major` and `minor` are its status as it travels; `token` is to be sent to the peer.
+    Args:
+        message: the message.
+        major: gss_major of the failure, as in a reply.
+        minor: gss_minor of the failure; only its lowest 32 bits are kept.
+        token: the token that tells the peer about the failure; empty if there is none.
     """
 
     def __init__(self, message: str, *, major: int = GssMajor.FAILURE, minor: int = 0, token: bytes = b"") -> None:
@@ -34,14 +38,14 @@ class GssFailure(RpcRdmaError):
 
 
 class GssContext(Protocol):
-    """One end of a security context. `step` may block; the other methods compute.
+    """One end of a GSS-API security context, which `GssMechanism` makes. `step` may block; the other methods compute.
 
     Replay detection and sequencing of the mechanism are off: RPCSEC_GSS has its own (RFC 2203 section 5.2.2).
     """
 
     @property
     def complete(self) -> bool:
-        """Whether this end needs no more tokens."""
+        """Whether the set-up is finished at this end, so that `step` needs no more tokens."""
 
     @property
     def principal(self) -> str:
@@ -56,79 +60,79 @@ class GssContext(Protocol):
         """Seconds until the context ends, from the last `step` on; None: it does not end by itself."""
 
     def step(self, token: bytes | None) -> bytes | None:
-        """Continues the set-up with the peer's token, None at the beginning.
+        """Continues the set-up with the peer's token; None at the initiator's beginning.
 
-        Returns the token for the peer, None without one.
+        Returns the token for the peer, None if the peer needs none.
 
         Raises:
             GssFailure: no context can be made.
         """
 
     def mic(self, data: bytes) -> bytes:
-        """Returns a checksum of `data` that only the two ends can make.
+        """Returns a checksum (MIC) of `data` under the context's key, which only the two ends can make.
 
         Raises:
             GssFailure: the context has ended.
         """
 
     def verify(self, data: bytes, mic: bytes) -> None:
-        """Checks a checksum that the peer's `mic` has made.
+        """Checks that `mic` is the checksum that the peer's `GssContext.mic` makes of `data`.
 
         Raises:
             GssFailure: the checksum is wrong, or the context has ended.
         """
 
     def wrap(self, data: bytes) -> bytes:
-        """Returns the data, encrypted and with a checksum.
+        """Returns the data encrypted, with a checksum.
 
         Raises:
             GssFailure: the context has ended.
         """
 
     def unwrap(self, data: bytes) -> bytes:
-        """Returns the data that the peer's `wrap` has encrypted.
+        """Returns the plain data of the octets that the peer's `wrap` has made.
 
         Raises:
-            GssFailure: they are not encrypted, were changed, or the context has ended.
+            GssFailure: the octets are not encrypted, were changed, or the context has ended.
         """
 
 
 class GssMechanism(Protocol):
-    """Makes contexts. Each method may block."""
+    """A GSS-API mechanism, such as Kerberos: makes the ends of security contexts. Each method may block."""
 
     mic_octets_max: int
-    """Octets of a checksum at most."""
+    """The most octets of a checksum."""
     wrap_octets_max: int
-    """Octets that `wrap` adds at most."""
+    """The most octets that `GssContext.wrap` adds."""
     blocks: bool
     """Whether `initiate`, `accept` and the steps of contexts may block, so that they need a thread."""
 
     def check_keys(self) -> None:
-        """Checks that this host can accept contexts.
+        """Checks that this host has the key to accept contexts.
 
         Raises:
             GssFailure: there is no key.
         """
 
     def explained(self, major: int, minor: int, host: str) -> str:
-        """Explains a status with which the server at `host` answered: cause and remedy for people."""
+        """Returns cause and remedy, for people, of gss_major and gss_minor with which the server at `host` answered."""
 
     def check_ticket(self) -> None:
-        """Checks that there is a credential for `initiate`.
+        """Checks that the user has a credential, such as a Kerberos ticket, for `initiate`.
 
         Raises:
-            GssFailure: there is none.
+            GssFailure: there is no credential.
         """
 
     def initiate(self, host: str) -> GssContext:
-        """Returns the client's end of a context with the service at `host`.
+        """Returns the client's end of a new context with the service at `host`; its `step` makes the first token.
 
         Raises:
             GssFailure: there is no credential.
         """
 
     def accept(self) -> GssContext:
-        """Returns the server's end of a context.
+        """Returns the server's end of a new context.
 
         Raises:
             GssFailure: there is no key.

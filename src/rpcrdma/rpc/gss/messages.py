@@ -35,7 +35,7 @@ _THREE = struct.Struct(">3I")
 
 
 class GssProcedure(enum.IntEnum):
-    """rpc_gss_proc_t."""
+    """rpc_gss_proc_t: the purpose of a call under RPCSEC_GSS (RFC 2203 section 5)."""
 
     DATA = 0
     INIT = 1
@@ -44,7 +44,7 @@ class GssProcedure(enum.IntEnum):
 
 
 class GssCredential(NamedTuple):
-    """rpc_gss_cred_vers_1_t behind its version; each field may have any number."""
+    """The fields of rpc_gss_cred_t, version 1 (RFC 2203 section 5); a decoded one may have unknown numbers."""
 
     version: int
     procedure: int
@@ -54,7 +54,10 @@ class GssCredential(NamedTuple):
 
 
 class InitResult(NamedTuple):
-    """rpc_gss_init_res: `major` and `minor` are the mechanism's status, `window` counts sequence numbers."""
+    """rpc_gss_init_res, the result of a call that makes a context (RFC 2203 section 5.2.3.1).
+
+    `major` and `minor` are the mechanism's status, `window` is the length of the sequence window in numbers.
+    """
 
     handle: bytes
     major: int
@@ -64,28 +67,40 @@ class InitResult(NamedTuple):
 
 
 def encode_gss_credential(enc: Encoder, credential: GssCredential) -> None:
-    """Encodes the body of the credential: rpc_gss_cred_t (RFC 2203 section 5)."""
+    """Appends rpc_gss_cred_t, the body of the credential, to `enc` (RFC 2203 section 5).
+
+    Raises:
+        LocalProtocolError: the handle is over `HANDLE_OCTETS_MAX`, or a number does not fit into 32 bits.
+    """
     enc.put(_FOUR, credential.version, credential.procedure, credential.sequence, credential.service)
     enc.opaque(credential.handle, HANDLE_OCTETS_MAX, "handle")
 
 
 def encode_token(enc: Encoder, token: bytes) -> None:
-    """Encodes rpc_gss_init_arg (RFC 2203 section 5.2.2)."""
+    """Appends a token as rpc_gss_init_arg to `enc` (RFC 2203 section 5.2.2).
+
+    Raises:
+        LocalProtocolError: the token is over `GSS_TOKEN_OCTETS_MAX`.
+    """
     enc.opaque(token, GSS_TOKEN_OCTETS_MAX, "gss_token")
 
 
 def encode_init_result(enc: Encoder, result: InitResult) -> None:
-    """Encodes rpc_gss_init_res (RFC 2203 section 5.2.3.1)."""
+    """Appends rpc_gss_init_res to `enc` (RFC 2203 section 5.2.3.1).
+
+    Raises:
+        LocalProtocolError: handle or token is too long, or a number does not fit into 32 bits.
+    """
     enc.opaque(result.handle, HANDLE_OCTETS_MAX, "handle")
     enc.put(_THREE, result.major, result.minor, result.window)
     enc.opaque(result.token, GSS_TOKEN_OCTETS_MAX, "gss_token")
 
 
 def decode_gss_credential(body: bytes) -> GssCredential:
-    """Decodes the body of a credential.
+    """Decodes rpc_gss_cred_t, the body of a credential; numbers are not checked.
 
     Raises:
-        DecodeError: the body is cut short, or goes on after its last field.
+        DecodeError: the body is cut short, has too long a handle, or octets after its last field.
     """
     dec = Decoder(body)
     version, procedure, sequence, service = dec.take(_FOUR, "gss credential")
@@ -95,19 +110,19 @@ def decode_gss_credential(body: bytes) -> GssCredential:
 
 
 def decode_token(dec: Decoder) -> bytes:
-    """Decodes the token of a call that makes a context.
+    """Decodes rpc_gss_init_arg, the token of a call that makes a context.
 
     Raises:
-        DecodeError: it is cut short, or over the bound.
+        DecodeError: the token is cut short, or over `GSS_TOKEN_OCTETS_MAX`.
     """
     return dec.opaque(GSS_TOKEN_OCTETS_MAX, "gss_token")
 
 
 def decode_init_result(dec: Decoder) -> InitResult:
-    """Decodes the result of a call that makes a context.
+    """Decodes rpc_gss_init_res, the result of a call that makes a context.
 
     Raises:
-        DecodeError: it is cut short, or over a bound.
+        DecodeError: the result is cut short, or handle or token is over its bound.
     """
     handle = dec.opaque(HANDLE_OCTETS_MAX, "handle")
     major, minor, window = dec.take(_THREE, "gss_major, gss_minor, seq_window")

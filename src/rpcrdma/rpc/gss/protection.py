@@ -16,7 +16,7 @@ __all__ = ["CallDropped", "CallOpener", "CallProtection", "CallWaits", "Credenti
 
 
 class CredentialRefused(Exception):
-    """The call is answered with this status of AUTH_ERROR."""
+    """The credential or verifier of a call fails a check; the server answers with AUTH_ERROR and `stat`."""
 
     def __init__(self, stat: AuthStat) -> None:
         super().__init__(stat.name)
@@ -24,11 +24,17 @@ class CredentialRefused(Exception):
 
 
 class CallDropped(Exception):
-    """The call is not answered: its sequence number was used before, or is below the window (OR-12)."""
+    """The server does not answer the call: its sequence number was used before, or is below the window (OR-12)."""
 
 
 class CallWaits(Exception):
-    """The call is to be opened again after a use of its context: `work()`, which takes time for `octets`."""
+    """The call's RPCSEC_GSS context is in use, or the work on the call takes long; open the call again after the work.
+
+    Args:
+        turns: the turns of the context, in which the work has to run.
+        work: the work.
+        octets: the octets that the work checksums or decrypts.
+    """
 
     def __init__(self, turns: ContextTurns, work: Callable[[], None], octets: int) -> None:
         super().__init__("the context is in use")
@@ -38,10 +44,10 @@ class CallWaits(Exception):
 
 
 class CallProtection(Protocol):
-    """Makes and reads the messages of one call in place of `CallEncoder` and `decode_result`."""
+    """Makes and reads the RPC messages of one call under RPCSEC_GSS, at the client."""
 
     def encode(self, xid: int, procedure: Procedure[Any, Any], args: Any) -> Payload:
-        """Encodes the whole call, for one transmission.
+        """Encodes the whole call for one transmission, under a new sequence number.
 
         Raises:
             LocalProtocolError: the arguments do not have the procedure's type.
@@ -49,10 +55,17 @@ class CallProtection(Protocol):
         """
 
     def encode_again(self, xid: int, procedure: Procedure[Any, Any], args: Any) -> Payload | None:
-        """Encodes the whole call for a further transmission on the same connection; None: impossible at present."""
+        """Encodes the whole call for a further transmission on the same connection; None if impossible now."""
 
     def decode(self, dec: Decoder, xid: int, procedure: Procedure[Any, Any], into: Sequence[memoryview | None]) -> Any:
-        """Decodes the result in a whole reply; bulk results under integrity or privacy are copied to `into`.
+        """Decodes the result in a whole reply.
+
+        Args:
+            dec: the decoder, at the start of the reply.
+            xid: the XID of the call.
+            procedure: the procedure.
+            into: buffers to which bulk results under integrity or privacy are copied, in order; None for memory of its
+                own.
 
         Raises:
             RpcError: the responder answered with an error.
@@ -61,31 +74,31 @@ class CallProtection(Protocol):
         """
 
     def bound(self, results: ReplyBound) -> ReplyBound:
-        """Returns how large the reply gets with its verifier and protection, for results of a given size."""
+        """Returns the largest reply, with verifier and protection, for the largest unprotected result `results`."""
 
 
 class OpenedCall(Protocol):
-    """A call whose header passed all checks.
+    """A call under RPCSEC_GSS at the server, whose header passed all checks.
 
-    `arguments` stands `skipped` octets after its start, before the arguments: behind the header, or behind the sequence
-    number in a body.
+    `credential` is the caller. `arguments` is the decoder of the arguments, `skipped` octets after its start: behind
+    the header or, in a protected body, behind the sequence number.
     """
 
     credential: Credential
     arguments: Decoder
     skipped: int
     turns: ContextTurns
-    """Those at its context, for `protect`."""
+    """The turns of the call's context, in which `protect` has to run."""
 
     @property
     def makes_context(self) -> tuple[Procedure[Any, Any], Callable[[Any, Any], Any]] | None:
-        """The procedure and the handler of a call that makes a context; None for others."""
+        """The procedure and the handler that answer a call that makes a context; None for other calls."""
 
     def open(self) -> None:
-        """Removes the protection of the arguments; `arguments` is before them afterwards.
+        """Removes the protection of the arguments; `arguments` is the decoder of the plain arguments then.
 
         Raises:
-            CallWaits: that takes long: the work does it, and then this is called again.
+            CallWaits: this takes long; do the work of the exception in a turn of the context, and call again.
             ReducedIneligibleItem: part of the body came in a chunk.
             DecodeError: the body does not decode, was changed, or is that of another call.
         """
@@ -93,30 +106,31 @@ class OpenedCall(Protocol):
     def protect(self, reply: Payload) -> Payload:
         """Returns the reply with its verifier and its results protected by the service; refusals of RPC stay unchanged.
 
-        May run in a thread, in its turn.
+        It may run in a thread, in a turn of the context.
         """
 
     @property
     def seals(self) -> bool:
-        """Whether results are sealed into one item, bulk items included."""
+        """Whether `protect` makes one item of all results, bulk items included, as under integrity and privacy."""
 
     def content_octets_max(self, octets: int) -> int:
-        """Returns the most octets of an unprotected reply whose protected form has at most `octets`.
-
-        May be negative.
-        """
+        """Returns the most octets of a plain reply whose protected form has at most `octets`; may be negative."""
 
     def octets_sealed(self, reply: Payload) -> int:
-        """Returns the octets for which `protect` takes time."""
+        """Returns the octets that `protect` has to checksum or encrypt; 0 if it is quick."""
 
 
 class CallOpener(Protocol):
-    """Checks and opens the calls of clients under RPCSEC_GSS, with the clients' contexts."""
+    """Checks and opens the calls of clients under RPCSEC_GSS at a server; keeps the clients' contexts."""
 
     def open(self, header: CallHeader, signed: bytes, decoder: Decoder, peer: str) -> OpenedCall:
-        """Checks the header of a call, behind which `decoder` stands.
+        """Checks the header of a call under RPCSEC_GSS.
 
-        `signed` are the octets of the header up to the credential's end, `peer` is the caller's address.
+        Args:
+            header: the decoded header.
+            signed: the octets of the header up to the credential's end.
+            decoder: the call's decoder, behind the header.
+            peer: the caller's network address without port.
 
         Raises:
             CredentialRefused: a check has failed.

@@ -6,7 +6,10 @@ __all__ = ["SequenceWindow"]
 
 
 class SequenceWindow:
-    """Accepts the `size` numbers up to the highest seen, each once, and all higher ones."""
+    """The sequence window of one context (RFC 2203 section 5.3.3.1).
+
+    It accepts each of the `size` numbers up to the highest accepted one once, and all higher numbers.
+    """
 
     __slots__ = ("_highest", "_seen", "size")
 
@@ -17,9 +20,9 @@ class SequenceWindow:
         self._seen = 0
 
     def take(self, number: int) -> bool:
-        """Returns whether the number of a call is new and not below the window, and notes it: it is not new again.
+        """Accepts the sequence number of a call whose header was verified.
 
-        The header of the call must have been verified.
+        Returns False, and changes nothing, if the number was accepted before or is below the window.
         """
         ahead = number - self._highest
         if ahead > 0:

@@ -1,9 +1,10 @@
 """The simulated fabric: nodes that reach each other by name, each of them a provider of RDMA connections.
 
     async def main():
-        fabric = Fabric(PROFILES["campus"]) client, server = fabric.node("client"), fabric.node("server") serve([...],
-        ["rdma://server"], options=ServeOptions(rdma=RdmaServerConfig(provider=server))) connect("rdma://server",
-        options=ConnectOptions(provider=client))
+        fabric = Fabric(PROFILES["campus"])
+        client, server = fabric.node("client"), fabric.node("server")
+        serve([...], ["rdma://server"], options=ServeOptions(rdma=RdmaServerConfig(provider=server)))
+        connect("rdma://server", options=ConnectOptions(provider=client))
 
     run(main, seed=1)
 
@@ -43,11 +44,11 @@ _RESERVED_PORTS = range(1023, 511, -1)
 
 
 def _nothing() -> None:
-    """Does nothing: the software has not opened the link."""
+    """Does nothing: the callback for news of a connection that the listener's owner has not opened yet."""
 
 
 class _Driver(MemoryDriver[SimulatedQueuePair]):
-    """One end of a connection. Work moves by the events of the loop."""
+    """The driver of one end of a simulated connection; scheduled events of the loop move its work."""
 
     __slots__ = ()
 
@@ -76,7 +77,10 @@ class _Driver(MemoryDriver[SimulatedQueuePair]):
 
 
 class _Link:
-    """One end of a future connection; the connecting end's link has yet to find its peer."""
+    """One end of a future connection, at the connecting node or, with its queue pair, at the listening node.
+
+    `open` makes the driver; at the connecting node it also makes both queue pairs and sends the request.
+    """
 
     provider = _NAME
     device = None
@@ -104,7 +108,10 @@ class _Link:
         return _Driver(queue_pair, timer, on_turn, on_closed)
 
     def _offer(self, far: SimulatedQueuePair) -> None:
-        """Offers the connection to the listener; runs at the other host, when the request has arrived."""
+        """Offers a connection to the listener at its address, or refuses it if there is none.
+
+        Runs at the listening node when the request for the connection has arrived there.
+        """
         if far.ended:
             return
         node = self._node.fabric.reach(self.peer[0])
@@ -183,7 +190,7 @@ class Node(Host):
         return f"{where} sets up no RDMA connection ({cause}); check the limits and the log of the server"
 
     def listen(self, host: str, port: int, listener: _Listener) -> tuple[str, int]:
-        """Registers a listener.
+        """Registers a listener, to which the node offers requests for connections.
 
         Args:
             host: the name of this node.
@@ -250,7 +257,7 @@ class Fabric:
         running.effects = replace(running.effects, worker_pool=SimulatedWorkerPool, before_handler=before_handler)
 
     def node(self, host: str) -> Node:
-        """Returns the node with a name, and makes it if there is none.
+        """Returns the node with a name; makes it if there is none.
 
         Args:
             host: the name.
@@ -261,10 +268,10 @@ class Fabric:
         return found
 
     def add(self, node: Node) -> None:
-        """Adds a node of a class of the caller's own.
+        """Adds a node of a class of the caller's own; it replaces a node of the same name.
 
         Args:
-            node: the node, which replaces one of the same name.
+            node: the node.
         """
         self._nodes[node.host] = node
 
@@ -277,7 +284,7 @@ class Fabric:
         return self._nodes.get(host)
 
     def reach(self, host: str) -> Node:
-        """Returns the node with a name; KeyError if there is none.
+        """Returns the node with a name, which must exist; raises KeyError if there is none.
 
         Args:
             host: the name.
@@ -292,7 +299,7 @@ class Fabric:
         inbound_reads: tuple[int | None, int | None] = (None, None),
         outbound_reads: tuple[int | None, int | None] = (None, None),
     ) -> tuple[SimulatedQueuePair, SimulatedQueuePair]:
-        """Makes two joined queue pairs, of which the near one may `connect`.
+        """Makes two joined queue pairs; the near one may then `connect`.
 
         Args:
             near: the host of the first.

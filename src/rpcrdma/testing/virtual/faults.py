@@ -9,7 +9,7 @@ __all__ = ["DELIVERED", "Delivery", "Faults", "Message", "MessageKind"]
 
 
 class MessageKind(enum.Enum):
-    """The kinds of messages of a connection."""
+    """The kinds of messages that the two ends of a simulated connection send."""
 
     CONNECT = "connect"
     ACCEPT = "accept"
@@ -24,7 +24,7 @@ class MessageKind(enum.Enum):
 
 
 class Message(NamedTuple):
-    """A message that is about to leave a node.
+    """A message of a simulated connection that is about to leave a node, as `Faults.on_message` gets it.
 
     Args:
         connection: the number of the connection.
@@ -44,7 +44,7 @@ class Message(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """The fate of a message.
+    """The fate of a message, which `Faults.on_message` returns.
 
     With `silent` each end gives up only after a message of its own was not acknowledged for `FabricModel.lost_after_s`.
 
@@ -65,13 +65,13 @@ DELIVERED = Delivery()
 
 
 class Faults(Protocol):
-    """Decides about faults, in the order of events."""
+    """Decides which faults a simulated fabric has; implemented for a test, and called in the order of events."""
 
     def on_message(self, message: Message) -> Delivery:
-        """Returns the fate of a message; `DELIVERED` for most."""
+        """Returns the fate of a message that is about to leave; `DELIVERED` if nothing is to happen to it."""
 
     def on_register(self, node: str, octets: int) -> float:
-        """Returns the seconds that the registration of a region takes in addition to its usual cost.
+        """Returns the seconds by which a registration of `octets` octets by the node named `node` takes longer.
 
         Raises:
             LocalProtocolError: the registration fails, as if too many regions existed.

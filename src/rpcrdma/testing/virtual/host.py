@@ -23,18 +23,18 @@ _running: contextvars.ContextVar[Host] = contextvars.ContextVar("rpcrdma simulat
 
 
 def running_host() -> Host | None:
-    """Returns the host whose program runs; None outside of all hosts."""
+    """Returns the simulated host whose program or callback runs; None outside of all hosts."""
     return _running.get(None)
 
 
 class End(Protocol):
-    """The end of a connection, as its host sees it."""
+    """One end of a simulated connection, as its `Host` calls it."""
 
     connection: int
     """The number of the connection."""
 
     def report(self, news: Completion | QueuePairEvent) -> None:
-        """Hands news to the software.
+        """Hands a completion or an event to the software that owns this end, at the time of its interrupt.
 
         Args:
             news: a completion, or an event of the connection.
@@ -52,7 +52,11 @@ class End(Protocol):
 
 
 class _News:
-    """A completion or an event on its way to the software; `interrupt` is the number of the interrupt for it."""
+    """A completion or an event on its way to the software.
+
+    `cause` is the number of the trace event that caused it, `ready_s` the time from which it can be reported,
+    `interrupt` the number of the interrupt for it, None if it has none of its own.
+    """
 
     __slots__ = ("cause", "end", "interrupt", "news", "ready_s")
 
@@ -115,7 +119,7 @@ class Host:
         return self.context.copy().run(self.loop.create_task, program)
 
     def adopt(self, task: asyncio.Task[Any]) -> None:
-        """Adds a task to those that end with the host.
+        """Makes `crash` cancel a task with those that `start` has started.
 
         Args:
             task: the task.
@@ -126,7 +130,9 @@ class Host:
     def record(
         self, kind: EventKind, text: str = "", *, octets: int = 0, cost_s: float = 0.0, connection: int = -1
     ) -> int:
-        """Records an event caused by the present one; all that the caller does next follows from it.
+        """Records an event caused by the present event; all that the caller does next follows from it.
+
+        The caller's time advances by `cost_s`.
 
         Args:
             kind: the kind of the event.
@@ -136,7 +142,7 @@ class Host:
             connection: the number of the connection; -1: none.
 
         Returns:
-            The number of the event.
+            The number of the event in the trace.
         """
         loop = self.loop
         loop.spend(cost_s)
@@ -155,7 +161,7 @@ class Host:
         cost_s: float = 0.0,
         text: str = "",
     ) -> int:
-        """Records an event beside the present one.
+        """Records an event of this host; neither the caller's time nor the cause of later events changes.
 
         Args:
             kind: the kind of the event.
@@ -167,14 +173,14 @@ class Host:
             text: details.
 
         Returns:
-            The number of the event.
+            The number of the event in the trace.
         """
         return self.trace.add(
             kind, self.host, at_s=at_s, cause=cause, connection=connection, octets=octets, cost_s=cost_s, text=text
         )
 
     def leave(self, kind: MessageKind, octets: int, cause: int, connection: int) -> tuple[float, int]:
-        """Sends a message; messages leave one after another.
+        """Occupies this host's wire with a message, after the messages sent before it, and records its departure.
 
         The RNIC prepares a message while an earlier one leaves. The event names an earlier message that delays it.
 
@@ -218,13 +224,13 @@ class Host:
         return acknowledgement_s
 
     def fate(self, message: Message) -> Delivery:
-        """Decides about a message's delivery.
+        """Asks `faults` for the fate of a message, and records a fault.
 
         Args:
             message: the message.
 
         Returns:
-            The fate by `faults`.
+            The fate; `DELIVERED` without faults.
         """
         fate = DELIVERED if self.faults is None else self.faults.on_message(message)
         if fate is not DELIVERED:
@@ -252,7 +258,7 @@ class Host:
             self._interrupt()
 
     def _interrupt(self) -> None:
-        """Interrupts the software for the first of the news."""
+        """Schedules an interrupt that hands the first waiting news to the software."""
         self._attended = True
         first = (self._done or self._pending)[0]
         interrupt_s = self.model.interrupt_s
@@ -268,7 +274,10 @@ class Host:
         self.loop.schedule(ends_s, first.interrupt, self._take_next, context=self.context)
 
     def _take_next(self) -> None:
-        """Hands the next news to the software, and schedules those behind for when it has spent its time on them."""
+        """Hands the next news to the software.
+
+        Schedules the handover of further news for the time when it has processed these.
+        """
         loop = self.loop
         if loop.now_s < self._stalled_until_s:
             loop.schedule(self._stalled_until_s, loop.cause, self._take_next, context=self.context)
@@ -299,13 +308,13 @@ class Host:
                 self._attended = False
 
     def withdraw(self, end: End) -> list[Completion | QueuePairEvent]:
-        """Cancels the unreported news of a queue pair.
+        """Removes the news of a queue pair that have not been reported to the software yet.
 
         Args:
             end: the end of the connection.
 
         Returns:
-            The news.
+            The news, completions of posted work first.
         """
         own = [each.news for each in (*self._done, *self._pending) if each.end is end]
         if own:
@@ -315,7 +324,7 @@ class Host:
 
     @property
     def boots(self) -> int:
-        """The number of crashes so far; messages note it when they are sent, for `crashed_before`."""
+        """The number of crashes so far; `crashed_before` needs the number at the time when a message was sent."""
         return len(self._crashes_s)
 
     def crashed_before(self, left_s: float, boots: int) -> bool:
@@ -328,7 +337,7 @@ class Host:
         return boots < len(self._crashes_s) and left_s > self._crashes_s[boots]
 
     def stall(self, duration_s: float) -> None:
-        """Stops the software from taking completions for a while.
+        """Stops the software from taking completions and events for a while, and records a fault.
 
         Args:
             duration_s: seconds.

@@ -36,11 +36,11 @@ _TURNS_MAX = 100_000
 
 
 class Stalled(RuntimeError):
-    """The program waits for an event that can never happen, or polls without letting time pass."""
+    """Raised by `VirtualLoop`: the program waits for an event that cannot happen, or polls without end at one time."""
 
 
 class _Scheduled(asyncio.TimerHandle):
-    """A callback with the trace event that it follows from."""
+    """The handle of a scheduled callback, with the trace event that its scheduler followed from."""
 
     __slots__ = ("cause",)
 
@@ -91,22 +91,22 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._owner = threading.get_ident()
 
     def __del__(self) -> None:
-        """Does nothing: nothing needs to be closed."""
+        """Does nothing, unlike that of `asyncio.BaseEventLoop`, which warns of a loop that is not closed."""
 
     def time(self) -> float:
         return self._local_s
 
     def spend(self, duration_s: float) -> None:
-        """Lets time pass for the running callback and all that it schedules from now on."""
+        """Lets `duration_s` seconds pass for the running callback and all that it schedules from now on."""
         self._local_s += duration_s
 
     def follow(self, cause: int) -> None:
-        """Changes the cause of the running callback and resets the time that it has spent."""
+        """Makes trace event `cause` the cause of the running callback and resets the time that it has spent."""
         self.cause = cause
         self._local_s = self.now_s
 
     def jump(self, duration_s: float) -> None:
-        """Moves the clock ahead, as after a suspended machine resumes: timers that were due meanwhile fire late."""
+        """Moves the clock ahead by `duration_s` seconds, as after a suspended machine resumes; due timers fire late."""
         self.now_s += duration_s
         self._local_s += duration_s
 
@@ -159,7 +159,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return task
 
     async def end_tasks(self) -> None:
-        """Cancels all other tasks in the order in which they were made, and waits for their ends."""
+        """Cancels all tasks but the calling one, in the order in which they were made, and waits for their ends."""
         own = asyncio.current_task()
         left = [task for task in self._tasks.values() if task is not own and not task.done()]
         for task in left:
@@ -240,7 +240,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
 
 def run(main: Callable[[], Coroutine[Any, Any, T]], *, seed: int = 0) -> T:
-    """Runs a program to its end in a loop of its own; the same program and seed run alike each time.
+    """Runs a program to its end in a `VirtualLoop` of its own, then cancels its other tasks.
+
+    The same program and seed run alike each time.
 
     Args:
         main: makes the program's coroutine.
@@ -266,5 +268,5 @@ def run(main: Callable[[], Coroutine[Any, Any, T]], *, seed: int = 0) -> T:
 
 
 def now_s() -> float:
-    """Returns the running loop's time in seconds."""
+    """Returns the running loop's time in seconds; in a `VirtualLoop` it begins at 0."""
     return asyncio.get_running_loop().time()

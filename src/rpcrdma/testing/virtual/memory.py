@@ -64,7 +64,7 @@ class SimulatedProtectionDomain(SoftwareProtectionDomain):
             super().abandon(region)
 
     def _ended(self, region: MemoryRegion) -> None:
-        """Spends the time in which the host waits for its RNIC to end the handle."""
+        """Counts a region as gone and spends the time of its invalidation; no effect on an abandoned region."""
         if region.abandoned:
             return
         host = self._host

@@ -15,7 +15,7 @@ _MICROSECOND = 1e-6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FabricModel:
-    """Parameters of a fabric; times are in seconds, lengths in octets."""
+    """The parameters of a simulated fabric; times are in seconds, lengths in octets. `PROFILES` has some."""
 
     miles: float = 0.02
     """The distance between nodes in miles; the default is a hundred feet of cable within a machine room."""
@@ -55,7 +55,7 @@ class FabricModel:
     """Octets per second that a host copies out of receive buffers: all octets of a message that is not divided into
     parts for use in place."""
     server_s: float = 10 * _MICROSECOND
-    """The time of a handler."""
+    """The time of a server's handler for one call."""
     workers_s: float = 2 * _MICROSECOND
     """The handover of a call to a worker thread and of its result back, for handlers that may block; in addition to
     `server_s`."""
@@ -79,7 +79,7 @@ class FabricModel:
         return self.acknowledgement_octets * 8 / self.bandwidth_bits_s
 
     def register_s(self, octets: int) -> float:
-        """Returns the seconds of a registration.
+        """Returns the seconds that a host spends on registering a region.
 
         Args:
             octets: the size of the region.

@@ -39,17 +39,28 @@ _WORDS = struct.Struct(">4I")
 
 
 class _Ending(NamedTuple):
-    """A function called at the end of a connection, with the receiver's work that broke a rule, if any."""
+    """The cause of a connection's end, which travels with its last message.
+
+    `broken` is the receiver's work that broke a rule, None if it broke none; `protocol_error`: whether any work did.
+    """
 
     broken: PostedWork | None
     protocol_error: bool
 
 
 class SimulatedQueuePair(PostingQueuePair):
-    """One end of a connection between two hosts; `join` gives it the other end.
+    """One end of a simulated connection between two hosts; `Fabric.pair` makes it, `join` gives it the other end.
 
     `on_news` is called when completions or events were added. Each completion of work that has succeeded has a call of
     its own, so that all work that the owner posts then has this one cause.
+
+    Args:
+        host: the host of this end.
+        connection: the number of the connection, equal at both ends.
+        domain: the protection domain of this end.
+        private_data: this end's octets for the peer.
+        inbound_reads: RDMA Reads that the peer may have outstanding; None: as the host's model says.
+        outbound_reads: RDMA Reads that this end may have outstanding; None: as the host's model says.
     """
 
     def __init__(
@@ -81,7 +92,7 @@ class SimulatedQueuePair(PostingQueuePair):
         host.ends[self] = None
 
     def join(self, peer: SimulatedQueuePair) -> None:
-        """Makes `peer` the other end."""
+        """Makes `peer` the other end of this queue pair, and this one the other end of `peer`."""
         self._peer, peer._peer = peer, self
 
     def _enqueue(self, work: PostedWork) -> None:
@@ -120,7 +131,7 @@ class SimulatedQueuePair(PostingQueuePair):
         self.refuse("the peer rejected the connection")
 
     def refuse(self, reason: str) -> None:
-        """Refuses the peer's request for a connection; the peer reports `reason`."""
+        """Refuses the peer's request for a connection and closes this end; the peer's end closes for `reason`."""
         self._close("rejected", by_peer=False)
         self._tell_end(reason)
 
@@ -136,12 +147,12 @@ class SimulatedQueuePair(PostingQueuePair):
             self._tell_end("the peer ended the connection")
 
     def crash(self) -> None:
-        """Ends the connection without a word to the peer."""
+        """Ends the connection at this end without a message to the peer, as when the host crashes."""
         self._close(f"{self.host.host} crashed", by_peer=False)
         self._report_end()
 
     def _report_end(self) -> None:
-        """Reports the end of the connection to the software, which has not caused it at this moment."""
+        """Calls `on_news` after the time of an interrupt, so that the owner finds the event of the connection's end."""
         host = self.host
         host.loop.schedule(host.loop.now_s + host.model.interrupt_s, host.loop.cause, self._news, context=host.context)
 
@@ -149,7 +160,7 @@ class SimulatedQueuePair(PostingQueuePair):
         self.on_news()
 
     def _control(self, kind: MessageKind, data: bytes) -> None:
-        """Sends a message of the connection itself."""
+        """Sends a message that makes the connection, with private data; records it."""
         loop = self.host.loop
         self._leave(kind, data, self._note(EventKind.CONNECT, loop.time(), loop.cause, kind.value))
 
@@ -162,7 +173,7 @@ class SimulatedQueuePair(PostingQueuePair):
     # The way out.
 
     def transmit(self) -> None:
-        """Sends posted work, as far as the rules permit."""
+        """Sends posted work in order, as far as connection, free slots for RDMA Reads and the poster's time permit."""
         loop, queue, model = self.host.loop, self._send_queue, self.host.model
         while queue and self._state is EndState.ESTABLISHED:
             work = queue[0]
@@ -199,7 +210,18 @@ class SimulatedQueuePair(PostingQueuePair):
     def _leave(
         self, kind: MessageKind, data: bytes, cause: int, about: object = None, *, octets: int | None = None
     ) -> tuple[float, int]:
-        """Sends a message; returns when it has left the host, and the number of that event."""
+        """Sends a message to the peer; `Host.fate` decides whether and when it arrives.
+
+        Args:
+            kind: the kind of the message.
+            data: its octets.
+            cause: the number of the event that caused it.
+            about: the work or the `_Ending` that it carries to the peer.
+            octets: its length on the wire if that is not the length of `data`.
+
+        Returns:
+            The time at which it has left the host, and the number of that event.
+        """
         host, peer, loop = self.host, self._peer, self.host.loop
         octets = len(data) if octets is None else octets
         number, self._sent = self._sent, self._sent + 1
@@ -230,9 +252,10 @@ class SimulatedQueuePair(PostingQueuePair):
         return left_s, left
 
     def cut(self, *, silent: bool = False) -> None:
-        """Breaks the connection now: messages that have left arrive, and no others.
+        """Breaks the connection now: messages that have left arrive, later ones do not.
 
-        `silent`: the ends are not notified; each gives up after a message that is not acknowledged.
+        `silent`: the ends are not notified; each gives up after a message that is not acknowledged. Otherwise both end
+        now.
         """
         self._lost = self._peer._lost = True
         self._note(EventKind.FAULT, self.host.loop.time(), self.host.loop.cause, "cut")
@@ -246,7 +269,7 @@ class SimulatedQueuePair(PostingQueuePair):
             self._report_end()
 
     def _give_up_later(self, left_s: float, cause: int) -> None:
-        """Ends the connection after the time for which an RNIC repeats a message without acknowledgement."""
+        """Schedules the end of the connection, unless it has ended, for `FabricModel.lost_after_s` after `left_s`."""
         host = self.host
         host.loop.schedule(left_s + host.model.lost_after_s, cause, self._give_up, context=host.context)
 
@@ -294,7 +317,10 @@ class SimulatedQueuePair(PostingQueuePair):
                 self._on_response(data, about)
 
     def report(self, news: Completion | QueuePairEvent) -> None:
-        """Hands news to the owner, after the interrupt."""
+        """Adds a completion or an event for the owner, after the interrupt, and calls `on_news`.
+
+        A received message whose buffer is not divided into parts is first copied, which takes the host's time.
+        """
         if isinstance(news, Completion):
             self.completions.append(news)
             if news.verb is Verb.RECEIVE and news.length and not isinstance(news.wr, ScatteredBuffer):
@@ -350,7 +376,7 @@ class SimulatedQueuePair(PostingQueuePair):
         self.pd.place(work.handle, work.offset, work.length, [data])
 
     def _respond(self, work: PostedWork, cause: int) -> None:
-        """Answers the peer's RDMA Read."""
+        """Answers the peer's RDMA Read with its data; if the handle does not permit it, ends the connection."""
         assert work.handle is not None
         data = b""
         try:
@@ -377,7 +403,7 @@ class SimulatedQueuePair(PostingQueuePair):
         self.pd.place(sink.handle, sink.offset + work.sink_start, work.length, [data])
 
     def _arrived_in_part(self, kind: MessageKind, data: bytes, about: object) -> None:
-        """Places the beginning of a message whose rest will never arrive."""
+        """Places the beginning of a message whose rest never arrives, as far as memory permits; reports nothing."""
         if self._state is EndState.CLOSED or not self.host.up or not isinstance(about, PostedWork):
             return
         loop = self.host.loop
@@ -414,7 +440,7 @@ class SimulatedQueuePair(PostingQueuePair):
             self._done(work)
 
     def _done(self, work: PostedWork) -> None:
-        """Ends the work; it is reported when all earlier work has been."""
+        """Marks work as ended; reports all work whose predecessors have ended, if signaled, and sends what waited."""
         if self._state is EndState.CLOSED:
             return
         work.ended = True
@@ -431,7 +457,7 @@ class SimulatedQueuePair(PostingQueuePair):
     # Ends.
 
     def _break(self, reason: str, work: PostedWork) -> None:
-        """Ends the connection because a work request of this side is against the rules."""
+        """Ends the connection, also for the peer, because work of this side breaks a rule."""
         if work.status is Status.SUCCESS:
             work.status = Status.FLUSHED
         self._close(reason, by_peer=False, protocol_error=True)
@@ -439,7 +465,7 @@ class SimulatedQueuePair(PostingQueuePair):
         self._tell_end(reason, protocol_error=True)
 
     def _refuse(self, reason: str, work: PostedWork, status: Status = Status.FLUSHED) -> None:
-        """Ends the connection because a work request of the peer is against the rules."""
+        """Ends the connection, also for the peer, because the peer's work breaks a rule; the work gets `status`."""
         work.status = status
         self._close(reason, by_peer=True, protocol_error=True)
         self._report_end()
@@ -461,11 +487,14 @@ class SimulatedQueuePair(PostingQueuePair):
 
 
 def _nothing() -> None:
-    """Does nothing, in place of an owner."""
+    """Does nothing: the value of `on_news` before an owner sets it."""
 
 
 def _words(work: PostedWork) -> str:
-    """Returns the XID, version and type of a message, as far as they are in the first piece, or the handle."""
+    """Returns details of posted work for the trace: XID, version and type of a Send's message, or the remote handle.
+
+    Returns "" for a Send whose first piece has no whole header.
+    """
     if work.verb is not Verb.SEND:
         return f" handle {work.handle:#010x}"
     gather = work.gather

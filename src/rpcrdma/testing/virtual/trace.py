@@ -17,7 +17,7 @@ NO_CAUSE = -1
 
 
 class EventKind(enum.Enum):
-    """The kinds of events; `text` has details of each."""
+    """The kinds of events in the trace of a simulation; `TraceEvent.text` has details of each."""
 
     CALL = "call"
     """A program makes a call; the program records it, see `Host.record`."""
@@ -90,7 +90,7 @@ class TraceEvent(NamedTuple):
 
 
 class Trace:
-    """The events of a simulation so far.
+    """The recorded events of a simulation so far, in the order of recording.
 
     Args:
         enabled: False keeps no events; every number is then `NO_CAUSE`.
@@ -150,9 +150,9 @@ class Trace:
         return found[::-1]
 
     def octets(self) -> bytes:
-        """Returns the whole trace as text: equal for two runs exactly if their traces are equal."""
+        """Returns the whole trace as text in UTF-8; two runs have equal traces exactly if these octets are equal."""
         return "".join(f"{event.line}\n" for event in self.events).encode()
 
     def digest(self) -> str:
-        """Returns a short text that identifies the trace: the start of its SHA-256 in hexadecimal."""
+        """Returns the first 16 hexadecimal digits of the trace's SHA-256, to compare runs."""
         return hashlib.sha256(self.octets()).hexdigest()[:16]

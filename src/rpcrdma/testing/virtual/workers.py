@@ -18,14 +18,17 @@ R = TypeVar("R")
 
 
 def before_handler(name: str) -> None:
-    """Lets the time pass that the handler `name` takes in the event loop; no effect outside of simulated hosts."""
+    """Spends the time of the handler `name` in the event loop; no effect outside of simulated hosts."""
     host = running_host()
     if host is not None:
         host.record(EventKind.HANDLE, name, cost_s=host.model.server_s)
 
 
 class SimulatedWorkerPool(WorkerPool[T, R]):
-    """Runs a handler when its time at the worker is over. A host that has crashed meanwhile does not run it."""
+    """The workers of a simulated server: each runs a handler in the event loop, when the handler's time at it is over.
+
+    If the host has crashed meanwhile, the handler does not run.
+    """
 
     _worker: Worker | None = None
 

@@ -26,11 +26,11 @@ _OFFERS: Mapping[str, tuple[Callable[[], Dialect], ...]] = {
 }
 
 VERSION_CHOICES = tuple(_OFFERS)
-"""The choices of a version: each by its name, and "auto" for the newest that the peer speaks."""
+"""The accepted choices of a version: "auto" for the newest version that the peer speaks, "1" and "2"."""
 
 
 def version_choice(choice: str | int) -> str:
-    """Converts a version, by name or number, to one of `VERSION_CHOICES`.
+    """Converts a version of RPC-over-RDMA, by name or number, to one of `VERSION_CHOICES`.
 
     Raises:
         ValueError: the version is unknown.
@@ -42,12 +42,18 @@ def version_choice(choice: str | int) -> str:
 
 
 def offered(choice: str | int = "auto") -> tuple[Dialect, ...]:
-    """Returns the versions that one connection offers for a choice, the preferred one first; see `version_choice`."""
+    """Creates the `Dialect` objects of the versions that one connection offers, the preferred version first.
+
+    `choice`: "auto", or a version by name or number.
+
+    Raises:
+        ValueError: the version is unknown.
+    """
     return tuple(version() for version in _OFFERS[version_choice(choice)])
 
 
 def receive_octets(config: TransportConfig, dialects: Sequence[Dialect]) -> int:
-    """Returns the size of receive buffers for a connection that speaks one of these versions."""
+    """Returns the size in octets of the receive buffers that suffice for any of the versions `dialects`."""
     if any(dialect.introduces for dialect in dialects):
         return max(config.inline_receive_octets, config.offered_receive_octets)
     return config.inline_receive_octets

@@ -32,7 +32,11 @@ _ZERO = b"\0\0\0\0"
 
 
 class TooMany(DecodeError):
-    """More chunks or segments than `limit`; `cause` distinguishes them."""
+    """Raised for a chunk list that has more chunks or segments than `limit`.
+
+    `cause` is `READ_CHUNKS`, `WRITE_CHUNKS` or `SEGMENTS`. `field` and `offset` are the list and its place in the
+    header.
+    """
 
     def __init__(self, field: str, offset: int, cause: Cause, limit: int) -> None:
         super().__init__(
@@ -43,14 +47,14 @@ class TooMany(DecodeError):
 
 
 def encode_lists(out: bytearray, chunks: ChunkLists) -> None:
-    """Encodes the Read list, the Write list and the Reply chunk."""
+    """Appends the encoded Read list, Write list and Reply chunk to `out`."""
     encode_read_list(out, chunks.reads)
     encode_write_list(out, chunks.writes)
     encode_reply_chunk(out, chunks.reply)
 
 
 def encode_read_list(out: bytearray, reads: tuple[ReadChunk, ...]) -> None:
-    """Encodes xdr_read_list: one entry for each segment."""
+    """Appends the Read list (xdr_read_list) to `out`, with one entry for each segment."""
     for position, segments in reads:
         for handle, length, offset in segments:
             out += _LISTED_READ_SEGMENT.pack(1, position, handle, length, offset)
@@ -58,7 +62,7 @@ def encode_read_list(out: bytearray, reads: tuple[ReadChunk, ...]) -> None:
 
 
 def encode_write_list(out: bytearray, writes: tuple[WriteChunk, ...]) -> None:
-    """Encodes xdr_write_list."""
+    """Appends the Write list (xdr_write_list) to `out`."""
     for write in writes:
         out += _ONE
         _encode_segments(out, write.segments)
@@ -66,7 +70,7 @@ def encode_write_list(out: bytearray, writes: tuple[WriteChunk, ...]) -> None:
 
 
 def encode_reply_chunk(out: bytearray, reply: WriteChunk | None) -> None:
-    """Encodes the Reply chunk; None: its absence."""
+    """Appends the Reply chunk to `out`; None encodes its absence."""
     if reply is None:
         out += _ZERO
     else:
@@ -81,7 +85,9 @@ def _encode_segments(out: bytearray, segments: tuple[Segment, ...]) -> None:
 
 
 def decode_lists(reader: Reader) -> ChunkLists:
-    """Decodes the Read list, the Write list and the Reply chunk.
+    """Decodes the Read list, the Write list and the Reply chunk at the reader's position, and advances the reader.
+
+    Returns the lists; the object `NO_CHUNKS` if all are empty.
 
     Raises:
         TooMany: a list is longer than `rpcrdma.limits` allows.
@@ -96,13 +102,14 @@ def decode_lists(reader: Reader) -> ChunkLists:
 
 
 def decode_read_list(reader: Reader, *, ascending: bool = False) -> tuple[ReadChunk, ...]:
-    """Decodes xdr_read_list; with `ascending` no Position may be smaller than the one before it.
+    """Decodes an xdr_read_list at the reader's position, and moves the reader behind the list.
 
     RFC 8166 does not demand that the segments of one Position stand together: they are collected by Position, in list
-    order.
+    order. `ascending`: whether no Position may be smaller than the previous one. Returns one chunk for each Position,
+    in the order of first occurrence.
 
     Raises:
-        TooMany: it is longer than `rpcrdma.limits` allows.
+        TooMany: the list is longer than `rpcrdma.limits` allows.
         DecodeError: the octets are no such list.
     """
     reads: dict[int, list[Segment]] = {}
@@ -124,10 +131,10 @@ def decode_read_list(reader: Reader, *, ascending: bool = False) -> tuple[ReadCh
 
 
 def decode_write_list(reader: Reader) -> tuple[WriteChunk, ...]:
-    """Decodes xdr_write_list.
+    """Decodes an xdr_write_list at the reader's position, and moves the reader behind the list.
 
     Raises:
-        TooMany: it is longer than `rpcrdma.limits` allows.
+        TooMany: the list is longer than `rpcrdma.limits` allows.
         DecodeError: the octets are no such list.
     """
     writes: list[WriteChunk] = []
@@ -139,10 +146,10 @@ def decode_write_list(reader: Reader) -> tuple[WriteChunk, ...]:
 
 
 def decode_reply_chunk(reader: Reader) -> WriteChunk | None:
-    """Decodes the Reply chunk; None if it is absent.
+    """Decodes the Reply chunk at the reader's position, and moves the reader behind it; returns None if it is absent.
 
     Raises:
-        TooMany: it has more segments than `rpcrdma.limits` allows.
+        TooMany: the chunk has more segments than `rpcrdma.limits` allows.
         DecodeError: the octets are no such chunk.
     """
     return _decode_segments(reader, "Reply chunk") if _present(reader, "Reply chunk") else None

@@ -16,17 +16,17 @@ from rpcrdma.wire.buffers import Buffer
 __all__ = ["LAST_PIECE_OCTETS_MIN", "Dialect", "Geometry", "Window"]
 
 LAST_PIECE_OCTETS_MIN = 8
-"""The least payload that a long message keeps for its last Send, which has the chunk lists."""
+"""The least payload, in octets, that a continued message keeps for its last Send, which has the chunk lists."""
 
 
 class Geometry(NamedTuple):
-    """Sizes of transport headers and of their parts, in octets.
+    """The sizes in octets of one protocol version's transport headers and of their parts.
 
     `call_header` and `reply_header`: a header without chunks. `read_segment`: one entry of a Read list. `write_chunk`
-    and `reply_chunk`: a Write chunk and the Reply chunk without their segments. `piece_header`: the header of a piece
-    that is not the last one; 0 if the version has no pieces.
-    `first_message`: the limit of a client's first message with its payload; 0 for none. `prefix`: the header before the
-    body of an extension's message.
+    and `reply_chunk`: a Write chunk and the Reply chunk without their segments. `segment`: one segment of these.
+    `piece_header`: the header of a continued message's Sends except the last; 0 if the version cannot continue
+    messages. `first_message`: the largest first message of a client, payload included; 0 for no limit. `prefix`: the
+    header before the body of an extension's message.
     """
 
     call_header: int
@@ -52,7 +52,7 @@ class Geometry(NamedTuple):
 
 
 class Window(Protocol):
-    """The credits of one connection, in both directions.
+    """The credit accounting of one connection, in both directions; created by `Dialect.window`.
 
     A message may go out if `balance` is positive and, for a call, `in_flight` is less than `allowed`. Then `admit`
     takes its credit. `granted` is the number of calls that the peer may have unanswered. `receives_wanted` receives
@@ -61,7 +61,7 @@ class Window(Protocol):
     """
 
     counts_arrivals: bool
-    """Whether `on_arrival` must be called."""
+    """Whether `on_arrival` must be called for every received message."""
     balance: int
     """Messages that may go out now."""
     granted: int
@@ -69,61 +69,67 @@ class Window(Protocol):
     """Calls of this side that are unanswered."""
     receives_wanted: int
     low: bool
-    """Whether `refresh_due` may be True."""
+    """Whether `refresh_due` may be True; if False, `refresh_due` need not be computed."""
 
     @property
     def allowed(self) -> int:
-        """Calls of this side that may be unanswered."""
+        """The number of calls of this side that may be unanswered at once."""
 
     @property
     def refresh_due(self) -> bool:
-        """Whether an asynchronous grant should be sent."""
+        """Whether a message that only grants credits should be sent now, because no other message carries them."""
 
     def admit(self, message: Outgoing) -> int:
-        """Spends the credit for a message or its first piece; returns the credit word for its header."""
+        """Spends the credit for a message or its first piece, and counts a call as in flight or a reply as answered.
+
+        Returns the credit word for the message's header.
+        """
 
     def admit_several(self, first: Outgoing, count: int) -> int:
-        """Spends the credit for one message with `count` calls or replies, of which `first` is one.
+        """Spends the credit for one message with several calls, or several replies.
 
-        The calls must not exceed the allowed number. Returns the credit word for its header.
+        `first`: one of the calls or replies. `count`: their number; the calls must not exceed `allowed`. Returns the
+        credit word for the message's header.
         """
 
     def admit_piece(self, message: Outgoing) -> int:
         """Spends the credit for a further piece of a message; returns the credit word for its header."""
 
     def grant_word(self) -> int:
-        """Returns the credit word of an asynchronous grant, which is sent now without `admit`."""
+        """Returns the credit word of a message that only grants credits, which is sent now without `admit`."""
 
     def on_arrival(self, message: Inbound | None) -> bool:
-        """Counts a message before any other handling; None stands for a message that is silently discarded.
+        """Counts a received message, before any other handling of it.
 
-        Returns False if the peer had no credit for it.
+        `message`: the message; None for a message that is silently discarded. Returns False if the peer had no credit
+        for the message.
         """
 
     def on_received(self, message: Inbound) -> bool:
-        """Counts a call of the peer, or the reply or error to a call of this side.
+        """Counts a call of the peer, or the end of a call of this side by a reply or an error.
 
-        False if the peer has more unanswered calls than this side has permitted.
+        Returns False if the peer has more unanswered calls than this side has permitted.
         """
 
     def reserve(self, messages: int) -> None:
-        """Lets the peer send more messages than its calls and replies need; a negative number ends a reservation."""
+        """Changes the credits that the peer gets beyond its calls and replies by `messages`, which may be negative."""
 
     def stop_learning(self) -> None:
-        """Keeps `allowed` as it is: the peer's credits no longer show how many calls it takes."""
+        """Fixes `allowed` at its value: from now on the peer's credits do not show how many calls the peer takes."""
 
     def on_dropped(self) -> None:
-        """Counts a call of the peer that gets no reply."""
+        """Counts a call of the peer that this side leaves without a reply."""
 
     def may_owe(self, sends: int) -> bool:
-        """Returns whether a correct peer may have left this many Sends of this side unread."""
+        """Returns whether a correct peer may have left this number of Sends of this side without completion."""
 
 
 class Dialect(Protocol):
-    """One version of the protocol on one connection, with the pieces of an unfinished message.
+    """One version of the protocol on one connection: its codec, which stores the pieces of an unfinished message.
 
-    Users select the version by `name`. With `introduces`, the first message of each side has its transport properties,
-    which `properties` lists by their numbers.
+    `version` is the number in headers; users select the version by `name`. `geometry` has the header sizes. If
+    `introduces` is True, the first message of each side has its transport properties, which `properties` lists by their
+    numbers.
     """
 
     version: int
@@ -134,46 +140,64 @@ class Dialect(Protocol):
 
     @property
     def unfinished(self) -> int:
-        """A number that identifies the message of which some pieces have arrived; 0 if there is none."""
+        """A number that identifies the message of which some but not all pieces have arrived; 0 if there is none."""
 
     def count_in(self, memory: MessageMemory, /) -> None:
-        """Makes `memory` account for the pieces of an unfinished message."""
+        """Sets the account in which the pieces of unfinished messages are counted."""
 
     def forget(self) -> None:
         """Releases the pieces of an unfinished message after the connection has ended."""
 
     def extend(self, headers: Mapping[int, tuple[int, bool]], error_words: Mapping[int, int], /) -> None:
-        """Adds the header types of extensions, with flags and continuation, and the lengths of their errors."""
+        """Registers the codes of extensions, so that `decode` accepts their messages and errors.
+
+        `headers`: for each header type the permitted flags, and whether its messages may be continued. `error_words`:
+        for each error code the number of 32-bit words that follow it.
+        """
 
     def agree(self, own: PrivateData, peer: PrivateData | None, /) -> Agreement:
-        """Derives the agreement for a connection from the private data of both sides."""
+        """Derives the message sizes and the use of remote invalidation from the private data of both sides.
+
+        `own`: this side's private data. `peer`: the peer's private data; None if the peer sent none.
+        """
 
     def window(self, config: TransportConfig, role: Role, *, reverse: bool, reservable: int) -> Window:
-        """Creates the credit accounting of a new connection, on which the server makes calls, too, if `reverse`.
+        """Creates the credit accounting of a new connection.
 
-        `reservable`: the most messages that `Window.reserve` adds at any time.
+        Args:
+            config: the numbers of calls to request and to grant.
+            role: the role of this end.
+            reverse: whether the server makes calls, too.
+            reservable: the most messages that `Window.reserve` adds at any time.
         """
 
     def encode(self, message: Outgoing, credit_word: int) -> bytes:
-        """Encodes the header of a message or of its last piece; for an error or a grant, the whole message."""
+        """Encodes the header of a message, or of the last piece of a continued one; encodes an error or a grant whole.
+
+        `credit_word` is the value of the header's credit field, from the `Window`.
+        """
 
     def encode_properties(self, properties: PropertySet) -> bytes:
-        """Encodes the body of a message with transport properties."""
+        """Encodes transport properties as the body of a message (`OutgoingProperties`)."""
 
     def encode_piece(self, message: Outgoing, credit_word: int, /) -> bytes:
-        """Encodes the header of a piece that others follow."""
+        """Encodes the header of a piece of a continued message that is not its last piece."""
 
     def decode(self, data: Buffer) -> Inbound | None:
-        """Decodes a received message; None if it must be silently discarded.
+        """Decodes a received message.
 
-        The last piece of a continued message returns the whole message, each earlier piece a `Kind.PIECE`.
+        Returns the message; None if it must be silently discarded. Every piece of a continued message but the last
+        gives a `Kind.PIECE` and is stored; the last piece gives the whole message.
         """
 
     def decode_answer(self, data: Buffer) -> Inbound | None:
-        """Decodes a server's first message as `decode` does, also a refusal in the format of an older version."""
+        """Decodes the first message from a server, which may also refuse this version in the format of an older one.
+
+        Returns the message; None if it must be silently discarded.
+        """
 
     def claims(self, data: Buffer) -> bool:
-        """Returns whether the first message from a client has this version."""
+        """Returns whether a client's first message has the number of this version in its header."""
 
     def may_end(self, call: Outgoing, handle: int) -> bool:
-        """Returns whether the reply to `call` may invalidate `handle`, which the chunks of the call name."""
+        """Returns whether the reply to `call` may invalidate `handle`, by the rules of this version."""

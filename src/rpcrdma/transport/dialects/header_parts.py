@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 FIXED = struct.Struct(">IIII")
-"""xid, version, credits, and the type of the message."""
+"""The four words that begin every header: XID, version, credits, and the type of the message."""
 FIXED_OCTETS = FIXED.size
 RDMA_ERROR = 4
 ERR_VERS = 1
@@ -42,7 +42,10 @@ _VERSION_REFUSED = struct.Struct(">IIIIIII")
 
 
 class VersionRefusal(NamedTuple):
-    """RDMA_ERROR with ERR_VERS: the sender speaks versions `low` to `high`; xid and `version` are the request's."""
+    """RDMA_ERROR with ERR_VERS: the sender speaks only the versions `low` to `high`.
+
+    `xid` and `version` are those of the refused message; `credits` is the credit word.
+    """
 
     xid: int
     version: int
@@ -52,7 +55,7 @@ class VersionRefusal(NamedTuple):
 
 
 def version_of(data: Buffer) -> int | None:
-    """Returns rdma_vers of a message; None if it is too short."""
+    """Returns the version number (rdma_vers) in a message's header; None if the message has fewer than eight octets."""
     if len(data) < _VERSION.size:
         return None
     version: int = _VERSION.unpack_from(data)[0]
@@ -65,13 +68,13 @@ def is_error(data: Buffer) -> bool:
 
 
 def encode_version_refused(refusal: VersionRefusal) -> bytes:
-    """Encodes the refusal, which has one format for every version of the request (RFC 8166 section 4.5.1)."""
+    """Encodes an RDMA_ERROR with ERR_VERS, whose format is the same in every version (RFC 8166 section 4.5.1)."""
     xid, version, credits_, low, high = refusal
     return _VERSION_REFUSED.pack(xid, version, credits_, RDMA_ERROR, ERR_VERS, low, high)
 
 
 def decode_version_refused(data: Buffer) -> VersionRefusal | None:
-    """Decodes a refusal; None for any other message, and for an empty range of versions."""
+    """Decodes an RDMA_ERROR with ERR_VERS; returns None for any other message, and for an empty range of versions."""
     if len(data) != _VERSION_REFUSED.size:
         return None
     xid, version, credits_, kind, code, low, high = _VERSION_REFUSED.unpack(data)
@@ -81,7 +84,10 @@ def decode_version_refused(data: Buffer) -> VersionRefusal | None:
 
 
 class ErrorCode(NamedTuple):
-    """One error code: `data` names the fields of the `Refusal` that follow the code, one word each."""
+    """One error code of a protocol version, with the `cause` that it stands for.
+
+    `data` names the fields of `Refusal` that follow the code in the message, one word each.
+    """
 
     code: int
     cause: Cause
@@ -89,7 +95,10 @@ class ErrorCode(NamedTuple):
 
 
 class ErrorCodes:
-    """All error codes of a version. `as_other` maps causes without a code to causes with one."""
+    """The table of a version's error codes, which encodes and decodes refusals.
+
+    `rows` are the codes. `as_other` maps each cause without a code of its own to the cause whose code is sent instead.
+    """
 
     def __init__(self, rows: Sequence[ErrorCode], as_other: Mapping[Cause, Cause]) -> None:
         self._by_code = {row.code: row for row in rows}
@@ -98,16 +107,16 @@ class ErrorCodes:
         self._layouts = [struct.Struct(f">{count}I") for count in range(4)]
 
     def encode(self, refusal: Refusal) -> bytes:
-        """Encodes rdma_err and its fields; a number that exceeds a word is sent as the largest word."""
+        """Encodes a refusal's error code and its data; a number that exceeds a word is sent as the largest word."""
         row = self._by_cause[refusal.cause]
         words = [min(getattr(refusal, field), 0xFFFFFFFF) for field in row.data]
         return self._layouts[1 + len(words)].pack(row.code, *words)
 
     def decode(self, reader: Reader) -> Refusal:
-        """Decodes rdma_err and its fields, to the end of the message.
+        """Decodes an error code and its data, which must extend to the end of the message.
 
         Raises:
-            DecodeError: the code is unknown, or has other fields.
+            DecodeError: the code is unknown, or the length of its data is wrong.
         """
         code = reader.u32("rdma_err")
         row = self._by_code.get(code)
@@ -123,7 +132,7 @@ _PROPERTY = struct.Struct(">II")
 
 
 def encode_property_set(properties: PropertySet) -> bytes:
-    """Encodes an rpcrdma2_propset."""
+    """Encodes pairs of a number and a value as an rpcrdma2_propset."""
     out = bytearray(_WORD.pack(len(properties)))
     for number, value in properties:
         out += _PROPERTY.pack(number, len(value))
@@ -133,7 +142,7 @@ def encode_property_set(properties: PropertySet) -> bytes:
 
 
 def decode_property_set(octets: Buffer) -> PropertySet:
-    """Decodes an rpcrdma2_propset that fills `octets`.
+    """Decodes an rpcrdma2_propset that fills `octets` to pairs of a number and a value.
 
     Raises:
         DecodeError: the octets are no property set, or exceed the bounds of `rpcrdma.limits`.

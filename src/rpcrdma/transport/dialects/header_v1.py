@@ -58,7 +58,10 @@ _CHUNK_REFUSED = struct.Struct(">IIIII")
 
 @dataclass(frozen=True, slots=True)
 class RdmaMsg:
-    """RDMA_MSG: the RPC message, as far as it is not in chunks, follows after `size` octets of header."""
+    """RDMA_MSG: the reduced RPC message follows after `size` octets of header.
+
+    `credits` is the credit word, `chunks` has the chunk lists.
+    """
 
     xid: int
     credits: int
@@ -79,7 +82,7 @@ class RdmaNoMsg:
 
 @dataclass(frozen=True, slots=True)
 class RdmaMsgp:
-    """RDMA_MSGP: never sent, refused when received (RFC 8166 section 4.6.1)."""
+    """RDMA_MSGP, with padding between header and data: never sent, refused when received (RFC 8166 section 4.6.1)."""
 
     xid: int
     credits: int
@@ -100,9 +103,9 @@ class RdmaDone:
 
 @dataclass(frozen=True, slots=True)
 class RdmaError:
-    """RDMA_ERROR: `code` is ERR_VERS, with the responder's lowest and highest version, or ERR_CHUNK.
+    """RDMA_ERROR: `code` is ERR_VERS, with the responder's lowest and highest version (`low`, `high`), or ERR_CHUNK.
 
-    `version` is that of the refused request, any number; credits have no meaning (RFC 8167 section 4.1).
+    `version` is that of the refused request, any number; `credits` has no meaning (RFC 8167 section 4.1).
     """
 
     xid: int
@@ -117,7 +120,7 @@ Header: TypeAlias = RdmaMsg | RdmaNoMsg | RdmaMsgp | RdmaDone | RdmaError
 
 
 def encode_message(procedure: int, xid: int, credits_: int, chunks: ChunkLists) -> bytes:
-    """Encodes the header of an RDMA_MSG or RDMA_NOMSG."""
+    """Encodes the version 1 header of an RDMA_MSG or RDMA_NOMSG, as `procedure` says."""
     if chunks is NO_CHUNKS:
         return SHORT_HEADER.pack(xid, VERSION, credits_, procedure, 0, 0, 0)
     out = bytearray(FIXED.pack(xid, VERSION, credits_, procedure))
@@ -126,12 +129,12 @@ def encode_message(procedure: int, xid: int, credits_: int, chunks: ChunkLists) 
 
 
 def encode_chunk_refused(xid: int, version: int, credits_: int) -> bytes:
-    """Encodes RDMA_ERROR with ERR_CHUNK for a request of `version` (RFC 8166 section 4.5.2)."""
+    """Encodes a whole RDMA_ERROR message with ERR_CHUNK for a request of `version` (RFC 8166 section 4.5.2)."""
     return _CHUNK_REFUSED.pack(xid, version, credits_, RDMA_ERROR, ERR_CHUNK)
 
 
 def encode_header(header: Header) -> bytes:
-    """Encodes any header, also forbidden ones, for decoders of captures and for hostile peers in tests."""
+    """Encodes any version 1 header, also forbidden ones, for decoders of captures and for hostile peers in tests."""
     if isinstance(header, RdmaMsg | RdmaNoMsg):
         out = bytearray(
             FIXED.pack(header.xid, header.version, header.credits, RDMA_MSG if isinstance(header, RdmaMsg) else 1)
@@ -153,10 +156,10 @@ def encode_header(header: Header) -> bytes:
 
 
 def decode_header(data: Buffer, end: int | None = None) -> Header:
-    """Decodes the header that starts `data[:end]`.
+    """Decodes the version 1 header that starts `data[:end]`; `end` None stands for the end of `data`.
 
-    RDMA_MSG and RDMA_MSGP may be followed by a payload, the others by nothing. An RDMA_ERROR may have any
-    version, every other message must have version 1.
+    RDMA_MSG and RDMA_MSGP may be followed by a payload, the others by nothing. An RDMA_ERROR may have any version,
+    every other message must have version 1.
 
     Raises:
         DecodeError: the octets are no version 1 header, or a list is longer than `rpcrdma.limits` allows.

@@ -89,7 +89,10 @@ _WORD = struct.Struct(">I")
 
 @dataclass(frozen=True, slots=True)
 class Rdma2Msg:
-    """RDMA2_MSG: the RPC message, or a part of it, as far as it is not in chunks, follows `size` octets of header."""
+    """RDMA2_MSG: the reduced RPC message, or a part of it, follows after `size` octets of header.
+
+    `inv_handle` is the handle that the reply may invalidate, 0 for none; `flags` has the bits RESPONSE and MORE.
+    """
 
     xid: int
     credits: int
@@ -101,7 +104,11 @@ class Rdma2Msg:
 
 @dataclass(frozen=True, slots=True)
 class Rdma2NoMsg:
-    """RDMA2_NOMSG: the RPC message is in a Position-Zero Read chunk or in the Reply chunk; without any, a grant."""
+    """RDMA2_NOMSG: the RPC message is in a Position-Zero Read chunk or in the Reply chunk.
+
+    Without chunks, XID and handle it is a grant of credits. `inv_handle` is the handle that the reply may invalidate, 0
+    for none; `flags` has the bit RESPONSE.
+    """
 
     xid: int
     credits: int
@@ -112,7 +119,7 @@ class Rdma2NoMsg:
 
 @dataclass(frozen=True, slots=True)
 class Rdma2Error:
-    """RDMA2_ERROR: credits have no meaning."""
+    """RDMA2_ERROR: the refusal of the message with this XID; `credits` has no meaning."""
 
     xid: int
     credits: int
@@ -122,7 +129,7 @@ class Rdma2Error:
 
 @dataclass(frozen=True, slots=True)
 class Rdma2ConnProp:
-    """RDMA2_CONNPROP: a property set in `octets`, or a part of one in a sequence of messages."""
+    """RDMA2_CONNPROP: `octets` is an encoded property set, or a part of one that further messages continue (MORE)."""
 
     xid: int
     credits: int
@@ -147,7 +154,7 @@ def encode_message(header_type: int, xid: int, credits_: int, flags: int, inv_ha
 
 
 def encode_header(header: Header) -> bytes:
-    """Encodes any header, also forbidden ones, for decoders of captures and for hostile peers in tests."""
+    """Encodes any version 2 header, also forbidden ones, for decoders of captures and for hostile peers in tests."""
     if isinstance(header, Rdma2Msg | Rdma2NoMsg):
         header_type = RDMA2_MSG if isinstance(header, Rdma2Msg) else RDMA2_NOMSG
         return encode_message(header_type, header.xid, header.credits, header.flags, header.inv_handle, header.chunks)
@@ -158,7 +165,7 @@ def encode_header(header: Header) -> bytes:
 
 
 def decode_header(data: Buffer) -> Header:
-    """Decodes the header that starts `data`.
+    """Decodes the version 2 header that starts `data`.
 
     Only an RDMA2_MSG may be followed by a payload. The meaning of flags is not checked.
 

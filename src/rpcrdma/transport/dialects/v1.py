@@ -75,7 +75,7 @@ _tuple = tuple.__new__
 
 
 class Version1:
-    """The dialect object of a connection."""
+    """Implements `Dialect` for RPC-over-RDMA version 1 (RFC 8166); it has no state."""
 
     __slots__ = ()
     version = VERSION
@@ -86,27 +86,37 @@ class Version1:
     properties: Mapping[int, Property] = {}
 
     def count_in(self, _memory: MessageMemory) -> None:
-        """Does nothing: every message is whole."""
+        """Does nothing: version 1 has no continued messages, whose pieces would be counted."""
 
     def forget(self) -> None:
-        """Does nothing: every message is whole."""
+        """Does nothing: version 1 has no continued messages, whose pieces would be released."""
 
     def extend(self, _headers: Mapping[int, tuple[int, bool]], _error_words: Mapping[int, int]) -> None:
-        """Does nothing: extensions have no place in this version."""
+        """Does nothing: version 1 has no extensions."""
 
     def agree(self, own: PrivateData, peer: PrivateData | None) -> Agreement:
-        """Agrees on thresholds by private data (RFC 8797); `peer` None: the peer has sent none."""
+        """Derives the inline thresholds from both sides' private data (RFC 8797); None: the peer sent none."""
         return agree(own, peer)
 
     def window(self, config: TransportConfig, role: Role, *, reverse: bool, reservable: int = 0) -> CallWindow:
-        """Makes the window; a client states how many calls it takes before the first (RFC 8167 section 6)."""
+        """Creates the credit accounting of a connection, where a credit stands for an unanswered call.
+
+        Args:
+            config: the numbers of calls to request and to grant.
+            role: the role of this end.
+            reverse: whether the server may call before the first reply states this client's grant (RFC 8167 section 6).
+            reservable: ignored.
+        """
         del reservable  # Version 1 has no extensions that could reserve messages.
         if role is Role.SERVER:
             return CallWindow(config.reverse_credits_requested, config.credits_granted, promised=False)
         return CallWindow(config.credits_requested, config.reverse_credits_granted, promised=reverse)
 
     def encode(self, message: Outgoing, credit_word: int) -> bytes:
-        """Encodes an RDMA_MSG, RDMA_NOMSG or RDMA_ERROR."""
+        """Encodes the header of a call or reply (RDMA_MSG, RDMA_NOMSG), or a whole error (RDMA_ERROR).
+
+        `credit_word` is the value of the header's credit field.
+        """
         if isinstance(message, OutgoingError):
             refusal = message.refusal
             if refusal.cause is Cause.VERSION:
@@ -125,19 +135,23 @@ class Version1:
         return encode_message(RDMA_NOMSG if message.long else RDMA_MSG, message.xid, credit_word, chunks)
 
     def encode_piece(self, _message: Outgoing, _credit_word: int) -> bytes:
-        """Never called: no message is continued in another one, see `Geometry.piece_header`."""
+        """Raises AssertionError: no message of version 1 is continued in further pieces."""
         raise AssertionError("version 1 has no continued messages")
 
     def encode_properties(self, _properties: PropertySet) -> bytes:
-        """Never called: the version has no properties."""
+        """Raises AssertionError: version 1 has no transport properties."""
         raise AssertionError("version 1 has no transport properties")
 
     def may_end(self, call: Outgoing, handle: int) -> bool:
-        """Returns whether the reply may end the handle: any handle of the call, as the responder chooses."""
+        """Returns whether the call's chunks name `handle`: in version 1 the responder may invalidate any of them."""
         return call.chunks.names(handle)
 
     def decode(self, data: Buffer) -> Inbound | None:
-        """Decodes a message, the plain shapes from nine words at once; None if it must be silently discarded."""
+        """Decodes a received message, the most common header with one unpacking of nine words.
+
+        Returns the message, with `Kind.UNREADABLE` for one that is to be refused; None for one that must be silently
+        discarded.
+        """
         if len(data) >= _SHORT_MESSAGE.size:
             xid, version, credits_, procedure, reads, writes, reply, rpc_xid, direction = _SHORT_MESSAGE.unpack_from(
                 data
@@ -156,7 +170,7 @@ class Version1:
     decode_answer = decode
 
     def claims(self, data: Buffer) -> bool:
-        """Returns whether a first message is of this version, by its version field alone."""
+        """Returns whether a message has version 1 in its header; nothing else is checked."""
         return version_of(data) == VERSION
 
 
@@ -196,7 +210,10 @@ def _decode_other(data: Buffer) -> Inbound | None:
 
 
 def _decode_one_segment(data: Buffer) -> Inbound | None:
-    """Decodes an RDMA_MSG with one chunk of one segment, the usual shape; None for other shapes and faulty headers."""
+    """Decodes an RDMA_MSG with one chunk of one segment, the usual header with chunks.
+
+    Returns the message; None for other headers and for faulty ones, which the caller decodes word by word.
+    """
     xid, version, credits_, _, reads, present, count, handle, octets, offset, end, reply = _ONE_WRITE.unpack_from(data)
     if not (reads or end or reply) and present == count == 1:
         write = _tuple(WriteChunk, ((_tuple(Segment, (handle, octets, offset)),),))

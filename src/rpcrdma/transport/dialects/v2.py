@@ -107,9 +107,10 @@ _tuple = tuple.__new__
 
 
 class _Head(NamedTuple):
-    """The start of a header.
+    """The start of a header, as far as the assembly of continued messages needs it.
 
-    All pieces of a message have the same `key`, and all but the last have `more`. `answers`: the XID is the receiver's.
+    All pieces of a message have the same `key`, and all but the last have `more`. `answers` is True if the receiver
+    chose the XID.
     """
 
     xid: int
@@ -119,14 +120,18 @@ class _Head(NamedTuple):
     answers: bool
 
     def refused(self, cause: Cause, limit: int = 0) -> Inbound:
-        """Makes an unreadable message, which gets an error; a reply instead becomes one that fails its call."""
+        """Makes the `Inbound` for a message that gets an error; a reply becomes one that fails its call instead.
+
+        `cause`: the reason for the error. `limit`: the number of chunks or segments that this side takes, for causes
+        about those.
+        """
         if self.answers:
             return Inbound(Kind.REPLY, self.xid, self.credits, VERSION, long=True)
         return Inbound(Kind.UNREADABLE, self.xid, self.credits, VERSION, refusal=Refusal(cause, limit=limit))
 
 
 class Version2:
-    """The dialect object of a connection, with the pieces of an unfinished message."""
+    """Implements `Dialect` for version 2 on one connection, and stores the pieces of an unfinished message."""
 
     __slots__ = ("_answering", "_assembly", "_error_words", "_extended")
     version = VERSION
@@ -144,44 +149,59 @@ class Version2:
 
     @property
     def unfinished(self) -> int:
-        """See `Dialect`."""
+        """A number that identifies the message of which some but not all pieces have arrived; 0 if there is none."""
         return self._assembly.unfinished
 
     def count_in(self, memory: MessageMemory) -> None:
-        """Has `memory` count the pieces of unfinished messages."""
+        """Sets the account in which the pieces of unfinished messages are counted."""
         self._assembly.memory = memory
 
     def forget(self) -> None:
-        """Forgets the unfinished message."""
+        """Releases the stored pieces of an unfinished message."""
         self._assembly.release()
 
     def extend(self, headers: Mapping[int, tuple[int, bool]], error_words: Mapping[int, int]) -> None:
-        """Sets the header types and errors of extensions."""
+        """Sets the header types and errors of extensions that `decode` accepts.
+
+        `headers`: for each header type the permitted flags, and whether its messages may be continued. `error_words`:
+        for each error code the number of 32-bit words that follow it.
+        """
         self._extended = headers
         self._error_words = error_words
 
     def agree(self, own: PrivateData, _peer: PrivateData | None) -> Agreement:
-        """Returns the agreement, by this side's private data alone.
+        """Returns the message sizes that hold until properties arrive, and this side's setting of remote invalidation.
 
         Properties state the sizes, and each call names the handle that may be invalidated. So a side alone decides
-        whether its calls name handles, and whether its replies invalidate those named.
+        whether its calls name handles, and whether its replies invalidate those named. The peer's private data is
+        ignored.
         """
         return Agreement(_THRESHOLD_OCTETS, _THRESHOLD_OCTETS, own.remote_invalidation)
 
     def may_end(self, call: Outgoing, handle: int) -> bool:
-        """Returns whether the reply may end the handle: only the one that the call named."""
+        """Returns whether `call` names `handle` as the only handle that its reply may invalidate."""
         return handle == call.ends
 
     def claims(self, data: Buffer) -> bool:
-        """Returns whether a message is of this version, by its version field alone."""
+        """Returns whether a message has version 2 in its header; nothing else is checked."""
         return version_of(data) == VERSION
 
     def window(self, config: TransportConfig, role: Role, *, reverse: bool, reservable: int) -> Window:
-        """Makes the window; credits count messages, in each direction separately."""
+        """Creates the credit accounting of a connection, where a credit stands for a message in either direction.
+
+        Args:
+            config: the numbers of calls to request and to grant.
+            role: the role of this end.
+            reverse: whether the server makes calls, too.
+            reservable: the most messages that `Window.reserve` adds at any time.
+        """
         return MessageWindow(*calls_counted(config, role, reverse=reverse), reservable)
 
     def encode(self, message: Outgoing, credit_word: int) -> bytes:
-        """Encodes an RDMA2_MSG, RDMA2_NOMSG, RDMA2_ERROR or RDMA2_CONNPROP; calls and replies differ by RESPONSE."""
+        """Encodes the header of a message, or of the last piece of a continued one; encodes an error or a grant whole.
+
+        Calls and replies differ by the flag RESPONSE.
+        """
         kind = message.kind
         if kind is not _CALL and kind is not _REPLY:
             return _encode_other(message, credit_word)
@@ -202,9 +222,9 @@ class Version2:
         return encode_message(header_type, message.xid, credit_word, kind, ends, chunks)
 
     def encode_piece(self, message: Outgoing, credit_word: int) -> bytes:
-        """Encodes the header of a piece that others follow: with MORE, without the handle and chunks.
+        """Encodes the header of a piece that further pieces follow: it has the flag MORE, but no handle and no chunks.
 
-        `encode` puts these into the header of the last piece.
+        `encode` puts the handle and the chunks into the header of the last piece.
         """
         if message.kind is Kind.PROPERTIES:
             return PREFIX.pack(message.xid, VERSION, credit_word, RDMA2_CONNPROP, MORE)
@@ -217,9 +237,11 @@ class Version2:
         return encode_property_set(properties)
 
     def decode(self, data: Buffer) -> Inbound | None:
-        """Decodes a message, the plain shapes from eleven words at once; None if it must be silently discarded.
+        """Decodes a received message, the most common header with one unpacking of eight numbers.
 
-        See `Dialect.decode` for continued messages.
+        Returns the message, with `Kind.UNREADABLE` for one that is to be refused; None for one that must be silently
+        discarded. A piece of a continued message is stored and gives `Kind.PIECE`; the last piece gives the whole
+        message.
         """
         if len(data) >= _SHORT_MESSAGE.size and self._assembly.idle:
             xid, version, credits_, kind, ends_and_reads, writes_and_reply, rpc_xid, direction = (
@@ -275,7 +297,7 @@ class Version2:
         return self._decode_message(head, data)
 
     def _decode_message(self, head: _Head, data: Buffer) -> Inbound:
-        """Decodes an RDMA2_MSG or RDMA2_NOMSG."""
+        """Decodes an RDMA2_MSG or RDMA2_NOMSG whose start is `head`; a faulty header gives a message to refuse."""
         if len(data) >= SHORT_HEADER_OCTETS:
             _, _, _, header_type, _, *rest = SHORT_HEADER.unpack_from(data)
             if header_type == RDMA2_MSG and not any(rest):
@@ -298,7 +320,10 @@ class Version2:
         return self._message(head, chunks, inv_handle, data, header.size, long=False)
 
     def _decode_properties(self, head: _Head, data: Buffer) -> Inbound:
-        """Decodes an RDMA2_CONNPROP: a property set, or a part of one."""
+        """Decodes an RDMA2_CONNPROP, with a property set or a part of one, whose start is `head`.
+
+        Returns a message with the properties; `Kind.PIECE` for a part; a refused message if the properties are invalid.
+        """
         octets: Buffer = memoryview(data)[PREFIX_OCTETS:]
         if head.more or not self._assembly.idle:
             found = self._add(head, octets)
@@ -312,7 +337,7 @@ class Version2:
         return Inbound(Kind.PROPERTIES, head.xid, head.credits, VERSION, properties=properties)
 
     def _decode_error(self, data: Buffer) -> Inbound | None:
-        """Decodes an error; a faulty one is discarded, since errors are not answered. Only calls are refused."""
+        """Decodes an RDMA2_ERROR of the version or of an extension; returns None for a faulty one, to discard it."""
         try:
             header = decode_header(data)
         except DecodeError:
@@ -333,7 +358,7 @@ class Version2:
         return Inbound(Kind.ERROR, xid, credits_, version, refusal=Refusal(Cause.VERSION, low=low, high=high))
 
     def _extension(self, head: _Head, data: Buffer, header_type: int, flags: int) -> Inbound:
-        """Decodes a message of an extension, or a piece of one."""
+        """Decodes a message of an extension with these permitted `flags`, or stores a piece of one (`Kind.PIECE`)."""
         start = PREFIX_OCTETS
         if head.more or not self._assembly.idle:
             found = self._add(head, memoryview(data)[start:])
@@ -353,7 +378,7 @@ class Version2:
         )
 
     def _extension_error(self, data: Buffer) -> Inbound | None:
-        """Decodes an error of an extension; None for an unknown code."""
+        """Decodes an error of an extension; returns None for an unknown code or a wrong number of words."""
         xid, _, credits_, _ = FIXED.unpack_from(data)
         words = tuple(word for (word,) in _WORD.iter_unpack(memoryview(data)[PREFIX_OCTETS : len(data) & ~3]))
         if not words or self._error_words.get(words[0]) != len(words) - 1:
@@ -362,25 +387,32 @@ class Version2:
         return Inbound(Kind.ERROR, xid, credits_, VERSION, refusal=refusal)
 
     def _drop(self, head: _Head) -> Inbound | None:
-        """Drops a message of an interrupted sequence; None for any other message."""
+        """Drops a piece of an interrupted sequence and returns its result; returns None for any other message."""
         if self._assembly.idle:
             return None
         step = self._assembly.drop(head.key, more=head.more)
         return None if step is None else self._stepped(head, step)
 
     def _refuse(self, head: _Head, cause: Cause, limit: int = 0) -> Inbound:
-        """Refuses a message, with the sequence that it belongs to."""
+        """Gives up the sequence of pieces that a faulty message belongs to, and an unfinished one that it interrupts.
+
+        Returns the refused message; its `broken` is the XID of a call whose unfinished reply was interrupted.
+        """
         broken = self._assembly.give_up(head.key, more=head.more)
         refused = head.refused(cause, limit)
         return replace(refused, broken=self._answering) if broken else refused
 
     def _add(self, head: _Head, payload: Buffer) -> Inbound | None:
-        """Adds a piece to its sequence; returns None if that completes the sequence, else the answer to the piece."""
+        """Stores the payload of a piece in its sequence.
+
+        Returns None if the sequence is complete, so that the caller takes the whole from the assembly; else the message
+        to return.
+        """
         step = self._assembly.take(head.key, payload, more=head.more)
         return None if step is Step.WHOLE else self._stepped(head, step)
 
     def _stepped(self, head: _Head, step: Step) -> Inbound:
-        """Makes the result for a message that does not complete its sequence."""
+        """Makes the `Inbound` for a piece that does not complete its sequence: a refused message, or `Kind.PIECE`."""
         if step is Step.FOREIGN:
             return replace(head.refused(Cause.FLAGS), broken=self._answering)
         if step is Step.TOO_LONG:
@@ -392,7 +424,16 @@ class Version2:
     def _message(
         self, head: _Head, chunks: ChunkLists, inv_handle: int, data: Buffer, start: int, *, long: bool
     ) -> Inbound:
-        """Makes a call, a reply, or a piece; unless `long`, its payload is `data[start:]`."""
+        """Makes a call, a reply, or a piece of one, from a decoded header.
+
+        Args:
+            head: the start of the header.
+            chunks: the chunk lists.
+            inv_handle: the handle that the reply may invalidate, or 0.
+            data: the message; its payload is `data[start:]` unless `long`.
+            start: the offset of the payload.
+            long: whether a chunk has the whole RPC message.
+        """
         if head.more or not self._assembly.idle:
             found = self._add(head, b"" if long else memoryview(data)[start:])
             if found is not None:
@@ -431,7 +472,10 @@ def _extension_prefix(message: OutgoingExtension, credit_word: int, more: int) -
 
 
 def _decode_one_segment(data: Buffer) -> Inbound | None:
-    """Decodes an RDMA2_MSG with one chunk of one segment, the usual shape; None for other shapes and faulty headers."""
+    """Decodes an RDMA2_MSG with one chunk of one segment, the usual header with chunks.
+
+    Returns the message; None for other headers and for faulty ones, which the caller decodes word by word.
+    """
     if len(data) < _ONE_WRITE_MESSAGE.size:
         return None
     words = _ONE_WRITE_MESSAGE.unpack_from(data)
@@ -477,5 +521,5 @@ def _encode_refusal(error: OutgoingError, credit_word: int) -> bytes:
 
 
 def _opens(data: Buffer, start: int, xid: int, direction: int) -> bool:
-    """Returns whether an RPC message with this XID and direction begins at `start`."""
+    """Returns whether an RPC message with this XID and direction (0: call, 1: reply) begins at `data[start:]`."""
     return len(data) - start >= _RPC_START.size and _RPC_START.unpack_from(data, start) == (xid, direction)

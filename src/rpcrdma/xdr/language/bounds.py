@@ -11,9 +11,9 @@ __all__ = ["resolve_bounds"]
 
 
 def resolve_bounds(module: model.Module, symbols: Symbols) -> None:
-    """Fills `module.bounds` from the pragmas.
+    """Fills `module.bounds` from the `pragma bound` lines of the definition.
 
-    Pragmas with wrong names or types, or whose classes no procedure has, become errors of `symbols`.
+    Pragmas with wrong names or types, or for whose classes there is no procedure, become errors in `symbols`.
     """
     for pragma in symbols.bounds:
         bounded = _member(module, symbols, pragma.target)
@@ -47,7 +47,10 @@ def resolve_bounds(module: model.Module, symbols: Symbols) -> None:
 
 
 def _member(module: model.Module, symbols: Symbols, target: syntax.Target) -> tuple[str, str, model.Type] | None:
-    """Returns (class, member, type of the member) of a pragma's target; None, and an error, if they are unknown."""
+    """Returns class, member and the member's type, behind typedefs, that a pragma's target names.
+
+    Returns None, and adds an error to `symbols`, if there is no such member.
+    """
     name = module_name(target.type.name)
     item = module.classes.get(name)
     if item is None:

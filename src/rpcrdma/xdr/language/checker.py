@@ -44,7 +44,7 @@ def check(
     Raises:
         LanguageError: the definition is wrong; names every error.
     """
-    symbols = Symbols(specification, lenient=lenient)
+    symbols = Symbols(specification)
     resolver = Resolver(symbols, source_name, default_limit)
     resolver.resolve_types()
     module = resolver.module
@@ -110,9 +110,9 @@ def _resolve_procedures(version: syntax.Version, resolver: Resolver) -> tuple[mo
 
 
 def _resolve_arguments(procedure: syntax.Procedure, version: syntax.Version, resolver: Resolver) -> model.Type | None:
-    """Returns the type of a procedure's arguments, None if void.
+    """Returns the type of a procedure's arguments; None for void.
 
-    Several become a structure with members arg1, arg2 ...
+    Several arguments become a structure with the members arg1, arg2 ..., which is added to the resolver's module.
     """
     owner = f"{procedure.name.name}_args"
     kinds = [resolver.specifier(kind, owner) for kind in procedure.arguments]

@@ -21,11 +21,18 @@ _Refuse: TypeAlias = Callable[[], None]
 
 
 class CodecWriter(ValueWriter):
-    """Writes the codec functions of a module; the layouts that they use are collected and written before them."""
+    """Writes the codec functions of a module's types, and collects in `layouts` the struct layouts that they use."""
 
     @contextmanager
     def _head(self, verb: str, name: str, arguments: str, result: str) -> Iterator[None]:
-        """Yields the head of a codec function, whose body is written within the context."""
+        """Writes the head of a codec function; within the context the caller writes the body.
+
+        Args:
+            verb: "encode" or "decode".
+            name: the name of the type. If it contains itself, the function gets a check of the depth.
+            arguments: the parameters of the function in Python, separated by ", ".
+            result: the annotation of its result.
+        """
         out = self.out
         recursive = name in self.module.recursive
         self._loops = 0
@@ -44,7 +51,7 @@ class CodecWriter(ValueWriter):
     # Enumerations and typedefs
 
     def enum(self, item: model.Enum) -> None:
-        """Writes encode_E and decode_E, whose argument `field` is the name in errors."""
+        """Writes encode_E and decode_E of an enumeration E; their parameter `field` names the value in errors."""
         ref = model.EnumRef(item.name, any(value < 0 for _, value in item.members))
         self._owner = item.name
         with self._head("encode", item.name, f'enc: Encoder, value: {item.name}, field: str = "{item.name}"', "None"):
@@ -59,7 +66,7 @@ class CodecWriter(ValueWriter):
             self.out.line("return value")
 
     def alias(self, name: str, kind: model.Type) -> None:
-        """Writes encode_T and decode_T of a typedef."""
+        """Writes encode_T and decode_T of the typedef T = `name` with the type `kind`."""
         self._owner = name
         with self._head("encode", name, f"enc: Encoder, value: {name}", "None"):
             self._encode(kind, "value", name)
@@ -67,7 +74,7 @@ class CodecWriter(ValueWriter):
             self._return(self._decode(kind, name), name)
 
     def plain(self, function: str, kind: model.Type | None) -> None:
-        """Writes private codec functions of an argument or result without a name of its own."""
+        """Writes `_encode_F` and `_decode_F`, F being `function`, for a type without a name; None is void."""
         self._owner = ""
         self.out.blank(2)
         unused = "_" if kind is None else ""
@@ -88,7 +95,7 @@ class CodecWriter(ValueWriter):
     # Structures
 
     def struct(self, item: model.Struct) -> None:
-        """Writes encode_T and decode_T of a structure: one layout for each run of fixed-size members."""
+        """Writes encode_T and decode_T of a structure T; each run of fixed-size members takes one layout."""
         self._owner = item.name
         with self._head("encode", item.name, f"enc: Encoder, value: {item.name}", "None"):
             for run in self._runs(item):
@@ -102,7 +109,7 @@ class CodecWriter(ValueWriter):
             self.out.call(f"return {item.name}(", values)
 
     def _runs(self, item: model.Struct) -> list[list[model.Member]]:
-        """Returns the members in runs: fixed-size ones together, every other alone."""
+        """Returns the members in order, in runs: adjacent fixed-size members together, each other member alone."""
         runs: list[list[model.Member]] = []
         slots = 0
         for member in item.members:
@@ -116,7 +123,7 @@ class CodecWriter(ValueWriter):
         return runs
 
     def _is_group(self, run: list[model.Member]) -> bool:
-        """Returns whether a run is worth a layout of its own: more than one field."""
+        """Returns whether a run takes a layout of its own: it has more than one field, or is a structure with one."""
         slots = sum(slots_of(member.type, self.module) or 0 for member in run)
         return slots > 1 or (len(run) == 1 and slots == 1 and isinstance(model.strip(run[0].type), model.ClassRef))
 
@@ -172,7 +179,7 @@ class CodecWriter(ValueWriter):
     # Unions
 
     def union(self, item: model.Union) -> None:
-        """Writes encode_T and decode_T of a union: a chain of comparisons with the values of the arms."""
+        """Writes encode_T and decode_T of a union T, as comparisons of the discriminant with the values of the arms."""
         self._owner = item.name
         out = self.out
         discriminant = item.discriminant
@@ -254,7 +261,7 @@ class CodecWriter(ValueWriter):
 
 
 def _word(value: int) -> str:
-    """Returns the octets of a discriminant, as Python writes them."""
+    """Returns the Python bytes literal of a discriminant's four octets; negative values as two's complement."""
     return 'b"' + "".join(f"\\x{octet:02x}" for octet in (value & 0xFFFFFFFF).to_bytes(4)) + '"'
 
 

@@ -15,7 +15,7 @@ __all__ = ["CompiledModule", "compile_source"]
 
 @dataclass(frozen=True, slots=True)
 class CompiledModule:
-    """The text of a generated Python module, and the compiler's warnings."""
+    """The text of a generated Python module, and the compiler's warnings, as `compile_source` returns them."""
 
     text: str
     warnings: Sequence[Diagnostic]
@@ -24,13 +24,16 @@ class CompiledModule:
 def compile_source(
     text: str, *, source_name: str, lenient: bool = False, default_limit: int | None = None
 ) -> CompiledModule:
-    """Compiles an interface definition; the same input gives the same output.
+    """Compiles an interface definition to the text of a Python module; the same input gives the same output.
 
-    `source_name` stands in messages and in the first line of the output. `lenient` takes the malformed
-    dialect of drafts with warnings. `default_limit` bounds items without a limit of their own.
+    Args:
+        text: the definition (RFC 4506, RFC 5531).
+        source_name: the file name for messages and the first line of the output.
+        lenient: whether malformed definitions whose meaning is clear, as in drafts, cause warnings instead of errors.
+        default_limit: the most octets or elements of items without a limit; None: such items are errors.
 
     Raises:
-        LanguageError: names every error with its place.
+        LanguageError: the definition is faulty; the error names every fault with its place.
     """
     specification = parse(text, source_name)
     module, warnings = check(specification, text, source_name, lenient=lenient, default_limit=default_limit)

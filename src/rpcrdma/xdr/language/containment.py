@@ -15,9 +15,10 @@ __all__ = ["check_containment"]
 
 
 def check_containment(module: model.Module, symbols: Symbols) -> None:
-    """Fills `module.recursive`.
+    """Adds the names of classes that contain themselves to `module.recursive`; a pointer permits that.
 
-    Adds errors about classes that contain themselves in any value or are nested too deeply.
+    Adds errors to `symbols` for classes whose every value contains itself, and for the first class that is nested more
+    than XDR_CLASSES_NESTED_MAX levels deep.
     """
     endless = module.classes.keys() - _finite(module)
     for name in module.classes:
@@ -38,7 +39,7 @@ def check_containment(module: model.Module, symbols: Symbols) -> None:
 
 
 def _finite(module: model.Module) -> set[str]:
-    """Returns the classes of which there are values of a finite size."""
+    """Returns the names of the classes that have values of finite size."""
     finite: set[str] = set()
     missing: dict[str, int] = {}
     within: dict[str, list[str]] = {name: [] for name in module.classes}
@@ -70,7 +71,7 @@ def _finite(module: model.Module) -> set[str]:
 
 
 def _needed(kind: model.Type) -> str | None:
-    """Returns the class that every value of a type contains, or None."""
+    """Returns the class that every value of a type contains at least once; None if there is no such class."""
     kind = model.strip(kind)
     while isinstance(kind, model.FixedArray) and kind.length:
         kind = model.strip(kind.element)
@@ -84,7 +85,11 @@ def _needed(kind: model.Type) -> str | None:
 def _groups(parts: Mapping[str, Iterable[str]]) -> Iterator[list[str]]:
     """Yields the groups of classes that contain each other; a group follows all other classes that it contains.
 
-    Tarjan's algorithm for strongly connected components, without recursion.
+    A class outside of all cycles is a group of its own. This is Tarjan's algorithm for strongly connected components,
+    without recursion.
+
+    Args:
+        parts: for each class the classes of its members or arms.
     """
     numbers: dict[str, int] = {}
     lowest: dict[str, int] = {}

@@ -11,7 +11,7 @@ __all__ = ["annotation", "write_aliases", "write_classes", "write_constants", "w
 
 
 def annotation(kind: model.Type | None) -> str:
-    """Returns the annotation in Python for values of a type; None: void."""
+    """Returns the Python annotation, as text, for values of a type; None stands for void."""
     match kind:
         case None:
             return "None"
@@ -46,7 +46,7 @@ def _split(kind: str) -> list[str]:
 
 
 def write_constants(module: model.Module, out: Writer) -> None:
-    """Writes `NAME: Final = value` for each constant."""
+    """Writes `NAME: Final = value` to `out` for each constant of the module."""
     if module.constants:
         out.blank()
     for name, value in module.constants.items():
@@ -54,7 +54,7 @@ def write_constants(module: model.Module, out: Writer) -> None:
 
 
 def write_enums(module: model.Module, out: Writer) -> None:
-    """Writes IntEnum classes, each with a private dictionary from value to member."""
+    """Writes an IntEnum class to `out` for each enumeration, with a private dictionary from value to member."""
     for item in module.enums:
         out.blank(2)
         with out.block(f"class {item.name}(enum.IntEnum):"):
@@ -67,7 +67,7 @@ def write_enums(module: model.Module, out: Writer) -> None:
 
 
 def write_classes(module: model.Module, out: Writer) -> None:
-    """Writes the dataclasses of structures and unions."""
+    """Writes a dataclass to `out` for each structure and union of the module."""
     for item in module.classes.values():
         out.blank(2)
         out.line("@dataclass(slots=True, repr=False, eq=False)")
@@ -101,7 +101,7 @@ def _write_value(item: model.Union, out: Writer) -> None:
 
 
 def write_aliases(module: model.Module, out: Writer) -> None:
-    """Writes typedefs as transparent aliases, after everything that they name."""
+    """Writes typedefs to `out` as type aliases; everything that they name must have been written before."""
     if module.aliases:
         out.blank(2 if module.classes or module.enums else 1)
     for name, kind in module.aliases.items():

@@ -19,7 +19,7 @@ _MESSAGE_CHARACTERS = 400
 
 @dataclass(frozen=True, slots=True, order=True)
 class SourceSpan:
-    """A place in the source: line and column count from 1, length in characters."""
+    """A place in the source of a definition: line and column count from 1, `length` in characters."""
 
     line: int
     column: int
@@ -28,9 +28,9 @@ class SourceSpan:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One remark: `severity` is "error" or "warning"; `hint` names the remedy and may be empty.
+    """One error or warning of the compiler about a definition: `severity` is "error" or "warning".
 
-    `first` is the place that the hint names, if it names one.
+    `place` is the fault. `hint` names the remedy and may be empty; `first` is the place that the hint names, or None.
     """
 
     place: SourceSpan
@@ -41,11 +41,16 @@ class Diagnostic:
 
     @classmethod
     def repeated(cls, place: SourceSpan, message: str, first: SourceSpan) -> Diagnostic:
-        """Returns a remark about a second declaration of a name that `first` declares."""
+        """Returns an error at `place`, a second declaration of a name; its hint is the first declaration at `first`."""
         return cls(place, message, f"first in line {first.line}", first=first)
 
     def render(self, source: str, source_name: str) -> str:
-        """Returns the remark, the source line and a caret line under the place, all of them printable."""
+        """Returns the remark as printable text: severity, place, message, the source line with carets below, and hint.
+
+        Args:
+            source: the text of the definition; without the line of the place in it, no source line is shown.
+            source_name: the name of the definition's file.
+        """
         place = self.place
         message = _shortened(f"{source_name}:{place.line}:{place.column}: {self.message}")
         shown = [f"{self.severity}: {printable(message)}"]
@@ -59,7 +64,7 @@ class Diagnostic:
 
 
 def _marked(line: str, place: SourceSpan) -> list[str]:
-    """Returns the part of a line around a place and a line of carets below it; the caret line repeats tabs."""
+    """Returns a source line, or the part of a long one around a place, and a line with carets below the place."""
     column = place.column - 1
     start = max(0, column - _SHOWN_CHARACTERS // 2) if len(line) > _SHOWN_CHARACTERS else 0
     end = start + _SHOWN_CHARACTERS
@@ -75,7 +80,7 @@ def _marked(line: str, place: SourceSpan) -> list[str]:
 
 
 def _line(source: str, number: int) -> str | None:
-    """Returns the line of this number, counted from 1, without white space at its end; None: there is none."""
+    """Returns line `number` of a text, from 1, without trailing white space; None if there is no such line."""
     lines = source.split("\n", number)
     return lines[number - 1].rstrip() if 1 <= number <= len(lines) else None
 
@@ -85,7 +90,10 @@ def _shortened(text: str) -> str:
 
 
 def first_remarks(remarks: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """Returns the first remarks in source order; the last one counts the rest."""
+    """Returns remarks in source order, at most XDR_REMARKS_MAX.
+
+    If there are more, a last remark states their number.
+    """
     ordered = sorted(remarks, key=lambda remark: remark.place)
     more = len(ordered) - XDR_REMARKS_MAX
     if more <= 0:
@@ -95,7 +103,13 @@ def first_remarks(remarks: Iterable[Diagnostic]) -> list[Diagnostic]:
 
 
 class LanguageError(RpcRdmaError):
-    """An interface definition does not compile; `diagnostics` names the errors, in source order."""
+    """An interface definition does not compile; the message has all errors as text for people.
+
+    Args:
+        diagnostics: the errors; the attribute has them in source order, limited as by `first_remarks`.
+        source: the text of the definition.
+        source_name: the name of its file.
+    """
 
     def __init__(self, diagnostics: Iterable[Diagnostic], source: str, source_name: str) -> None:
         self.diagnostics: Sequence[Diagnostic] = first_remarks(diagnostics)

@@ -10,11 +10,11 @@ _SENTINEL = re.compile(r"^[^\S\n]*///(?: (.*)|[^\S\n]*)$")
 
 
 def extract(text: str) -> str:
-    """Returns the marked lines without their sentinels, indentation kept, runs of empty lines made one.
+    """Returns the XDR definition in the text of an IETF specification: the lines that begin with "///", without that.
 
-    Unmarked lines (prose, page headers and footers, form feeds) are left out. HTML
-    pages are taken too: tags are dropped from marked lines and character references resolved. Returns an empty
-    string if no line is marked.
+    Indentation stays, and runs of empty lines become one. Unmarked lines (prose, page headers and footers, form feeds)
+    are left out. In HTML pages, tags are removed from marked lines and character references resolved. Returns "" if no
+    line is marked.
     """
     lines: list[str] = []
     for line in text.replace("\f", "\n").splitlines():

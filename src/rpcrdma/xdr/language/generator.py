@@ -18,7 +18,7 @@ _NOQA = "# ruff: noqa: A001, A002, A003, ARG001, ARG002, D103, E741, N801, N802,
 
 
 def generate(module: model.Module) -> str:
-    """Returns the text of the generated module."""
+    """Returns the text of the Python module generated for a checked definition."""
     body = Writer()
     programs = ProgramWriter(module, body)
     codecs = Writer()
@@ -110,7 +110,10 @@ def _write_all(module: model.Module, programs: ProgramWriter, out: Writer) -> No
 
 
 def _export_order(name: str) -> tuple[int, list[tuple[int, int, str]]]:
-    """Returns the sort key of an exported name: constants, then classes, then the rest; numbers in a name by value."""
+    """Returns the sort key of a name in `__all__`: constants, then classes, then other names.
+
+    Digits compare as numbers.
+    """
     group = 0 if name.isupper() else 1 if name[0].isupper() else 2
     pieces = re.findall(r"\d+|\D+", name)
     return group, [(0, int(piece), "") if piece.isdigit() else (1, 0, piece) for piece in pieces]

@@ -15,7 +15,7 @@ _MOST_ELEMENTS = 16
 
 
 def slots_of(kind: model.Type, module: model.Module) -> int | None:
-    """Returns the number of values that `struct` unpacks for the type; None for a type that no group can contain."""
+    """Returns the number of values that `struct` unpacks for a type; None if no `struct` layout can contain it."""
     kind = model.strip(kind)
     match kind:
         case model.Number() | model.Boolean() | model.EnumRef():
@@ -41,19 +41,28 @@ def slots_of(kind: model.Type, module: model.Module) -> int | None:
 
 @dataclass(slots=True)
 class EncodedGroup:
-    """How to write a group: the format, a name for each slot, the values, and the checks before they are packed."""
+    """Generated code that encodes a run of fixed-size fields, by one `struct` format.
+
+    `fields` has the name of each slot, `values` the Python expression of each value, in order.
+    """
 
     format: str = ""
     fields: list[str] = field(default_factory=list)
     values: list[str] = field(default_factory=list)
     checks: list[tuple[str, str, str]] = field(default_factory=list)
-    """(condition that must not hold, field, f-string of the complaint)."""
+    """For each check before packing: the condition that must not hold, the field, and the complaint as text of an
+    f-string."""
 
 
 def encode_group(kind: model.Type, value: str, label: str, group: EncodedGroup, module: model.Module) -> None:
-    """Adds a value of a fixed-size type to a group.
+    """Adds a value of a fixed-size type to `group`, member by member.
 
-    `value` is the expression of the value, `label` its name in errors.
+    Args:
+        kind: the type, for which `slots_of` returns a number.
+        value: the Python expression of the value.
+        label: the name of the value in errors.
+        group: the group.
+        module: the model with the structures.
     """
     kind = model.strip(kind)
     match kind:
@@ -89,20 +98,29 @@ def encode_group(kind: model.Type, value: str, label: str, group: EncodedGroup, 
 
 @dataclass(slots=True)
 class DecodedGroup:
-    """How to read a group: which slots must be checked and into which local they go."""
+    """Generated code that decodes a run of fixed-size fields: slots and octets so far, and the checks of slots."""
 
     slot: int = 0
     octets: int = 0
     checks: list[tuple[str, int, int, str, str]] = field(default_factory=list)
-    """(kind: "bool" or the name of an enumeration, slot, octets before it, field, local)."""
+    """For each check: "bool" or the name of an enumeration, the slot, the octets before it, the field, and the local
+    variable."""
 
 
 def decode_group(
     kind: model.Type, tuple_name: str, label: str, local: str, group: DecodedGroup, module: model.Module
 ) -> Item:
-    """Returns the expression that makes a value of a fixed-size type from the unpacked tuple `tuple_name`.
+    """Returns the Python expression that makes a value of a fixed-size type from the values of an unpacked tuple.
 
-    `label` is the name of the value in errors, `local` that of a variable for a value that must be checked first.
+    Adds the slots, the octets and the checks of the value to `group`.
+
+    Args:
+        kind: the type, for which `slots_of` returns a number.
+        tuple_name: the variable with the tuple.
+        label: the name of the value in errors.
+        local: the name of the variable for a value that must be checked first; members append their names.
+        group: the group.
+        module: the model with the structures.
     """
     kind = model.strip(kind)
     slot = f"{tuple_name}[{group.slot}]"

@@ -29,7 +29,13 @@ _QUOTES = "names and strings have double quotes, which single quotes around all 
 
 
 class JsonMismatch(LocalProtocolError):
-    """A document does not have the expected type: `path` is the place in it, `reason` the fault at that place."""
+    """A JSON document does not have the expected type.
+
+    Args:
+        path: the place in the document, such as "args.name[2]".
+        reason: the fault at that place.
+        hint: the remedy, which becomes a note of the exception; "" if there is none.
+    """
 
     def __init__(self, path: str, reason: str, hint: str = "") -> None:
         super().__init__(f"{path}: {reason}")
@@ -40,10 +46,10 @@ class JsonMismatch(LocalProtocolError):
 
 
 def parse_json(text: str, path: str) -> Any:
-    """Parses the JSON in `text`; errors call the document `path`.
+    """Returns the value of the JSON in `text`; errors call the document `path`.
 
     Raises:
-        JsonMismatch: the text is not JSON, or an object in it has a name twice.
+        JsonMismatch: the text is not JSON, or is nested too deeply, or an object in it has a name twice.
     """
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -15,29 +15,39 @@ NUMBER_WORDS = {"i": "an int", "I": "an unsigned int", "q": "a hyper", "Q": "an 
 
 
 def arm_of(item: model.Union, tag: int) -> model.Arm | None:
-    """Returns the arm that a discriminant's value selects, else the default arm; None if there is none."""
+    """Returns the arm of a union that a discriminant's value selects, else the default arm; None if there is none."""
     return next((arm for arm in item.arms if tag in [number for number, _ in arm.values]), item.default)
 
 
 def discriminant_key(item: model.Union) -> str:
-    """Returns the key of a union's discriminant: its name in the definition."""
+    """Returns the key of a union's discriminant in JSON documents: its name in the definition."""
     name = item.discriminant.name
     return "value" if name == "value_" else definition_name(name)
 
 
 def arm_key(item: model.Union, arm: model.Arm) -> str:
-    """Returns the key of an arm's value: its name in the definition, with "_" if the discriminant has the same name."""
+    """Returns the key of an arm's value in JSON documents: its name in the definition.
+
+    "_" follows the name if the discriminant has the same key.
+    """
     key = definition_name(arm.name)
     return f"{key}_" if key == discriminant_key(item) else key
 
 
 def shape(module: model.Module, kind: model.Type | None) -> Any:
-    """Returns a document that shows the form of a type's documents, with words in place of values; None for void."""
+    """Returns a JSON document that shows the form of a type's documents by words for values; None for void."""
     return None if kind is None else _shape(module, kind, (), iter(range(JSON_CLASSES_WALKED_MAX)))
 
 
 def _shape(module: model.Module, kind: model.Type, within: tuple[str, ...], left: Iterator[int]) -> Any:
-    """Returns an example document for a type within the classes `within`; `left` bounds the classes entered."""
+    """Returns an example document for a type, with words in place of values.
+
+    Args:
+        module: the model of the definition.
+        kind: the type.
+        within: the names of the classes around it, which appear by their names only.
+        left: an iterator of which each class takes an item; once it is exhausted, further classes appear by name.
+    """
     match model.strip(kind):
         case model.Number(code):
             return "a number" if code in "fd" else NUMBER_WORDS[code].partition(" ")[2]
@@ -76,7 +86,7 @@ def _shape(module: model.Module, kind: model.Type, within: tuple[str, ...], left
 
 
 def data_paths(module: model.Module, kind: model.Type | None, path: str) -> Iterator[str]:
-    """Yields the paths of opaque items in documents of a type, which begin with `path`; `[]` stands for an index."""
+    """Yields the paths of opaque items in a type's JSON documents, below `path`, with `[]` for an index."""
     return iter(()) if kind is None else _data_paths(module, kind, path, (), iter(range(JSON_CLASSES_WALKED_MAX)))
 
 

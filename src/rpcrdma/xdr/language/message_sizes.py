@@ -23,7 +23,7 @@ _EXPRESSION_MAX = 90
 
 
 class _Term(NamedTuple):
-    """Part of a size that depends on the arguments: an expression of `args`, and its largest value."""
+    """The part of a size that depends on a call's arguments: a Python expression of `args`, and its largest value."""
 
     text: str
     most: int
@@ -31,14 +31,14 @@ class _Term(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Octets: a number, plus terms."""
+    """A number of octets (or elements) plus terms that depend on the arguments; `str` returns the expression."""
 
     number: int
     terms: tuple[_Term, ...] = ()
 
     @property
     def most(self) -> int:
-        """The largest value, over all possible arguments."""
+        """The largest value over all possible arguments, at most `UNBOUNDED`."""
         return min(self.number + sum(term.most for term in self.terms), UNBOUNDED)
 
     def __str__(self) -> str:
@@ -50,10 +50,10 @@ _NOTHING = Size(0)
 
 
 class Extent(NamedTuple):
-    """The size of a type without its items for direct placement, and the most octets of each item, in stream order.
+    """The largest size of a type's values: `size` without items for direct placement, and the most octets of each item.
 
-    Every value of the type has the first `least` items; further ones may be missing, and the items after a missing one
-    then take its place in the order.
+    `items` are in stream order. Every value has the first `least` items; further items may be missing, and the items
+    after a missing item then take its place in the order.
     """
 
     size: Size
@@ -62,7 +62,7 @@ class Extent(NamedTuple):
 
 
 class MessageSizes:
-    """The sizes of the messages of a module's procedures; a type is measured again only where bounds differ."""
+    """Computes the largest arguments and results of the procedures in a module, for generated code."""
 
     def __init__(self, module: model.Module) -> None:
         self._module = module
@@ -71,20 +71,17 @@ class MessageSizes:
         self._encoded = _Measure(module, "", reduces=False)
 
     def most(self, kind: model.Type | None) -> int | None:
-        """Returns the most octets of arguments or of a result, all items included; None if the type is unbounded.
-
-        `kind` None, for void: 0.
-        """
+        """Returns the most octets of arguments or a result, items included; None if unbounded, 0 for None (void)."""
         octets = 0 if kind is None else self._encoded.of_message(kind).size.most
         return octets if octets < UNBOUNDED else None
 
     def most_bulk(self, arguments: model.Type | None) -> int:
-        """Returns the most octets, padded, of items of arguments that may be placed directly; 0 without arguments."""
+        """Returns the most octets, padded, of the arguments' items for direct placement; 0 for None (void)."""
         items = () if arguments is None else self._measures[""].of_message(arguments).items
         return sum(_padded(item.most) for item in items)
 
     def of_result(self, procedure: model.Procedure) -> Extent:
-        """Returns the extent of a procedure's result."""
+        """Returns the largest size of a procedure's result; it depends on the arguments as `pragma bound` lines say."""
         if procedure.result is None:
             return Extent(_NOTHING)
         kind = None if procedure.arguments is None else model.strip(procedure.arguments)
@@ -95,9 +92,12 @@ class MessageSizes:
 
 
 class _Measure:
-    """Measures types in a result to arguments of class `arguments`, or in arguments if that is "".
+    """Measures types; remembers the extents of classes.
 
-    `reduces`: whether items that may be placed directly are counted apart.
+    Args:
+        module: the model.
+        arguments: the class of the arguments whose bounds limit a result; "": none does.
+        reduces: whether items that may be placed directly are counted apart; False: as part of the size.
     """
 
     def __init__(self, module: model.Module, arguments: str, *, reduces: bool = True) -> None:
@@ -108,7 +108,7 @@ class _Measure:
         self._known: dict[str, Extent] = {}
 
     def of_message(self, kind: model.Type) -> Extent:
-        """Returns the extent of all arguments, or of a whole result."""
+        """Returns the extent of the type of all arguments, or of a whole result."""
         extent = self.of(kind, None)
         # Of classes that contain each other, the extent depends on which of them was met first.
         for name in self._module.recursive & self._known.keys():
@@ -118,7 +118,8 @@ class _Measure:
     def of(self, kind: model.Type, bound: model.Bound | None) -> Extent:
         """Returns the extent of a type: the largest size without bulk items, and the most octets of each bulk item.
 
-        `bound` is the argument that also limits the number of its elements or octets; None: none does.
+        `bound` is the argument of the call that limits the number of elements or octets besides the type's own limit;
+        None: no argument does.
         """
         match model.strip(kind):
             case model.Number() as number:
@@ -146,7 +147,7 @@ class _Measure:
                 return Extent(Size(4))
 
     def _count(self, limit: int, bound: model.Bound | None) -> Size:
-        """Returns the number of elements: at most `limit`, and at most the bound by the arguments."""
+        """Returns the most elements or octets of an item: `limit`, and at most the argument that `bound` names."""
         if bound is None:
             return Size(limit)
         given = f"args.{bound.argument}"
@@ -161,7 +162,10 @@ class _Measure:
         return every._replace(size=self._count(every.size.most, bound))
 
     def _times(self, each: Extent, count: Size, least: int) -> Extent:
-        """Returns the extent of `count` elements of extent `each`, of which every value has at least `least`."""
+        """Returns the extent of at most `count` elements, each of extent `each`.
+
+        Every value has at least `least` elements.
+        """
         size = _product(each.size, count)
         if not each.items:
             return Extent(size)

@@ -42,13 +42,13 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number by the letter of its format in `struct`."""
+    """A type of numbers: `code` is its letter in formats of `struct`: i, I, q, Q, f or d."""
 
     code: str
 
     @property
     def octets(self) -> int:
-        """Its size on the wire."""
+        """Octets of a number on the wire: 4 or 8."""
         return 8 if self.code in "qQd" else 4
 
 
@@ -58,12 +58,12 @@ UNSIGNED_INT = Number("I")
 
 @dataclass(frozen=True, slots=True)
 class Boolean:
-    """A bool."""
+    """The XDR type bool, encoded as the word 0 or 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class EnumRef:
-    """An enumeration; `signed` where it has negative values."""
+    """The type of an enumeration's values, by the enumeration's name; `signed` if a value is negative."""
 
     name: str
     signed: bool
@@ -71,14 +71,14 @@ class EnumRef:
 
 @dataclass(frozen=True, slots=True)
 class FixedOpaque:
-    """Opaque data of a fixed length in octets."""
+    """The type opaque[length]: opaque data of exactly `length` octets."""
 
     length: int
 
 
 @dataclass(frozen=True, slots=True)
 class VariableOpaque:
-    """Opaque data of at most `limit` octets; `ddp` where it may be placed directly."""
+    """The type opaque<limit>: at most `limit` octets; `ddp`: the data are DDP-eligible."""
 
     limit: int
     ddp: bool = False
@@ -86,7 +86,7 @@ class VariableOpaque:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A string of at most `limit` octets; `ddp` where it may be placed directly."""
+    """The type string<limit>: at most `limit` octets; `ddp`: the string is DDP-eligible."""
 
     limit: int
     ddp: bool = False
@@ -94,14 +94,14 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class ClassRef:
-    """A structure or union."""
+    """The type of a structure or union, by its name."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class FixedArray:
-    """An array of a fixed number of elements."""
+    """The type of arrays of exactly `length` elements."""
 
     element: Type
     length: int
@@ -109,7 +109,10 @@ class FixedArray:
 
 @dataclass(frozen=True, slots=True)
 class VariableArray:
-    """An array of at most `limit` elements; `paired`: those of a result belong to those of the arguments, in order."""
+    """The type of arrays of at most `limit` elements.
+
+    `paired`: each element of the result belongs to the element of the arguments with the same index (`pragma pairs`).
+    """
 
     element: Type
     limit: int
@@ -118,14 +121,17 @@ class VariableArray:
 
 @dataclass(frozen=True, slots=True)
 class Optional:
-    """A value or none."""
+    """The type of a pointer: a value of type `element`, or None."""
 
     element: Type
 
 
 @dataclass(frozen=True, slots=True)
 class LinkedList:
-    """A list of optional data; `limit` None: as many entries as fit into the message. `filled`: at least one entry."""
+    """The type of lists of optional data (RFC 4506 section 4.19), whose entries are of the structure `entry`.
+
+    `limit` is the most entries; None: the message alone bounds them. `filled`: there is at least one entry.
+    """
 
     entry: str
     limit: int | None
@@ -134,7 +140,10 @@ class LinkedList:
 
 @dataclass(frozen=True, slots=True)
 class AliasRef:
-    """A type under the name of its typedef; the bounds are those of `type`, which a pragma may have changed."""
+    """A type under the name of its typedef.
+
+    A pragma may have given `type` bounds that the typedef itself does not have.
+    """
 
     name: str
     type: Type
@@ -158,7 +167,7 @@ Type: TypeAlias = (
 
 
 def strip(kind: Type) -> Type:
-    """Returns the type behind all typedefs of `kind`."""
+    """Returns the type behind all typedefs of `kind`, or `kind` itself."""
     while isinstance(kind, AliasRef):
         kind = kind.type
     return kind
@@ -166,7 +175,7 @@ def strip(kind: Type) -> Type:
 
 @dataclass(frozen=True, slots=True)
 class Enum:
-    """An enumeration with its names and values in order."""
+    """An enumeration: its name, and the names and values of its members in order of definition."""
 
     name: str
     members: tuple[tuple[str, int], ...]
@@ -174,7 +183,7 @@ class Enum:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member of a structure."""
+    """A member of a structure, or the discriminant of a union: its name in Python and its type."""
 
     name: str
     type: Type
@@ -182,7 +191,10 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """An arm of a union: its discriminant values, each as the definition writes it; a void arm has no type."""
+    """An arm of a union: discriminant values, each with its text in the definition, and a name.
+
+    The default arm has no values. `type` is None for a void arm, which has the name "".
+    """
 
     values: tuple[tuple[int, str], ...]
     name: str
@@ -191,7 +203,7 @@ class Arm:
 
 @dataclass(slots=True)
 class Struct:
-    """A structure; the link of a linked list's entry is left out of `members`."""
+    """A structure and its members in order; the pointer to the next entry of a linked list is left out of `members`."""
 
     name: str
     members: list[Member] = field(default_factory=list)
@@ -199,7 +211,7 @@ class Struct:
 
 @dataclass(slots=True)
 class Union:
-    """A union; without a default arm `default` is None."""
+    """A union: its discriminant and its arms; `default` is the default arm, or None."""
 
     name: str
     discriminant: Member
@@ -213,11 +225,13 @@ Class: TypeAlias = Struct | Union
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """How an argument of a call bounds a member of its result.
+    """The bound of a result's member by a member of the call's arguments (`pragma bound`).
 
-    The member has at most as many elements as the number `argument` says; or, if `argument` is itself of variable
-    length, at most as many as that has: `counted` is then the expression of its length, with {} for the argument, and
-    otherwise empty. `octets`: the number bounds octets of encoded elements instead.
+    Args:
+        argument: the name of the member of the arguments.
+        counted: "" if that is a number; else the expression of its length, with {} for the member.
+        octets: whether the number bounds the octets of encoded elements; False: the number of elements or octets of
+            data.
     """
 
     argument: str
@@ -227,7 +241,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Procedure:
-    """A procedure; void is None."""
+    """A procedure of a program version: `name` in the definition, `method` in Python; a type that is None is void."""
 
     name: str
     method: str
@@ -238,7 +252,7 @@ class Procedure:
 
 @dataclass(frozen=True, slots=True)
 class ProgramVersion:
-    """One version of a program."""
+    """One version of a program: `program` and `program_number` are the program's, `name` and `number` the version's."""
 
     program: str
     program_number: int
@@ -249,7 +263,7 @@ class ProgramVersion:
 
 @dataclass(slots=True)
 class Module:
-    """The definitions of one interface definition; the names are the names in the generated module."""
+    """A whole checked definition; names of types and constants are those in the generated module."""
 
     source_name: str
     constants: dict[str, int] = field(default_factory=dict)
@@ -258,13 +272,13 @@ class Module:
     aliases: dict[str, Type] = field(default_factory=dict)
     versions: list[ProgramVersion] = field(default_factory=list)
     recursive: set[str] = field(default_factory=set)
-    """Classes that contain themselves other than as a linked list."""
+    """Names of classes that contain themselves, other than as the next entry of a linked list."""
     bounds: dict[tuple[str, str, str], Bound] = field(default_factory=dict)
-    """Bounds by class of the result, its member, and class of the arguments."""
+    """Bounds of `pragma bound`, by class of the result, name of its member, and class of the arguments."""
 
 
 def class_in(kind: Type) -> str | None:
-    """Returns the name of the class that a type is, or that its elements are; None for other types."""
+    """Returns the name of the class that a type is, or that its elements or entries are; None for other types."""
     match strip(kind):
         case ClassRef(name) | LinkedList(name):
             return name
@@ -275,7 +289,7 @@ def class_in(kind: Type) -> str | None:
 
 
 def parts(item: Class) -> list[str]:
-    """Returns the names of the classes of a class's members or arms."""
+    """Returns the names of the classes that a class's members or arms contain directly, in order, with repetitions."""
     kinds: list[Type] = []
     if isinstance(item, Struct):
         kinds += [member.type for member in item.members]
@@ -285,7 +299,7 @@ def parts(item: Class) -> list[str]:
 
 
 def reachable(module: Module, start: str) -> set[str]:
-    """Returns the names of all classes within `start`, a class of `module`; itself only if it contains itself."""
+    """Returns the names of all classes within class `start`, at any depth; itself only if it contains itself."""
     seen: set[str] = set()
     waiting = [start]
     while waiting:

@@ -23,20 +23,20 @@ _TAKEN = frozenset(
 
 
 def module_name(name: str) -> str:
-    """Returns the name of a constant, type or program version; `xdr_` comes before a word that is taken.
+    """Returns the Python name of a constant, type or program version of a definition.
 
-    Names that end with an underscore are those of local variables.
+    Names that Python or generated code uses, and names that end with an underscore, get the prefix `xdr_`.
     """
     return f"xdr_{name}" if keyword.iskeyword(name) or name in _TAKEN or name.endswith("_") else name
 
 
 def field_name(name: str) -> str:
-    """Returns the name of a member."""
+    """Returns the Python name of a structure's member: that in the definition, with "_" behind a Python keyword."""
     return f"{name}_" if _is_no_field(name) else name
 
 
 def definition_name(field: str) -> str:
-    """Returns the name that a member has in the definition: `field_name` the other way round."""
+    """Returns the name in the definition of the member with the Python name `field`; the inverse of `field_name`."""
     name = field.removesuffix("_")
     return name if _is_no_field(name) else field
 
@@ -47,12 +47,14 @@ def _is_no_field(name: str) -> bool:
 
 
 def enumerator_name(name: str) -> str:
-    """Returns the name of an enumerator; a name that the `enum` module reserves gets an underscore."""
+    """Returns the Python name of an enumerator: its own, with "_" behind a keyword or a name that `enum` reserves."""
     return f"{name}_" if keyword.iskeyword(name) or name in {"mro", "name", "value"} else name
 
 
 def method_name(procedure: str, taken: Iterable[str]) -> str:
     """Returns the Python name of a procedure: lower case, without a prefix that ends in `PROC` and a version.
+
+    A name in `taken`, or that would not begin with a letter, keeps its prefix.
 
     >>> method_name("NFSPROC3_READ", ())
     'read'

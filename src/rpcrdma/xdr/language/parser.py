@@ -141,7 +141,7 @@ def _spelling(terminal: str) -> str:
 
 
 def _hint_for(before: str, found: str) -> str:
-    """Returns the hint for the misplaced text `found` after the text `before`; "" if there is none."""
+    """Returns a hint for the correction of the misplaced text `found` after the text `before`; "" if there is none."""
     before = before[-_LOOKED_AT_CHARACTERS:]
     for pattern, characters, hint in _MISTAKES:
         if (found[:1] in characters if characters else _WORD.match(found)) and pattern.search(before):
@@ -154,7 +154,10 @@ def _place(token: lark.Token) -> SourceSpan:
 
 
 def _definitions(items: list[Any]) -> tuple[Any, ...]:
-    """Returns the definitions among the parts of a specification or a namespace, of which namespaces are tuples."""
+    """Returns the definitions in a specification or a namespace.
+
+    Nested tuples of them are flattened, None is left out.
+    """
     each = (one for item in items for one in (item if isinstance(item, tuple) else (item,)))
     return tuple(one for one in each if one is not None)
 
@@ -172,12 +175,18 @@ def _declaration(
 
 
 def _declares(form: syntax.Form, *kind: Any) -> Callable[[_Builder, list[Any]], syntax.Declaration]:
-    """Returns the method for a rule that declares an item of this form."""
+    """Returns a `_Builder` method for a grammar rule that declares an item in the given form.
+
+    `kind` may name the built-in type ("opaque", "string"); without it, the first item of the rule is the type.
+    """
     return lambda _builder, items: _declaration(form, *kind, *items)
 
 
 class _Builder(lark.visitors.Transformer_NonRecursive[lark.Token, Any]):
-    """One method a rule of the grammar; the text decides how deep the tree is."""
+    """Makes the syntax tree of a definition from lark's parse tree, by a method for each grammar rule of its name.
+
+    `deviations` collects the malformed constructs that are understood; other faults raise LanguageError.
+    """
 
     def __init__(self, text: str, source_name: str) -> None:
         super().__init__()
@@ -194,7 +203,7 @@ class _Builder(lark.visitors.Transformer_NonRecursive[lark.Token, Any]):
         self.deviations.append(Diagnostic(place, message, hint))
 
     def without_comments_of_cpp(self, text: str) -> str:
-        """Replaces comments from `//` to the end of their line by spaces; the first one is a deviation."""
+        """Returns the text with comments from `//` on made spaces; the first of them is noted as a deviation."""
         found = [each for each in _COMMENTS.finditer(text) if each[0].startswith("//")]
         for each in found[:1]:
             line = text.count("\n", 0, each.start()) + 1
@@ -297,7 +306,11 @@ class _Builder(lark.visitors.Transformer_NonRecursive[lark.Token, Any]):
         return self._counted(syntax.StructBody(tuple(members)), members)
 
     def _counted(self, body: _Body, members: Iterable[syntax.Declaration]) -> _Body:
-        """Returns `body`, which consists of `members`, unless they are nested too deeply."""
+        """Returns `body`, which consists of `members`, and notes its depth.
+
+        Raises:
+            LanguageError: structures and unions are nested too deeply.
+        """
         depth = 1
         for member in members:
             depth = max(depth, 1 + self._depths.get(id(member.type), 0))

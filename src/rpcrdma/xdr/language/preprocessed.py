@@ -17,14 +17,17 @@ _ESCAPE = re.compile(r"\\(.)")
 
 
 class Origin(NamedTuple):
-    """A line of a file, counted from 1."""
+    """A line of a source file: the file's name, and the number of the line, counted from 1."""
 
     file: str
     line: int
 
 
 class Located(NamedTuple):
-    """A remark with the places of the original files; `source` is the text of `file`, as far as it is known."""
+    """A remark whose places are those in the original file.
+
+    `source` is that file's text, or a stand-in with its line.
+    """
 
     remark: Diagnostic
     file: str
@@ -33,18 +36,26 @@ class Located(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Preprocessed:
-    """`text` is the output for the parser, with empty lines in place of directives for C compilers."""
+    """The output of a C preprocessor for a definition, as `read_preprocessed` makes it.
+
+    `text` is for the parser, with empty lines in place of markers and of directives for C compilers.
+    """
 
     text: str
     origins: Sequence[Origin]
-    """Of each line of `text`."""
+    """For each line of `text`, the file and line that it is from."""
 
     def origin(self, place: SourceSpan) -> Origin:
-        """Returns the line that a place of `text` is from."""
+        """Returns the file and line that a place in `text` is from."""
         return self.origins[min(place.line, len(self.origins)) - 1]
 
     def located(self, remark: Diagnostic, source_of: Callable[[str], str | None]) -> Located:
-        """Converts a remark about `text` to one about the file of its place; `source_of` has the texts of files."""
+        """Converts a remark about `text` to one about the original file of its place.
+
+        Args:
+            remark: the remark.
+            source_of: returns the text of a file by its name; None if unknown.
+        """
         origin = self.origin(remark.place)
         line = self.text.split("\n")[remark.place.line - 1]
         source = source_of(origin.file)
@@ -65,7 +76,7 @@ class Preprocessed:
 
 
 def read_preprocessed(output: str, file: str) -> Preprocessed:
-    """Reads the output of a preprocessor that was given `file`."""
+    """Reads the output of a C preprocessor whose input was the file with the name `file`."""
     lines: list[str] = []
     origins: list[Origin] = []
     at = Origin(file, 1)
@@ -87,7 +98,16 @@ def read_preprocessed(output: str, file: str) -> Preprocessed:
 
 
 def _column_in(original: str, line: str, place: SourceSpan) -> int | None:
-    """Returns the column of a place of `line` in the original line, if that differs up to there in white space only."""
+    """Returns the column, counted from 1, in `original` of a place in `line`.
+
+    Args:
+        original: the line of the original file.
+        line: the line that the preprocessor made of it.
+        place: the place.
+
+    Returns:
+        The column; None if the two lines differ up to the end of the place in more than white space.
+    """
     before = "".join(line[: place.column - 1].split())
     column = 0
     for character in before:

@@ -14,7 +14,7 @@ _PLAIN = {"i": "int", "I": "unsigned_int", "q": "hyper", "Q": "unsigned_hyper", 
 
 
 class ProgramWriter:
-    """Writes the program versions of a module."""
+    """Writes the generated code of a module's program versions to `out`; `names` collects the names to export."""
 
     def __init__(self, module: model.Module, out: Writer) -> None:
         self.module = module
@@ -22,7 +22,7 @@ class ProgramWriter:
         self.names: list[str] = []
         self._sizes = MessageSizes(module)
         self._may_succeed = {item.name for item in module.enums if any(value == 0 for _, value in item.members)}
-        """The enumerations that have a value 0."""
+        """Names of the enumerations that have a value 0."""
         self._taken = (
             set(module.constants)
             | set(module.classes)
@@ -33,7 +33,10 @@ class ProgramWriter:
         )
 
     def plain_types(self) -> dict[str, model.Type | None]:
-        """Arguments and results that have no codec functions of their own, by the name of the private ones."""
+        """Returns the argument and result types without codec functions of their own (None: void).
+
+        The keys are the names of the private functions to write, such as "void" or "unsigned_int".
+        """
         plain: dict[str, model.Type | None] = {}
         for version in self.module.versions:
             for procedure in version.procedures:
@@ -43,7 +46,7 @@ class ProgramWriter:
         return plain
 
     def write(self) -> None:
-        """Writes procedures, clients and service of every version."""
+        """Writes procedures, clients and service of every version, and `PROGRAM` if there is one version only."""
         constants: set[str] = set()
         for version in self.module.versions:
             names = {
@@ -101,7 +104,10 @@ class ProgramWriter:
         self.names += [version.name, *(f"{version.name}_{kind}" for kind in ("Client", "Service", "SyncClient"))]
 
     def _write_bound(self, procedure: model.Procedure, name: str) -> str:
-        """Returns the expression for a procedure's `bound`: a value, or the name of a function that this writes."""
+        """Returns the expression for `Procedure.bound`: a `ReplyBound`, or the name of a function.
+
+        Writes that function, if the size of the result depends on the arguments; `name` is the procedure's Python name.
+        """
         extent = self._sizes.of_result(procedure)
         sizes = [extent.size, *extent.items]
         if not any(size.terms for size in sizes):
@@ -133,7 +139,10 @@ class ProgramWriter:
         return f"OctetsMax({arguments}, {self._sizes.most_bulk(procedure.arguments)}, {results})"
 
     def _status_of(self, procedure: model.Procedure) -> str | None:
-        """Returns the result's member that tells errors from success: a discriminant whose value 0 has a name."""
+        """Returns the name of the result's member that holds its status; None if there is no such member.
+
+        That is the discriminant of a result that is a union, if its enumeration has a value 0.
+        """
         kind = None if procedure.result is None else model.strip(procedure.result)
         item = self.module.classes[kind.name] if isinstance(kind, model.ClassRef) else None
         if not isinstance(item, model.Union):

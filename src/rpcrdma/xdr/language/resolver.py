@@ -39,7 +39,13 @@ _OF_RPCGEN: dict[str, tuple[str, model.Type]] = {
 
 
 class Resolver:
-    """Builds the `model.Module` of one specification."""
+    """Builds the `model.Module` of one specification; faults become errors of `symbols`.
+
+    Args:
+        symbols: the names of the specification.
+        source_name: the name of the definition's file, for the module.
+        default_limit: the most octets or elements of items without a limit; None: such items are errors.
+    """
 
     def __init__(self, symbols: Symbols, source_name: str, default_limit: int | None) -> None:
         self.symbols = symbols
@@ -52,13 +58,13 @@ class Resolver:
         self._pairs_used: set[tuple[str, str]] = set()
         self._enums: dict[str, model.EnumRef] = {}
         self._members: dict[str, dict[str, int]] = {}
-        """The values of each enumeration by name, by its name in the module."""
+        """For each enumeration, by its name in the module, the values by the names of its members."""
         self._values: dict[str, set[int]] = {}
         self._levels: dict[str, tuple[int, int]] = {}
-        """Of each typedef: the arrays and pointers within each other, and the typedefs."""
+        """For each typedef, how many arrays and pointers its type nests, and how many typedefs."""
 
     def resolve_types(self) -> None:
-        """Resolves all constants, enumerations, structures, unions and typedefs, in the order of the definition."""
+        """Adds all constants, enumerations, structures, unions and typedefs of the definition to the module."""
         self.module.constants = {module_name(name): value for name, value in self.symbols.constants.items()}
         for name, definition in self.symbols.definitions.items():
             match definition:
@@ -72,7 +78,7 @@ class Resolver:
                     self._alias(name)
 
     def check_pragmas(self) -> None:
-        """Adds errors for pragmas whose target does not exist, or cannot have such a pragma."""
+        """Adds an error for each pragma whose target does not exist or cannot have it; to be called after all types."""
         for key, (limit, _) in self.symbols.limits.items():
             if key not in self._limits_used:
                 self._no_target(limit.target, "is not of variable length")
@@ -101,7 +107,11 @@ class Resolver:
     # Types by specifier
 
     def specifier(self, kind: syntax.TypeSpecifier, owner: str) -> model.Type:
-        """Returns the type that a specifier stands for; an anonymous one becomes a class named `owner`."""
+        """Returns the type of a type specifier.
+
+        An anonymous enumeration, structure or union is added under the name `owner`. Faults become errors, and the
+        result is then some other type.
+        """
         match kind:
             case syntax.Builtin("bool"):
                 return model.Boolean()
@@ -155,7 +165,10 @@ class Resolver:
         return model.UNSIGNED_INT
 
     def _bare(self, name: str, place: SourceSpan) -> model.Type:
-        """Returns a string or opaque as the type of an argument or result, where it can have no limit."""
+        """Returns the type of the bare word `string` as an argument or result: a string with the default limit.
+
+        Without a default limit, and for `opaque`, adds an error and returns another type.
+        """
         remedy = f"typedef {name} text<N>;"
         if name == "opaque" or self.default_limit is None:
             self.symbols.error(place, f"{name} is no type without a limit", remedy)
@@ -188,7 +201,7 @@ class Resolver:
     # Linked lists
 
     def _is_entry(self, name: str) -> bool:
-        """Returns whether a structure is an entry of a linked list: only its last member points to the next entry."""
+        """Returns whether a structure is an entry of a linked list: only its last member points to the structure."""
         definition = self.symbols.definitions.get(name)
         if not isinstance(definition, syntax.Structure):
             return False
@@ -283,7 +296,8 @@ class Resolver:
         if declaration.form is syntax.Form.VOID:
             return model.Arm(values, "", None)
         name = declaration.name
-        self.symbols.check_word(name) if arm.place != name.place else None
+        if arm.place != name.place:
+            self.symbols.check_word(name)
         if name.name in seen:
             self.symbols.deviations.append(
                 Diagnostic.repeated(name.place, f"member {name.name} occurs twice in union {owner}", seen[name.name])
@@ -300,8 +314,6 @@ class Resolver:
             return model.Member("discriminant", model.UNSIGNED_INT)
         name = declaration.name
         self.symbols.check_word(name)
-        if name.name == "value":
-            self.symbols.check_word(name)
         kind = declaration.type
         resolved: model.Type
         if isinstance(kind, syntax.NamedType) and not self._knows(kind.name) and self._labels_are_constants(body):
@@ -358,7 +370,13 @@ class Resolver:
     # Declarations
 
     def declaration(self, declaration: syntax.Declaration, key: tuple[str, str], owner: str) -> model.Type | None:
-        """Returns the type of a declaration; None for void. `key` names it for pragmas."""
+        """Returns the type of a declaration, with the limits and marks of its pragmas; None for void.
+
+        Args:
+            declaration: the declaration.
+            key: the names by which pragmas refer to it: structure or union and member, or typedef and "".
+            owner: the name for an anonymous type in it.
+        """
         specifier = declaration.type
         kind: model.Type
         match declaration.form, specifier:
@@ -389,7 +407,7 @@ class Resolver:
         return self._with_pragmas(kind, key)
 
     def _levels_of(self, kind: model.Type) -> tuple[int, int]:
-        """Returns the arrays and pointers within each other that a type consists of, and the typedefs."""
+        """Returns how many arrays and pointers a type nests, and how many typedefs of typedefs."""
         items = 0
         while not isinstance(kind, model.AliasRef):
             if not isinstance(kind, model.FixedArray | model.VariableArray | model.Optional):
@@ -404,7 +422,10 @@ class Resolver:
         return model.UNSIGNED_INT
 
     def _size(self, declaration: syntax.Declaration, key: tuple[str, str]) -> int:
-        """Returns the length or the limit of a declaration."""
+        """Returns the length or the limit of a declaration.
+
+        Without either it is the default limit, or 0 if a pragma sets the limit or, with an error, if there is no limit.
+        """
         if declaration.size is not None:
             value = self.symbols.evaluate(declaration.size)
             if self.symbols.exceeds(value, 0, _MAX_U32):

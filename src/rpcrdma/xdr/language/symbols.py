@@ -27,10 +27,13 @@ TypeDefinition = syntax.Typedef | syntax.Enumeration | syntax.Structure | syntax
 
 
 class Symbols:
-    """All names of a specification, and the errors found so far."""
+    """All names and pragmas of a specification, collected when it is made, and the errors found so far.
 
-    def __init__(self, specification: syntax.Specification, *, lenient: bool) -> None:
-        self.lenient = lenient
+    Args:
+        specification: the syntax tree.
+    """
+
+    def __init__(self, specification: syntax.Specification) -> None:
         self.errors: list[Diagnostic] = []
         self.deviations: list[Diagnostic] = []
         self.definitions: dict[str, TypeDefinition] = {}
@@ -53,24 +56,27 @@ class Symbols:
         self._collect_pragmas(specification.definitions)
 
     def error(self, place: SourceSpan, message: str, hint: str = "") -> None:
-        """Adds an error to `errors`."""
+        """Adds an error at a place to `errors`; the hint is the remedy, "" if there is none."""
         self.errors.append(Diagnostic(place, message, hint))
 
     def deviates(self, place: SourceSpan, message: str, hint: str = "") -> None:
-        """Adds a remark on a construct that is against the language but has a clear meaning.
+        """Adds a remark to `deviations`, on a construct that is against the language but has a clear meaning.
 
-        An error unless `lenient`.
+        The checker makes it an error or, in the lenient dialect, a warning.
         """
         self.deviations.append(Diagnostic(place, message, hint))
 
     def place_of(self, name: str) -> SourceSpan:
-        """Returns the place of a name's definition, or of the definition around an anonymous type."""
+        """Returns the place of a name's definition, or of that around an anonymous type; else line 1, column 1."""
         while name not in self._places and "_" in name:
             name = name.rpartition("_")[0]
         return self._places.get(name, SourceSpan(1, 1))
 
     def declare(self, name: syntax.Identifier) -> bool:
-        """Registers a global name; False, and an error is added, if it is taken. A reserved word is an error, too."""
+        """Registers a global name; returns False and adds an error if it is defined already.
+
+        A reserved word is an error, too.
+        """
         self.check_word(name)
         first = self._places.get(name.name)
         if first is not None:
@@ -80,12 +86,15 @@ class Symbols:
         return True
 
     def check_word(self, name: syntax.Identifier) -> None:
-        """Adds an error if a name is a reserved word."""
+        """Adds an error if a name is a reserved word of the language."""
         if name.name in syntax.RESERVED_WORDS:
             self.error(name.place, f"'{name.name}' is a reserved word")
 
     def enumerate(self, owner: str, body: syntax.EnumBody) -> tuple[tuple[str, int], ...]:
-        """Returns the names and values of an enumeration, which become global names (RFC 4506 section 6.4)."""
+        """Returns the names and values of an enumeration's members, in order; names and values at fault become errors.
+
+        At the first call for `owner`, the names become global names (RFC 4506 section 6.4).
+        """
         known = self._enumerations.get(owner)
         if known is not None:
             return known
@@ -110,7 +119,10 @@ class Symbols:
         return self._enumerations[owner]
 
     def evaluate(self, value: syntax.Value) -> int:
-        """Returns the number of a value; of an unknown name, which is an error, a number used nowhere else."""
+        """Returns the number that a literal or the name of a constant stands for.
+
+        For an unknown name it adds an error and returns a number below -2^64, different each time; see `is_defined`.
+        """
         if isinstance(value, syntax.Number):
             return value.value
         if value.name in self._unevaluated:
@@ -124,15 +136,22 @@ class Symbols:
 
     @staticmethod
     def is_defined(value: int) -> bool:
-        """Returns whether a value from `evaluate` is that of a number or of a known name."""
+        """Returns whether a number from `evaluate` is that of a literal or of a known name."""
         return value >= _UNDEFINED
 
     def exceeds(self, value: int, low: int, high: int) -> bool:
-        """Returns whether a value is out of a range; an undefined one is not, since its name is an error already."""
+        """Returns whether a value of `evaluate` is outside of `low` to `high`; False for that of an unknown name."""
         return self.is_defined(value) and not low <= value <= high
 
     def unknown(self, what: str, name: str, place: SourceSpan, known: Iterable[str]) -> None:
-        """Adds the error that nothing defines a name; the hint is the most similar of the `known` names."""
+        """Adds the error that a name is not defined; its hint is the most similar of the `known` names, if any is.
+
+        Args:
+            what: the kind of the name, such as "type" or "constant".
+            name: the name.
+            place: its place.
+            known: the names of this kind, of which at most XDR_NAMES_COMPARED_MAX are compared.
+        """
         compared = XDR_NAMES_COMPARED_MAX if len(self.errors) < XDR_REMARKS_MAX else 0
         close = difflib.get_close_matches(name, itertools.islice(known, compared), 1, 0.75)
         # Definitions for rpcgen leave some constants to headers of C.
@@ -188,7 +207,12 @@ class Symbols:
                     pass
 
     def _turned_round(self, declaration: syntax.Declaration, types: set[str]) -> syntax.Declaration:
-        """Returns `typedef newname known;` as `typedef known newname;`."""
+        """Returns `typedef NEW KNOWN;` as `typedef KNOWN NEW;`, with a deviation; other typedefs as they are.
+
+        Args:
+            declaration: the declaration of the typedef.
+            types: the names of known types; the new name is added.
+        """
         if declaration.form is not syntax.Form.PLAIN or not isinstance(declaration.type, syntax.NamedType):
             return declaration
         new, known = declaration.type, declaration.name
@@ -225,7 +249,7 @@ class Symbols:
 
 
 def _names_itself(declaration: syntax.Declaration) -> bool:
-    """Returns whether it is `struct T T`, by which C makes T a type."""
+    """Returns whether a typedef gives a type its own name: `typedef struct T T;`, which C needs and XDR does not."""
     return (
         declaration.form is syntax.Form.PLAIN
         and isinstance(declaration.type, syntax.NamedType)
@@ -234,7 +258,7 @@ def _names_itself(declaration: syntax.Declaration) -> bool:
 
 
 def _plain_typedef(item: syntax.Definition) -> str | None:
-    """Returns the new name of a typedef that cannot have its two names in the wrong order."""
+    """Returns the new name of a typedef whose form excludes that its two names are in the wrong order; else None."""
     if not isinstance(item, syntax.Typedef) or item.declaration.form is syntax.Form.VOID:
         return None
     declaration = item.declaration

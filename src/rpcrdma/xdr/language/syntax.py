@@ -54,7 +54,7 @@ RESERVED_WORDS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Identifier:
-    """A name and its place in the source."""
+    """A name in a definition, and its place in the source."""
 
     name: str
     place: SourceSpan
@@ -62,7 +62,7 @@ class Identifier:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A constant: decimal, hexadecimal or octal."""
+    """A literal number (decimal, hexadecimal or octal in the source), and its place."""
 
     value: int
     place: SourceSpan
@@ -81,7 +81,7 @@ class Builtin:
 
 @dataclass(frozen=True, slots=True)
 class NamedType:
-    """A type by its name, with or without `struct`, `enum` or `union` before it."""
+    """A reference to a type by its name, with or without `struct`, `enum` or `union` before it."""
 
     name: str
     place: SourceSpan
@@ -89,7 +89,7 @@ class NamedType:
 
 @dataclass(frozen=True, slots=True)
 class Enumerator:
-    """One name of an enumeration with its value; None: one more than the name before it, as in C."""
+    """A member of an enumeration with its value; None, of rpcgen: one more than the value before it, as in C."""
 
     name: Identifier
     value: Value | None
@@ -97,21 +97,21 @@ class Enumerator:
 
 @dataclass(frozen=True, slots=True)
 class EnumBody:
-    """The enumerators of an enumeration, the part in braces (section 4.3)."""
+    """The enumerators of an enumeration, the part in braces (RFC 4506 section 4.3)."""
 
     enumerators: tuple[Enumerator, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class StructBody:
-    """The members of a structure (section 4.14)."""
+    """The members of a structure, the part in braces (RFC 4506 section 4.14)."""
 
     members: tuple[Declaration, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """One or more case labels, or `default` (no labels), and their declaration."""
+    """An arm of a union: its case labels (none: the default arm), and their declaration."""
 
     labels: tuple[Value, ...]
     declaration: Declaration
@@ -120,7 +120,10 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class UnionBody:
-    """A discriminant and its arms (section 4.15)."""
+    """A union's discriminant and arms (RFC 4506 section 4.15).
+
+    `arms` are those with case labels; `default` is the default arm, None without one.
+    """
 
     discriminant: Declaration
     arms: tuple[Arm, ...]
@@ -131,7 +134,7 @@ TypeSpecifier: TypeAlias = Builtin | NamedType | EnumBody | StructBody | UnionBo
 
 
 class Form(enum.Enum):
-    """The forms of a declaration."""
+    """The forms of a declaration in XDR; the value of each is its pattern."""
 
     PLAIN = "type name"
     FIXED = "type name[size]"
@@ -142,7 +145,7 @@ class Form(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """A declaration (sections 4.9 to 4.13, 4.16 and 4.19).
+    """A declaration of a member, an arm, a discriminant or a typedef (RFC 4506 sections 4.9 to 4.13, 4.16 and 4.19).
 
     Opaque data and strings have the builtin types "opaque" and "string", and `void` has both as type and as name. The
     `size` of a variable form without a limit is None.
@@ -156,7 +159,7 @@ class Declaration:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """`const name = value;` (section 4.17)."""
+    """The definition `const name = value;` (RFC 4506 section 4.17)."""
 
     name: Identifier
     value: Value
@@ -164,7 +167,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Typedef:
-    """`typedef declaration;` (section 4.18)."""
+    """The definition `typedef declaration;` (RFC 4506 section 4.18)."""
 
     declaration: Declaration
     place: SourceSpan
@@ -172,7 +175,7 @@ class Typedef:
 
 @dataclass(frozen=True, slots=True)
 class Enumeration:
-    """`enum name body;`."""
+    """The definition `enum name body;` (RFC 4506 section 4.3)."""
 
     name: Identifier
     body: EnumBody
@@ -180,7 +183,7 @@ class Enumeration:
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """`struct name body;`."""
+    """The definition `struct name body;` (RFC 4506 section 4.14)."""
 
     name: Identifier
     body: StructBody
@@ -188,7 +191,7 @@ class Structure:
 
 @dataclass(frozen=True, slots=True)
 class Union:
-    """`union name body;`."""
+    """The definition `union name body;` (RFC 4506 section 4.15)."""
 
     name: Identifier
     body: UnionBody
@@ -196,7 +199,10 @@ class Union:
 
 @dataclass(frozen=True, slots=True)
 class Procedure:
-    """`result name(arguments) = number;` (RFC 5531 section 12.2); a void result is None."""
+    """A procedure of a program: `result name(arguments) = number;` (RFC 5531 section 12.2).
+
+    A void result is None, void arguments are an empty tuple.
+    """
 
     name: Identifier
     result: TypeSpecifier | None
@@ -206,7 +212,7 @@ class Procedure:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """`version name { procedures } = number;`."""
+    """A version of a program: `version name { procedures } = number;` (RFC 5531 section 12.2)."""
 
     name: Identifier
     procedures: tuple[Procedure, ...]
@@ -215,7 +221,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """`program name { versions } = number;`."""
+    """The definition `program name { versions } = number;` (RFC 5531 section 12.2)."""
 
     name: Identifier
     versions: tuple[Version, ...]
@@ -272,7 +278,10 @@ Definition: TypeAlias = (
 
 @dataclass(slots=True)
 class Specification:
-    """A whole interface definition, and its deviations from the language whose meaning is clear."""
+    """The syntax tree of a whole interface definition, as `parse` returns it.
+
+    `deviations` are the remarks on malformed constructs whose meaning is clear.
+    """
 
     definitions: tuple[Definition, ...]
     deviations: list[Diagnostic] = field(default_factory=list)

@@ -11,7 +11,10 @@ __all__ = ["ValueWriter"]
 
 
 class ValueWriter:
-    """Writes the codec of values into `out`; the layouts that it needs are collected."""
+    """Base of `CodecWriter`: writes the Python statements and expressions that encode and decode single values.
+
+    `layouts` collects the struct layouts that the code uses: format and field names, and the name of the layout.
+    """
 
     def __init__(self, module: model.Module, out: Writer) -> None:
         self.module = module
@@ -29,7 +32,10 @@ class ValueWriter:
         return self.layouts[key]
 
     def _encoder_of(self, name: str) -> str:
-        """Returns an expression to be called with (enc, value)."""
+        """Returns the expression of a function that encodes the class `name`.
+
+        Generated code calls it with (enc, value).
+        """
         if name in self.module.recursive and self._owner in self.module.recursive:
             return f"lambda enc, entry: encode_{name}(enc, entry, depth + 1)"
         return f"encode_{name}"
@@ -63,7 +69,13 @@ class ValueWriter:
             )
 
     def _encode(self, kind: model.Type, value: str, label: str) -> None:
-        """Writes the statements that encode one value."""
+        """Writes the statements that encode one value.
+
+        Args:
+            kind: the type.
+            value: the Python expression of the value.
+            label: its name in errors.
+        """
         out = self.out
         kind = model.strip(kind)
         field = f'"{label}"'
@@ -110,7 +122,7 @@ class ValueWriter:
             self._encode(element, item, label)
 
     def _decode(self, kind: model.Type, label: str) -> str:
-        """Returns an expression that decodes one value."""
+        """Returns the Python expression that decodes one value of a type; `label` is the value's name in errors."""
         kind = model.strip(kind)
         field = f'"{label}"'
         match kind:
@@ -181,7 +193,7 @@ class ValueWriter:
 
 
 def _end_of_brackets(expression: str, opening: int) -> int:
-    """Returns the index behind the bracket that closes the bracket at `opening`."""
+    """Returns the index behind the bracket that closes the bracket at the index `opening` of an expression."""
     depth = 0
     for index in range(opening, len(expression)):
         depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(expression[index], 0)

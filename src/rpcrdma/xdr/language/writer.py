@@ -15,7 +15,7 @@ WIDTH = 120
 
 @dataclass(frozen=True, slots=True)
 class CallExpression:
-    """`name(items)`, which may have to be broken over lines."""
+    """The Python expression `name(items)`, which `Writer.call` may break into lines; `str` has it on one line."""
 
     name: str
     items: Sequence[Item]
@@ -28,19 +28,19 @@ Item: TypeAlias = str | CallExpression
 
 
 class Writer:
-    """Collects lines; `indent` is the depth of the next one."""
+    """Collects the lines of a Python module; `indent` is the depth of the next line, in levels of four spaces."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.indent = 0
 
     def line(self, text: str = "") -> None:
-        """Writes one line, which must fit into WIDTH."""
+        """Appends one line at the present indentation; it must fit into WIDTH columns. "" is an empty line."""
         self.lines.append(f"{'    ' * self.indent}{text}" if text else "")
 
     @contextmanager
     def block(self, head: str = "") -> Iterator[None]:
-        """Writes the line `head`, if any, and indents the lines within the context."""
+        """Writes the line `head`, if not "", and indents the lines that are written within the context by one level."""
         if head:
             self.line(head)
         self.indent += 1
@@ -48,11 +48,14 @@ class Writer:
         self.indent -= 1
 
     def blank(self, count: int = 1) -> None:
-        """Writes empty lines."""
+        """Appends `count` empty lines."""
         self.lines.extend([""] * count)
 
     def call(self, before: str, items: Sequence[Item], after: str = ")") -> None:
-        """Writes `before` item, item ... `after`: on one line if it fits, else items indented, else one per line."""
+        """Writes `before`, the items separated by commas, and `after`.
+
+        They stand on one line if it fits, else the items on one indented line, else each item on a line.
+        """
         inner = ", ".join(map(str, items))
         if self.fits(f"{before}{inner}{after}"):
             self.line(f"{before}{inner}{after}")
@@ -69,9 +72,9 @@ class Writer:
         self.line(after)
 
     def fits(self, text: str) -> bool:
-        """Returns whether a line of this text is not too long."""
+        """Returns whether a line of this text fits into WIDTH columns at the present indentation."""
         return 4 * self.indent + len(text) <= WIDTH
 
     def text(self) -> str:
-        """Returns all lines, with one newline at the end."""
+        """Returns all lines as the text of the module, with one newline at the end."""
         return "\n".join(self.lines).rstrip("\n") + "\n"

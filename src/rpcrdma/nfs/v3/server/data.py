@@ -6,7 +6,7 @@ import errno
 
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.export import claims
-from rpcrdma.nfs.export.tree import MODIFY, OFFSET_MAX, READ, Change, Refused, Stable, check_changeable
+from rpcrdma.nfs.export.tree import MODIFY, OFFSET_MAX, Change, Refused, Stable, check_changeable
 from rpcrdma.nfs.v3.server.attributes import post_op, post_op_of, wcc
 from rpcrdma.nfs.v3.server.procedures import Procedures
 from rpcrdma.nfs.v3.server.statuses import REFUSALS, status_of
@@ -34,11 +34,11 @@ class DataProcedures(Procedures):
                 self.check_claims(node, claims.READ)
             tree = node.tree
             in_memory = tree.in_memory
-            while (file := node.open(who, READ, at_once=not (in_memory or context.may_block))) is None:
+            while (opened := node.open_to_read(who, at_once=not (in_memory or context.may_block))) is None:
                 yield MAY_BLOCK
             # Attributes that are older than the data make a client read again at worst; newer ones would make it keep
             # old data.
-            attributes = file.attributes()
+            file, attributes = opened
             offset = args.offset
             # Beyond the end, also where no file of this system can be: no data, and the end (RFC 1813 section 3.3.6).
             wanted = min(args.count, tree.transfer_octets, attributes.size - offset)

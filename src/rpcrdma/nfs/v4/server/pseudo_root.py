@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import hashlib
 from collections.abc import Sequence
-from typing import Final, TypeAlias
+from typing import Final, NoReturn, TypeAlias
 
 from rpcrdma.nfs.export.access_terms import ExportTerms
 from rpcrdma.nfs.export.directory_listing import KnownEntries
@@ -306,4 +306,7 @@ class _Directory(ReadOnlyNode):
         raise Refused(errno.EINVAL)
 
     def open(self, _who: Grant, _wanted: Access, *, at_once: bool) -> OpenFile | None:  # noqa: ARG002 - no file
+        raise Refused(errno.EISDIR)
+
+    def open_to_read(self, _who: Grant, *, at_once: bool) -> NoReturn:  # noqa: ARG002 - no file
         raise Refused(errno.EISDIR)
