@@ -193,8 +193,7 @@ class HostAdmission:
     ) -> Grant | None:
         """Returns the rights that a rule gives to a caller; None in the event loop if its groups have to be looked up.
 
-        Raises:
-            Refused: EAGAIN: the groups cannot be looked up now.
+        Raises Refused: EAGAIN: the groups cannot be looked up now.
         """
         user: Credential | LocalUser = credential
         if export.groups == "server" and self._groups is not None and isinstance(credential, AuthSys):

@@ -90,8 +90,7 @@ def path_above(directory: int, levels: int) -> bytes | None:
 def _path(fd: int) -> bytes | None:
     """Returns the path of the object behind a descriptor; None if the path is too long for the kernel to report.
 
-    Raises:
-        OSError: /proc cannot be read.
+    Raises OSError: /proc cannot be read.
     """
     try:
         return os.readlink(b"/proc/self/fd/%d" % fd)

@@ -287,8 +287,7 @@ class OpenFile(SparseObject):
     def copy_from(self, source: tree.OpenFile, source_offset: int, offset: int, octets: int, change: Change) -> Written:
         """Copies at most `octets` octets of `source` into this file by `copy_file_range`; returns the number, unstable.
 
-        Raises:
-            Refused, OSError: EXDEV: `source` is in another file system; EINVAL: the ranges overlap; and others.
+        Raises Refused or OSError: EXDEV: `source` is in another file system; EINVAL: the ranges overlap; and others.
         """
         fd, verifier = _local(source), self.state.write_verifier
         with Changing(self, change):
@@ -427,8 +426,7 @@ class OpenFiles:
     def commit(self, trees: Collection[ObjectTree[Any]]) -> None:
         """Puts unstable data in the open files of some trees on the disk.
 
-        Raises:
-            OSError: some is lost; the write verifier has changed, so that clients send their data again.
+        Raises OSError: some is lost; the write verifier has changed, so that clients send their data again.
         """
         for file in [each for each in self._cache.held.copy().values() if each.unstable and each.tree in trees]:
             file.commit(Change())

@@ -177,10 +177,7 @@ class FsspecNode(ReadOnlyNode):
         return FsspecFile(self)
 
     def open_to_read(self, who: Grant, *, at_once: bool) -> tuple[FsspecFile, Attributes]:
-        """Opens this regular file for reading, and returns it with its attributes; never waits, and is never None.
-
-        Raises Refused: EISDIR, EINVAL: it is no regular file.
-        """
+        """Opens this regular file for reading; returns it and its attributes. Refused: EISDIR, EINVAL: it is none."""
         return self.open(who, READ, at_once=at_once), self.attributes()
 
     def space(self) -> Space:

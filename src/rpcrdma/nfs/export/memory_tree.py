@@ -167,10 +167,7 @@ class MemoryNode(MemoryXattrs):
         return None if at_once else self.opened()
 
     def open_to_read(self, who: Grant, *, at_once: bool) -> tuple[MemoryOpenFile, Attributes] | None:
-        """Returns this regular file as an open one, with its attributes; with `at_once` None, as `open`.
-
-        Raises Refused: EISDIR, EINVAL: it is no regular file.
-        """
+        """Returns this regular file as an open one, and its attributes; None if `at_once`. Refused: EISDIR, EINVAL."""
         return None if at_once else (self.opened(), self.attributes())
 
     def opened(self) -> MemoryOpenFile:

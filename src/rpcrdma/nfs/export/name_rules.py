@@ -41,8 +41,7 @@ def check_directory(node: _Object) -> None:
 def check_new_name(directory: _Object, name: bytes) -> None:
     """Checks a name that an object is to get in a directory; does not look whether it is taken.
 
-    Raises:
-        Refused: ENOTDIR: `directory` is none; EACCES, ENAMETOOLONG: see `check_name`; EEXIST: "." and "..".
+    Raises Refused: ENOTDIR: `directory` is none; EACCES, ENAMETOOLONG: see `check_name`; EEXIST: "." and "..".
     """
     check_directory(directory)
     check_name(name)

@@ -52,8 +52,7 @@ class UserGroups:
     def find(self, uid: int) -> tuple[int, ...]:
         """Returns the supplementary groups of a user, () for an unknown one, cached or from the database; may block.
 
-        Raises:
-            Refused: EAGAIN: `LOOKUPS_MAX` other look-ups have had no answer for half a second.
+        Raises Refused: EAGAIN: `LOOKUPS_MAX` other look-ups have had no answer for half a second.
         """
         if not self._turns.acquire(timeout=_WAIT_S):
             raise Refused(errno.EAGAIN)
