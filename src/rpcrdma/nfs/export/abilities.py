@@ -18,77 +18,104 @@ __all__ = ["CopyTarget", "Extended", "SparseFile", "XattrHow"]
 
 @runtime_checkable
 class SparseFile(Protocol):
-    """An open file that may have holes: ranges without space on the disk, which are read as zeros."""
+    """An open file that may have holes, which are ranges without space on the disk that read as zeros.
+
+    An `OpenFile` that implements this protocol supports SEEK, ALLOCATE, DEALLOCATE and IO_ADVISE of RFC 7862. Offsets
+    and lengths are in octets, and `change` receives the attributes of the file before and after.
+    """
 
     def seek(self, offset: int, *, hole: bool) -> int | None:
-        """Returns the offset from `offset` on at which the next hole, or else data, begins; None: there is none.
+        """Returns the first offset, from `offset` on, that is in a hole (with `hole`) or in data; None: there is none.
 
-        The end of a file counts as a hole.
+        The end of the file counts as a hole. Raises OSError: EIO and others.
         """
 
     def allocate(self, offset: int, octets: int, change: Change) -> None:
-        """Takes space on the disk for a range, and extends the file to its end; the thread acts as the caller."""
+        """Reserves disk space for `octets` octets at `offset`, and extends a file that ends before them.
+
+        The thread acts as the caller. The result is on the disk at return. `change` gets the attributes before and
+        after. Raises Refused or OSError: ENOSPC, EFBIG, EOPNOTSUPP and others.
+        """
 
     def deallocate(self, offset: int, octets: int, change: Change) -> None:
-        """Frees the space of a range up to the end of the file; the range reads as zeros then. See `allocate`."""
+        """Frees the disk space of `octets` octets at `offset`, up to the end of the file; they read as zeros then.
+
+        The thread acts as the caller. The result is on the disk at return. `change` gets the attributes before and
+        after. Raises OSError: EOPNOTSUPP, EIO and others.
+        """
 
     def will_need(self, offset: int, octets: int) -> None:
-        """Begins to read a range of the file into memory."""
+        """Starts to read a range of the file into memory ahead of its use, and does not wait for the end of that."""
 
 
 @runtime_checkable
 class CopyTarget(Protocol):
-    """An open file into which data of another one, or of its own, is copied without being read by the server.
+    """An open file into which the file system copies data of another file or of itself, without reads by the server.
 
-    Both methods are called by a thread that acts as the caller. They refuse with EXDEV a source of another file system,
-    and with EINVAL ranges of one file that overlap.
+    `source` is an open file, and offsets and lengths are in octets. Threads that call the methods act as the caller.
+    Errors are EXDEV: the source is in another file system; EINVAL: ranges of one file overlap.
     """
 
     def copy_from(self, source: OpenFile, source_offset: int, offset: int, octets: int, change: Change) -> Written:
-        """Copies at most `octets` octets, unstable until `OpenFile.commit`; the result may have fewer."""
+        """Copies at most `octets` octets from `source` at `source_offset` into this file at `offset`.
+
+        `change` gets the attributes of this file before and after. Raises Refused or OSError: EXDEV: the source is in
+        another file system; EINVAL: ranges of one file overlap; and others.
+
+        Returns:
+            The number of octets copied, possibly fewer, as UNSTABLE until `OpenFile.commit`, and the write verifier.
+        """
 
     def clone_from(self, source: OpenFile, source_offset: int, offset: int, octets: int, change: Change) -> None:
-        """Lets the range have the same blocks on the disk as that of the source, all or none of it.
+        """Lets a range of this file share the disk blocks of a range of `source`: all of them, or none.
 
-        `octets` 0: to the end of the source. EOPNOTSUPP: the file system cannot do so.
+        `octets` is the length, 0 for all up to the end of the source. `change` receives the attributes of this file.
+        Raises Refused or OSError: EOPNOTSUPP: the file system cannot share blocks; EXDEV, EINVAL: see the class; and
+        others.
         """
 
 
 class XattrHow(enum.IntEnum):
-    """The treatment of an existing attribute by `Extended.set_xattr`; the values are those of Linux and of NFS."""
+    """Whether `Extended.set_xattr` creates or replaces an attribute; the values are those of Linux and of RFC 8276."""
 
     EITHER = 0
-    """The attribute gets the value, and is created if need be."""
+    """The attribute is created if it does not exist, and replaced otherwise."""
     CREATE = os.XATTR_CREATE
-    """EEXIST if the attribute exists."""
+    """The attribute is created; EEXIST if it exists."""
     REPLACE = os.XATTR_REPLACE
-    """ENODATA if it does not exist."""
+    """The attribute is replaced; ENODATA if it does not exist."""
 
 
 @runtime_checkable
 class Extended(Protocol):
-    """A node with extended attributes, which are names with values that only programs interpret.
+    """A `Node` with extended attributes (RFC 8276): pairs of a name and a value that only programs interpret.
 
-    `Tree.xattrs` says whether the nodes of a tree have them. Names are those of the namespace "user" of Linux without
-    its prefix. Only regular files and directories are asked.
+    `Tree.xattrs` says whether the objects of a tree have them. Names lack the prefix "user." of their namespace in
+    Linux. The methods are called for regular files and directories alone.
     """
 
     def get_xattr(self, who: Grant, name: bytes) -> bytes:
-        """Returns the value of an attribute, for callers who may read the object.
+        """Returns the value of the attribute `name`, if the caller `who` may read the object.
 
-        Raises:
-            Refused, OSError: ENODATA: there is none; EACCES.
+        Raises Refused or OSError: ENODATA: there is no such attribute; EACCES.
         """
 
     def set_xattr(self, who: Grant, name: bytes, value: bytes, how: XattrHow, change: Change) -> None:
-        """Sets an attribute, for callers who may write the object; `change` is the object's.
+        """Sets the attribute `name`, if the caller may write the object; `change` receives the object's attributes.
 
         Raises:
-            Refused, OSError: EEXIST, ENODATA: see `XattrHow`; E2BIG, ENOSPC: the object's attributes are too large.
+            Refused, OSError: EEXIST, ENODATA: see `XattrHow`; E2BIG, ENOSPC: the object's attributes are too large;
+                EACCES.
         """
 
     def list_xattrs(self, who: Grant) -> list[bytes]:
-        """Returns the names of all attributes, for callers who may read the object; Refused: EACCES."""
+        """Returns the names of all extended attributes, if the caller may read the object.
+
+        Raises Refused or OSError: EACCES: the caller may not.
+        """
 
     def remove_xattr(self, who: Grant, name: bytes, change: Change) -> None:
-        """Removes an attribute, for callers who may write the object; Refused or OSError: ENODATA, EACCES."""
+        """Removes the attribute `name`, if the caller may write the object; `change` receives the object's attributes.
+
+        Raises Refused or OSError: ENODATA: there is no such attribute; EACCES.
+        """

@@ -29,16 +29,16 @@ __all__ = [
 
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 UserAndGroups: TypeAlias = tuple[int, int, tuple[int, ...]]
-"""User, group and supplementary groups."""
+"""The numbers of a user, of its group and of its supplementary groups."""
 
 ANONYMOUS = 65534
-"""The user and group that Linux gives to users without an identity."""
+"""The number of the user and group "nobody", which Linux gives to users without an identity."""
 UNPROVED = (SecurityFlavor.SYS, SecurityFlavor.NONE)
-"""The flavors of an export that asks nobody for a proof."""
+"""The default security flavors of an export: those that ask for no proof of the user's identity."""
 VERSIONS = (3, 4)
 """The versions of NFS; 4 stands for 4.1 and 4.2."""
 _NO_ID = 0xFFFFFFFF
-"""No identity: to the kernel this number means that nothing is to be changed."""
+"""Not a valid user or group: in system calls this number stands for "no change"."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,24 +50,26 @@ class AccessTerms:
     """
 
     hosts: tuple[Network, ...] | None = None
-    """The networks of the callers; None: all hosts, and without a network no host."""
+    """The networks that the caller's address has to be in; None: all hosts match; an empty tuple: none does."""
     principals: tuple[str, ...] = ()
-    """The principals that RPCSEC_GSS proves: `user@REALM`, or `*@REALM` for all of a realm; empty: every caller."""
+    """The RPCSEC_GSS principals that match: `user@REALM`, or `*@REALM` for a whole realm; empty: every caller, with or
+    without a proof."""
     certificates: tuple[str, ...] = ()
-    """The names, one of which the certificate of the caller's host must have: DNS names, IP addresses or URIs; empty:
-    every host."""
+    """The names of which the TLS certificate of the caller's host must have one: DNS names, IP addresses or URIs;
+    empty: every host."""
     denied: bool = False
     """Whether all calls are refused."""
     read_only: bool = False
     """Whether changes are refused."""
     root_squash: bool = True
-    """Whether root of a client acts as the anonymous user; matters only to a server that runs as root."""
+    """Whether the user and group 0 of a client become the anonymous ones; has an effect only if the server runs as
+    root."""
     all_squash: bool = False
-    """Whether all users act as the anonymous user; matters only to a server that runs as root."""
+    """Whether all users act as the anonymous user; has an effect only if the server runs as root."""
     anonymous_uid: int = ANONYMOUS
-    """The number of the anonymous user."""
+    """The number of the anonymous user, 0 to 2^32 - 2."""
     anonymous_gid: int = ANONYMOUS
-    """The number of the anonymous group."""
+    """The number of the anonymous group, 0 to 2^32 - 2."""
     xprtsec: XprtSec = "none"
     """The least protection by TLS (RFC 9289) of connections that use the export; RDMA has none."""
     security: tuple[SecurityFlavor, ...] = UNPROVED
@@ -88,11 +90,11 @@ class AccessTerms:
         """Maps a call's credential to the user as whom the server acts.
 
         Args:
-            credential: the credential, or the user of this machine that takes its place.
+            credential: the call's credential, or the local user that takes its place.
 
         Returns:
-            User, group and supplementary groups; those of the anonymous user for squashed users, calls without an
-            identity, and principals that are no users of this machine.
+            User, group and supplementary groups. They are the anonymous user's, without supplementary groups, for
+            squashed users, calls without an identity, and principals that are no users of this machine.
         """
         user = credential.user if isinstance(credential, AuthGss) else credential
         if isinstance(user, AuthSys | LocalUser) and not (self.all_squash or (self.root_squash and user.uid == 0)):
@@ -105,10 +107,10 @@ class AccessTerms:
         return self.anonymous_uid, self.anonymous_gid, ()
 
     def fits(self, origin: CallOrigin) -> bool:
-        """Returns whether calls of a connection match the rule, if their principal does.
+        """Returns whether the host of a call matches `hosts` and `certificates` of the rule, whatever the principal is.
 
         Args:
-            origin: the origin of the calls.
+            origin: the origin of the call: address, transport and proved identity of its host.
         """
         if self.certificates and (
             origin.identity is None
@@ -118,10 +120,11 @@ class AccessTerms:
         return self.hosts is None or _within(origin.host, self.hosts)
 
     def takes(self, principal: str | None) -> bool:
-        """Returns whether a caller matches the rule, if the origin of its call does.
+        """Returns whether a principal matches `principals` of the rule; does not look at the host.
 
         Args:
-            principal: the principal that RPCSEC_GSS has proved; None: none.
+            principal: the principal that RPCSEC_GSS has proved; None: a call without a proof, which matches only a rule
+                without principals.
         """
         if not self.principals:
             return True
@@ -131,15 +134,16 @@ class AccessTerms:
 
     @property
     def flavors(self) -> tuple[SecurityFlavor, ...]:
-        """The flavors by which a call can match: those that prove a principal, if the rule names principals."""
+        """The flavors in `security` with which a call can match; if the rule names principals, those of RPCSEC_GSS."""
         return tuple(flavor for flavor in self.security if not self.principals or flavor.service is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportTerms(AccessTerms):
-    """The name under which clients mount a tree of files, and the terms on which they may use it.
+    """The name under which clients mount an export, and the terms on which they may use it.
 
-    The terms that it has as `AccessTerms` are the last rule, after `rules`. It has no principals and no certificates.
+    The fields of `AccessTerms` that it inherits are the last rule, after `rules`. `principals` and `certificates` stay
+    empty there, so that this rule matches every caller of its `hosts`.
 
     Raises:
         ValueError: as `AccessTerms`; or the name is invalid, or a transport or version unknown.
@@ -185,29 +189,26 @@ class ExportTerms(AccessTerms):
 
     @property
     def never_changes(self) -> bool:
-        """Whether every caller's changes are refused."""
+        """Whether every rule refuses changes, so that no client can change the export."""
         return all(rule.read_only or rule.denied for rule in self.all_rules)
 
     def matching(self, origin: CallOrigin, principal: str | None) -> AccessTerms | None:
-        """Finds the rule for a call.
+        """Returns the first rule that matches a call, even if it denies access; None: no rule matches.
 
         Args:
-            origin: the origin of the call.
-            principal: the principal that RPCSEC_GSS has proved; None: none.
-
-        Returns:
-            The first rule that matches; None: no rule does.
+            origin: the origin of the call: address, transport and proved identity of its host.
+            principal: the principal that RPCSEC_GSS has proved; None: the call has no proof.
         """
         return next((rule for rule in self.all_rules if rule.fits(origin) and rule.takes(principal)), None)
 
     def admitting(self, origin: CallOrigin) -> list[AccessTerms]:
-        """Finds the rules for the calls of a connection, whichever principals these prove.
+        """Returns the rules that can admit a call from this origin with some principal, in order.
 
         Args:
-            origin: the origin of the calls.
+            origin: the origin of the calls: address, transport and proved identity of their host.
 
         Returns:
-            The rules that some call can match, without those that refuse it.
+            The rules; empty: all calls of the origin are refused.
         """
         found = []
         for rule in self.all_rules:
@@ -234,13 +235,13 @@ class Export(ExportTerms):
     directory: Path | None = None
     """The directory of this machine; None: the export has a `url`."""
     url: str | None = None
-    """The URL of the directory, for fsspec and the package of its protocol, such as s3fs; None: it has a `directory`.
-    Such an export is read-only."""
+    """The URL of the directory, for fsspec and the package of its protocol, such as s3fs; None: the export has a
+    `directory`. An export with a URL has to be read-only."""
     valid_s: float = NFS_FSSPEC_VALID_S
-    """Seconds for which the server uses an answer of the URL's file system: it sees changes made there after this
-    time at the latest."""
+    """Seconds for which the server reuses an answer of the URL's file system: changes made there become visible after
+    this time at the latest."""
     storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False, hash=False)
-    """The options for the URL's file system, as fsspec takes them."""
+    """The options for the URL's file system, passed to fsspec."""
 
     def __post_init__(self) -> None:
         # `super()` does not find the class that `slots` makes anew.
@@ -254,7 +255,10 @@ class Export(ExportTerms):
 
 
 def _within(host: str, networks: Iterable[Network]) -> bool:
-    """Returns whether the address of a host is in one of the networks."""
+    """Returns whether a host's address is in one of the networks; False for text that is no address.
+
+    A zone index is ignored, and an IPv4-mapped IPv6 address counts as the IPv4 address.
+    """
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
@@ -265,13 +269,13 @@ def _within(host: str, networks: Iterable[Network]) -> bool:
 
 
 def _as_ipv4(network: Network) -> Network:
-    """Returns a network of IPv4 for one of IPv4-mapped addresses, as `_within` takes hosts with these."""
+    """Returns the IPv4 network that a network of IPv4-mapped IPv6 addresses stands for; any other network as it is."""
     mapped = network.network_address.ipv4_mapped if isinstance(network, ipaddress.IPv6Network) else None
     return network if mapped is None else ipaddress.IPv4Network((mapped, network.prefixlen - 96))
 
 
 def parse_network(text: str) -> Network:
-    """Parses a host or network as people write it: "192.0.2.7", "192.0.2.0/24", "2001:db8::/32".
+    """Parses an IP address or a network with prefix length: "192.0.2.7", "192.0.2.0/24", "2001:db8::/32".
 
     Raises:
         ValueError: the text is neither, or has bits set beyond its prefix.
@@ -280,10 +284,10 @@ def parse_network(text: str) -> Network:
 
 
 def check_principal(text: str) -> str:
-    """Returns a principal of a rule: `user@REALM`, or `*@REALM` for all principals of a realm.
+    """Returns `text` unchanged if it is a principal for a rule: `user@REALM`, or `*@REALM` for a whole realm.
 
     Raises:
-        ValueError: the text is neither.
+        ValueError: the text has neither form.
     """
     name, _, realm = text.rpartition("@")
     if not name or not realm or ("*" in name and name != "*"):
@@ -292,7 +296,7 @@ def check_principal(text: str) -> str:
 
 
 def check_names(exports: Iterable[ExportTerms]) -> None:
-    """Checks that each export has a name of its own.
+    """Checks that no two exports have the same name.
 
     Raises:
         ValueError: two exports have one name.

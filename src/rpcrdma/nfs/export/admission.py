@@ -27,26 +27,31 @@ _NETWORKS_SHOWN_MAX = 8
 
 
 def _no_timer(_delay_s: float, _callback: object) -> None:
-    """Sets no timer, since worker threads have no event loop: the next refusal or `flush` logs those held back."""
+    """Ignores the request of `LimitedLog` for a call after a delay, since worker threads have no event loop.
+
+    The next refusal, or `HostAdmission.flush`, logs the messages that are held back.
+    """
 
 
 class _Decision(NamedTuple):
-    """The decision about the calls of one origin and principal."""
+    """The rule that was found for the calls of one origin and principal to one export, kept for their next calls."""
 
     terms: ExportTerms
+    """The terms of the export by which the rule was found."""
     rule: AccessTerms | None
-    """The rule that lets them pass; None: they are refused."""
+    """The rule that admits the calls; None: they are refused."""
     proofs: tuple[SecurityFlavor, ...]
-    """The flavors of a rule for principals that fits their host, if they are refused without a proof of the user."""
+    """The security flavors that would admit calls of the host with a proved principal, for calls that are refused
+    without a proof; else empty."""
 
 
 class HostAdmission:
-    """Thread-safe. Decides which calls may use an export, and as which user, by the rules of the export.
+    """Decides by the rules of an export which calls may use it, and as which user, and logs refusals. Thread-safe.
 
     Args:
-        identity_of: the identity of a user, in which threads act.
-        groups: the groups of users, for exports that take them of this machine's database; None: threads act as the
-            server's own user.
+        identity_of: returns the identity with which threads access files as a user.
+        groups: the groups of users by this machine's database, for exports that ask for them; None: all threads act as
+            the server's own user, so that groups have no effect.
     """
 
     def __init__(
@@ -57,40 +62,41 @@ class HostAdmission:
         self._known: dict[tuple[str, CallOrigin, str | None], _Decision] = {}
         self._guard = threading.Lock()
         self.observer: Callable[[Any], Any] | None = None
-        """That of `watch`; None: there is none."""
+        """The observer that `watch` was given; None: there is none."""
         self._log = LimitedLog(_LOGGER, later=_no_timer)
         self.latest = Grant(ServingUser())
-        """The newest grant: the calls of a connection follow each other, and this one holds for all that have the same
-        terms, origin and credential."""
+        """The newest grant. Calls of a connection follow each other, so callers of `check` try this grant first: it is
+        valid for all calls with the same terms, origin and credential."""
 
     def watch(self, observer: Callable[[Any], Any]) -> None:
-        """Has an observer of `check` and `check_mount` from now on.
+        """Replaces `check` and `check_mount` of this instance by functions that an observer makes of them.
 
         Args:
-            observer: returns the function that takes the place of one of these methods, which it is given.
+            observer: takes one of the two bound methods, and returns a function with the same signature.
         """
         self.observer = observer
         for name in ("check", "check_mount"):
             setattr(self, name, observer(getattr(self, name)))
 
     def forget(self) -> None:
-        """Drops all decisions, after the terms of an export have changed."""
+        """Drops all remembered decisions and the newest grant, after the terms of an export have changed."""
         self._known = {}
         self.latest = Grant(ServingUser())
 
     def check(self, export: ExportTerms, context: CallContext, version: int = 3) -> Grant | None:
-        """Lets a call of NFS pass that the rules of the export allow; else logs the refusal.
+        """Returns the caller's rights if the rules of an export admit a call of NFS; else logs the refusal and raises.
 
-        The rule is chosen by the host, its certificate and the principal. Its flavors are checked after that.
+        The rule is chosen by the host, its certificate and the principal. The flavor of the call is checked against
+        that rule.
 
         Args:
             export: the terms of the export.
             context: the call.
-            version: the version of NFS.
+            version: the version of NFS, 3 or 4.
 
         Returns:
-            The rights of the caller; None in the event loop where the groups of the caller have to be looked up: the
-            call goes on in a worker thread and asks again.
+            The rights; None in the event loop if the groups of the caller have to be looked up: the call is then
+            checked again in a worker thread.
 
         Raises:
             Refused: EACCES: the export is closed to this host, caller, version, or to connections like this one;
@@ -118,18 +124,20 @@ class HostAdmission:
         return granted
 
     def check_mount(self, export: ExportTerms, context: CallContext, version: int = 3) -> Grant | None:
-        """Lets a call of MOUNT pass, which takes every flavor and transport, if some rule fits its host.
+        """Returns the caller's rights for a call of MOUNT, of any flavor and transport, if some rule fits its host.
 
         Args:
             export: the terms of the export.
             context: the call.
-            version: the version of NFS: 3, or that of a call that asks for the flavors, as MOUNT of version 3 does.
+            version: the version of NFS whose clients make the call: 3 for MOUNT, 4 for SECINFO.
 
         Returns:
-            The rights of the caller: those of the anonymous user without a proof that its rule takes. None as `check`.
+            The rights, those of the anonymous user if no rule takes the call's proof; None in the event loop if the
+            groups of the caller have to be looked up.
 
         Raises:
-            Refused: EACCES and EAGAIN, as `check`.
+            Refused: EACCES: no rule fits the host or version, or the connection is not protected as the rules ask;
+                EAGAIN: the groups of the caller cannot be looked up now.
         """
         origin, credential = context.client.origin, context.credential
         self._check_version(export, origin, version)
@@ -164,7 +172,7 @@ class HostAdmission:
             self._refuse(export, origin, f"version {version}", f"it is not served by NFS version {version}")
 
     def _decide(self, export: ExportTerms, origin: CallOrigin, principal: str | None) -> _Decision:
-        """Returns the decision about the calls of an origin and principal, new or remembered."""
+        """Returns the decision about the calls of an origin and principal (None: no proof), new or remembered."""
         key = export.name, origin, principal
         known = self._known
         found = known.get(key)
@@ -183,7 +191,10 @@ class HostAdmission:
     def _granted(
         self, export: ExportTerms, rule: AccessTerms, context: CallContext, credential: Credential
     ) -> Grant | None:
-        """Returns the rights by a rule; None in the event loop if the groups of the caller have to be looked up."""
+        """Returns the rights that a rule gives to a caller; None in the event loop if its groups have to be looked up.
+
+        Raises Refused: EAGAIN: the groups cannot be looked up now.
+        """
         user: Credential | LocalUser = credential
         if export.groups == "server" and self._groups is not None and isinstance(credential, AuthSys):
             groups = self._groups.of(credential.uid, at_once=not context.may_block)
@@ -227,7 +238,10 @@ class HostAdmission:
         raise Refused(errno.EACCES)
 
     def _tell(self, export: ExportTerms, origin: CallOrigin, kind: str, reason: str, **more: Any) -> None:
-        """Logs a refusal; `kind` tells it from others of the same export and host."""
+        """Logs a refusal as a warning and a structured event, at a limited rate for each export, host and `kind`.
+
+        `reason` is text for people; `more` are further fields of the event.
+        """
         event = {"event": "refused", "client": origin.host, "export": export.name, "reason": reason, **more}
         with self._guard:
             self._log.log(
@@ -241,29 +255,35 @@ class HostAdmission:
             )
 
     def flush(self) -> None:
-        """Logs the refusals that were held back."""
+        """Logs the refusals that the limit of the log has held back."""
         with self._guard:
             self._log.flush()
 
 
 class AdmittedExports:
-    """The methods of `exports.Exports` by which an admission decides."""
+    """A base class with the methods of `exports.Exports` that `admission`, set by the subclass, answers."""
 
     admission: HostAdmission
 
     def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
-        """See `exports.Exports.admit`."""
+        """Returns the caller's rights in a tree; None in the event loop if its groups have to be looked up.
+
+        Raises Refused (EACCES, EAGAIN) or CredentialTooWeak: see `HostAdmission.check`.
+        """
         return self.admission.check(tree.export, context, version)
 
     def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
-        """See `exports.Exports.admit_mount`."""
+        """Returns the rights of a MOUNT call of any flavor; None in the event loop if groups have to be looked up.
+
+        Raises Refused (EACCES, EAGAIN): see `HostAdmission.check_mount`.
+        """
         return self.admission.check_mount(tree.export, context, version)
 
     def flavors(self, tree: Tree, context: CallContext) -> list[SecurityFlavor]:
-        """See `exports.Exports.flavors`."""
+        """Returns a tree's security flavors for the call's host, the preferred first; Refused (EACCES): closed."""
         return self.admission.flavors(tree.export, context)
 
 
 def _comes_from_root(origin: CallOrigin, credential: Credential) -> bool:
-    """Returns whether a call needs no reserved port, or has one."""
+    """Returns whether a call meets the demand for a reserved port: by its port, by RDMA, or by RPCSEC_GSS."""
     return origin.reserved_port or origin.transport == "rdma" or credential.flavor.service is not None

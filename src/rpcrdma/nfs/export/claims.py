@@ -24,14 +24,17 @@ S = TypeVar("S", bound=Hashable)
 L = TypeVar("L", bound=Hashable)
 
 READ: Final = 1
-"""Bit of a share reservation: reading (OPEN4_SHARE_ACCESS_READ, OPEN4_SHARE_DENY_READ)."""
+"""The bit for reading in a share reservation (OPEN4_SHARE_ACCESS_READ, OPEN4_SHARE_DENY_READ)."""
 WRITE: Final = 2
-"""Bit of a share reservation: writing."""
+"""The bit for writing in a share reservation (OPEN4_SHARE_ACCESS_WRITE, OPEN4_SHARE_DENY_WRITE)."""
 _START, _END = attrgetter("start"), attrgetter("end")
 
 
 class Range(NamedTuple):
-    """Octets from `start` to before `end`, at most 2**64; exclusive: a write lock."""
+    """A byte-range lock on the octets from `start` to before `end`, which is at most 2**64.
+
+    `exclusive`: whether it is a write lock; else it is a read lock.
+    """
 
     start: int
     end: int
@@ -39,16 +42,18 @@ class Range(NamedTuple):
 
 
 class HeldRange(NamedTuple, Generic[L]):
-    """A range with its holder."""
+    """A byte-range lock with the lock owner that holds it."""
 
     holder: L
     range: Range
 
 
 def change_ranges(ranges: list[Range], start: int, end: int, exclusive: bool | None) -> None:
-    """Locks, or unlocks if `exclusive` is None, the octets from `start` to before `end` in the ranges of one holder.
+    """Locks the octets from `start` to before `end` for one holder, or unlocks them if `exclusive` is None.
 
-    `ranges` is in order, and no two of its ranges overlap; nor do they touch each other if they are of one kind.
+    `ranges`, the holder's locks, is changed in place: overlapping ranges are replaced, split or merged. The list is
+    sorted, and its ranges do not overlap; ranges of one kind do not touch either. `exclusive` True: a write lock;
+    False: a read lock.
     """
     first = bisect_left(ranges, start, key=_END)
     last = bisect_right(ranges, end, key=_START)
@@ -73,32 +78,33 @@ def change_ranges(ranges: list[Range], start: int, end: int, exclusive: bool | N
 
 
 def _overlapping(held: Iterable[list[Range]], start: int, end: int) -> Iterator[tuple[int, int]]:
-    """The ranges, without their kind, that have octets from `start` to before `end`."""
+    """Yields (start, end) of each range in the lists `held` that has octets from `start` to before `end`."""
     for ranges in held:
         for number in range(bisect_right(ranges, start, key=_END), bisect_left(ranges, end, key=_START)):
             yield ranges[number][:2]
 
 
 def _nothing() -> None:
-    """Wakes nobody."""
+    """Does nothing: the initial value of `Claims.wake`."""
 
 
 class _File(Generic[S, L]):
-    """The claims on one file."""
+    """The share reservations, byte-range locks and delegations on one file; `Claims` makes it for the first claim."""
 
     __slots__ = ("counts", "delegates", "ranges", "shares")
 
     def __init__(self) -> None:
         self.shares: dict[S, tuple[int, int]] = {}
-        """Bits of access and bits that are denied to others, by holder."""
+        """Bits of own access and bits denied to others, by holder."""
         self.counts = [0, 0, 0, 0]
-        """Holders with access for reading and writing, and those that deny reading and writing."""
+        """Four numbers of holders: those with access for reading, for writing, and those that deny reading, writing."""
         self.ranges: dict[L, list[Range]] = {}
+        """The sorted byte-range locks, by holder."""
         self.delegates: dict[S, None] | None = None
         """Holders of delegations; None: there has been none."""
 
     def count(self, access: int, deny: int, change: int) -> None:
-        """Adds `change` to the number of holders with each of these bits of access and deny."""
+        """Adds `change` (1 or -1) to the count of holders for each bit set in `access` and in `deny`."""
         bits = access | deny << 2
         for place in range(4):
             if bits >> place & 1:
@@ -111,34 +117,41 @@ class _File(Generic[S, L]):
 
 
 class Claims(Generic[S, L]):
-    """The claims on the files of a server: holders of share reservations are an `S`, those of ranges an `L`."""
+    """The share reservations, byte-range locks and delegations on all files of a server, of every version of NFS.
+
+    Holders of share reservations and delegations are of type `S`, holders of ranges of type `L`, and both are compared
+    by identity. A file is named as `exports.Exports.file_of` names it. The caller holds `lock`, unless a docstring says
+    otherwise.
+    """
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.denials = 0
-        """Holders that deny something to others; a reader needs no lock."""
+        """The number of share reservations that deny something; may be read without the lock."""
         self.in_the_way: set[S] = set()
-        """Holders in the way of callers without state, for the owner of the state to look at."""
+        """Holders that conflict with calls of versions without open state, such as NFSv3. The owner of the state
+        recalls or expires them, and empties the set."""
         self.wake: Callable[[], object] = _nothing
-        """Tells the owner of the state that there are new holders in `in_the_way`."""
+        """Is called when `in_the_way` has new delegations to recall; the owner of the state sets it."""
         self.delegations = 0
-        """Delegations of all files; a reader needs no lock."""
+        """The number of delegations on all files; may be read without the lock."""
         self.range_count = 0
-        """Ranges of all holders."""
+        """The number of byte-range locks of all holders."""
         self.in_grace = False
-        """Whether holders of an earlier run of the server may claim again, and nobody else may; needs no lock."""
+        """Whether the server is in its grace period (RFC 8881 section 8.4.2), when only earlier holders may reclaim;
+        may be read without the lock."""
         self._files: dict[bytes, _File[S, L]] = {}
 
     def __len__(self) -> int:
-        """Files with a claim."""
+        """Returns the number of files with a claim."""
         return len(self._files)
 
     # Share reservations
 
     def share_conflicts(self, file: bytes, holder: S | None, access: int, deny: int) -> list[S]:
-        """Returns the holders that deny a bit of `access`, or have access by a bit of `deny`.
+        """Returns the holders on a file that deny a bit of `access` or have access by a bit of `deny`.
 
-        `holder` itself does not count; None: every holder does.
+        `holder` is the one that asks, and is left out; None: every holder counts.
         """
         claims = self._files.get(file)
         if claims is None or not claims.conflicts(access, deny):
@@ -150,14 +163,17 @@ class Claims(Generic[S, L]):
         ]
 
     def share(self, file: bytes, holder: S, access: int, deny: int) -> None:
-        """Sets the share reservation of a holder, in the place of the one it has."""
+        """Sets the share reservation of a holder on a file, in place of its earlier one; does not look for conflicts.
+
+        `access` and `deny` are sums of READ and WRITE.
+        """
         claims = self._files.setdefault(file, _File())
         self._count(claims, holder, -1)
         claims.shares[holder] = access, deny
         self._count(claims, holder, 1)
 
     def unshare(self, file: bytes, holder: S) -> None:
-        """Drops the share reservation of a holder; no effect if it has none."""
+        """Drops the share reservation of a holder on a file, if it has one."""
         claims = self._files.get(file)
         if claims is not None:
             self._count(claims, holder, -1)
@@ -166,12 +182,15 @@ class Claims(Generic[S, L]):
             self._drop_empty(file, claims)
 
     def sharers(self, file: bytes) -> Iterable[tuple[S, int]]:
-        """Returns all holders of share reservations on a file, with their bits of access."""
+        """Returns (holder, bits of access) for each share reservation on a file."""
         claims = self._files.get(file)
         return () if claims is None else [(holder, access) for holder, (access, _) in claims.shares.items()]
 
     def denies_io(self, file: bytes, access: int) -> bool:
-        """Returns whether a holder denies `access`, READ or WRITE, to callers without an open; takes the lock."""
+        """Returns whether a share reservation on a file denies `access`, READ or WRITE, to a call without an open.
+
+        Adds the denying holders to `in_the_way`. The caller does not hold the lock, which the method takes.
+        """
         if not self.denials:
             return False
         with self.lock:
@@ -188,7 +207,7 @@ class Claims(Generic[S, L]):
     # Delegations
 
     def delegate(self, file: bytes, holder: S) -> None:
-        """Enters a delegation: its holder is to be asked before the file changes."""
+        """Records a delegation of a file to a holder, which is to be recalled before others change the file."""
         claims = self._files.setdefault(file, _File())
         if claims.delegates is None:
             claims.delegates = {}
@@ -196,7 +215,7 @@ class Claims(Generic[S, L]):
         self.delegations += 1
 
     def undelegate(self, file: bytes, holder: S) -> None:
-        """Drops a delegation; no effect if there is none."""
+        """Drops the delegation of a file to a holder, if it has one."""
         claims = self._files.get(file)
         if claims is not None and claims.delegates is not None and holder in claims.delegates:
             del claims.delegates[holder]
@@ -205,14 +224,15 @@ class Claims(Generic[S, L]):
             self._drop_empty(file, claims)
 
     def delegates(self, file: bytes) -> list[S]:
-        """Returns the holders of delegations of a file."""
+        """Returns the holders of delegations of a file; empty: it has none."""
         claims = self._files.get(file)
         return [] if claims is None else list(claims.delegates or ())
 
     def waits_for_delegates(self, file: bytes) -> bool:
-        """Returns whether a change by a caller without state has to wait for delegations; takes the lock itself.
+        """Returns whether a change of a file by a call without state has to wait until delegations are returned.
 
-        Their holders are found in `in_the_way`, and recalled from there.
+        Adds their holders to `in_the_way` and calls `wake`, which starts the recalls. The caller does not hold the
+        lock.
         """
         if not self.delegations:
             return False
@@ -226,9 +246,10 @@ class Claims(Generic[S, L]):
     # Byte-range locks
 
     def range_conflicts(self, file: bytes, holder: L | None, wanted: Range) -> Iterator[HeldRange[L]]:
-        """Yields the first range of each other holder that is in conflict with a range.
+        """Yields the first range of each other holder that overlaps `wanted`, if one of the two is exclusive.
 
-        `holder` None: every holder counts. The claims must not change meanwhile.
+        `holder` is the lock owner that asks; None: every holder counts. The claims must not change during the
+        iteration.
         """
         claims = self._files.get(file)
         for other, ranges in () if claims is None else claims.ranges.items():
@@ -243,23 +264,26 @@ class Claims(Generic[S, L]):
                     break
 
     def ranges(self, file: bytes, holder: L) -> list[Range]:
-        """Returns the ranges of a holder in order; the list is not to be changed."""
+        """Returns the byte-range locks of a holder on a file in order; the caller must not change the list."""
         claims = self._files.get(file)
         return [] if claims is None else claims.ranges.get(holder, [])
 
     def splits(self, file: bytes, holder: L, start: int, end: int) -> bool:
-        """Returns whether a range of a holder becomes two if the octets from `start` to before `end` are unlocked."""
+        """Returns whether unlocking the octets from `start` to before `end` splits a range of the holder into two."""
         ranges = self.ranges(file, holder)
         number = bisect_right(ranges, start, key=_END)
         return number < len(ranges) and ranges[number].start < start and end < ranges[number].end
 
     def range_holders(self, file: bytes) -> int:
-        """Returns the number of holders of ranges of a file."""
+        """Returns the number of holders of byte-range locks on a file."""
         claims = self._files.get(file)
         return 0 if claims is None else len(claims.ranges)
 
     def change_range(self, file: bytes, holder: L, start: int, end: int, exclusive: bool | None) -> None:
-        """Locks, or unlocks if `exclusive` is None, the octets from `start` to before `end`; looks for no conflicts."""
+        """Locks the octets from `start` to before `end` for a holder, or unlocks them if `exclusive` is None.
+
+        Does not look for conflicts. `exclusive` True: a write lock; False: a read lock.
+        """
         claims = self._files.setdefault(file, _File())
         ranges = claims.ranges.setdefault(holder, [])
         self.range_count -= len(ranges)
@@ -270,7 +294,7 @@ class Claims(Generic[S, L]):
             self._drop_empty(file, claims)
 
     def unlocked(self, file: bytes, start: int, end: int) -> list[tuple[int, int]]:
-        """Returns the parts (start, end) of a range that no holder has locked, in order."""
+        """Returns the parts (start, end) of the octets from `start` to before `end` that no holder has locked."""
         claims = self._files.get(file)
         held = [] if claims is None else sorted(_overlapping(claims.ranges.values(), start, end))
         found = []

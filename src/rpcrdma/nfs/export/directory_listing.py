@@ -24,14 +24,16 @@ from rpcrdma.nfs.export.tree import Entry
 __all__ = ["COOKIE_DOT", "COOKIE_DOT_DOT", "DirectoryListings", "KnownEntries", "ListedEntry", "Version", "name_digest"]
 
 COOKIE_DOT = 1
+"""The cookie of the entry "."."""
 COOKIE_DOT_DOT = 2
+"""The cookie of the entry ".."."""
 _COOKIE_FIRST = 3
 _COOKIE_BITS = 63
-"""Some clients pass cookies on as signed offsets."""
+"""Bits of a cookie: 63, since some clients treat cookies as signed offsets."""
 
 
 class KnownEntries:
-    """The entries after a cookie of a directory whose names are all in memory: see `tree.Entries`."""
+    """The entries of a directory after a cookie, for trees that have all names in memory; implements `tree.Entries`."""
 
     complete = True
 
@@ -43,7 +45,7 @@ class KnownEntries:
 
 
 class ListedEntry(NamedTuple):
-    """One entry; listed in the order of cookies."""
+    """An entry of a directory: its cookie, its name and its inode number."""
 
     cookie: int
     name: bytes
@@ -51,14 +53,19 @@ class ListedEntry(NamedTuple):
 
 
 Scan = Callable[[], Iterable[tuple[bytes, int]]]
-"""Reads a whole directory: (name, inode number) without "." and ".."."""
+"""Reads a whole directory: yields (name, inode number) without "." and ".."."""
 
 Version = tuple[int, int] | None
-"""A value that differs when a directory has changed; None while a change cannot be told by it."""
+"""Two numbers of which at least one changes when the directory changes; None while the times of the directory are too
+recent to tell."""
 
 
 class _Window:
-    """The names of a directory after a cookie: all of them, or (not `complete`) the next ones within the limit."""
+    """The names of a directory after the cookie `after`, sorted by cookie in `table`.
+
+    `complete`: whether they reach to the end of the directory; otherwise the limit allows no more. `version` is that of
+    the directory before it was read, and `ticket` is larger the later that was.
+    """
 
     __slots__ = ("after", "complete", "table", "ticket", "version")
 
@@ -70,11 +77,11 @@ class _Window:
         self.complete = complete
 
     def shows(self, cookie: int) -> bool:
-        """Returns whether the entries that come next after `cookie` are in the window."""
+        """Returns whether the entries that follow `cookie` are in the window."""
         return cookie >= self.after and (self.complete or cookie < self.table.last_key())
 
     def entries(self, cookie: int) -> Iterator[ListedEntry]:
-        """Yields the entries after `cookie`, in order."""
+        """Yields the entries after `cookie` in the order of their cookies, each name once."""
         last, names = -1, set[bytes]()
         for key, inode, name in self.table.rows(cookie + 1):
             if key != last:
@@ -88,7 +95,7 @@ class _Window:
 
 
 class _Turn:
-    """The lock of the thread that reads a directory, and the number of threads that hold it or wait for it."""
+    """The lock under which one thread at a time reads a directory, and the number of threads that hold or await it."""
 
     __slots__ = ("lock", "users")
 
@@ -98,7 +105,10 @@ class _Turn:
 
 
 def _cut(table: NameTable, first: int, limit: int) -> tuple[NameTable, bool]:
-    """(the names from the first cookie on that fit within the limit, whether some at the end do not)."""
+    """Sorts a table, and returns a part of it: the names from the cookie `first` on that fit within `limit` octets.
+
+    Also returns whether names at the end were cut off. The table must not be empty.
+    """
     table.sort()
     last = table.last_key()
     table = table.least(limit, first)
@@ -106,7 +116,10 @@ def _cut(table: NameTable, first: int, limit: int) -> tuple[NameTable, bool]:
 
 
 def name_digest(key: bytes) -> Callable[[bytes], int]:
-    """Returns the function from names to cookies, for a server with this key."""
+    """Returns a function that computes the cookie of a name, 3 to 2^63 - 1, by a keyed digest.
+
+    The key is the server's secret of at most 64 octets, so that clients cannot choose names with equal cookies.
+    """
     keyed = hashlib.blake2b(key=key, digest_size=8, person=b"nfs-cookie")
 
     def digest(name: bytes) -> int:
@@ -118,9 +131,10 @@ def name_digest(key: bytes) -> Callable[[bytes], int]:
 
 
 class DirectoryListings:
-    """The windows of listings in progress. Thread-safe; `limit` bounds the octets held, and those of a window.
+    """Lists directories in pages, and keeps the names that it has read for the next pages. Thread-safe.
 
-    One thread at a time reads a directory; the window that it has read may serve the threads that waited for it.
+    `digest` computes the cookie of a name. `limit` is the most octets held for all directories, and for one. One thread
+    at a time reads a directory; threads that wait for that may use the result.
     """
 
     def __init__(self, digest: Callable[[bytes], int], limit: int = NFS_LISTING_OCTETS_MAX) -> None:
@@ -135,11 +149,17 @@ class DirectoryListings:
     def after(
         self, directory: bytes, cookie: int, scan: Scan, version: Version = None
     ) -> tuple[Iterator[ListedEntry], bool]:
-        """Returns (entries after a cookie in order, whether they are the last) of the directory with this handle.
+        """Returns (iterator over the entries after `cookie`, whether they reach to the end) of a directory.
 
-        A listing that begins (a cookie below 3) shows the directory as it is; one that continues may use names
-        read since it began. The caller reads `version` from the directory before this call. Entries of one cookie
-        must not be put on two pages.
+        A listing that begins (a cookie below 3) shows the directory as it is; a later page may use names read since the
+        listing began. "." and ".." are not included. Entries of one cookie must not be put on two pages. Errors of
+        `scan` are raised.
+
+        Args:
+            directory: the handle of the directory.
+            cookie: the cookie of the last entry of the page before; 0: from the start.
+            scan: reads the whole directory; is called unless the names are held.
+            version: the state of the directory before this call; None: not known.
         """
         from_cookie = max(cookie, _COOKIE_FIRST - 1)
         with self._lock:
@@ -157,12 +177,12 @@ class DirectoryListings:
         return window.entries(from_cookie), window.complete
 
     def forget(self, directory: bytes) -> None:
-        """Drops the window of a directory that has been removed."""
+        """Drops the names held for a directory, which has been removed, by its handle."""
         with self._lock:
             self._remove(directory)
 
     def forget_those(self, which: Callable[[bytes], bool]) -> None:
-        """Drops the windows of the directories for whose handles `which` is true."""
+        """Drops the names held for each directory for whose handle `which` returns True."""
         with self._lock:
             for directory in [each for each in self._windows if which(each)]:
                 self._remove(directory)
@@ -196,7 +216,7 @@ class DirectoryListings:
                     del self._turns[directory]
 
     def _read(self, ticket: int, version: Version, after: int, scan: Scan) -> _Window:
-        """All names of the directory if they fit within the limit, else the names next after a cookie."""
+        """Reads a directory by `scan`; returns all names, or those after the cookie `after` that the limit allows."""
         digest, limit = self._digest, self._limit
         table = NameTable()
         first, last = _COOKIE_FIRST, 1 << _COOKIE_BITS

@@ -5,8 +5,8 @@ from __future__ import annotations
 # NFS server over a local directory
 
 NFS_CHANGES_COUNTED_MAX = 16_384
-"""Objects whose changes within one tick of the file system's clock are counted: some 4 MiB. Without its count the
-`change` attribute of an object goes back by as much, so that clients read the object again."""
+"""Objects whose changes within one tick of the file system's clock are counted: some 4 MiB. When a count is dropped,
+the `change` attribute of its object falls back to the plain change time, so that clients read the object again."""
 NFS_OBJECTS_OPEN_MAX = 4096
 """Objects whose O_PATH descriptors are kept; the server takes at most a quarter of the descriptors it may have."""
 
@@ -14,8 +14,8 @@ NFS_FILES_OPEN_MAX = 512
 """Files kept open for READ and WRITE; at most an eighth of the descriptors."""
 
 NFS_LEASES_MAX = 10_000
-"""Files with a lease, each with a descriptor: as many as may have delegations (`NFS4_DELEGATIONS_TOTAL_MAX`), and at
-most one for each 32 descriptors."""
+"""Files with a lease, each with a descriptor: the number of delegations that a server allows
+(`NFS4_DELEGATIONS_TOTAL_MAX`), and at most one for each 32 descriptors of the process."""
 
 NFS_LEASE_STALLED_S = 2.0
 """Seconds after which a local writer goes on if the owner of a lease has not looked at it: the writer may be the very
@@ -29,7 +29,7 @@ NFS_PLACES_UNWRITTEN_MAX = 4096
 """Places that wait to be written to the database together: a few milliseconds of work."""
 
 NFS_PLACES_MAX = 2_000_000
-"""Places in the database, some 100 octets each; the oldest go first."""
+"""Places in the database, some 100 octets each; the oldest are dropped first."""
 
 NFS_SEARCH_ENTRIES_MAX = 1_000_000
 """Directory entries that a search for objects looks at: about two seconds. An object that it does not meet counts as
@@ -58,7 +58,8 @@ NFS_DECISIONS_MAX = 1024
 server has. Beyond that the rules are looked through again."""
 
 NFS_MOUNTS_MAX = 1024
-"""Entries of the MOUNT program's list of mounts (client and directory); informative, the oldest go first."""
+"""Entries of the MOUNT program's list of mounts (client and directory); the list only informs, and the oldest are
+dropped first."""
 
 # NFS server over file systems of fsspec
 
@@ -82,8 +83,8 @@ NFS_FSSPEC_LISTINGS_OCTETS_MAX = 96 << 20
 58 octets and the name for each, so a million names of 40 octets."""
 
 NFS_FSSPEC_BLOCKS_OCTETS_MAX = 128 << 20
-"""Octets of their files that are kept in memory: what 16 readers in sequence have ready. The ranges that are on their
-way, one of each worker and of each fetch ahead, come on top: 40 MiB."""
+"""Octets of data of such file systems that are kept in memory: the read-ahead of 16 sequential readers. The ranges that
+are being fetched, one by each worker and each read-ahead thread, add at most 40 MiB."""
 
 NFS_FSSPEC_AHEAD_OCTETS_MAX = 8 << 20
 """Octets that are fetched ahead of one reader in sequence: half of them take 40 ms at 100 MB/s, the time to the first

@@ -14,59 +14,71 @@ __all__ = ["Exports"]
 
 
 class Exports(Protocol):
-    """The trees of a server, and the objects of their handles."""
+    """All exports of a server, by which a version of NFS finds the object of a file handle. Thread-safe.
+
+    `context` is the call that is being answered, and `version` the version of NFS, 3 or 4. A method that returns None
+    is called again in a worker thread, where it may block.
+    """
 
     @property
     def trees(self) -> Sequence[Tree]:
-        """All trees, in the order of the exports."""
+        """The tree of each export, in the order of the exports."""
 
     def locate(self, handle: bytes, context: CallContext, version: int = 3) -> tuple[Node, Grant] | None:
-        """Returns the object of a handle, in a tree open to this call by `version` of NFS, and the caller's rights.
+        """Returns the object of a handle and the caller's rights, if the call may use its export by `version` of NFS.
 
-        None in the event loop where that may block: the call continues in a worker thread and asks again.
+        None in the event loop, where finding it may block; the call then asks again in a worker thread.
 
         Raises:
-            Refused: BAD_HANDLE: the handle is not ours; ESTALE: its export or the object is gone; EACCES: the export is
-                closed to this call; EAGAIN: a search of the tree has to wait.
+            Refused: BAD_HANDLE: this server did not make the handle; ESTALE: its export or the object is gone; EACCES:
+                the export is closed to this call; EAGAIN: a search of the tree has to wait.
             CredentialTooWeak: the export asks for another security flavor.
             OSError: the server may not reach the object.
         """
 
     def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
-        """Lets a call pass that a tree is open to by `version` of NFS; returns the caller's rights.
+        """Checks that a tree is open to a call by `version` of NFS, and returns the caller's rights.
 
-        None in the event loop where that may block: the call goes on in a worker thread and asks again.
+        None in the event loop, where the check may block; the call then asks again in a worker thread.
 
         Raises:
-            Refused: EACCES: the export is closed to this host or caller, or to connections like this one.
+            Refused: EACCES: the export is closed to this host, caller, version or kind of connection; EAGAIN: the
+                caller's groups cannot be looked up now.
             CredentialTooWeak: the export asks for another security flavor.
         """
 
     def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
-        """Does as `admit` for MOUNT and SECINFO, which take every security flavor; None as `admit`.
+        """Checks a call of MOUNT or SECINFO as `admit` does, but with any security flavor; returns the caller's rights.
 
-        Raises:
-            Refused: EACCES: no rule fits the host.
+        None in the event loop, where the check may block; the call then asks again in a worker thread. Raises Refused:
+        EACCES: no rule of the export fits the host, or the connection is not protected as they ask; EAGAIN: the
+        caller's groups cannot be looked up now.
         """
 
     def flavors(self, tree: Tree, context: CallContext) -> Sequence[SecurityFlavor]:
-        """Returns the security flavors of a tree for callers of the call's host, the preferred one first.
+        """Returns the security flavors with which callers of this call's host may use a tree, the preferred one first.
 
-        Raises:
-            Refused: EACCES: the tree is closed to all of them.
+        Raises Refused: EACCES: the export is closed to the host.
         """
 
     def file_of(self, handle: bytes) -> bytes:
-        """Returns the name of a handle's object for claims, the same for its handles in all exports.
+        """Returns the key of a handle's object in `claims.Claims`, the same for the object's handles in all exports.
 
-        `handle` may have any octets.
+        `handle` may have any octets; for a foreign one the result is of no use, but nothing is raised.
         """
 
     def waits_for(self, handle: bytes) -> bytes | None:
-        """Returns the file system that a call for a handle may have to wait for; None where all trees are on one."""
+        """Returns a key of the file system on which a call with this handle may block.
+
+        A server bounds the threads that one file system can block. None where all exports are on one file system, or
+        the handle belongs to no export.
+        """
 
     def close_idle(self) -> None:
-        """Drops objects and files that were not used since the last call; may block."""
+        """Drops objects and files that were not used since the last call of this method; may block."""
 
     def close(self) -> list[OSError]:
-        """Puts unstable data on the disk and drops all objects and files; returns the errors. May be called again."""
+        """Puts unstable data on the disk and drops all objects and files; may be called again.
+
+        Returns the errors that lost data; empty if there were none.
+        """

@@ -13,19 +13,18 @@ __all__ = ["LEVELS_AT_ONCE", "path_above", "path_of_ancestor", "reach"]
 
 _UP = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 LEVELS_AT_ONCE = 1024
-"""Levels that one call climbs: "../" for each, within the 4,096 octets that the kernel takes."""
+"""The most levels that one system call climbs: "../" for each, within the 4,096 octets that the kernel takes."""
 _CLIMBS_MAX = 64
 _PATH_OCTETS = 4000
-"""Octets of a path that the kernel takes in one call, with room for its end."""
+"""The most octets of a path in one system call, with room for the null octet."""
 
 
 def path_of_ancestor(directory: int) -> tuple[bytes, int]:
     """Returns the path of the lowest directory at or above `directory` (a descriptor) whose path the kernel can report.
 
-    Also returns how many levels higher it is; 0 if that is more than LEVELS_AT_ONCE.
-
-    Raises:
-        OSError: a directory above may not be searched, or (ENAMETOOLONG) there are too many.
+    Returns (path, levels). `levels` counts the directories from `directory` up to that one; it is 0 for `directory`
+    itself, and also beyond LEVELS_AT_ONCE. Raises OSError: a directory above may not be searched, or (ENAMETOOLONG)
+    there are too many.
     """
     path = _path(directory)
     if path is not None:
@@ -49,10 +48,10 @@ def path_of_ancestor(directory: int) -> tuple[bytes, int]:
 
 
 def reach(directory: int, names: Sequence[bytes]) -> int:
-    """Opens a descriptor of the object that names lead to below `directory`, through no symbolic link or mount point.
+    """Opens an O_PATH descriptor of the object at the end of a path of `names` below `directory`, a descriptor.
 
-    Raises:
-        OSError: no such object exists, or it may not be reached.
+    The way leads through no symbolic link and no mount point. The caller closes the descriptor. Raises OSError: no such
+    object exists, or it may not be reached.
     """
     fd = os.dup(directory)
     try:
@@ -77,10 +76,9 @@ def _above(directory: int, levels: int) -> int:
 
 
 def path_above(directory: int, levels: int) -> bytes | None:
-    """Returns the path of the directory `levels` above, at most LEVELS_AT_ONCE; None if it is too long for the kernel.
+    """Returns the path of the directory `levels` above `directory` (a descriptor); None: too long for the kernel.
 
-    Raises:
-        OSError: a directory above may not be searched.
+    `levels` is at most LEVELS_AT_ONCE. Raises OSError: a directory above may not be searched.
     """
     fd = _above(directory, levels)
     try:
@@ -90,7 +88,10 @@ def path_above(directory: int, levels: int) -> bytes | None:
 
 
 def _path(fd: int) -> bytes | None:
-    """The path of the object behind a descriptor; None if the kernel cannot tell it because of its length."""
+    """Returns the path of the object behind a descriptor; None if the path is too long for the kernel to report.
+
+    Raises OSError: /proc cannot be read.
+    """
     try:
         return os.readlink(b"/proc/self/fd/%d" % fd)
     except OSError as error:

@@ -55,11 +55,11 @@ __all__ = ["Callers", "OpenFile", "OpenFiles", "SwitchedCaller"]
 
 _FLAGS = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _READERS_MAX = 64
-"""Callers of one file whose right to read is remembered."""
+"""The number of callers of one file whose right to read is remembered."""
 
 
 class _Server:
-    """The server's own identity, to which threads return after a block."""
+    """The server's own identity, as at its start, to which threads return: user, group, groups and capabilities."""
 
     __slots__ = ("capabilities", "gid", "groups", "powerless", "uid", "user_decides_capabilities")
 
@@ -73,7 +73,11 @@ class _Server:
 
 
 class SwitchedCaller:
-    """A caller whose identity threads take on."""
+    """The identity of a caller that a thread takes on inside `with caller:`; it returns to the server's own at the end.
+
+    The thread's user, groups and capabilities change, those of other threads do not. Entering raises OSError if the
+    system does not allow the change; the thread then has the server's identity.
+    """
 
     __slots__ = ("_back", "_there", "gid", "gids", "uid")
 
@@ -120,14 +124,15 @@ class SwitchedCaller:
 
 
 _SWITCHING = {"CAP_SETUID": CAP_SETUID, "CAP_SETGID": CAP_SETGID}
-"""The capabilities that a server needs to act as other users, by their names."""
+"""The numbers of the capabilities that a server needs to act as other users, by their names."""
 
 
 class Callers:
-    """Finds the identity of each user.
+    """Makes and caches the identities with which threads access files as users.
 
     Raises:
-        PermissionError: root cannot act as others, so that it could answer no call.
+        PermissionError: the server runs as root without CAP_SETUID or CAP_SETGID, so that it could not act as any
+            caller.
     """
 
     def __init__(self) -> None:
@@ -148,11 +153,10 @@ class Callers:
         self._known: dict[UserAndGroups, SwitchedCaller] = {}
 
     def try_out(self, export: ExportTerms) -> None:
-        """Acts as the anonymous users of the export's rules for a moment, if these stand for root.
+        """Acts for a moment as the anonymous user of each admitting rule of an export, to see whether that is possible.
 
-        Raises:
-            PermissionError: the system does not allow it, although the server has the capabilities: a user namespace
-                or a filter of system calls.
+        Rules that squash nobody, not even root, are left out. Raises PermissionError if a user namespace or a filter of
+        system calls forbids it although the server has the capabilities.
         """
         for rule in export.all_rules:
             # A user namespace with root alone may serve root alone.
@@ -167,7 +171,7 @@ class Callers:
                 ) from None
 
     def of(self, user: UserAndGroups) -> CallerIdentity:
-        """Returns the identity by which a thread acts as a user."""
+        """Returns the identity by which a thread acts as a user: the server's own if it cannot act as others."""
         server = self._server
         if server is None:
             return self._user
@@ -180,7 +184,11 @@ class Callers:
 
 
 class OpenFile(SparseObject):
-    """A regular file open for reading, writing or both: see `tree.OpenFile` and `abilities`."""
+    """A regular file of a local directory, open for reading, writing or both.
+
+    It implements `tree.OpenFile`, `abilities.SparseFile` and `abilities.CopyTarget`. `OpenFiles` makes it, and all
+    callers share it.
+    """
 
     __slots__ = ("in_memory", "readable", "readers", "state", "tells_waiting", "tree", "unstable", "writable")
 
@@ -198,14 +206,18 @@ class OpenFile(SparseObject):
         self.readable = readable
         self.writable = writable
         self.tells_waiting = True
-        """Whether the file system can say that a read would have to wait; assumed until it cannot."""
+        """Whether the file system supports RWF_NOWAIT reads; True until it refuses one."""
         self.unstable = False
-        """Whether the file has data that only a COMMIT puts on the disk."""
+        """Whether the file has data that may be in memory alone until a COMMIT."""
         self.readers: dict[CallerIdentity, tuple[int, int, int, int]] = {}
-        """Callers that may read, each with the state of the file in which the kernel allowed it."""
+        """The callers that may read, each with the state of the file (change time, mode, owner, group) for which the
+        kernel allowed it."""
 
     def read(self, buffer: memoryview, offset: int, *, at_once: bool) -> int:
-        """See `tree.OpenFile.read`."""
+        """Reads from `offset` into a buffer; returns the octets read, with `at_once` those in the page cache, maybe 0.
+
+        Fewer octets than the buffer's length mean the end of the file if not `at_once`. Raises OSError: EIO and others.
+        """
         if at_once and not self.in_memory:
             return self._read_cached(buffer, offset) if self.tells_waiting else 0
         got = os.preadv(self.fd, (buffer,), offset)
@@ -217,7 +229,7 @@ class OpenFile(SparseObject):
         return got
 
     def _read_cached(self, buffer: memoryview, offset: int) -> int:
-        """Reads the leading octets that the page cache holds, without waiting; returns their number."""
+        """Reads the leading octets that the page cache holds, without waiting; returns their number, 0 on errors."""
         try:
             return os.preadv(self.fd, (buffer,), offset, os.RWF_NOWAIT)
         except OSError as error:
@@ -226,7 +238,14 @@ class OpenFile(SparseObject):
             return 0
 
     def write(self, data: Buffer, offset: int, stable: Stable, change: Change, *, judge: bool) -> Written:
-        """See `tree.OpenFile.write`."""
+        """Writes at most `TRANSFER_OCTETS_MAX` octets at `offset`, as the caller, and syncs them as `stable` asks.
+
+        `change` gets the attributes before and after. `judge`: whether to check that the caller may write the file.
+
+        Raises:
+            Refused: EACCES: see `judge`.
+            OSError: ENOSPC, EIO and others; after a failed sync the write verifier has changed.
+        """
         state = self.state
         # Taken before the data is written: if the data is lost later, COMMIT returns another verifier.
         verifier = state.write_verifier
@@ -249,7 +268,11 @@ class OpenFile(SparseObject):
         return Written(written, stable, verifier)
 
     def commit(self, change: Change) -> bytes:
-        """See `tree.OpenFile.commit`."""
+        """Puts all data of the file on the disk, and returns the write verifier as it was before.
+
+        `change` gets the attributes before and after. Raises OSError if data is lost; the write verifier has changed
+        then, so that clients send the data again.
+        """
         verifier = self.state.write_verifier
         with Changing(self, change):
             # A WRITE that comes after this marks the file again.
@@ -262,7 +285,10 @@ class OpenFile(SparseObject):
         return verifier
 
     def copy_from(self, source: tree.OpenFile, source_offset: int, offset: int, octets: int, change: Change) -> Written:
-        """See `abilities.CopyTarget.copy_from`."""
+        """Copies at most `octets` octets of `source` into this file by `copy_file_range`; returns the number, unstable.
+
+        Raises Refused or OSError: EXDEV: `source` is in another file system; EINVAL: the ranges overlap; and others.
+        """
         fd, verifier = _local(source), self.state.write_verifier
         with Changing(self, change):
             self.unstable = True
@@ -270,20 +296,27 @@ class OpenFile(SparseObject):
         return Written(copied, Stable.UNSTABLE, verifier)
 
     def clone_from(self, source: tree.OpenFile, source_offset: int, offset: int, octets: int, change: Change) -> None:
-        """See `abilities.CopyTarget.clone_from`."""
+        """Lets a range of this file share the disk blocks of a range of `source`, and syncs this file.
+
+        `octets` 0 stands for all up to the end of `source`. Raises Refused or OSError: EXDEV: `source` is in another
+        file system; EOPNOTSUPP, EINVAL: see `clone_range`; and others.
+        """
         fd = _local(source)
         with Changing(self, change):
             clone_range(fd, source_offset, self.fd, offset, octets)
         self.put_on_disk()
 
     def check_writer(self) -> None:
-        """Raises Refused (EACCES) if the caller, as whom the thread acts, neither may write the file nor owns it."""
+        """Raises Refused (EACCES) unless the caller, as whom the thread acts, may write the file or owns it."""
         if not faccess_as_caller(self.fd, os.W_OK) and os.fstat(self.fd).st_uid != os.geteuid():
             raise Refused(errno.EACCES)
 
 
 class OpenFiles:
-    """Thread-safe; holds at most `limit` files open. A file that has one of `leases` loses it to the first writer."""
+    """The open local files of a server, at most `limit`, kept by file handle for later calls. Thread-safe.
+
+    `state` has the write verifier. Opening a file for writing ends its lease in `leases`.
+    """
 
     def __init__(self, limit: int, state: ServerState, leases: LocalLeases) -> None:
         self._state = state
@@ -293,13 +326,13 @@ class OpenFiles:
     def for_reading(
         self, node: HeldNode, caller: CallerIdentity, *, at_once: bool
     ) -> tuple[OpenFile, Attributes] | None:
-        """Returns the open file and its attributes if the caller may read it: as its reader, executor or owner.
+        """Returns the open file of a node and its present attributes, if the caller may read or execute it or owns it.
 
-        With `at_once` None if it is not open, since opening may block.
+        The file is opened if need be. With `at_once` it is not, and None is returned if it is not open.
 
         Raises:
-            Refused: it is no regular file.
-            OSError: the caller may not read it, or it cannot be opened.
+            Refused: EISDIR, EINVAL: it is no regular file; EACCES: the caller may not read it.
+            OSError: EACCES and others: it cannot be opened.
         """
         file = self.get(node)
         if file is None or not file.readable:
@@ -326,11 +359,11 @@ class OpenFiles:
         return file, present
 
     def for_writing(self, node: HeldNode, caller: CallerIdentity) -> OpenFile:
-        """Returns the open file if the caller may write it, or owns it; may block.
+        """Returns the open file of a node if the caller may write it, or owns it; opens it if need be, and may block.
 
         Raises:
-            Refused: it is no regular file, or the caller may not write it.
-            OSError: it cannot be opened.
+            Refused: EISDIR, EINVAL: it is no regular file; EACCES: the caller may not write it.
+            OSError: EACCES and others: it cannot be opened.
         """
         file = self.open_for_writing(node)
         if file is None:
@@ -341,7 +374,7 @@ class OpenFiles:
         return file
 
     def open_for_writing(self, node: HeldNode) -> OpenFile | None:
-        """Returns the file if it is open for writing, else None.
+        """Returns the file of a node if it is already open for writing, else None; checks no rights.
 
         `OpenFile.check_writer` decides whether a caller may write it.
         """
@@ -349,14 +382,14 @@ class OpenFiles:
         return file if file is not None and file.writable else None
 
     def created(self, node: HeldNode, fd: int) -> None:
-        """Takes over the descriptor, open for both, with which a file was created.
+        """Takes over the descriptor `fd`, open for reading and writing, with which the file of a node was created.
 
-        A file may be created without the right to open it again, and is written through its handle all the same.
+        The creator may lack the right to open the file again, and writes it through this descriptor all the same.
         """
         self._cache.put(OpenFile(fd, node, self._state, readable=True, writable=True))
 
     def get(self, node: HeldNode) -> OpenFile | None:
-        """Returns the file if it is open, else None."""
+        """Returns the file of a node if it is open, and marks it as used; else None."""
         file = self._cache.held.get(node.handle)
         if file is None:
             return None
@@ -367,13 +400,13 @@ class OpenFiles:
         return file
 
     def drop(self, node: HeldNode) -> None:
-        """Drops a file that has been removed."""
+        """Drops the open file of a removed node; the descriptor closes when no call uses it."""
         self._cache.drop(node.handle)
 
     def drop_idle_writer(self, node: HeldNode) -> bool:
-        """Drops a file that is open for writing and has no unstable data; returns whether it has.
+        """Drops the file of a node if it is open for writing and has no unstable data; returns whether it was dropped.
 
-        It stays open as long as others refer to it.
+        The descriptor stays open as long as calls refer to the file.
         """
         file = self._cache.held.get(node.handle)
         if file is None or not file.writable or file.unstable:
@@ -382,26 +415,28 @@ class OpenFiles:
         return self._cache.drop(node.handle) is not None
 
     def drop_idle(self) -> None:
-        """Drops files that have not been used since the last call, so that their space can be freed."""
+        """Drops files that were not used since the last call, so that the space of removed ones is freed.
+
+        Files with unstable data stay, unless they have no name left.
+        """
         for file in self._cache.drop_idle():
             if file.unstable and os.fstat(file.fd).st_nlink:
                 self._cache.put(file)
 
     def commit(self, trees: Collection[ObjectTree[Any]]) -> None:
-        """Puts data written UNSTABLE into files of some trees on the disk.
+        """Puts unstable data in the open files of some trees on the disk.
 
-        Raises:
-            OSError: some is lost; the write verifier has changed, so that clients send their data again.
+        Raises OSError: some is lost; the write verifier has changed, so that clients send their data again.
         """
         for file in [each for each in self._cache.held.copy().values() if each.unstable and each.tree in trees]:
             file.commit(Change())
 
     def retire(self, trees: Collection[ObjectTree[Any]]) -> list[OSError]:
-        """Puts data written UNSTABLE into files of some trees on the disk, and closes these; returns the errors."""
+        """Syncs unstable data in the files of some trees, and drops these files; returns the errors of failed syncs."""
         return _synced(self._cache.drop_those(lambda file: file.tree in trees))
 
     def close(self) -> list[OSError]:
-        """Puts data written UNSTABLE on the disk and closes all files; returns the errors."""
+        """Syncs unstable data of all files, and drops these; returns the errors of failed syncs."""
         return _synced(self._cache.drop_all())
 
     def _evicted(self, file: OpenFile) -> None:
@@ -441,7 +476,7 @@ class OpenFiles:
 
 
 def _synced(files: Iterable[OpenFile]) -> list[OSError]:
-    """Puts data written UNSTABLE on the disk; returns the errors."""
+    """Puts the unstable data of files on the disk; returns an error for each file where that failed."""
     failures = []
     for file in files:
         if file.unstable:
@@ -453,7 +488,7 @@ def _synced(files: Iterable[OpenFile]) -> list[OSError]:
 
 
 def _local(source: tree.OpenFile) -> int:
-    """The descriptor of a file to copy from."""
+    """Returns the descriptor of a file to copy from; raises Refused (EXDEV) for a file of another kind of tree."""
     if not isinstance(source, OpenFile):
         raise Refused(errno.EXDEV)
     return source.fd

@@ -29,18 +29,18 @@ from rpcrdma.nfs.export.linux_calls import birth_and_mount, name_to_handle
 __all__ = ["IDENTITY_MAX", "HandleSeal", "OpenedHandle", "export_identity", "kernel_handle", "object_identity"]
 
 _HANDLE_OCTETS_MAX = 64
-"""Of the handles of version 3; those of version 4 may have 128."""
+"""The most octets of a handle in NFSv3; NFSv4 allows 128."""
 _LAYOUT = 1
 _HEAD = struct.Struct(">B4sQ")
 _SEAL_OCTETS = 16
 IDENTITY_MAX = _HANDLE_OCTETS_MAX - _HEAD.size - _SEAL_OCTETS
-"""Octets of an object's identity."""
+"""The most octets of an object's identity."""
 _BIRTH = struct.Struct(">Bq")
 _UNSUPPORTED = {errno.EOPNOTSUPP, errno.EOVERFLOW, errno.ENOSYS, errno.EPERM, errno.EINVAL}
 
 
 class OpenedHandle(NamedTuple):
-    """The content of a genuine handle."""
+    """The content of a handle that this server made: the export's four octets, inode number, object's identity."""
 
     export: bytes
     inode: int
@@ -48,12 +48,17 @@ class OpenedHandle(NamedTuple):
 
 
 def export_identity(name: str) -> bytes:
-    """Returns four octets that stand for an export by its name, so that the order of exports may change."""
+    """Returns four octets that stand for an export: a digest of its name, the same in each run of the server."""
     return hashlib.blake2b(name.encode("utf-8", "surrogateescape"), digest_size=4, person=b"nfs-export").digest()
 
 
 def object_identity(fd: int) -> tuple[bytes, int]:
-    """Returns (identity, mount) of the object behind `fd`; mounts can only be compared with each other."""
+    """Returns (identity, mount) of the object behind the descriptor `fd`.
+
+    No other object of the file system ever gets the identity, as far as the file system can ensure that; it has at most
+    `IDENTITY_MAX` octets. `mount` is a number that is only good for comparison. Raises OSError if `fd` cannot be
+    examined.
+    """
     try:
         handle = name_to_handle(fd)
     except OSError as error:
@@ -68,12 +73,15 @@ def object_identity(fd: int) -> tuple[bytes, int]:
 
 
 def kernel_handle(identity: bytes) -> tuple[int, bytes] | None:
-    """Returns (type, data) of the kernel handle in an identity; None if it holds none."""
+    """Returns (type, data) of the kernel's file handle in an object's identity; None if that has another form."""
     return (identity[1], identity[2:]) if identity[0] == 0 else None
 
 
 class HandleSeal:
-    """Makes handles and tells its own from all others; `key` has 16 to 64 octets."""
+    """Makes NFS file handles, with a keyed digest at their end by which it recognises its own.
+
+    The key has 16 to 64 octets; raises ValueError for others.
+    """
 
     __slots__ = ("_keyed",)
 
@@ -83,12 +91,12 @@ class HandleSeal:
         self._keyed = hashlib.blake2b(key=key, digest_size=_SEAL_OCTETS, person=b"nfs-handle")
 
     def close(self, export: bytes, inode: int, identity: bytes) -> bytes:
-        """Makes the handle of an object."""
+        """Returns the file handle of an object, at most 64 octets, from its export, inode number and identity."""
         body = _HEAD.pack(_LAYOUT, export, inode) + identity
         return body + self._mac(body)
 
     def open(self, handle: bytes) -> OpenedHandle | None:
-        """Returns the content of a handle; None for one that was not made with this key."""
+        """Returns the content of a handle; None if the handle was not made with this key, or has another layout."""
         if not _HEAD.size + _SEAL_OCTETS < len(handle) <= _HANDLE_OCTETS_MAX:
             return None
         body = handle[:-_SEAL_OCTETS]
@@ -99,17 +107,17 @@ class HandleSeal:
 
     @staticmethod
     def export_in(handle: bytes) -> bytes:
-        """Returns the export that a handle names; the handle may be a forged one."""
+        """Returns the four octets of the export in a handle; the digest is not checked, so the handle may be forged."""
         return handle[1:5]
 
     @staticmethod
     def object_in(handle: bytes) -> bytes:
-        """Returns inode number and identity in a handle, the same in each export; the handle may be a forged one."""
+        """Returns inode number and identity in a handle, the same in all exports; the digest is not checked."""
         return handle[5:-_SEAL_OCTETS]
 
     @staticmethod
     def identity_in(handle: bytes) -> bytes:
-        """Returns the identity in a handle, see `object_identity`; the handle may be a forged one."""
+        """Returns the object's identity in a handle, as `object_identity` makes it; the digest is not checked."""
         return handle[_HEAD.size : -_SEAL_OCTETS]
 
     def _mac(self, body: bytes) -> bytes:

@@ -19,9 +19,9 @@ __all__ = ["FsspecExports"]
 
 
 class FsspecExports(AdmittedExports):
-    """The exported file systems of fsspec of a server: see `exports.Exports`. Thread-safe.
+    """The exported file systems of fsspec of a server; implements `exports.Exports`. Thread-safe.
 
-    `clock` gives seconds, that of the running event loop by default.
+    `clock` returns seconds that never decrease; None: the clock of the running event loop.
 
     Raises:
         ValueError: two exports have one name.
@@ -39,14 +39,17 @@ class FsspecExports(AdmittedExports):
 
     @property
     def trees(self) -> list[FsspecTree]:
-        """See `exports.Exports.trees`."""
+        """The tree of each export, in the order of the exports."""
         return list(self._trees.values())
 
     def plan(self, exports: Sequence[Export]) -> list[tuple[FsspecTree, Export]]:
-        """Returns the trees of other exports for `install`, made anew or kept; changes nothing. May block.
+        """Makes or keeps a tree for each of other exports, for `install`, and serves none of them yet; may block.
+
+        Returns the trees in order, each with its new terms.
 
         Raises:
-            ValueError, OSError: as for the class.
+            ValueError: two exports have one name.
+            OSError: a package is missing, or a URL leads to no directory.
         """
         check_names(exports)
         planned = []
@@ -58,7 +61,7 @@ class FsspecExports(AdmittedExports):
         return planned
 
     def install(self, planned: Sequence[tuple[FsspecTree, Export]]) -> set[FsspecTree]:
-        """Serves planned trees alone from the next call on; never waits. Returns the trees that are gone."""
+        """Serves planned trees, and no others, from the next call on; returns those no longer served. Never waits."""
         for tree, export in planned:
             tree.set_terms(export)
         before, self._trees = self._trees, {tree.identity: tree for tree, _ in planned}
@@ -69,7 +72,7 @@ class FsspecExports(AdmittedExports):
         return gone
 
     def retire(self, gone: Collection[FsspecTree]) -> None:
-        """Drops the objects and the data of trees that are gone; may block."""
+        """Drops the objects and cached data of trees that are no longer served; may block."""
         if gone:
             names = {tree.identity for tree in gone}
             self.parts.nodes.drop_those(lambda node: node.tree in gone)
@@ -79,15 +82,18 @@ class FsspecExports(AdmittedExports):
             tree.store.flush()
 
     def file_of(self, handle: bytes) -> bytes:
-        """See `exports.Exports.file_of`."""
+        """Returns the handle itself as the key of its object in `claims.Claims`, since each object has one handle."""
         return handle
 
     def waits_for(self, handle: bytes) -> bytes | None:
-        """See `exports.Exports.waits_for`."""
+        """Returns the four octets of the export in a handle: each export is a file system of its own."""
         return self.parts.seal.export_in(handle)
 
     def locate(self, handle: bytes, context: CallContext, version: int = 3) -> tuple[FsspecNode, Grant] | None:
-        """See `exports.Exports.locate`."""
+        """Returns the object of a handle and the caller's rights; None in the event loop if the store has to be asked.
+
+        Raises Refused or CredentialTooWeak: as `exports.Exports.locate`; EAGAIN, EIO: the store cannot be asked.
+        """
         node = self.parts.nodes.held.get(handle)
         if node is not None and node.tree.gone:
             # As in `LocalExports.locate`.
@@ -118,12 +124,12 @@ class FsspecExports(AdmittedExports):
         return tree
 
     def close_idle(self) -> None:
-        """See `exports.Exports.close_idle`; writes places to disk as well."""
+        """Drops objects that were not used since the last call, and writes places to disk; may block."""
         self.parts.nodes.drop_idle()
         self.parts.places.flush()
 
     def close(self) -> list[OSError]:
-        """See `exports.Exports.close`."""
+        """Drops all objects and data, and writes places to disk; returns no errors, since no data can be lost."""
         self.parts.nodes.drop_all()
         self.parts.blocks.drop_all()
         self.parts.places.flush()

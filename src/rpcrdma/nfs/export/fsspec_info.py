@@ -32,7 +32,7 @@ _TIMES = (
     "date_time",
     "created",
 )
-"""Keys of the time of the last change; `created` is that of stores whose objects are only ever made anew."""
+"""Keys of the time of the last change; `created` is that of stores whose objects are replaced, never changed."""
 _IDENTITIES = (
     "ETag",
     "etag",
@@ -50,10 +50,10 @@ _IDENTITIES = (
     "rev",
     "VersionId",
 )
-"""Keys of a value that differs for each content of a path."""
+"""Keys of a value that differs for each content of an object, such as an ETag."""
 _SECOND_NS = 1_000_000_000
 _SETTLED_NS = 2_100_000_000
-"""Times count in two seconds at the most: after that another change has another time."""
+"""Nanoseconds after which another change surely has another time: stores count in two seconds at the most."""
 _TIME_NS_MAX = (1 << 63) - 1
 _PACKED = struct.Struct(">BQqQd")
 _KINDS = (FileKind.FILE, FileKind.DIRECTORY, FileKind.SYMLINK)
@@ -62,14 +62,15 @@ _NO_TIME = -_TIME_NS_MAX - 1
 
 
 class Unusable(ValueError):
-    """An info that describes no file, directory or symbolic link."""
+    """A dictionary of `info` that describes no file, directory or symbolic link; the text says why."""
 
 
 class ObjectInfo(NamedTuple):
-    """The state of one object; two states of a file have different `change`.
+    """The state of an object of a store. Two states of one file have different `change`.
 
-    `change` is None if nothing in the info would tell one content from the next: then a file counts as changed at each
-    look, as directories do. `size` is None if the library does not know it. `mtime_ns` is None without a time.
+    `size` is in octets, None if the library does not report it, and `mtime_ns` in nanoseconds since 1970, None without
+    a time. `change` is None if nothing in the info tells one content from the next, as for directories: the object then
+    counts as changed each time the store is asked.
     """
 
     kind: FileKind
@@ -77,14 +78,14 @@ class ObjectInfo(NamedTuple):
     mtime_ns: int | None
     change: int | None
     target: bytes | None = None
-    """The path in a symbolic link; None for others, and for links of a listing that was packed."""
+    """The path in a symbolic link; None for other objects, and for links whose info `unpacked_info` has decoded."""
 
 
 def info_of(info: object, now_ns: int) -> ObjectInfo:
-    """Returns the state that a dictionary of `info` or `ls` describes; `now_ns`: the time when the library was asked.
+    """Returns the state that a dictionary of `info` or `ls` of fsspec describes.
 
-    Raises:
-        Unusable: it describes nothing that NFS can serve; the text says why.
+    `now_ns` is the time when the library was asked, in nanoseconds since 1970. Raises Unusable: the dictionary
+    describes nothing that NFS can serve; the text says why.
     """
     if not isinstance(info, Mapping):
         raise Unusable(f"info is no mapping but {type(info).__name__}")
@@ -105,7 +106,7 @@ def info_of(info: object, now_ns: int) -> ObjectInfo:
 
 
 def packed_info(info: ObjectInfo, asked_s: float) -> bytes:
-    """Encodes an info in few octets, with the time at which the library was asked for it."""
+    """Encodes an info without a link's target in 33 octets, with the time `asked_s` at which the store was asked."""
     return _PACKED.pack(
         _KINDS.index(info.kind),
         _NO_SIZE if info.size is None else info.size,
@@ -116,7 +117,7 @@ def packed_info(info: ObjectInfo, asked_s: float) -> bytes:
 
 
 def unpacked_info(octets: bytes) -> tuple[ObjectInfo, float]:
-    """Decodes the info, without a link's target, and the time that `packed_info` has encoded."""
+    """Decodes the result of `packed_info`; returns (info, `asked_s`), where the info lacks a link's target."""
     kind, size, mtime_ns, change, asked_s = _PACKED.unpack(octets)
     return (
         ObjectInfo(
@@ -150,7 +151,7 @@ def _size(info: Mapping[Any, Any]) -> int | None:
 
 
 def _is_settled(mtime_ns: int, now_ns: int) -> bool:
-    """Whether a further change would show in the time: it has parts of a second, or is old enough."""
+    """Returns whether a further change would show in the time of a file: it has parts of a second, or is old enough."""
     return mtime_ns % _SECOND_NS != 0 or now_ns - mtime_ns > _SETTLED_NS
 
 
@@ -161,7 +162,7 @@ def _digest(size: int, mtime_ns: int, identity: bytes) -> int:
 
 
 def _text(value: object) -> bytes | None:
-    """A value of the library as octets; None for an empty one, and for other types."""
+    """Returns a number or text of a library's info as octets; None for an empty one, and for other types."""
     if isinstance(value, int):
         return b"%d" % value
     if isinstance(value, str):
@@ -185,7 +186,10 @@ def _mtime(info: Mapping[Any, Any]) -> int | None:
 
 
 def _nanoseconds(value: object) -> int:
-    """A time in one of the forms of libraries; times without a zone are in UTC."""
+    """Converts a time in one of the forms of libraries to nanoseconds since 1970; times without a zone are in UTC.
+
+    Raises ValueError, OverflowError, OSError or TypeError if the value is no time.
+    """
     if isinstance(value, str):
         value = _parsed(value)
     elif isinstance(value, tuple | list):
@@ -200,7 +204,7 @@ def _nanoseconds(value: object) -> int:
 
 
 def _parsed(text: str) -> datetime:
-    """A time of ISO 8601, of FTP (RFC 3659 section 2.3), or of HTTP."""
+    """Parses a time of ISO 8601, FTP (RFC 3659 section 2.3) or HTTP; raises ValueError or TypeError for others."""
     digits = text.partition(".")[0]
     if digits.isascii() and digits.isdigit() and len(digits) == 14:
         return datetime.strptime(digits, "%Y%m%d%H%M%S").replace(tzinfo=UTC)

@@ -79,12 +79,15 @@ _BY_WORD: Final = (
 
 
 def shown_url(url: str) -> str:
-    """Returns a URL as logs may show it, without passwords."""
+    """Returns a URL, or a text with URLs, for a log: with "..." in place of passwords."""
     return _PASSWORD.sub(r"\1:...@", url)
 
 
 def errno_of(error: Exception) -> int:
-    """Returns the nearest error number: EACCES, ENOENT, EAGAIN for passing failures, EIO for unknown ones, etc."""
+    """Returns the nearest error number for an error of a library, by its type, errno, HTTP status or class name.
+
+    EAGAIN stands for failures that may pass, and EIO for unknown ones.
+    """
     for kinds, number in _BY_TYPE:
         if isinstance(error, kinds):
             return number
@@ -100,7 +103,7 @@ def errno_of(error: Exception) -> int:
 
 
 def _open_url(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
-    """The file system of a URL, and its path there; raises the errors of libraries."""
+    """Returns (a new file system of fsspec for a URL, the URL's path there); raises the errors of any library."""
     from fsspec.core import url_to_fs  # noqa: PLC0415 - an optional package
 
     # An instance of our own: others would share its caches and its connections.
@@ -114,10 +117,11 @@ def _cause(error: BaseException) -> str:
 
 
 class FsspecStore:
-    """Thread-safe. Paths are relative to the URL, "" for itself, with "/" between names. All methods wait.
+    """The directory at a URL of fsspec, read by the library of its protocol. Thread-safe; all methods may block.
 
-    Raises:
-        OSError: a package is missing, or the URL leads to no directory.
+    Paths are relative to the URL, "" for the directory itself, with "/" between names. `options` are those of the
+    library, and `now_ns` returns the time in nanoseconds since 1970. Raises OSError: a package is missing, or the URL
+    leads to no directory.
     """
 
     def __init__(self, url: str, options: Mapping[str, Any], now_ns: Callable[[], int]) -> None:
@@ -130,21 +134,22 @@ class FsspecStore:
         self._left_out = False
         filesystem, root = self._opened()
         self._shared = filesystem if getattr(filesystem, "async_impl", False) else None
-        """A library with an event loop serves all threads; others need an instance for each that is in a call."""
+        """The instance for all threads, of a library with an event loop of its own; None: each thread in a call needs
+        its own."""
         self._idle = [filesystem]
         self._root = root
         self._below = root if not root or root.endswith("/") else root + "/"
         self.only_lists = len(root) > 1 and root.endswith("/")
-        """Whether directories are asked for with a slash at the end, as of web servers, which only list them."""
+        """Whether the URL ends with a slash, as of web servers: directories are asked for with a slash, and can only be
+        listed."""
         self.identity = self.shown.rstrip("/").encode("utf-8", "surrogateescape")
-        """Stands for the directory of the URL from run to run."""
+        """Octets that stand for the directory of the URL, the same in each run of the server."""
         self._check_root()
 
     def info(self, path: str, *, kind: FileKind | None = None) -> ObjectInfo:
-        """Asks for the present state of an object; `kind` is its kind if that is known.
+        """Asks the store for the present state of the object at a path; `kind` is its kind, None if that is not known.
 
-        Raises:
-            Refused: ENOENT, also for an object that NFS cannot serve; EACCES, EAGAIN, EIO and others.
+        Raises Refused: ENOENT, also for an object that NFS cannot serve; EACCES, EAGAIN, EIO and others.
         """
         if kind is FileKind.DIRECTORY and (self.only_lists or not path):
             # The root stays when all objects below it are gone; the list of a web server is the proof of the others.
@@ -159,10 +164,11 @@ class FsspecStore:
                 raise Refused(errno.ENOENT) from None
 
     def listing(self, path: str) -> Iterator[tuple[bytes, ObjectInfo]]:
-        """Yields the names and states of all objects in a directory, except those that NFS cannot serve.
+        """Yields (name, state) of each object in the directory at a path, except those that NFS cannot serve.
 
         Raises:
-            Refused: as `info`; EIO: there are more than the limit.
+            Refused: ENOENT, EACCES, EAGAIN and others; EIO also: the directory has more than `NFS_FSSPEC_LISTED_MAX`
+                entries.
         """
         where = self._where(path, in_directory=True)
         with self._refusals(path), self._lent() as filesystem:
@@ -181,10 +187,9 @@ class FsspecStore:
                     yield found
 
     def read(self, path: str, start: int, end: int) -> bytes:
-        """Reads the octets from `start` to `end` of a file; fewer where the file ends by now.
+        """Reads the octets from `start` to before `end` of a file; returns fewer if the file ends earlier by now.
 
-        Raises:
-            Refused: as `info`.
+        Raises Refused: ENOENT, EACCES, EAGAIN, EIO and others.
         """
         with self._refusals(path), self._lent() as filesystem:
             data = filesystem.cat_file(self._where(path), start=start, end=end)
@@ -193,12 +198,12 @@ class FsspecStore:
             return bytes(data)
 
     def complain(self, path: str, text: str) -> None:
-        """Logs a fault of the store, once a minute."""
+        """Logs `text`, a fault of the store at a path, as a warning; further ones are held back for a minute."""
         with self._lock:
             self._log.log(logging.WARNING, self.shown, "%s: %r: %s", self.shown, path, text)
 
     def flush(self) -> None:
-        """Logs the faults that were held back."""
+        """Logs the faults that the limit of the log has held back."""
         with self._lock:
             self._log.flush()
 
@@ -227,14 +232,17 @@ class FsspecStore:
             raise OSError(f"cannot export {self.shown}: it is no directory")
 
     def _where(self, path: str, *, in_directory: bool = False) -> str:
-        """The path in the file system."""
+        """Returns a path as the library takes it: below that of the URL, with a slash if `only_lists` asks for it."""
         if not path:
             return self._root
         return self._below + path + ("/" if in_directory and self.only_lists else "")
 
     @contextmanager
     def _lent(self) -> Iterator[Any]:
-        """A file system for the calls of this thread."""
+        """A context manager that yields an instance of the library's file system for the calls of this thread.
+
+        An instance that is not shared is kept for later calls, unless an error other than a missing object is raised.
+        """
         if self._shared is not None:
             yield self._shared
             return
@@ -257,7 +265,7 @@ class FsspecStore:
 
     @contextmanager
     def _refusals(self, path: str) -> Iterator[None]:
-        """Turns errors of the library into refusals."""
+        """A context manager that turns the library's errors into Refused, and logs all but those of missing objects."""
         try:
             yield
         except Refused:
@@ -269,7 +277,11 @@ class FsspecStore:
             raise Refused(number) from error
 
     def _entry(self, where: str, path: str, entry: object, now_ns: int) -> tuple[bytes, ObjectInfo] | None:
-        """An entry of a listing: its name and state; None if it is left out. `where` has no slash at its ends."""
+        """Returns (name, state) of an entry of a listing; None for the directory's own entry and for unusable ones.
+
+        `where` is the library's path of the directory, without slashes at its ends, and `path` that below the URL. The
+        first unusable entry of the store is logged.
+        """
         full = entry.get("name") if isinstance(entry, Mapping) else None
         if not isinstance(full, str):
             self._leave_out(path, "the library lists an object without a name")
@@ -295,7 +307,7 @@ class FsspecStore:
             return None
 
     def _leave_out(self, path: str, why: str) -> None:
-        """Logs the first object that clients do not see."""
+        """Logs that the object at a path is not served, and `why`; only for the first such object of the store."""
         with self._lock:
             if self._left_out:
                 return

@@ -53,25 +53,29 @@ __all__ = ["FsspecFile", "FsspecNode", "FsspecParts", "FsspecTree"]
 
 _MODES = {FileKind.FILE: 0o444, FileKind.DIRECTORY: 0o555, FileKind.SYMLINK: 0o777}
 _FORMS = {FileKind.FILE: b"\x10", FileKind.DIRECTORY: b"\x11", FileKind.SYMLINK: b"\x12"}
-"""First octets of identities in handles, beside those of `file_handle`; a digest of the path follows."""
+"""The first octet of an object's identity in handles, by kind, distinct from those of `file_handle`; a digest
+follows."""
 _KINDS = {form: kind for kind, form in _FORMS.items()}
 _SECOND_NS = 1_000_000_000
 
 
 def _of_handle(refused: Refused) -> Refused:
-    """A refusal about the path of an object that a handle names: without that object the handle is stale."""
+    """Returns the refusal for the object of a handle: ESTALE in place of ENOENT or ENOTDIR for its path."""
     return Refused(errno.ESTALE) if refused.errno in {errno.ENOENT, errno.ENOTDIR} else refused
 
 
 class FsspecNode(ReadOnlyNode):
-    """An object in the state that it had when the library was asked: see `tree.Node`. Never changes."""
+    """An object of a store in the state that it had when the store was asked, never changed; implements `tree.Node`.
+
+    `asked_s` is the time of that on the server's clock, in seconds.
+    """
 
     __slots__ = ("_attributes", "asked_s", "handle", "info", "number", "path", "tree", "used")
 
     def __init__(self, tree: FsspecTree, path: str, info: ObjectInfo, asked_s: float) -> None:
         self.tree = tree
         self.path = path
-        """From the root of the export, "" for that."""
+        """The path from the root of the export, "" for the root itself."""
         self.info = info
         self.asked_s = asked_s
         self.handle, self.number = tree.handle_of(path, info.kind)
@@ -80,21 +84,21 @@ class FsspecNode(ReadOnlyNode):
 
     @property
     def kind(self) -> FileKind:
-        """See `tree.Node.kind`."""
+        """The type of the object."""
         return self.info.kind
 
     @property
     def size(self) -> int:
-        """The size of the object in octets."""
+        """The size of the object in octets, 0 if it is unknown."""
         return self.info.size or 0
 
     @property
     def change(self) -> int:
-        """A number that differs between two states; where the library reports none, the time at which it was asked."""
+        """A number that differs between two states; without one from the store, the time in ns when it was asked."""
         return self.info.change or self.tree.clock_ns(self.asked_s)
 
     def attributes(self) -> Attributes:
-        """See `tree.Node.attributes`."""
+        """Returns the attributes in the state of this node; never waits."""
         attributes = self._attributes
         if attributes is None:
             attributes = self._attributes = self._made()
@@ -123,11 +127,15 @@ class FsspecNode(ReadOnlyNode):
         )
 
     def access(self, who: Grant, wanted: Access) -> Access:  # noqa: ARG002 - alike for all
-        """See `tree.Node.access`."""
+        """Returns the rights in `wanted` that all callers have: READ, and for directories LOOKUP; never waits."""
         return wanted & (READ | LOOKUP if self.kind is FileKind.DIRECTORY else READ)
 
     def lookup(self, who: Grant, name: bytes, *, at_once: bool) -> FsspecNode | None:  # noqa: ARG002 - alike for all
-        """See `tree.Node.lookup`."""
+        """Returns the object of a name in this directory, "." and ".." included; asks the store unless it is cached.
+
+        With `at_once` the store is not asked, and None is returned for an object that is not cached. Raises Refused:
+        ENOTDIR, ENOENT; EACCES, ENAMETOOLONG: the name is invalid; other errors of the store.
+        """
         check_directory(self)
         if name == b".":
             return self
@@ -137,11 +145,11 @@ class FsspecNode(ReadOnlyNode):
         return self.tree.child(self, name, at_once=at_once)
 
     def parent(self) -> FsspecNode:
-        """See `tree.Node.parent`."""
+        """Returns the directory above this one, the root for itself; may ask the store. Refused (ESTALE): gone."""
         return self.tree.at(self._above(), FileKind.DIRECTORY)
 
     def read_link(self) -> bytes:
-        """See `tree.Node.read_link`."""
+        """Returns the path in this symbolic link; may ask the store. Refused: EINVAL: it is none; ESTALE: gone."""
         if self.kind is not FileKind.SYMLINK:
             raise Refused(errno.EINVAL)
         target = self.info.target
@@ -150,12 +158,18 @@ class FsspecNode(ReadOnlyNode):
         return target or b""
 
     def entries(self, who: Grant, after: int, *, detailed: bool) -> _Entries:  # noqa: ARG002 - alike for all
-        """See `tree.Node.entries`."""
+        """Returns the entries of this directory whose cookies are larger than `after`; Refused (ENOTDIR): it is none.
+
+        `detailed`: whether entries have handles and attributes. Iteration may ask the store, and raises Refused.
+        """
         check_directory(self)
         return _Entries(self, after, detailed=detailed)
 
     def open(self, who: Grant, wanted: Access, *, at_once: bool) -> FsspecFile:  # noqa: ARG002 - alike for all
-        """See `tree.Node.open`."""
+        """Opens this regular file for reading; never waits.
+
+        Raises Refused: EISDIR, EINVAL: it is no regular file; EROFS: `wanted` has MODIFY.
+        """
         if self.kind is not FileKind.FILE:
             raise Refused(errno.EISDIR if self.kind is FileKind.DIRECTORY else errno.EINVAL)
         if wanted & MODIFY:
@@ -163,15 +177,15 @@ class FsspecNode(ReadOnlyNode):
         return FsspecFile(self)
 
     def open_to_read(self, who: Grant, *, at_once: bool) -> tuple[FsspecFile, Attributes]:
-        """See `tree.Node.open_to_read`."""
+        """Opens this regular file for reading; returns it and its attributes. Refused: EISDIR, EINVAL: it is none."""
         return self.open(who, READ, at_once=at_once), self.attributes()
 
     def space(self) -> Space:
-        """Returns zeros: the libraries do not report the space."""
+        """Returns zeros, since the libraries do not report the space."""
         return Space(0, 0, 0, 0, 0, 0)
 
     def path_limits(self) -> PathLimits:
-        """See `tree.Node.path_limits`."""
+        """Returns the most links of an object, 1, and the most octets of a name, 255."""
         return PathLimits(1, NAME_OCTETS_MAX)
 
     def _above(self) -> str:
@@ -179,7 +193,7 @@ class FsspecNode(ReadOnlyNode):
 
 
 class FsspecFile(ReadOnlyFile):
-    """A file in one state: see `tree.OpenFile`."""
+    """An open file of a store in one state of its content; implements `tree.OpenFile` and `read_ahead.RemoteFile`."""
 
     __slots__ = ("_node", "change", "handle", "size")
 
@@ -190,19 +204,22 @@ class FsspecFile(ReadOnlyFile):
         self.size = node.size
 
     def attributes(self) -> Attributes:
-        """See `tree.OpenFile.attributes`."""
+        """Returns the attributes of the file in the state in which it was opened; never waits."""
         return self._node.attributes()
 
     def read(self, buffer: memoryview, offset: int, *, at_once: bool) -> int:
-        """See `tree.OpenFile.read`."""
+        """Reads from `offset` into a buffer; returns the octets read, with `at_once` only those in memory, maybe 0.
+
+        Raises Refused: ESTALE, EAGAIN, EIO and others: see `fetch`.
+        """
         return self._node.tree.blocks.read(self, buffer, offset, at_once=at_once)
 
     def fetch(self, start: int, end: int) -> bytes:
-        """Reads the octets from `start` to `end` of the file from the store, all of them.
+        """Returns the octets from `start` to before `end` of the file, all of them, from the store.
 
         Raises:
-            Refused: ESTALE: the file is gone; EAGAIN: its size has changed; EIO: octets are missing; and other
-                errors of `FsspecStore.read`.
+            Refused: ESTALE: the file is gone; EAGAIN: its size has changed; EIO: octets are missing; and other errors
+                of `FsspecStore.read`.
         """
         node, store = self._node, self._node.tree.store
         try:
@@ -218,7 +235,7 @@ class FsspecFile(ReadOnlyFile):
 
 
 class _Entries:
-    """The entries of a directory after a cookie: see `tree.Entries`."""
+    """The entries of a directory of a store after a cookie, read during iteration; implements `tree.Entries`."""
 
     def __init__(self, directory: FsspecNode, after: int, *, detailed: bool) -> None:
         self.complete = False
@@ -269,7 +286,10 @@ class _Entries:
 
 
 class FsspecParts:
-    """The parts that all exported file systems of fsspec of a server share. Thread-safe; `clock` gives seconds."""
+    """The parts that all exported file systems of fsspec of a server share. Thread-safe.
+
+    `clock` returns seconds that never decrease.
+    """
 
     def __init__(self, state: ServerState, clock: Callable[[], float]) -> None:
         self.clock = clock
@@ -285,14 +305,13 @@ class FsspecParts:
         self.blocks = BlockCache()
 
     def clock_ns(self, at_s: float) -> int:
-        """Returns the time of day in nanoseconds at `at_s`, a time of the clock."""
+        """Converts `at_s`, a time on `clock` in seconds, to nanoseconds since 1970."""
         return self.started_ns + round((at_s - self._started_s) * _SECOND_NS)
 
     def identity_in(self, handle: bytes) -> bytes:
-        """Returns the identity of the object in a handle.
+        """Returns the object's identity in a handle.
 
-        Raises:
-            Refused: BAD_HANDLE: this server has not made the handle.
+        Raises Refused: BAD_HANDLE: this server did not make the handle.
         """
         opened = self.seal.open(handle)
         if opened is None:
@@ -301,10 +320,9 @@ class FsspecParts:
 
 
 class FsspecTree:
-    """One exported file system of fsspec: see `tree.Tree`.
+    """One exported file system of fsspec, read-only; implements `tree.Tree`.
 
-    Raises:
-        OSError: a package is missing, or the URL leads to no directory.
+    Raises OSError: a package is missing, or the URL leads to no directory.
     """
 
     in_memory = False
@@ -315,9 +333,9 @@ class FsspecTree:
         assert export.url is not None
         self.export = export
         self.gone = False
-        """Whether it is not served any more: its objects are those of calls that began before."""
+        """Whether the tree is no longer served: only calls that began before use its objects."""
         self._since_s = float("-inf")
-        """The time since which nodes show the present terms."""
+        """The time on the server's clock, in seconds, since which nodes show the present terms."""
         self.identity = export_identity(export.name)
         self.fsid = int.from_bytes(self.identity, "big")
         self.started_ns = parts.started_ns
@@ -330,22 +348,22 @@ class FsspecTree:
 
     @property
     def root(self) -> FsspecNode:
-        """See `tree.Tree.root`; never waits."""
+        """The object of the exported directory; never waits."""
         # The library is not asked for it.
         return self.at("", FileKind.DIRECTORY)
 
     def stands_for(self, export: Export) -> bool:
-        """Returns whether another export has the same URL, with the same options for its file system."""
+        """Returns whether another export has the URL of this one, and the same options for its file system."""
         return (self.export.url, self.export.storage_options) == (export.url, export.storage_options)
 
     def set_terms(self, export: Export) -> None:
-        """Replaces the terms of the export, of the same name and URL, for later calls; never waits."""
+        """Replaces the terms of the export by others with the same name and URL, for later calls; never waits."""
         if (export.anonymous_uid, export.anonymous_gid) != (self.export.anonymous_uid, self.export.anonymous_gid):
             self._since_s = self._parts.clock()
         self.export = export
 
     def handle_of(self, path: str, kind: FileKind) -> tuple[bytes, int]:
-        """Returns the handle of a path with an object of this kind, and the object's number."""
+        """Returns (handle, object number) for an object of this kind at a path, which need not exist."""
         hashed = self._digest.copy()
         hashed.update(_FORMS[kind] + path.encode("utf-8", "surrogateescape"))
         digest = hashed.digest()
@@ -353,7 +371,7 @@ class FsspecTree:
         return self._parts.seal.close(self.identity, number, _FORMS[kind] + digest[8:]), number
 
     def join(self, directory: FsspecNode, name: bytes) -> str | None:
-        """Returns the path of a name in a directory; None if it is too long."""
+        """Returns the path of a name in a directory; None if it has more than `NFS_FSSPEC_PATH_OCTETS_MAX` octets."""
         text = name.decode("utf-8", "surrogateescape")
         path = f"{directory.path}/{text}" if directory.path else text
         # A character has four octets at the most.
@@ -369,18 +387,15 @@ class FsspecTree:
     def is_valid(self, node: FsspecNode) -> bool:
         """Returns whether an object's state is still valid, and marks the object as used.
 
-        It is valid for `Export.valid_s` seconds, unless the ids for anonymous access change earlier.
+        It is valid for `Export.valid_s` seconds, unless the export's anonymous user or group changes earlier.
         """
         node.used = True
         return self._since_s <= node.asked_s and self._parts.clock() - node.asked_s < self.export.valid_s
 
     def at(self, path: str, kind: FileKind, *, anew: bool = False) -> FsspecNode:
-        """Returns the object of a path and kind, which the store is asked for unless a valid state is cached.
+        """Returns the object of a path and kind; asks the store, unless a valid state is cached and `anew` is False.
 
-        `anew`: asks the store in any case.
-
-        Raises:
-            Refused: ESTALE: the path has no object of this kind; other errors of `FsspecStore.info`.
+        Raises Refused: ESTALE: the path has no object of this kind; other errors of `FsspecStore.info`.
         """
         node = None if anew else self.known(path, kind)
         if node is not None:
@@ -395,10 +410,9 @@ class FsspecTree:
         return self.adopt(path, info, asked_s)
 
     def child(self, directory: FsspecNode, name: bytes, *, at_once: bool) -> FsspecNode | None:
-        """Returns the object of a name in a directory; with `at_once` None if its state is not cached.
+        """Returns the object of a name in a directory, cached or from the store; with `at_once` None if not cached.
 
-        Raises:
-            Refused: ENAMETOOLONG: the path is too long; ENOENT; other errors of `FsspecStore`.
+        Raises Refused: ENAMETOOLONG: the path is too long; ENOENT; other errors of `FsspecStore`.
         """
         path = self.join(directory, name)
         if path is None:
@@ -422,12 +436,12 @@ class FsspecTree:
         raise Refused(errno.ENOENT)
 
     def adopt(self, path: str, info: ObjectInfo, asked_s: float, parent: bytes | None = None) -> FsspecNode:
-        """Makes the object of a path from the answer of the store, and caches it with its place.
+        """Makes the object of a path from an answer of the store, caches it, and records its place.
 
         Args:
-            path: the path.
+            path: the path from the root of the export.
             info: the answer.
-            asked_s: the time of the clock before the store was asked.
+            asked_s: the time on the server's clock, in seconds, before the store was asked.
             parent: the handle of the directory; None: it is computed.
 
         Raises:
@@ -453,7 +467,7 @@ class FsspecTree:
         """Lists the names of a directory after a cookie: those read before, or those that the store now reports.
 
         Returns:
-            The entries, each with a zero octet and its packed info behind the name; whether they are the last.
+            The entries, each with a null octet and its packed info behind the name; and whether they reach to the end.
 
         Raises:
             Refused: ESTALE: the directory is gone; other errors of `FsspecStore.listing`.
@@ -471,10 +485,11 @@ class FsspecTree:
         return self._parts.listings.after(directory.handle, after, scan, version)
 
     def find(self, handle: bytes) -> FsspecNode:
-        """Returns the object of a handle in its present state, which may wait for the store.
+        """Returns the object of a handle in its present state; may ask the store.
 
         Raises:
-            Refused: BAD_HANDLE: see `identity_in`; ESTALE: its path is not known, or it is gone; others: see `at`.
+            Refused: BAD_HANDLE: this server did not make the handle; ESTALE: its path is not known, or it is gone;
+                others: see `at`.
         """
         kind = _KINDS.get(self._parts.identity_in(handle)[:1])
         if kind is None:
@@ -486,7 +501,7 @@ class FsspecTree:
         return self.at(path, kind)
 
     def _path_of(self, handle: bytes) -> str:
-        """The path in whose place an object was last seen."""
+        """Returns the path at which the object of a handle was last seen; raises Refused (ESTALE) if it is unknown."""
         names: list[bytes] = []
         octets = 0
         while handle != self._root_handle:

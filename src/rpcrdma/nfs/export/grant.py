@@ -16,11 +16,14 @@ __all__ = ["CallerIdentity", "Grant", "ServingUser"]
 
 
 class CallerIdentity(Protocol):
-    """An identity with which a thread acts inside a `with` block; blocks do not nest."""
+    """The user as whom a thread accesses files inside `with identity:`; such blocks must not nest.
+
+    `__enter__` gives the calling thread the identity, and `__exit__` takes it back, also after an error.
+    """
 
     @property
     def uid(self) -> int:
-        """The user for whom the kernel judges each access."""
+        """The number of the user whose rights the kernel checks inside the block."""
 
     def __enter__(self) -> object: ...
 
@@ -30,7 +33,7 @@ class CallerIdentity(Protocol):
 
 
 class ServingUser:
-    """The user that the server runs as, for every caller."""
+    """The identity of a server that accesses files as its own user for every caller; `uid` is its effective user."""
 
     __slots__ = ("uid",)
 
@@ -38,24 +41,25 @@ class ServingUser:
         self.uid = os.geteuid()
 
     def __enter__(self) -> None:
-        """Does nothing: threads already have this identity."""
+        """Does nothing, since every thread already acts as the server's user."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        """Does nothing."""
+        """Does nothing, since `__enter__` changed nothing; lets errors of the block pass."""
 
 
 class Grant:
-    """The rights that an export gives to a call, by the first of its rules that matches.
+    """The rights that an export gives to a call, by the first of the export's rules that matches.
 
-    They hold for all calls with the same terms, origin and credential, which are compared by identity.
+    A grant is valid for each call that has the very same terms, origin and credential (compared by identity).
 
     Attributes:
-        identity: the identity in which a thread acts for the caller, as the rule squashes it.
+        identity: the identity with which a thread accesses files for the caller, after squashing.
         read_only: whether changes are refused.
-        credential: the caller's credential.
-        terms, origin: the terms of the export and the origin of the call; None: of no export, or for every call.
+        credential: the credential of the call; AUTH_NONE by default.
+        terms, origin: the terms of the export and the origin of the call; None: the grant belongs to no particular
+            export or call.
     """
 
     __slots__ = ("credential", "identity", "origin", "read_only", "terms")

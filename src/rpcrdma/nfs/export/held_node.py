@@ -12,10 +12,10 @@ __all__ = ["HeldNode"]
 
 
 class HeldNode(OpenObject):
-    """An object held open by an O_PATH descriptor.
+    """An object of a local directory, held open by the O_PATH descriptor `fd`, which it owns.
 
-    `tree` is its `ObjectTree`; `status` has its attributes when it was reached; `levels` counts the directories from it
-    up to the first with a path that is short enough for the kernel to tell it; 0: unknown.
+    `tree` is its `ObjectTree`, and `status` has its attributes from when it was opened. `levels` counts the directories
+    from it up to the first whose path is short enough for the kernel to report; 0: unknown.
     """
 
     __slots__ = ("inode", "kind", "levels", "proc_path", "seen", "status", "tree")
@@ -35,4 +35,5 @@ class HeldNode(OpenObject):
         self.proc_path = b"/proc/self/fd/%d" % fd
         self.levels = 0
         self.seen: tuple[bytes, bytes] = b"", b""
-        """The path that was last found to be inside, and that of the root then."""
+        """The path at which the object was last found inside the export, and the path of the export's root at that
+        time."""

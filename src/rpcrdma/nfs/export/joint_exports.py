@@ -22,7 +22,7 @@ __all__ = ["JointExports"]
 
 
 class PlannedJoint(NamedTuple):
-    """Planned trees of both kinds, and the names of all in their order."""
+    """The result of `JointExports.plan`: the trees of each kind with their new terms, and the names of all in order."""
 
     local: list[tuple[LocalTree, Export]]
     remote: list[tuple[FsspecTree, Export]]
@@ -30,12 +30,14 @@ class PlannedJoint(NamedTuple):
 
 
 class JointExports:
-    """The trees of both kinds: see `exports.Exports`. Thread-safe.
+    """All exports of a server: directories of this machine and file systems of fsspec. Implements `exports.Exports`.
+
+    Thread-safe.
 
     Args:
         exports: the exports.
-        state: the state that file handles depend on.
-        local: directories that are served already, in place of `exports`; None: there are none.
+        state: the key of file handles and the places of objects.
+        local: exports of directories that are served already, in place of `exports`; None: there are none.
 
     Raises:
         ValueError: two exports have one name.
@@ -54,19 +56,22 @@ class JointExports:
 
     @property
     def trees(self) -> list[Tree]:
-        """See `exports.Exports.trees`."""
+        """The trees of both kinds, in the order of the exports."""
         return self._trees
 
     @property
     def admissions(self) -> list[HostAdmission]:
-        """The objects that decide which calls may use the exports."""
+        """The objects that decide which calls may use the exports: for local directories, and for fsspec."""
         return [self.local.admission, self._remote.admission]
 
     def plan(self, exports: Sequence[Export], *, stay: bool = False) -> PlannedJoint:
-        """See `LocalExports.plan`.
+        """Makes or keeps a tree for each of other exports, for `install`, and serves none of them yet; may block.
+
+        `stay`: whether a local export that is served keeps its tree without a look at the path of its directory.
 
         Raises:
-            ValueError, OSError: as for the class.
+            ValueError: two exports have one name.
+            OSError: a directory or a file system cannot be exported.
         """
         check_names(exports)
         local = self.local.plan([export for export in exports if export.url is None], stay=stay)
@@ -78,11 +83,11 @@ class JointExports:
         return PlannedJoint(local, remote, [export.name for export in exports])
 
     def discard(self, planned: PlannedJoint) -> None:
-        """See `LocalExports.discard`."""
+        """Closes planned trees that are not served, in place of `install`."""
         self.local.discard(planned.local)
 
     def install(self, planned: PlannedJoint) -> set[Any]:
-        """See `LocalExports.install`."""
+        """Serves planned trees, and no others, from the next call on; returns those no longer served. Never waits."""
         gone = {*self.local.install(planned.local), *self._remote.install(planned.remote)}
         self._in_remote = frozenset(tree.identity for tree, _ in planned.remote)
         by_name: dict[str, Tree] = {export.name: tree for tree, export in planned.local}
@@ -91,46 +96,55 @@ class JointExports:
         return gone
 
     def retire(self, gone: Collection[Any], *, close: bool) -> list[OSError]:
-        """See `LocalExports.retire`."""
+        """Syncs unstable data of trees no longer served, and drops their objects; returns the errors. May block.
+
+        `close`: whether no call uses them any more, so that their own descriptors are closed as well.
+        """
         self._remote.retire({tree for tree in gone if isinstance(tree, FsspecTree)})
         return self.local.retire({tree for tree in gone if isinstance(tree, LocalTree)}, close=close)
 
     def locate(self, handle: bytes, context: CallContext, version: int = 3) -> tuple[Node, Grant] | None:
-        """See `exports.Exports.locate`."""
+        """Returns the object of a handle and the caller's rights; None in the event loop, where finding it may block.
+
+        Raises Refused (ESTALE, EACCES and others), CredentialTooWeak or OSError: see `exports.Exports.locate`.
+        """
         return self._part(handle).locate(handle, context, version)
 
     def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
-        """See `exports.Exports.admit`."""
+        """Returns the caller's rights in a tree; None in the event loop if its groups have to be looked up.
+
+        Raises Refused (EACCES, EAGAIN) or CredentialTooWeak: see `exports.Exports.admit`.
+        """
         return self._part(tree.root.handle).admit(tree, context, version)
 
     def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
-        """See `exports.Exports.admit_mount`."""
+        """Returns the rights of a MOUNT call of any flavor; None in the event loop if groups have to be looked up.
+
+        Raises Refused (EACCES, EAGAIN): see `exports.Exports.admit_mount`.
+        """
         return self._part(tree.root.handle).admit_mount(tree, context, version)
 
     def flavors(self, tree: Tree, context: CallContext) -> Sequence[SecurityFlavor]:
-        """See `exports.Exports.flavors`."""
+        """Returns a tree's security flavors for the call's host, the preferred first; Refused (EACCES): closed."""
         return self._part(tree.root.handle).flavors(tree, context)
 
     def file_of(self, handle: bytes) -> bytes:
-        """See `exports.Exports.file_of`."""
+        """Returns the key of a handle's object in `claims.Claims`, the same in all exports; any octets are taken."""
         return self._part(handle).file_of(handle)
 
     def waits_for(self, handle: bytes) -> bytes | None:
-        """See `exports.Exports.waits_for`."""
+        """Returns a key of the file system on which a call with this handle may block; None: the only one."""
         return self._part(handle).waits_for(handle)
 
     def close_idle(self) -> None:
-        """See `exports.Exports.close_idle`."""
+        """Drops objects and files that were not used since the last call of this method; may block."""
         self.local.close_idle()
         self._remote.close_idle()
 
     def close(self) -> list[OSError]:
-        """See `exports.Exports.close`."""
+        """Puts unstable data on the disk, drops all objects and files, and returns the errors; may be called again."""
         return self.local.close() + self._remote.close()
 
     def _part(self, handle: bytes) -> Exports:
-        """Returns the remote exports if a handle has the identity of one of them, else the local ones.
-
-        Does not check whether the handle is ours.
-        """
+        """Returns the fsspec exports if a handle names one of them, else the local ones; the handle may be forged."""
         return self._remote if HandleSeal.export_in(handle) in self._in_remote else self.local

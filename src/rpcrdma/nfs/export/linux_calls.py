@@ -67,13 +67,13 @@ _CLONED_RANGE = struct.Struct("=qQQQ")
 UTIME_NOW = (1 << 30) - 1
 UTIME_OMIT = (1 << 30) - 2
 USER_XATTRS = b"user."
-"""Begins the names of those extended attributes that the permissions of their object protect."""
+"""The prefix of the extended attributes that the permissions of their object protect."""
 
 _MAX_HANDLE = 128
 _SYS_FACCESSAT2 = 439
 _SYS_OPENAT2 = 437
 _MEMORY_FILE_SYSTEMS = {0x01021994, 0x858458F6}
-"""Magic numbers of tmpfs and ramfs."""
+"""The magic numbers of tmpfs and ramfs, by `statfs`."""
 # The C library's functions change every thread of the process (POSIX); the bare calls change the calling one.
 _SYS_SETGROUPS, _SYS_SETRESUID, _SYS_SETRESGID = {
     "x86_64": (116, 117, 119),
@@ -106,23 +106,23 @@ class _FileHandle(ctypes.Structure):
 
 
 class KernelHandle(NamedTuple):
-    """The kernel's handle of an object, unique in its file system for as long as the object exists."""
+    """The kernel's file handle of an object: type and data, unique in its file system as long as the object exists."""
 
     type: int
     data: bytes
     mount: int
-    """The mount through which it was reached; only good for comparison."""
+    """The number of the mount through which the object was opened; only good for comparison."""
 
 
 def _function(library: ctypes.CDLL, name: str, *arguments: Any) -> Any:
-    """A function of the C library that returns an int."""
+    """Returns a function of the C library with these types of arguments, which returns an int."""
     found = library[name]
     found.argtypes, found.restype = arguments, ctypes.c_int
     return found
 
 
 def _system_call(library: ctypes.CDLL) -> Any:
-    """The function for bare system calls, for one kind of arguments."""
+    """Returns a new function object for `syscall` of the C library, to be used with one sequence of argument types."""
     found = library["syscall"]
     found.restype = ctypes.c_long
     return found
@@ -174,10 +174,9 @@ def _failure() -> OSError:
 
 
 def name_to_handle(fd: int) -> KernelHandle:
-    """Returns the kernel's handle of the object behind `fd` (O_PATH is enough).
+    """Returns the kernel's file handle of the object behind `fd`, which may be an O_PATH descriptor.
 
-    Raises:
-        OSError: EOPNOTSUPP or EOVERFLOW where the file system has no such handles.
+    Raises OSError: EOPNOTSUPP or EOVERFLOW where the file system has no such handles; and others.
     """
     handle = _FileHandle(_MAX_HANDLE)
     mount = ctypes.c_int()
@@ -187,12 +186,10 @@ def name_to_handle(fd: int) -> KernelHandle:
 
 
 def open_by_handle(mount_fd: int, kind: int, data: bytes) -> int:
-    """Opens an O_PATH descriptor of the object on the file system of `mount_fd`, wherever it now is.
+    """Opens an O_PATH descriptor of the object with a kernel handle, wherever it is in the file system of `mount_fd`.
 
-    `mount_fd` must not be O_PATH itself.
-
-    Raises:
-        OSError: ESTALE: the object is gone; EPERM: the process lacks CAP_DAC_READ_SEARCH.
+    `kind` and `data` are those of `KernelHandle`. `mount_fd` must not be an O_PATH descriptor. The caller closes the
+    result. Raises OSError: ESTALE: the object is gone; EPERM: the process lacks CAP_DAC_READ_SEARCH.
     """
     handle = _FileHandle(len(data), kind)
     ctypes.memmove(ctypes.addressof(handle) + 8, data, len(data))
@@ -203,7 +200,11 @@ def open_by_handle(mount_fd: int, kind: int, data: bytes) -> int:
 
 
 def birth_and_mount(fd: int) -> tuple[int, int]:
-    """Returns (birth time in nanoseconds, 0: unknown; identity of the mount) of the object behind `fd`; or OSError."""
+    """Returns (time of birth, number of the mount) of the object behind the descriptor `fd`, or raises OSError.
+
+    The time is in nanoseconds since 1970, and 0 where the file system does not keep it. The number is only good for
+    comparison.
+    """
     out = ctypes.create_string_buffer(256)
     if _statx(fd, b"", AT_EMPTY_PATH, _STATX_BTIME | _STATX_MNT_ID, ctypes.addressof(out)):
         raise _failure()
@@ -215,7 +216,10 @@ def birth_and_mount(fd: int) -> tuple[int, int]:
 
 
 def file_system_of(mount: int) -> bytes:
-    """Returns the file system of a mount, the same for all mounts and subvolumes of it; b"" where it is not known."""
+    """Returns the device number of a mount's file system, as text, the same for all its mounts; b"" if it is unknown.
+
+    `mount` is the number of the mount in /proc/self/mountinfo.
+    """
     with open("/proc/self/mountinfo", "rb") as mounts:
         for line in mounts:
             number, _, device, _ = line.split(b" ", 3)
@@ -225,7 +229,7 @@ def file_system_of(mount: int) -> bytes:
 
 
 def lives_in_memory(fd: int) -> bool:
-    """Returns whether no read or write of the file system behind `fd` waits for a device; OSError: it cannot tell."""
+    """Returns whether the file system of `fd` is in memory, so that no access waits for a device; or OSError."""
     out = ctypes.create_string_buffer(256)
     if _fstatfs(fd, ctypes.addressof(out)):
         raise _failure()
@@ -234,7 +238,10 @@ def lives_in_memory(fd: int) -> bool:
 
 
 def has_user_xattrs(path: bytes) -> bool:
-    """Returns whether the file system of an object has extended attributes of users; False if asking is denied."""
+    """Returns whether the file system of the object at `path` has extended attributes of users.
+
+    False also if that cannot be found out.
+    """
     try:
         os.getxattr(path, USER_XATTRS + b"rpcrdma")
     except OSError as error:
@@ -243,21 +250,22 @@ def has_user_xattrs(path: bytes) -> bool:
 
 
 def sync_file_system(fd: int) -> None:
-    """Puts all data of the file system of `fd` on its disk; `fd` must not be O_PATH.
+    """Puts all data of the file system of `fd` on its disk; `fd` must not be an O_PATH descriptor.
 
-    Raises:
-        OSError: EIO, ENOSPC or EDQUOT: some of it is lost.
+    Raises OSError: EIO, ENOSPC or EDQUOT: some of the data is lost.
     """
     if _syncfs(fd):
         raise _failure()
 
 
 def open_cached(directory: int, name: bytes) -> int:
-    """Does `os.open(name, O_PATH | O_NOFOLLOW)` beneath `directory`, but never waits.
+    """Opens an O_PATH descriptor of a name in `directory`, a descriptor, from the kernel's cache; never waits.
+
+    A symbolic link itself is opened; no mount point is crossed.
 
     Raises:
-        BlockingIOError: it would have to wait.
-        OSError: ENOSYS or EINVAL where the kernel cannot tell (before Linux 5.12).
+        BlockingIOError: the kernel would have to wait for a disk.
+        OSError: EXDEV: the name is a mount point; ENOENT and others; ENOSYS or EINVAL before Linux 5.12.
     """
     fd: int = _openat2(_OPENAT2, ctypes.c_int(directory), ctypes.c_char_p(name), _HOW_ADDRESS, _HOW_OCTETS)
     if fd < 0:
@@ -266,10 +274,10 @@ def open_cached(directory: int, name: bytes) -> int:
 
 
 def open_beneath(directory: int, path: bytes) -> int:
-    """Opens an O_PATH descriptor of the object at a path of names, through no symbolic link, mount point or "..".
+    """Opens an O_PATH descriptor of the object at a path below `directory`, a descriptor; may block.
 
-    Raises:
-        OSError: EXDEV or ELOOP for these, or as `os.open`.
+    Follows no symbolic link, crosses no mount point, and does not leave `directory`. Raises OSError: EXDEV or ELOOP for
+    these, or as `os.open`.
     """
     fd: int = _openat2_waiting(
         _OPENAT2, ctypes.c_int(directory), ctypes.c_char_p(path), _BENEATH_HOW_ADDRESS, _HOW_OCTETS
@@ -280,10 +288,9 @@ def open_beneath(directory: int, path: bytes) -> int:
 
 
 def faccess_as_caller(fd: int, mode: int) -> bool:
-    """Returns whether the calling thread's file system identity may do `mode` (os.R_OK and so on).
+    """Returns whether the calling thread's effective user may access the object of `fd` in `mode` (os.R_OK and so on).
 
-    Raises:
-        OSError: neither yes nor no: ENOSYS before Linux 5.8, EIO.
+    Raises OSError: the kernel gives no answer: ENOSYS before Linux 5.8, EIO.
     """
     if not _faccessat2(_FACCESSAT2, ctypes.c_int(fd), _EMPTY, ctypes.c_int(mode), _ACCESS_FLAGS):
         return True
@@ -294,9 +301,9 @@ def faccess_as_caller(fd: int, mode: int) -> bool:
 
 
 def file_clock_ns() -> int:
-    """Returns the least time, in nanoseconds, that the kernel would give to a file that changes from now on.
+    """Returns the time, in nanoseconds since 1970, that the kernel would give to a file that changes now.
 
-    It is the kernel's own clock for files: a little behind other clocks.
+    It is the kernel's coarse clock for files, a few milliseconds behind other clocks.
     """
     out = ctypes.create_string_buffer(_TIME.size)
     if _clock_gettime(_CLOCK_REALTIME_COARSE, ctypes.addressof(out)):
@@ -306,21 +313,19 @@ def file_clock_ns() -> int:
 
 
 def fallocate(fd: int, mode: int, offset: int, octets: int) -> None:
-    """Takes or frees space of a range of a file; `mode` are FALLOC_FL bits of the system call.
+    """Reserves or frees the disk space of `octets` octets at `offset`; `mode` has FALLOC_FL bits of Linux.
 
-    Raises:
-        OSError: ENOSPC, EFBIG, EOPNOTSUPP and others.
+    Raises OSError: ENOSPC, EFBIG, EOPNOTSUPP and others.
     """
     if _fallocate(fd, mode, offset, octets):
         raise _failure()
 
 
 def clone_range(source: int, source_offset: int, fd: int, offset: int, octets: int) -> None:
-    """Lets a range of a file share the blocks of a range of another one; 0 octets: to the end of the source.
+    """Lets a range of the file `fd` share the disk blocks of a range of the file `source`; both are descriptors.
 
-    Raises:
-        OSError: EOPNOTSUPP: the file system has no shared blocks; EINVAL: the ranges overlap, or do not begin and end
-            at blocks; EXDEV; and others.
+    `octets` 0 stands for all up to the end of the source. Raises OSError: EOPNOTSUPP: the file system has no shared
+    blocks; EINVAL: the ranges overlap, or do not begin and end at blocks; EXDEV; and others.
     """
     try:
         fcntl.ioctl(fd, _FICLONERANGE, _CLONED_RANGE.pack(source, source_offset, octets, offset))
@@ -331,10 +336,9 @@ def clone_range(source: int, source_offset: int, fd: int, offset: int, octets: i
 
 
 def change_events() -> int:
-    """Returns a descriptor of fanotify that does not block, names files by their handles and needs no privilege.
+    """Returns a new descriptor of fanotify that does not block, reports files by their handles and needs no privilege.
 
-    Raises:
-        OSError: ENOSYS or EINVAL before Linux 5.13, EPERM where it is not allowed, EMFILE.
+    Raises OSError: ENOSYS or EINVAL before Linux 5.13, EPERM where it is not allowed, EMFILE.
     """
     fd: int = _waiting.fanotify_init(_FAN_CLOEXEC | _FAN_NONBLOCK | _FAN_REPORT_FID, os.O_RDONLY | os.O_CLOEXEC)
     if fd < 0:
@@ -343,17 +347,17 @@ def change_events() -> int:
 
 
 def mark_for_events(events: int, fd: int, mask: int, *, remove: bool = False) -> None:
-    """Adds events to those that are reported of the file behind `fd`, which is no O_PATH descriptor, or removes them.
+    """Adds the events in `mask` to those that the fanotify descriptor `events` reports of a file, or removes them.
 
-    Raises:
-        OSError: ENODEV, EXDEV, EOPNOTSUPP: its file system reports none; ENOSPC: the user has too many marks.
+    `fd` is a descriptor of the file, not an O_PATH descriptor. Raises OSError: ENODEV, EXDEV, EOPNOTSUPP: its file
+    system reports none; ENOSPC: the user has too many marks.
     """
     if _fanotify_mark(events, _FAN_MARK_REMOVE if remove else _FAN_MARK_ADD, mask, fd, None):
         raise _failure()
 
 
 def signal_events(number: int) -> int:
-    """Returns a descriptor that reads the signal `number`, which the reading thread has to block; OSError: EMFILE."""
+    """Returns a new signalfd descriptor for the signal `number`, which its reader has to block; OSError: EMFILE."""
     signals = ctypes.create_string_buffer(_SIGNAL_SET.pack(1 << number - 1), _SIGNAL_SET.size)
     fd: int = _waiting.signalfd(-1, signals, os.O_CLOEXEC)
     if fd < 0:
@@ -362,26 +366,24 @@ def signal_events(number: int) -> int:
 
 
 def set_file_times(path: bytes, atime: tuple[int, int], mtime: tuple[int, int]) -> None:
-    """Sets the times of last access and modification, each (seconds, nanoseconds); follows a symbolic link.
+    """Sets the times of access and modification of the file at `path`, each (seconds, nanoseconds) since 1970.
 
-    UTIME_NOW or UTIME_OMIT in place of the nanoseconds: the present time, or no change.
-
-    Raises:
-        OSError: the system does not allow it.
+    UTIME_NOW or UTIME_OMIT in place of the nanoseconds: the present time, or no change. Follows a symbolic link. Raises
+    OSError if the system refuses it.
     """
     if _utimensat(AT_FDCWD, path, _TIMES.pack(*atime, *mtime), 0):
         raise _failure()
 
 
 ThreadChange: TypeAlias = Callable[[], int]
-"""A prepared system call that changes the calling thread alone, for `change_thread`."""
+"""A prepared system call that changes the identity of the calling thread alone, for `change_thread`; returns 0 on
+success."""
 
 
 def change_thread(changes: Iterable[ThreadChange]) -> None:
-    """Applies changes to the calling thread alone, in order.
+    """Applies changes to the identity of the calling thread alone, in order.
 
-    Raises:
-        OSError: the system does not allow one of them; those before it are in effect.
+    Raises OSError: the system does not allow one of them; those before it are in effect.
     """
     for change in changes:
         if change():
@@ -389,17 +391,20 @@ def change_thread(changes: Iterable[ThreadChange]) -> None:
 
 
 def to_user(uid: int, *, saved: int) -> ThreadChange:
-    """Gives the thread an effective user, also for file systems; the thread may return to the saved user."""
+    """Returns the change of a thread's effective and file system user to `uid`; the thread may later return to `saved`.
+
+    Raises OSError (ENOSYS) if the numbers of the system calls are not known for this machine.
+    """
     return _bare_call(_SYS_SETRESUID, ctypes.c_int(-1), ctypes.c_uint(uid), ctypes.c_uint(saved))
 
 
 def to_group(gid: int) -> ThreadChange:
-    """Makes the change of a thread's effective group; the saved one stays."""
+    """Returns the change of a thread's effective group to `gid`; the saved one stays. OSError (ENOSYS) as `to_user`."""
     return _bare_call(_SYS_SETRESGID, ctypes.c_int(-1), ctypes.c_uint(gid), ctypes.c_int(-1))
 
 
 def to_groups(gids: tuple[int, ...]) -> ThreadChange:
-    """Makes the change of a thread's supplementary groups."""
+    """Returns the change of a thread's supplementary groups to `gids`; raises OSError (ENOSYS) as `to_user`."""
     return _bare_call(_SYS_SETGROUPS, ctypes.c_int(len(gids)), (ctypes.c_uint * len(gids))(*gids))
 
 
@@ -410,7 +415,10 @@ def _bare_call(number: int | None, *arguments: object) -> ThreadChange:
 
 
 def to_capabilities(*, effective: bool) -> ThreadChange:
-    """Makes the change to the capabilities that the calling thread has now; not `effective`: none of them in effect."""
+    """Returns the change of a thread's capabilities to those that the calling thread has now.
+
+    With `effective` False they are permitted, but none is in effect. Raises OSError if they cannot be read.
+    """
     held = _capabilities()
     if not effective:
         _, permitted, inheritable, _, more_permitted, more_inheritable = _CAPABILITIES.unpack(held.raw)
@@ -419,18 +427,21 @@ def to_capabilities(*, effective: bool) -> ThreadChange:
 
 
 def to_keep_capabilities() -> ThreadChange:
-    """Makes the change after which a thread that stops being root keeps its capabilities, though not in effect."""
+    """Returns the change by which a thread that stops being root keeps its capabilities permitted, not in effect."""
     return functools.partial(_instant.prctl, _PR_SET_KEEPCAPS, 1, 0, 0, 0)
 
 
 def effective_capabilities() -> int:
-    """Returns the capabilities in effect for the calling thread, a bit for each."""
+    """Returns the capabilities in effect for the calling thread as a bit mask, bit n for capability n; or OSError."""
     effective, _, _, more, _, _ = _CAPABILITIES.unpack(_capabilities().raw)
     return int(effective) | int(more) << 32
 
 
 def user_decides_capabilities() -> bool:
-    """Returns whether no longer being root takes away all capabilities in effect, and the way back restores them."""
+    """Returns whether a switch from root takes all capabilities out of effect, and the switch back restores them.
+
+    That is so for root with its usual capabilities and securebits. Raises OSError if they cannot be read.
+    """
     effective, permitted, _, more_effective, more_permitted, _ = _CAPABILITIES.unpack(_capabilities().raw)
     fixed_up = not _instant.prctl(_PR_GET_SECUREBITS, 0, 0, 0, 0) & _SECBIT_NO_SETUID_FIXUP
     return os.geteuid() == 0 and fixed_up and (effective, more_effective) == (permitted, more_permitted)

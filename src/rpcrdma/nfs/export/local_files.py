@@ -51,16 +51,23 @@ _SECOND = 1_000_000_000
 _SPECIAL = {FileKind.CHARACTER_DEVICE, FileKind.BLOCK_DEVICE, FileKind.SOCKET, FileKind.FIFO}
 
 _Call: TypeAlias = Callable[[bytes, int], None]
-"""Makes an object with a name in the directory of a descriptor."""
+"""Makes an object with a name in the directory of a descriptor; raises OSError."""
 
 
 class Files(LocalObject):
-    """The methods of `tree.Node` that open files, make objects and set attributes."""
+    """The part of the class of local nodes that opens files, makes objects and sets attributes, for `tree.Node`."""
 
     __slots__ = ()
 
     def open(self, who: Grant, wanted: Access, *, at_once: bool) -> OpenFile | None:
-        """See `tree.Node.open`."""
+        """Opens this regular file for READ, MODIFY or both, if the caller may do so or owns it; None: it takes a wait.
+
+        None is returned only with `at_once`. See `tree.Node.open`.
+
+        Raises:
+            Refused: EISDIR, EINVAL: it is no regular file; EACCES.
+            OSError: EACCES and others.
+        """
         tree = self.tree
         files = tree.parts.files
         caller = who.identity
@@ -77,15 +84,21 @@ class Files(LocalObject):
         return file
 
     def open_to_read(self, who: Grant, *, at_once: bool) -> tuple[OpenFile, Attributes] | None:
-        """See `tree.Node.open_to_read`."""
+        """Opens this regular file for reading, and returns it with its attributes, if the caller may read it.
+
+        None only with `at_once`, where opening takes a wait. Raises Refused or OSError: see `open`.
+        """
         return self.tree.parts.files.for_reading(self, who.identity, at_once=at_once)
 
     def opened_for_writing(self) -> OpenFile | None:
-        """See `tree.Node.opened_for_writing`."""
+        """Returns this file if the server has it open for writing already, else None; checks no rights."""
         return self.tree.parts.files.open_for_writing(self)
 
     def lease(self, on_writer: Callable[[], object]) -> LocalLease | None:
-        """See `tree.Node.lease`."""
+        """Takes a lease on this file, which ends when a local process writes or changes it; None: that is not possible.
+
+        `on_writer` is called, in any thread, when the lease breaks. See `tree.Node.lease`.
+        """
         parts, handle = self.tree.parts, self.handle
         return parts.leases.lease(
             self.proc_path,
@@ -96,7 +109,10 @@ class Files(LocalObject):
         )
 
     def range_locks(self) -> LocalLocks | None:
-        """See `tree.Node.range_locks`: none on a file that the server itself may not open."""
+        """Returns a new, empty set of the system's locks on this file; None if the server itself may not open the file.
+
+        Ends the file's lease, since it opens the file for writing where it can.
+        """
         self.tree.parts.leases.make_way(file_of(self.tree, self.handle))
         modes = (os.O_RDONLY,) if self.tree.export.never_changes else (os.O_RDWR, os.O_RDONLY)
         for mode in modes:
@@ -107,7 +123,15 @@ class Files(LocalObject):
     def set_attributes(
         self, who: Grant, wanted: Wanted, change: Change, *, guard: Callable[[Attributes], bool] | None = None
     ) -> None:
-        """See `tree.Node.set_attributes`."""
+        """Sets the attributes in `wanted` that are not None, and syncs them if the export asks for it.
+
+        `change` gets the attributes before and after. `guard` judges those before, and returns False to refuse the
+        change; None: nothing is judged.
+
+        Raises:
+            Refused: NOT_SYNC: `guard` has returned False; EINVAL: 2^32 - 1 as an owner or group; EFBIG; EACCES.
+            OSError: EPERM, ENOSPC and others; some attributes may have been set.
+        """
         caller = who.identity
         with Changing(self, change):
             if guard is not None and change.before is not None and not guard(change.before):
@@ -127,7 +151,11 @@ class Files(LocalObject):
         self.tree.parts.synchronize(self)
 
     def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Made:
-        """See `tree.Node.create`."""
+        """Creates a regular file in this directory, or takes an existing one (see `CreateHow`), and returns its node.
+
+        `change` gets the directory's attributes before and after. Raises Refused or OSError: ENOTDIR, ENAMETOOLONG,
+        EACCES, EEXIST, EFBIG, ENOSPC and others; EAGAIN: a local process makes and removes the name again and again.
+        """
         check_new_name(self, name)
         caller = who.identity
         with Changing(self, change):
@@ -138,7 +166,11 @@ class Files(LocalObject):
         return Made(made, is_new)
 
     def make(self, who: Grant, name: bytes, make: Make, wanted: Wanted, change: Change) -> Made:
-        """See `tree.Node.make`."""
+        """Makes an object other than a regular file in this directory, and returns its node.
+
+        `change` gets the directory's attributes before and after. Raises Refused or OSError: ENOTDIR, ENAMETOOLONG,
+        EACCES; EEXIST: the name is taken; EINVAL: a regular file, or an invalid device number; and others.
+        """
         check_new_name(self, name)
         call, mode = _call_for(make, wanted)
         caller = who.identity
@@ -163,7 +195,10 @@ class Files(LocalObject):
         raise Refused(errno.EAGAIN)
 
     def _create_new(self, name: bytes, create: Create, caller: CallerIdentity) -> Self | None:
-        """Creates a file; returns None if the name is taken, which `_existing` judges."""
+        """Creates a file with the attributes that `create` asks for; returns None if the name is taken.
+
+        With GUARDED a taken name raises FileExistsError. Other failures raise Refused (EFBIG) or OSError.
+        """
         tree, wanted = self.tree, create.wanted
         size = None if wanted.size is None else _size(wanted.size)
         exclusive = create.how is CreateHow.EXCLUSIVE
@@ -198,7 +233,14 @@ class Files(LocalObject):
         return node
 
     def _existing(self, name: bytes, create: Create, caller: CallerIdentity) -> Self:
-        """The existing object, if `create` allows one or an earlier try of the same call made it."""
+        """Returns the existing file of a name, cut if `create` says so, where `create` allows one.
+
+        With EXCLUSIVE that is a file which an earlier try of the same call made: it has the verifier as its times.
+
+        Raises:
+            Refused: EEXIST: it is no regular file, or not from the same exclusive create; EFBIG.
+            OSError: FileNotFoundError: the name is gone; and others.
+        """
         node: Self
         with caller:
             node = self.tree.child(self, name)
@@ -216,14 +258,23 @@ class Files(LocalObject):
         return node
 
     def truncate(self, size: int, caller: CallerIdentity) -> None:
-        """Cuts or extends a file, if the caller may write it."""
+        """Cuts or extends this file to `size` octets, if the caller may write it or owns it.
+
+        Raises:
+            Refused: EISDIR, EINVAL: it is no regular file; EACCES; EFBIG: the size is above 2^63 - 1.
+            OSError: the system refuses it.
+        """
         octets = _size(size)
         file = self.tree.parts.files.for_writing(self, caller)
         with caller:
             os.ftruncate(file.fd, octets)
 
     def dress(self, wanted: Wanted, mode: int | None, caller: CallerIdentity) -> None:
-        """Sets mode (None: as made), owner and times of this new object as the client wants, where the caller may."""
+        """Gives this new object the mode, owner and times that a client wants; the thread acts as the caller.
+
+        `mode` None: the object has no mode of its own. Only root may set an owner; for others `wanted.uid` and
+        `wanted.gid` are ignored. Raises OSError.
+        """
         if mode is not None:
             given = stat.S_IMODE(os.fstat(self.fd).st_mode)
             # The server's umask must not take away bits that the client asks for; a default ACL may.
@@ -245,7 +296,7 @@ class Files(LocalObject):
 
 
 def _call_for(make: Make, wanted: Wanted) -> tuple[_Call, int | None]:
-    """Returns the call that makes an object, and the object's mode; None for a symbolic link.
+    """Returns the system call that makes an object, and the object's mode; the mode of a symbolic link is None.
 
     Raises:
         Refused: EINVAL: it is a file, or a device with a number that Linux does not have; EACCES: the path in a
@@ -280,7 +331,7 @@ def _size(size: int) -> int:
 
 
 def _time(time: Time) -> tuple[int, int]:
-    """(seconds, nanoseconds) as the kernel takes a time to be set."""
+    """Returns (seconds, nanoseconds) as `utimensat` takes a time to be set, with UTIME_OMIT for None and UTIME_NOW."""
     if time is None:
         return 0, UTIME_OMIT
     if time is SERVER_TIME:
@@ -289,9 +340,9 @@ def _time(time: Time) -> tuple[int, int]:
 
 
 def _times_of(verifier: bytes) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Returns the two times, as (seconds, 0 nanoseconds), that keep the verifier of an exclusive create.
+    """Returns the times, as (seconds, 0 nanoseconds), in which a file keeps the verifier of an exclusive create.
 
-    They are the lower 31 bits of each of its words, which every file system can store.
+    They are the lower 31 bits of each of its two words, which every file system can store.
     """
     first, second = _VERIFIER.unpack(verifier)
     return (first & 0x7FFFFFFF, 0), (second & 0x7FFFFFFF, 0)

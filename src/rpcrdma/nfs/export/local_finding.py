@@ -35,12 +35,12 @@ _OF_OTHERS = ((os.R_OK, READ), (os.W_OK, MODIFY | APPEND), (os.X_OK, EXECUTE))
 
 
 class Finding(LocalObject):
-    """The methods of `tree.Node` that find objects and report on them."""
+    """The part of the class of local nodes that finds objects and reports on them: methods of `tree.Node`."""
 
     __slots__ = ()
 
     def access(self, who: Grant, wanted: Access) -> Access:
-        """See `tree.Node.access`."""
+        """Returns the rights in `wanted` that the caller has on this object by the kernel's check; never waits."""
         granted = 0
         if who.read_only:
             wanted &= ~_WRITING
@@ -51,7 +51,14 @@ class Finding(LocalObject):
         return granted
 
     def lookup(self, who: Grant, name: bytes, *, at_once: bool) -> Self | None:
-        """See `tree.Node.lookup`."""
+        """Returns the object of a name in this directory, "." and ".." included; never waits for a disk if `at_once`.
+
+        Returns None only with `at_once`, where the look-up takes a wait.
+
+        Raises:
+            Refused: ENOTDIR, ENAMETOOLONG; EACCES: the name is invalid, a mount point, or the caller may not search.
+            OSError: ENOENT and others.
+        """
         check_name(name)
         check_directory(self)
         tree = self.tree
@@ -69,18 +76,18 @@ class Finding(LocalObject):
         return self if name == b"." else self.parent()
 
     def parent(self) -> Self:
-        """See `tree.Node.parent`."""
+        """Returns the directory above this one, for the root itself; Refused (ESTALE): it is not in the export."""
         above: Self = self.tree.parent(self)
         return above
 
     def read_link(self) -> bytes:
-        """See `tree.Node.read_link`."""
+        """Returns the path in this symbolic link; raises Refused (EINVAL) for other objects."""
         if self.kind != FileKind.SYMLINK:
             raise Refused(errno.EINVAL)
         return os.fsencode(os.readlink(b"", dir_fd=self.fd))
 
     def space(self) -> Space:
-        """See `tree.Node.space`."""
+        """Returns the octets and files of the object's file system: all, free ones, and those free for users."""
         space = os.fstatvfs(self.fd)
         unit = space.f_frsize
         return Space(
@@ -93,11 +100,11 @@ class Finding(LocalObject):
         )
 
     def path_limits(self) -> PathLimits:
-        """See `tree.Node.path_limits`."""
+        """Returns the most hard links and the longest name of the object's file system."""
         return PathLimits(self._bound("PC_LINK_MAX", _LINKS_MAX), self._bound("PC_NAME_MAX", NAME_OCTETS_MAX))
 
     def _bound(self, name: str, most: int) -> int:
-        """A bound of the file system, at most `most`; the kernel's negative value means that it has none."""
+        """Returns the bound `name` of the file system by `pathconf`; `most` if that is larger, infinite or unknown."""
         try:
             value = os.pathconf(self.proc_path, name)
         except OSError:

@@ -39,9 +39,9 @@ _LOGGER = logging.getLogger("rpcrdma.server")
 _F_SETOWN_EX: Final = 15
 _OWNER = struct.Struct("@ii")
 _THREAD: Final = 0
-"""F_OWNER_TID."""
+"""F_OWNER_TID: the owner that signals go to is a thread."""
 _SIGNAL = struct.Struct("=20xi104x")
-"""struct signalfd_siginfo: the descriptor of the file."""
+"""struct signalfd_siginfo, of which only the descriptor of the file is read."""
 _EVENT = struct.Struct("=IBBHQii")
 """struct fanotify_event_metadata: octets, version, octets of this head, mask, descriptor, process."""
 _IDENTITY = struct.Struct("=BxH8xIi")
@@ -50,13 +50,16 @@ _FAN_MODIFY, _FAN_ATTRIB, _FAN_OPEN, _FAN_MOVE_SELF, _FAN_Q_OVERFLOW = 0x2, 0x4,
 _LEASED: Final = _FAN_MODIFY | _FAN_ATTRIB | _FAN_MOVE_SELF
 _READ_OCTETS: Final = 64 << 10
 _PASSING: Final = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
-"""Faults that say nothing about the next lease."""
+"""Errors that may pass: a further lease may succeed."""
 _USED = re.compile(rb"^Sig(?:Blk|Ign|Cgt):\s*([0-9a-f]+)$", re.MULTILINE)
-"""The masks of signals that a process blocks, ignores and handles, in /proc/self/status."""
+"""The masks of the signals that a process blocks, ignores and handles, in /proc/self/status."""
 
 
 class _LeasedFile:
-    """A file with a lease, which several delegations share."""
+    """A file with a lease of the kernel, by the descriptor `fd`; several `LocalLease` of the file share it (`users`).
+
+    `file` is its key in claims, and `identity` that of `object_identity`. `broken`: whether a local process has come.
+    """
 
     __slots__ = ("broken", "fd", "file", "identity", "locked", "on_writer", "seen", "users")
 
@@ -67,13 +70,14 @@ class _LeasedFile:
         self.on_writer = on_writer
         self.users = 0
         self.locked = False
-        """Whether the kernel has the lease; False: the server itself writes the file for a client."""
+        """Whether the kernel has the lease; False: the server itself writes the file for a client, or writers were let
+        pass."""
         self.broken = False
         self.seen = False
-        """Whether the owner has looked at the broken lease."""
+        """Whether the owner has read `LocalLease.broken` as True."""
 
     def unlock(self) -> None:
-        """Lets writers pass."""
+        """Gives the kernel's lease up, if it is held, so that waiting writers go on; does not raise."""
         if self.locked:
             self.locked = False
             with suppress(OSError):
@@ -81,7 +85,7 @@ class _LeasedFile:
 
 
 class LocalLease:
-    """A lease of one delegation: see `tree.Lease`."""
+    """A lease on a local file for one delegation; implements `tree.Lease`, and ends with the last reference to it."""
 
     __slots__ = ("_leased", "_leases")
 
@@ -94,17 +98,19 @@ class LocalLease:
 
     @property
     def broken(self) -> bool:
-        """See `tree.Lease.broken`; asks the kernel, since a signal may have been lost."""
+        """Whether a local process waits to write the file, or has changed it; the property asks the kernel."""
         leased = self._leased
         leased.seen = leased.broken or (leased.locked and fcntl.fcntl(leased.fd, fcntl.F_GETLEASE) != fcntl.F_RDLCK)
         return leased.seen
 
 
 class LocalLeases:
-    """The leases of a server on local files. Thread-safe; the thread begins with the first lease, and ends by `close`.
+    """The leases of a server on local files. Thread-safe.
+
+    The first lease starts a thread that receives the kernel's reports; `close` ends it.
 
     Args:
-        files_max: the most files with a lease; None: `NFS_LEASES_MAX`, or one for each 32 descriptors.
+        files_max: the most files with a lease; None: `NFS_LEASES_MAX`, or one for each 32 descriptors of the process.
     """
 
     def __init__(self, files_max: int | None = None) -> None:
@@ -119,7 +125,7 @@ class LocalLeases:
         self._possible = True
 
     def __len__(self) -> int:
-        """Files with a lease."""
+        """Returns the number of files with a lease."""
         return len(self._files)
 
     def lease(
@@ -133,9 +139,9 @@ class LocalLeases:
         """Takes a lease on a regular file; may block.
 
         Args:
-            path: leads to the file.
-            file: the same for each handle of the file.
-            identity: see `object_identity`; only files with a handle of the kernel can be watched for changes.
+            path: the path to the file.
+            file: the key of the file, the same for each of its handles.
+            identity: the file's identity by `object_identity`; only a file with a handle of the kernel can be watched.
             on_writer: is called, in any thread, when a local process wants to write the file or has changed it.
             close_idle_writer: closes the descriptor for writing that the server keeps for later calls, if any; returns
                 whether it has.
@@ -170,7 +176,10 @@ class LocalLeases:
         return LocalLease(self, leased)
 
     def _take(self, leased: _LeasedFile, close_idle_writer: Callable[[], bool]) -> bool:
-        """Marks a file and takes its lease; returns False if one of these is impossible."""
+        """Registers a file for reports of changes and takes the kernel's lease; returns False if either is impossible.
+
+        See `lease` for `close_idle_writer`. The lock is held.
+        """
         reports = self._started()
         if reports is None:
             return False
@@ -191,7 +200,7 @@ class LocalLeases:
         return True
 
     def _started(self) -> _Reports | None:
-        """Returns the thread for reports, and starts it at first; None if the system has no such reports."""
+        """Returns the thread for reports, which the first call starts; None if that is not possible, or not now."""
         if self._reports is None and self._possible:
             try:
                 self._reports = _Reports(self)
@@ -203,7 +212,7 @@ class LocalLeases:
         return self._reports
 
     def release(self, leased: _LeasedFile) -> None:
-        """Ends one use of a lease; the last one gives it up."""
+        """Ends one use of a leased file; the last use ends the lease and closes the descriptor."""
         with self._lock:
             leased.users -= 1
             if leased.users or self._files.get(leased.file) is not leased:
@@ -221,10 +230,10 @@ class LocalLeases:
                 mark_for_events(self._reports.changes, leased.fd, _LEASED | _FAN_OPEN, remove=True)
 
     def make_way(self, file: bytes) -> None:
-        """Lets the server open a file for writing, for the client that has its only delegations.
+        """Gives up the kernel's lease on a file, by its key, since the server opens the file for writing.
 
-        The kernel keeps no lease on a file that is open for writing. In place of the lease fanotify reports each local
-        process that opens the file, afterwards.
+        The kernel keeps no lease on a file that is open for writing. In its place fanotify reports afterwards each
+        local process that opens the file.
         """
         if file in self._files:
             with self._lock:
@@ -235,25 +244,31 @@ class LocalLeases:
                     leased.unlock()
 
     def writers_come(self, fds: list[int]) -> list[_LeasedFile]:
-        """Reports the files of these descriptors, whose leases writers wait for; returns those not reported before."""
+        """Marks the leases on the files of these descriptors as broken and calls their owners, for writers that wait.
+
+        Returns those that were not broken before.
+        """
         with self._lock:
             found = [leased for fd in fds if (leased := self._by_fd.get(fd)) is not None and leased.locked]
         return _report(found)
 
     def changed(self, identity: bytes | None) -> None:
-        """Reports a file that another process has changed, or (None) any file."""
+        """Marks the leases on a file that another process has changed as broken, and calls their owners.
+
+        `identity` is that of `object_identity`; None: any file may have changed, so all leases are broken.
+        """
         with self._lock:
             found = list(self._files.values()) if identity is None else list(self._by_identity.get(identity, ()))
         _report(found)
 
     def pass_by(self, leased: _LeasedFile) -> None:
-        """Lets writers pass if the owner of a broken lease has not looked at it."""
+        """Lets writers of a file with a broken lease go on if its owner has not read `LocalLease.broken` since."""
         with self._lock:
             if not leased.seen and self._files.get(leased.file) is leased:
                 leased.unlock()
 
     def close(self) -> None:
-        """Gives up all leases, and ends the thread; may be called again."""
+        """Gives up all leases, and ends the thread; no further lease is possible. May be called again."""
         with self._lock:
             self._possible = False
             # The garbage collector may release others meanwhile.
@@ -269,22 +284,21 @@ class LocalLeases:
 
 
 class _Reports:
-    """The thread that receives the reports of the kernel.
+    """The thread that receives the kernel's reports of broken leases and changed files, and passes them to `leases`.
 
-    Raises:
-        OSError: the system has no such reports.
+    Raises OSError: the system has no such reports, or descriptors, signals or threads are lacking.
     """
 
     def __init__(self, leases: LocalLeases) -> None:
         self._leases = leases
         self.signal = _unused_signal()
         self._waiting: list[tuple[float, _LeasedFile]] = []
-        """Broken leases, each with the time at which its writers pass by."""
+        """Broken leases in order, each with the time of the monotonic clock, in seconds, at which its writers go on."""
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rpcrdma-leases", daemon=True)
         with ExitStack() as opened:
             self.changes = change_events()
-            """The descriptor of fanotify."""
+            """The descriptor of fanotify, for reports of changes."""
             opened.callback(os.close, self.changes)
             self._signals = signal_events(self.signal)
             opened.callback(os.close, self._signals)
@@ -299,7 +313,7 @@ class _Reports:
         self.thread_id: int = self._thread.native_id or 0
 
     def close(self) -> None:
-        """Ends the thread."""
+        """Ends the thread, waits for its end, and closes the descriptors."""
         os.eventfd_write(self._end, 1)
         self._thread.join()
         self._close()
@@ -355,7 +369,7 @@ class _Reports:
 
 
 def _report(found: list[_LeasedFile]) -> list[_LeasedFile]:
-    """Calls the owners of those leases that were not broken before, and returns these; no lock is held."""
+    """Marks leases as broken and calls the owners of those that were not; returns these. The caller holds no lock."""
     new = [leased for leased in found if not leased.broken]
     for leased in new:
         leased.broken = True
@@ -364,16 +378,15 @@ def _report(found: list[_LeasedFile]) -> list[_LeasedFile]:
 
 
 def _identity_in(data: bytes) -> bytes:
-    """Returns the identity, as `object_identity` makes it, from the part of an event after its head."""
+    """Returns the identity of a file, as `object_identity` makes it, from `data`, a fanotify event after its head."""
     _, _, octets, kind = _IDENTITY.unpack_from(data)
     return bytes((0, kind & 0xFF)) + data[_IDENTITY.size : _IDENTITY.size + octets]
 
 
 def _unused_signal() -> int:
-    """Returns a real-time signal that the process neither handles nor ignores nor blocks.
+    """Returns the number of a real-time signal that the process neither handles nor ignores nor blocks.
 
-    Raises:
-        OSError: there is none.
+    Raises OSError: EAGAIN: there is none.
     """
     with open("/proc/self/status", "rb") as file:
         used = functools.reduce(operator.or_, (int(bits, 16) for bits in _USED.findall(file.read())), 0)

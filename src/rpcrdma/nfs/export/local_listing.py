@@ -18,16 +18,19 @@ from rpcrdma.nfs.export.tree import DOTS, Entry, Refused
 __all__ = ["Listing"]
 
 _SETTLED_NS = 2_100_000_000
-"""File systems count times in two seconds at the most: after that another change has another time."""
+"""Nanoseconds after which another change surely has another time: file systems count in two seconds at the most."""
 
 
 class Listing(LocalObject):
-    """The method of `tree.Node` that lists a directory."""
+    """The part of the class of local nodes that lists a directory: `tree.Node.entries`."""
 
     __slots__ = ()
 
     def entries(self, who: Grant, after: int, *, detailed: bool) -> _Entries:
-        """See `tree.Node.entries`."""
+        """Returns the entries of this directory whose cookies are larger than `after`; 0 returns all.
+
+        `detailed`: whether entries have handles and attributes. Raises Refused: ENOTDIR; EACCES: `who` may not read it.
+        """
         check_directory(self)
         with who.identity:
             readable = faccess_as_caller(self.fd, os.R_OK)
@@ -38,7 +41,7 @@ class Listing(LocalObject):
 
 
 class _Entries:
-    """The entries of a directory after a cookie: see `tree.Entries`."""
+    """The entries of a local directory after a cookie, read during iteration; implements `tree.Entries`."""
 
     def __init__(self, directory: LocalObject, after: int, *, detailed: bool, searchable: bool) -> None:
         self.complete = False
@@ -78,7 +81,7 @@ class _Entries:
             os.close(fd)
 
     def _described(self, entry: ListedEntry) -> Entry | None:
-        """An entry, with attributes and handle where they can be read; None if it was removed."""
+        """Returns an entry with attributes and handle, where these can be read; None if the name was removed."""
         directory = self._directory
         if entry.name in DOTS:
             above = directory if entry.name == b"." else directory.tree.parent(directory)

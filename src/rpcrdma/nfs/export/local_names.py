@@ -15,12 +15,17 @@ __all__ = ["Naming"]
 
 
 class Naming(LocalObject):
-    """The methods of `tree.Node` that rename and remove objects, and give them further names."""
+    """The part of the class of local nodes that renames, links and removes objects: methods of `tree.Node`."""
 
     __slots__ = ()
 
     def remove(self, who: Grant, name: bytes, change: Change, *, is_directory: bool | None) -> None:
-        """See `tree.Node.remove`."""
+        """Removes a name from this directory, as the caller, and syncs if the export asks for it.
+
+        `change` gets the directory's attributes before and after. `is_directory`: the name has to be a directory's
+        (True), must not be (False), or may be either (None). Raises Refused or OSError: ENOENT, EACCES, ENOTEMPTY;
+        ENOTDIR, EISDIR: see `is_directory`; and others.
+        """
         check_removal(self, name, is_directory=is_directory)
         parts = self.tree.parts
         with Changing(self, change):
@@ -36,7 +41,12 @@ class Naming(LocalObject):
         parts.synchronize(self)
 
     def rename(self, who: Grant, old: bytes, target: Node, new: bytes, source: Change, into: Change) -> None:
-        """See `tree.Node.rename`."""
+        """Renames `old` of this directory to `new` in the local directory `target`; replaces an object of that name.
+
+        `source` and `into` receive the attributes of the two directories. Syncs them if the export asks for it. Raises
+        Refused or OSError: ENOTDIR, EINVAL, EXDEV (see `name_rules.check_rename`), ENOENT, EACCES, ENOTEMPTY, EISDIR
+        and others.
+        """
         check_rename(self, old, target, new)
         assert isinstance(target, LocalObject)
         tree = self.tree
@@ -60,7 +70,11 @@ class Naming(LocalObject):
         tree.parts.synchronize(*({self, target}))
 
     def link(self, who: Grant, directory: Node, name: bytes, change: Change) -> None:
-        """See `tree.Node.link`."""
+        """Gives this object the further name `name` in a local directory, whose attributes `change` receives.
+
+        Raises Refused or OSError: ENOTDIR, EISDIR, EXDEV (see `name_rules.check_link`), EEXIST, EACCES, EMLINK and
+        others.
+        """
         check_link(self, directory, name)
         assert isinstance(directory, LocalObject)
         with Changing(directory, change), who.identity:

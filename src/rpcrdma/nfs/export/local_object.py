@@ -31,10 +31,9 @@ _UMASK = re.compile(rb"^Umask:\s*([0-7]+)$", re.MULTILINE)
 
 
 class LocalParts:
-    """Thread-safe. The trees of a server share one.
+    """The parts that all local trees of a server share: callers, leases, open files, listings. Thread-safe.
 
-    Raises:
-        PermissionError: root cannot act as others.
+    Raises PermissionError: the server runs as root without the capabilities to act as other users.
     """
 
     def __init__(self, state: ServerState) -> None:
@@ -50,7 +49,10 @@ class LocalParts:
         self._told_of_sync = False
 
     def synchronize(self, *nodes: HeldNode) -> None:
-        """Puts the attributes or the names of files and directories on the disk, if the export is synchronous."""
+        """Syncs the attributes and names of files and directories, those of exports that are synchronous; may block.
+
+        Syncs the whole file system where the server may not open an object. Raises OSError if that fails.
+        """
         for node in nodes:
             tree = node.tree
             if tree.in_memory or not tree.export.synchronous or node.kind not in {FileKind.FILE, FileKind.DIRECTORY}:
@@ -79,7 +81,7 @@ class LocalParts:
 
 
 class PartedTree(ObjectTree[N]):
-    """A tree with the parts that it shares with the others."""
+    """An exported local directory, with the parts that all such trees of the server share in `parts`."""
 
     transfer_octets = TRANSFER_OCTETS_MAX
 
@@ -92,13 +94,13 @@ class PartedTree(ObjectTree[N]):
 
 
 class LocalObject(HeldNode):
-    """A node of a `PartedTree`."""
+    """An object of a `PartedTree`: the base of the classes that implement the methods of `tree.Node`."""
 
     __slots__ = ()
     tree: PartedTree[Any]
 
     def was_removed(self) -> None:
-        """Notes that the object has lost a name."""
+        """Records that the object has lost a name; after its last one, its open file and listing are dropped."""
         self.count_change(self.attributes())
         if self.tree.removed(self):
             self.tree.parts.files.drop(self)
@@ -106,7 +108,7 @@ class LocalObject(HeldNode):
 
 
 def _umask() -> int:
-    """The process's umask, without the write that `os.umask` makes to read it."""
+    """Returns the process's umask, read without a change of it, as `os.umask` would make; 0o022 if it is unknown."""
     with open("/proc/self/status", "rb") as file:
         found = _UMASK.search(file.read())
     return int(found[1], 8) if found else 0o022

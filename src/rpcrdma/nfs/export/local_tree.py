@@ -32,27 +32,27 @@ __all__ = ["LocalExports", "LocalNode", "LocalTree"]
 
 _LOGGER = logging.getLogger("rpcrdma.server")
 _LOCKS = 256
-"""Locks of all objects of a file system: two objects rarely share one."""
+"""Locks for all objects of a file system: so many that two objects rarely share a lock."""
 
 
 class LocalNode(Finding, Files, Naming, Listing, Xattrs):
-    """An object of a local directory: see `tree.Node`."""
+    """An object of an exported local directory; implements `tree.Node` and `abilities.Extended`."""
 
     __slots__ = ()
 
 
 class LocalTree(PartedTree[LocalNode]):
-    """One exported directory: see `tree.Tree`."""
+    """One exported directory of this machine; implements `tree.Tree`."""
 
     NODE = LocalNode
 
 
 class LocalExports(AdmittedExports):
-    """All exported directories of a server: see `exports.Exports`. Thread-safe.
+    """All exported directories of this machine of a server; implements `exports.Exports`. Thread-safe.
 
     Raises:
         ValueError: two exports have one name.
-        OSError: a directory cannot be exported.
+        OSError: a directory cannot be exported, or /proc is not mounted.
     """
 
     def __init__(self, exports: Sequence[Export], state: ServerState) -> None:
@@ -61,11 +61,11 @@ class LocalExports(AdmittedExports):
         self.parts = LocalParts(state)
         self.nodes: ObjectCache[LocalNode] = ObjectCache(max(64, min(NFS_OBJECTS_OPEN_MAX, descriptors // 4)))
         self.groups = UserGroups()
-        """The groups of users, for exports that take them of this machine's database."""
+        """The groups of users by this machine's user database, for exports that ask for them."""
         self.admission = HostAdmission(self.parts.callers.of, self.groups if self.parts.callers.switches else None)
         self._trees: dict[bytes, LocalTree] = {}
         self._gone: dict[bytes, LocalTree] = {}
-        """Trees that are served no more, until `retire`: running calls have objects of them."""
+        """Trees that are no longer served, by export, until `retire`: running calls still use their objects."""
         self._locks: defaultdict[bytes, list[threading.RLock]] = defaultdict(
             lambda: [threading.RLock() for _ in range(_LOCKS)]
         )
@@ -73,23 +73,23 @@ class LocalExports(AdmittedExports):
 
     @property
     def trees(self) -> list[LocalTree]:
-        """See `exports.Exports.trees`."""
+        """The tree of each export, in the order of the exports."""
         return list(self._trees.values())
 
     @property
     def admissions(self) -> list[HostAdmission]:
-        """The objects that decide which calls may use the exports."""
+        """The object that decides which calls may use the exports, as a list."""
         return [self.admission]
 
     def plan(self, exports: Sequence[Export], *, stay: bool = False) -> list[tuple[LocalTree, Export]]:
-        """Returns the trees of other exports for `install`, made anew or kept; changes nothing. May block.
+        """Makes or keeps a tree for each of other exports, for `install`, and serves none of them yet; may block.
 
         Args:
             exports: directories of this machine, each with a name of its own.
             stay: whether an export that is served keeps its tree without a look at the path of its directory.
 
         Returns:
-            The trees in order, each with the terms that it gets.
+            The trees in order, each with its new terms.
 
         Raises:
             ValueError: two exports have one name.
@@ -117,16 +117,16 @@ class LocalExports(AdmittedExports):
         return planned
 
     def discard(self, planned: list[tuple[LocalTree, Export]]) -> None:
-        """Closes planned trees that are not served."""
+        """Closes those planned trees that are not served: the alternative to `install`."""
         for tree, _ in planned:
             if self._trees.get(tree.identity) is not tree:
                 tree.close()
 
     def install(self, planned: list[tuple[LocalTree, Export]]) -> set[LocalTree]:
-        """Serves planned trees alone from the next call on; never waits.
+        """Serves planned trees, and no others, from the next call on; never waits.
 
         Returns:
-            The trees that are gone, for `retire`.
+            The trees that are no longer served, for `retire`.
         """
         for tree, export in planned:
             tree.export = export
@@ -141,14 +141,14 @@ class LocalExports(AdmittedExports):
         return gone
 
     def retire(self, gone: Collection[LocalTree], *, close: bool) -> list[OSError]:
-        """Puts unstable data in trees that are gone on the disk, and drops their objects and files; may block.
+        """Syncs unstable data in trees that are no longer served, and drops their objects and files; may block.
 
         Args:
             gone: the trees.
-            close: whether no call has objects of them, so that their own descriptors are closed as well.
+            close: whether no call uses objects of them, so that their own descriptors are closed as well.
 
         Returns:
-            The errors of the disk.
+            The errors of files whose data is lost.
         """
         failures = self.parts.files.retire(gone)
         self.nodes.drop_those(lambda node: node.tree in gone)
@@ -161,20 +161,23 @@ class LocalExports(AdmittedExports):
         return failures
 
     def file_of(self, handle: bytes) -> bytes:
-        """See `exports.Exports.file_of`."""
+        """Returns the key of a handle's object in `claims.Claims`, the same in all exports; any octets are taken."""
         name = self.parts.seal.export_in(handle)
         tree = self._trees.get(name) or self._gone.get(name)
         return handle if tree is None else file_of(tree, handle)
 
     def waits_for(self, handle: bytes) -> bytes | None:
-        """See `exports.Exports.waits_for`."""
+        """Returns the file system of a handle's export; None: all exports are on one, or the handle belongs to none."""
         if self._file_systems == 1:
             return None
         tree = self._trees.get(self.parts.seal.export_in(handle))
         return None if tree is None else tree.file_system
 
     def locate(self, handle: bytes, context: CallContext, version: int = 3) -> tuple[LocalNode, Grant] | None:
-        """See `exports.Exports.locate`."""
+        """Returns the object of a handle and the caller's rights; None in the event loop, where finding it may block.
+
+        Raises Refused (ESTALE, EACCES and others), CredentialTooWeak or OSError: see `exports.Exports.locate`.
+        """
         node = self.nodes.held.get(handle)
         if node is not None and node.tree.gone:
             # A call that began before the change has left it here; the export may be back, with another tree.
@@ -210,7 +213,7 @@ class LocalExports(AdmittedExports):
         return tree
 
     def close_idle(self) -> None:
-        """See `exports.Exports.close_idle`; writes places to disk as well."""
+        """Drops objects, files and groups not used since the last call, and writes places to disk; may block."""
         self.nodes.drop_idle()
         self.parts.files.drop_idle()
         if self.groups.drop_old():
@@ -220,7 +223,7 @@ class LocalExports(AdmittedExports):
         self.parts.state.places.flush()
 
     def close(self) -> list[OSError]:
-        """See `exports.Exports.close`."""
+        """Ends all leases, puts unstable data on the disk, and drops all objects and files; returns the errors."""
         self.parts.leases.close()
         failures = self.parts.files.close()
         self.nodes.drop_all()

@@ -16,23 +16,30 @@ __all__ = ["Xattrs"]
 
 
 class Xattrs(LocalObject):
-    """The methods of `abilities.Extended`; the kernel judges the caller by the permissions of the object."""
+    """The part of the class of local nodes that has extended attributes; the kernel checks the caller's permissions."""
 
     __slots__ = ()
 
     def get_xattr(self, who: Grant, name: bytes) -> bytes:
-        """See `abilities.Extended.get_xattr`."""
+        """Returns the value of the attribute `name`; raises OSError: ENODATA: there is none; EACCES."""
         with who.identity:
             return os.getxattr(self.proc_path, USER_XATTRS + name)
 
     def set_xattr(self, who: Grant, name: bytes, value: bytes, how: XattrHow, change: Change) -> None:
-        """See `abilities.Extended.set_xattr`."""
+        """Sets the attribute `name` as `how` says, and syncs the object if the export asks for it.
+
+        `change` gets the object's attributes before and after. Raises OSError: EEXIST, ENODATA: see `XattrHow`; EACCES,
+        E2BIG, ENOSPC and others.
+        """
         with Changing(self, change), who.identity:
             os.setxattr(self.proc_path, USER_XATTRS + name, value, how)
         self.tree.parts.synchronize(self)
 
     def list_xattrs(self, who: Grant) -> list[bytes]:
-        """See `abilities.Extended.list_xattrs`; the kernel would list them to everybody."""
+        """Returns the names of all extended attributes; raises Refused (EACCES) if the caller may not read the object.
+
+        The kernel itself would list them to everybody.
+        """
         with who.identity:
             if not faccess_as_caller(self.fd, os.R_OK):
                 raise Refused(errno.EACCES)
@@ -40,7 +47,11 @@ class Xattrs(LocalObject):
         return [name.removeprefix(USER_XATTRS) for name in names if name.startswith(USER_XATTRS)]
 
     def remove_xattr(self, who: Grant, name: bytes, change: Change) -> None:
-        """See `abilities.Extended.remove_xattr`."""
+        """Removes the attribute `name`, and syncs the object if the export asks for it.
+
+        `change` gets the object's attributes before and after. Raises OSError: ENODATA: there is none; EACCES and
+        others.
+        """
         with Changing(self, change), who.identity:
             os.removexattr(self.proc_path, USER_XATTRS + name)
         self.tree.parts.synchronize(self)

@@ -23,13 +23,13 @@ from rpcrdma.nfs.export.tree import Node, RangeLocks
 __all__ = ["LocalLocks", "LockMirrors"]
 
 _FLOCK: Final = struct.Struct("@hhqqi4x")
-"""struct flock: type, whence, start, length, process (0 for these locks)."""
+"""struct flock of Linux: type, whence, start, length, process (0 for open file description locks)."""
 _OFFSET_MAX: Final = (1 << 63) - 1
 _IN_THE_WAY: Final = {errno.EAGAIN, errno.EACCES}
 
 
 class LocalLocks:
-    """Locks on a file of this machine by a descriptor of their own: see `tree.RangeLocks`."""
+    """Open file description locks of Linux on the file of a descriptor that it owns; implements `tree.RangeLocks`."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -38,7 +38,10 @@ class LocalLocks:
         os.close(self._fd)
 
     def change(self, wanted: Range, *, unlock: bool = False) -> bool:
-        """See `tree.RangeLocks.change`."""
+        """Locks or unlocks the octets of `wanted`, without waiting; False if a lock of a local process conflicts.
+
+        Returns True also if the file system has no such locks. Raises OSError for other failures.
+        """
         kind = fcntl.F_UNLCK if unlock else _kind(wanted)
         with self._possible():
             try:
@@ -50,7 +53,10 @@ class LocalLocks:
         return True
 
     def in_the_way(self, wanted: Range) -> Range | None:
-        """See `tree.RangeLocks.in_the_way`."""
+        """Returns a lock of a local process that conflicts with `wanted`; None if there is none.
+
+        None also where the system cannot have such locks. Raises OSError for other failures.
+        """
         with self._possible():
             found = fcntl.fcntl(self._fd, fcntl.F_OFD_GETLK, _packed(_kind(wanted), wanted))
             kind, _, start, length, _ = _FLOCK.unpack(found)
@@ -60,7 +66,10 @@ class LocalLocks:
 
     @contextlib.contextmanager
     def _possible(self) -> Iterator[None]:
-        """Passes over locks that the system cannot have: the file is open for the other access, or takes no locks."""
+        """A context manager that ignores errors by which the system says that a lock cannot exist on this descriptor.
+
+        The file is open for the other access, or its file system has no locks. Other errors of the block are raised.
+        """
         try:
             yield
         except OSError as error:
@@ -73,14 +82,14 @@ def _kind(wanted: Range) -> int:
 
 
 def _packed(kind: int, wanted: Range) -> bytes:
-    """A lock for the system, which knows no octets beyond 2^63."""
+    """Encodes a lock of type `kind` (F_RDLCK and so on) as struct flock; beyond octet 2^63 it reaches to the end."""
     start = min(wanted.start, _OFFSET_MAX)
     length = 0 if wanted.end > _OFFSET_MAX else wanted.end - start
     return _FLOCK.pack(kind, os.SEEK_SET, start, length, 0)
 
 
 class _Mirror:
-    """The locks on one file; `users` counts the calls that hold or await it."""
+    """The system's locks on one file, with the lock of the threads that use them; `users` counts those threads."""
 
     def __init__(self, locks: RangeLocks) -> None:
         self.locks = locks
@@ -89,10 +98,10 @@ class _Mirror:
 
 
 class LockMirrors:
-    """The mirrors of all files with locks; thread-safe.
+    """Mirrors the byte-range locks that clients have in `claims` as locks that local processes see. Thread-safe.
 
-    A mirror is held for system calls that do not block, with the lock of the claims free before and after. A thread
-    takes the lock of the claims only after that of a mirror.
+    There is a mirror for each file with locks. A thread that holds a mirror may take the lock of the claims, never the
+    other way round.
     """
 
     def __init__(self, claims: Claims[Any, Any]) -> None:
@@ -105,9 +114,10 @@ class LockMirrors:
 
     @contextlib.contextmanager
     def of(self, node: Node, file: bytes) -> Iterator[RangeLocks | None]:
-        """Holds the mirror of a file inside `with`; makes it if the file has none, which may block.
+        """A context manager that holds the mirror of a file, and makes it if the file has none, which may block.
 
-        `file` is the name of the file in claims. Yields its locks; None: no local process can see the file.
+        `file` is the key of the file in claims, and `node` its object. Yields the system's locks on the file; None: no
+        local process can see the file. At exit a mirror is dropped if no client has locks and no thread waits for it.
         """
         made = None
         if file not in self._mirrors:
@@ -120,7 +130,7 @@ class LockMirrors:
             yield None if mirror is None else mirror.locks
 
     def shrink(self, file: bytes) -> None:
-        """Removes the local locks of a file on octets that no client has locked any more.
+        """Removes the system's locks of a file on octets that no client has locked any more.
 
         The caller holds neither a mirror nor the lock of the claims.
         """
@@ -129,7 +139,7 @@ class LockMirrors:
                 self.unlock(mirror.locks, file, Range(0, 1 << 64, False))
 
     def unlock(self, locks: RangeLocks, file: bytes, part: Range) -> None:
-        """Removes the local locks on octets of `part` that no client has locked; the caller holds the file's mirror."""
+        """Removes the system's locks on octets of `part` that no client has locked; the caller holds the mirror."""
         with self._claims.lock:
             unlocked = self._claims.unlocked(file, part.start, part.end)
         for start, end in unlocked:
@@ -137,9 +147,10 @@ class LockMirrors:
 
     @contextlib.contextmanager
     def _held(self, file: bytes, made: _Mirror | None = None) -> Iterator[_Mirror | None]:
-        """Holds the mirror of a file, or enters `made` if it has none; yields None without either.
+        """A context manager that holds the mirror of a file, or enters and holds `made` if the file has none.
 
-        Drops it afterwards if nobody else uses it and no client has locks on the file.
+        Yields the mirror; None if there is none and `made` is None. At exit a mirror is dropped if no other thread uses
+        it and no client has locks on the file.
         """
         with self._lock:
             mirror = self._mirrors.get(file) if made is None else self._mirrors.setdefault(file, made)

@@ -12,7 +12,7 @@ __all__ = ["MemoryOpenFile", "place"]
 
 
 class MemoryOpenFile:
-    """A file of a `MemoryTree`: see `tree.OpenFile`."""
+    """An open file of a `MemoryTree`, for reading and writing; implements `tree.OpenFile`."""
 
     __slots__ = ("node",)
 
@@ -22,17 +22,20 @@ class MemoryOpenFile:
 
     @property
     def handle(self) -> bytes:
-        """See `tree.OpenFile.handle`."""
+        """The NFS handle of the file."""
         handle: bytes = self.node.handle
         return handle
 
     def attributes(self) -> Attributes:
-        """See `tree.OpenFile.attributes`."""
+        """Returns the present attributes of the file; never waits."""
         attributes: Attributes = self.node.attributes()
         return attributes
 
     def read(self, buffer: memoryview, offset: int, *, at_once: bool) -> int:  # noqa: ARG002 - it never waits
-        """See `tree.OpenFile.read`."""
+        """Reads from `offset` into a buffer; returns the octets read, fewer than its length only at the file's end.
+
+        Sets the file's time of access.
+        """
         node = self.node
         with node.tree.lock:
             octets = max(min(len(buffer), len(node.data) - offset), 0)
@@ -50,7 +53,12 @@ class MemoryOpenFile:
         *,
         judge: bool,  # noqa: ARG002 - everything is allowed
     ) -> Written:
-        """See `tree.OpenFile.write`; without `stable` a crash before the next `commit` may lose the data."""
+        """Writes all of `data` at `offset`; with UNSTABLE a crash before `commit` may lose it. Checks no rights.
+
+        Writes of other kinds make earlier unstable data stable, too. The result says UNSTABLE or FILE_SYNC. `change`
+        gets the attributes before and after. Raises Refused: EFBIG: the file would be larger than the tree may be;
+        ENOSPC.
+        """
         tree, node = self.node.tree, self.node
         octets = bytes(data)
         with node.changing(change):
@@ -70,7 +78,7 @@ class MemoryOpenFile:
         return Written(len(octets), kept, tree.verifier)
 
     def commit(self, change: Change) -> bytes:
-        """See `tree.OpenFile.commit`."""
+        """Makes all data stable; sets `change` to the attributes before and after; returns the write verifier."""
         with self.node.changing(change):
             self._settle()
         verifier: bytes = self.node.tree.verifier
@@ -81,6 +89,6 @@ class MemoryOpenFile:
 
 
 def place(data: bytearray, offset: int, octets: bytes) -> None:
-    """Writes octets into the data of a file, with zeros up to an offset behind its end."""
+    """Writes octets into the data of a file at an offset, behind zeros if that is beyond the file's end."""
     data.extend(bytes(max(offset - len(data), 0)))
     data[offset : offset + len(octets)] = octets

@@ -54,16 +54,16 @@ from rpcrdma.rpc.service import CallContext
 __all__ = ["MemoryNode", "MemoryOpenFile", "MemoryTree"]
 
 _OCTETS_MAX = 1 << 28
-"""Data of all files, by default: an offset of a WRITE must not make a test machine allocate terabytes."""
+"""Octets of data of all files, by default: an offset of a WRITE must not make a test machine allocate terabytes."""
 _FSID = 1
 _SECOND_NS = 1_000_000_000
 _MODES = {FileKind.FILE: 0o600, FileKind.DIRECTORY: 0o700, FileKind.SYMLINK: 0o777}
-"""Of new objects of which no mode is wanted."""
+"""The default modes of new objects; those of other kinds are 0o600."""
 _HANDLE_OCTETS = 8
 
 
 class MemoryNode(MemoryXattrs):
-    """An object of a `MemoryTree`, for as long as it exists: see `tree.Node`. Times are of the tree's clock."""
+    """An object of a `MemoryTree`, for as long as it exists; implements `tree.Node`. Times are by the tree's clock."""
 
     __slots__ = (
         "atime", "changes", "ctime", "data", "device", "gid", "kind", "links", "mode", "mtime", "names", "number",
@@ -85,23 +85,23 @@ class MemoryNode(MemoryXattrs):
         self.data = bytearray()
         """The content of a file, unstable writes included."""
         self.stable: bytes | None = None
-        """The content that every crash leaves; None: `data`."""
+        """The content of a file that no crash loses; None: all of `data`."""
         self.unstable: list[tuple[int, bytes]] = []
         """(offset, octets) of the writes since `stable`, in order."""
         self.target = b""
         """The path in a symbolic link."""
         self.names: dict[bytes, tuple[int, MemoryNode]] = {}
-        """Of a directory: a cookie for each name, and the object."""
+        """The entries of a directory: a cookie and the object, by name."""
         self.parent_node: MemoryNode | None = None
-        """The directory above a directory, apart from the root."""
+        """The directory above a directory; None for the root and for other objects."""
 
     @property
     def handle(self) -> bytes:
-        """The object's number."""
+        """The NFS handle: the object's number in 8 octets."""
         return self.number.to_bytes(_HANDLE_OCTETS, "big")
 
     def attributes(self) -> Attributes:
-        """See `tree.Node.attributes`."""
+        """Returns the present attributes of the object; never waits."""
         size = len(self.data) or len(self.target)
         return Attributes(
             self.kind,
@@ -121,27 +121,33 @@ class MemoryNode(MemoryXattrs):
         )
 
     def access(self, who: Grant, wanted: Access) -> Access:
-        """See `tree.Node.access`."""
+        """Returns `wanted`: every caller has all rights."""
         return wanted
 
     def lookup(self, who: Grant, name: bytes, *, at_once: bool) -> MemoryNode:
-        """See `tree.Node.lookup`."""
+        """Returns the object of a name in this directory, "." and ".." included; never None, since it never waits.
+
+        Raises Refused: ENOTDIR, ENOENT; EACCES, ENAMETOOLONG: see `check_name`.
+        """
         check_name(name)
         check_directory(self)
         return self.parent() if name == b".." else self if name == b"." else self._find(name)
 
     def parent(self) -> MemoryNode:
-        """See `tree.Node.parent`."""
+        """Returns the directory above this one; the root is its own parent."""
         return self.parent_node or self
 
     def read_link(self) -> bytes:
-        """See `tree.Node.read_link`."""
+        """Returns the path in this symbolic link; raises Refused (EINVAL) for other objects."""
         if self.kind is not FileKind.SYMLINK:
             raise Refused(errno.EINVAL)
         return self.target
 
     def entries(self, who: Grant, after: int, *, detailed: bool) -> KnownEntries:
-        """See `tree.Node.entries`."""
+        """Returns the entries of this directory with cookies above `after`; Refused (ENOTDIR): it is none.
+
+        `detailed`: whether entries have handles and attributes.
+        """
         check_directory(self)
         with self.tree.lock:
             # In the order of their cookies, as they were entered.
@@ -154,15 +160,18 @@ class MemoryNode(MemoryXattrs):
         )
 
     def open(self, who: Grant, wanted: Access, *, at_once: bool) -> MemoryOpenFile | None:
-        """See `tree.Node.open`; never at once, as if it took a disk."""
+        """Returns this regular file as an open one; with `at_once` None, as if opening took a wait for a disk.
+
+        Raises Refused: EISDIR, EINVAL: it is no regular file.
+        """
         return None if at_once else self.opened()
 
     def open_to_read(self, who: Grant, *, at_once: bool) -> tuple[MemoryOpenFile, Attributes] | None:
-        """See `tree.Node.open_to_read`."""
+        """Returns this regular file as an open one, and its attributes; None if `at_once`. Refused: EISDIR, EINVAL."""
         return None if at_once else (self.opened(), self.attributes())
 
     def opened(self) -> MemoryOpenFile:
-        """Returns the file as an open one; Refused (EISDIR, EINVAL) for other objects."""
+        """Returns this regular file as an open one; raises Refused (EISDIR, EINVAL) for other objects."""
         if self.kind is FileKind.DIRECTORY:
             raise Refused(errno.EISDIR)
         if self.kind is not FileKind.FILE:
@@ -170,11 +179,15 @@ class MemoryNode(MemoryXattrs):
         return MemoryOpenFile(self)
 
     def opened_for_writing(self) -> MemoryOpenFile | None:
-        """See `tree.Node.opened_for_writing`."""
+        """Returns None: no open files are kept from call to call."""
         return None
 
     def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Made:
-        """See `tree.Node.create`."""
+        """Creates a regular file in this directory, or takes an existing one (see `CreateHow`), and returns its node.
+
+        `change` gets the directory's attributes before and after. Raises Refused: ENOTDIR, EACCES, ENAMETOOLONG: see
+        `check_new_name`; EEXIST: see `CreateHow`; EFBIG, ENOSPC.
+        """
         check_new_name(self, name)
         exclusive = create.how is CreateHow.EXCLUSIVE
         with self.changing(change):
@@ -193,7 +206,11 @@ class MemoryNode(MemoryXattrs):
             return Made(made, is_new=True)
 
     def make(self, who: Grant, name: bytes, make: Make, wanted: Wanted, change: Change) -> Made:
-        """See `tree.Node.make`."""
+        """Makes an object other than a regular file in this directory, and returns its node.
+
+        `change` gets the directory's attributes before and after. Raises Refused: ENOTDIR, EACCES, ENAMETOOLONG: see
+        `check_new_name`; EEXIST: the name is taken; EINVAL: a regular file; EACCES: a null octet in a link.
+        """
         check_new_name(self, name)
         if make.kind is FileKind.FILE:
             raise Refused(errno.EINVAL)
@@ -209,20 +226,34 @@ class MemoryNode(MemoryXattrs):
     def set_attributes(
         self, who: Grant, wanted: Wanted, change: Change, *, guard: Callable[[Attributes], bool] | None = None
     ) -> None:
-        """See `tree.Node.set_attributes`."""
+        """Sets the attributes in `wanted` that are not None; `change` gets the attributes before and after.
+
+        `guard` judges the attributes before, and returns False to refuse the change; None: nothing is judged. Raises
+        Refused: NOT_SYNC: `guard` has refused; EISDIR, EINVAL: a size for an object that is no regular file; EFBIG,
+        ENOSPC.
+        """
         with self.changing(change):
             if guard is not None and change.before is not None and not guard(change.before):
                 raise Refused(NOT_SYNC)
             self.set(wanted)
 
     def remove(self, who: Grant, name: bytes, change: Change, *, is_directory: bool | None) -> None:
-        """See `tree.Node.remove`."""
+        """Removes a name from this directory, and the object with its last name.
+
+        `change` gets the directory's attributes before and after. `is_directory`: the name has to be a directory's
+        (True), must not be (False), or may be either (None). Raises Refused: ENOENT, ENOTDIR, EISDIR, ENOTEMPTY, EACCES
+        and others.
+        """
         check_removal(self, name, is_directory=is_directory)
         with self.changing(change):
             self.take_out(name, is_directory=is_directory)
 
     def rename(self, who: Grant, old: bytes, target: Node, new: bytes, source: Change, into: Change) -> None:
-        """See `tree.Node.rename`."""
+        """Renames `old` of this directory to `new` in the directory `target`; replaces an object of that name.
+
+        `source` and `into` receive the attributes of the two directories. Raises Refused: ENOENT; EINVAL: `target` is
+        in the object; ENOTEMPTY, ENOTDIR, EISDIR: the object to replace; ENOTDIR, EXDEV and others: see `check_rename`.
+        """
         check_rename(self, old, target, new)
         assert isinstance(target, MemoryNode)
         with self.changing(source), target.changing(into):
@@ -244,7 +275,10 @@ class MemoryNode(MemoryXattrs):
             target.enter(new, moved)
 
     def link(self, who: Grant, directory: Node, name: bytes, change: Change) -> None:
-        """See `tree.Node.link`."""
+        """Gives this object the further name `name` in a directory, whose attributes `change` receives.
+
+        Raises Refused: EEXIST: the name is taken; ENOTDIR, EISDIR, EXDEV and others: see `check_link`.
+        """
         check_link(self, directory, name)
         assert isinstance(directory, MemoryNode)
         with directory.changing(change):
@@ -255,24 +289,24 @@ class MemoryNode(MemoryXattrs):
             directory.enter(name, self)
 
     def space(self) -> Space:
-        """See `tree.Node.space`."""
+        """Returns the octets of the tree, all and free ones, and its number of files, with no free ones."""
         free, files = self.tree.free_octets, len(self.tree.objects)
         return Space(self.tree.octets_max, free, free, files, 0, 0)
 
     def lease(self, on_writer: Callable[[], object]) -> MemoryLease:
-        """See `tree.Node.lease`."""
+        """Returns a lease that never breaks, since all writers are clients; `on_writer` is never called."""
         return MemoryLease()
 
     def range_locks(self) -> None:
-        """See `tree.Node.range_locks`: only the server sees the file."""
+        """Returns None: no local process sees the file, so locks need no mirror."""
 
     def path_limits(self) -> PathLimits:
-        """See `tree.Node.path_limits`."""
+        """Returns the most links of an object, 2^32 - 1, and the most octets of a name, 255."""
         return PathLimits(0xFFFFFFFF, NAME_OCTETS_MAX)
 
     @contextmanager
     def changing(self, change: Change) -> Iterator[None]:
-        """Holds the tree's lock, and sets the attributes before and after in `change`."""
+        """Holds the tree's lock inside `with`, and sets `change` to this object's attributes before and after."""
         with self.tree.lock:
             change.before = self.attributes()
             try:
@@ -281,7 +315,10 @@ class MemoryNode(MemoryXattrs):
                 change.after = self.attributes()
 
     def set(self, wanted: Wanted) -> None:
-        """Sets the attributes of `wanted` that are not None."""
+        """Sets the attributes in `wanted` that are not None, and counts a change.
+
+        Raises Refused: EISDIR, EINVAL: a size for an object that is no regular file; EFBIG, ENOSPC.
+        """
         now = self.tree.now_ns()
         if wanted.size is not None:
             self.opened()
@@ -294,7 +331,7 @@ class MemoryNode(MemoryXattrs):
         self.touch()
 
     def touch(self, *, content: bool = False) -> None:
-        """Counts a change and sets its times: of the content, or of the attributes alone."""
+        """Counts a change and sets its time; with `content` the time of modification as well."""
         self.changes += 1
         self.ctime = self.tree.now_ns()
         if content:
@@ -307,7 +344,7 @@ class MemoryNode(MemoryXattrs):
         return found[1]
 
     def _enter_new(self, name: bytes, kind: FileKind, wanted: Wanted) -> MemoryNode:
-        """Makes an object with a name in this directory; none where its attributes are refused."""
+        """Makes and returns an object with a name in this directory; makes none where `set` raises Refused."""
         made = self.tree.object(kind)
         try:
             made.set(wanted)
@@ -320,15 +357,15 @@ class MemoryNode(MemoryXattrs):
         return made
 
     def enter(self, name: bytes, entered: MemoryNode) -> None:
-        """Gives an object a name in this directory."""
+        """Gives the object `entered` a name in this directory, which must be free; counts the directory's change."""
         self.names[name] = self.tree.next_cookie(), entered
         self.touch(content=True)
 
     def take_out(self, name: bytes, *, is_directory: bool | None) -> None:
-        """Removes a name from this directory, and the object with its last name.
+        """Removes a name from this directory, and the object with its last name; counts changes of both.
 
-        Raises:
-            Refused: ENOENT, ENOTEMPTY; ENOTDIR, EISDIR: `is_directory` (None: either) says otherwise.
+        `is_directory`: the object has to be a directory (True), must not be (False), or may be either (None). Raises
+        Refused: ENOENT, ENOTEMPTY; ENOTDIR, EISDIR: see `is_directory`.
         """
         found = self._find(name)
         if is_directory is not None and is_directory != (found.kind is FileKind.DIRECTORY):
@@ -344,21 +381,22 @@ class MemoryNode(MemoryXattrs):
 
 
 class MemoryLease:
-    """See `tree.Lease`: all writers are clients."""
+    """A lease on a file in memory, which never breaks, since all writers are clients; implements `tree.Lease`."""
 
     broken = False
 
 
 class MemoryTree:
-    """All objects by number: see `tree.Tree`; also the `exports.Exports` of a server that has nothing else.
+    """A tree of objects in memory; implements `tree.Tree`, and `exports.Exports` for a server with this one export.
 
-    `now_s` gives the time; `octets_max` bounds the data of all files. Changes of names and attributes are stable at
-    once (RFC 1813 section 4.8 allows unstable data alone).
+    `now_s` returns the time in seconds since 1970, `octets_max` bounds the data of all files, and `export` has the name
+    and terms, "/" by default. Changes of names and attributes are stable at once (RFC 1813 section 4.8 allows unstable
+    data alone).
     """
 
     fsid = _FSID
     in_memory = False
-    """False, so that calls take threads as those of a disk do."""
+    """False, so that calls run in worker threads, as those on a disk do."""
     xattrs = True
 
     def __init__(
@@ -386,25 +424,25 @@ class MemoryTree:
 
     @property
     def verifier(self) -> bytes:
-        """The write verifier, another one after each crash (RFC 1813 section 3.3.7)."""
+        """The write verifier, 8 octets, which each crash changes (RFC 1813 section 3.3.7)."""
         return self._boots.to_bytes(8, "big")
 
     @property
     def free_octets(self) -> int:
-        """Octets that files may still grow."""
+        """The octets by which all files together may still grow."""
         return self.octets_max - self._octets
 
     @property
     def trees(self) -> list[MemoryTree]:
-        """See `exports.Exports.trees`."""
+        """The tree itself, as a list."""
         return [self]
 
     def now_ns(self) -> int:
-        """Returns the time on the tree's clock, in nanoseconds."""
+        """Returns the time on the tree's clock, in nanoseconds since 1970."""
         return round(self._now_s() * _SECOND_NS)
 
     def crash(self, is_kept: Callable[[], bool]) -> None:
-        """Ends a run of the server; each unstable write is lost unless `is_kept` returns True for it."""
+        """Simulates a crash: changes the verifier, and loses each unstable write for which `is_kept()` is False."""
         self._boots += 1
         for each in self.objects.values():
             if each.stable is None:
@@ -418,7 +456,10 @@ class MemoryTree:
             self._octets += len(each.data) - octets
 
     def locate(self, handle: bytes, context: CallContext, version: int = 3) -> tuple[MemoryNode, Grant]:
-        """See `exports.Exports.locate`."""
+        """Returns the object of a handle and the rights of every caller; never None.
+
+        Raises Refused: BAD_HANDLE: the handle has not 8 octets; ESTALE: the object is gone.
+        """
         if len(handle) != _HANDLE_OCTETS:
             raise Refused(BAD_HANDLE)
         found = self.objects.get(int.from_bytes(handle, "big"))
@@ -427,54 +468,53 @@ class MemoryTree:
         return found, self.grant
 
     def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant:
-        """See `exports.Exports.admit`; the tree is open to every call."""
+        """Returns the rights that every caller has."""
         return self.grant
 
     def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant:
-        """See `exports.Exports.admit_mount`."""
+        """Returns the rights that every caller has."""
         return self.grant
 
     def flavors(self, tree: Tree, context: CallContext) -> Sequence[SecurityFlavor]:
-        """See `exports.Exports.flavors`."""
+        """Returns the security flavors in the terms of the export."""
         return self.export.security
 
     def file_of(self, handle: bytes) -> bytes:
-        """See `exports.Exports.file_of`."""
+        """Returns the handle itself, since each object has one handle."""
         return handle
 
     def waits_for(self, handle: bytes) -> None:
-        """See `exports.Exports.waits_for`."""
+        """Returns None: no call waits for a file system."""
 
     def close_idle(self) -> None:
-        """See `exports.Exports.close_idle`."""
+        """Does nothing: no objects are cached."""
 
     def close(self) -> list[OSError]:
-        """See `exports.Exports.close`."""
+        """Does nothing; returns no errors."""
         return []
 
     def object(self, kind: FileKind) -> MemoryNode:
-        """Makes a new object, without a name yet."""
+        """Makes and returns a new object of a kind, without a name yet."""
         self._last += 1
         made = self.objects[self._last] = MemoryNode(self, self._last, kind)
         return made
 
     def next_cookie(self) -> int:
-        """Returns the cookie of a new name."""
+        """Returns the cookie for a new name, larger than all before."""
         self._cookies += 1
         return self._cookies
 
     def take(self, octets: int) -> None:
-        """Counts octets by which a file grows.
+        """Counts octets by which a file grows; a negative number frees them.
 
-        Raises:
-            Refused: ENOSPC: there are not as many left.
+        Raises Refused: ENOSPC: fewer are free.
         """
         if octets > self.free_octets:
             raise Refused(errno.ENOSPC)
         self._octets += octets
 
     def resize(self, file: MemoryNode, octets: int) -> None:
-        """Cuts a file or extends it by zeros; earlier writes become stable. Refused: EFBIG, ENOSPC."""
+        """Cuts a file to `octets` or extends it by zeros; its earlier writes become stable. Refused: EFBIG, ENOSPC."""
         if octets > self.octets_max:
             raise Refused(errno.EFBIG)
         self.take(octets - len(file.data))
@@ -484,7 +524,7 @@ class MemoryTree:
         file.touch(content=True)
 
     def removed(self, found: MemoryNode) -> None:
-        """Forgets an object that has lost its last name."""
+        """Forgets an object that has lost its last name, and frees its octets."""
         self._octets -= len(found.data) + found.xattr_octets
         del self.objects[found.number]
 
@@ -494,5 +534,5 @@ def _time(wanted: Time, present: int, now: int) -> int:
 
 
 def _stamps(verifier: bytes) -> tuple[int, int]:
-    """The times that keep the verifier of an exclusive create."""
+    """Returns the times of access and modification, in nanoseconds, that keep the verifier of an exclusive create."""
     return int.from_bytes(verifier[:4], "big") * _SECOND_NS, int.from_bytes(verifier[4:], "big") * _SECOND_NS

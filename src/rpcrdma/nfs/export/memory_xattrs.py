@@ -14,13 +14,16 @@ from rpcrdma.nfs.export.tree import Change, Refused
 __all__ = ["MemoryXattrs"]
 
 _OCTETS_MAX: Final = 64 << 10
-"""Octets of all attributes of an object: what a listing of Linux may have of the names alone."""
+"""Octets of all attributes of an object: the bound of Linux for a list of names alone."""
 _ENTRY_OCTETS: Final = 160
-"""Octets that an attribute takes beside its name and its value, which may have one octet and none."""
+"""Octets of memory that an attribute takes besides its name and its value, which may be as short as 1 and 0 octets."""
 
 
 class MemoryXattrs:
-    """The part of a `MemoryNode` that has extended attributes, which are stable at once."""
+    """The base of `MemoryNode` that has the object's extended attributes; implements `abilities.Extended`.
+
+    Changes of them are stable at once.
+    """
 
     __slots__ = ("xattrs",)
 
@@ -33,16 +36,19 @@ class MemoryXattrs:
 
     @property
     def xattr_octets(self) -> int:
-        """Octets of all attributes, with their names and the memory of each entry."""
+        """Octets of all attributes of the object: names, values, and the memory of each entry."""
         return sum(_ENTRY_OCTETS + len(name) + len(value) for name, value in self.xattrs.items())
 
     def get_xattr(self, who: Grant, name: bytes) -> bytes:
-        """See `abilities.Extended.get_xattr`."""
+        """Returns the value of the attribute `name`; raises Refused (ENODATA) if there is none."""
         with self.tree.lock:
             return self._found(name)
 
     def set_xattr(self, who: Grant, name: bytes, value: bytes, how: XattrHow, change: Change) -> None:
-        """See `abilities.Extended.set_xattr`."""
+        """Sets the attribute `name` as `how` says; `change` gets the object's attributes before and after.
+
+        Raises Refused: EEXIST, ENODATA: see `XattrHow`; E2BIG: the object's attributes are too large; ENOSPC.
+        """
         with self.changing(change):
             before = self.xattrs.get(name)
             if how is XattrHow.CREATE and before is not None:
@@ -57,12 +63,12 @@ class MemoryXattrs:
             self.touch()
 
     def list_xattrs(self, who: Grant) -> list[bytes]:
-        """See `abilities.Extended.list_xattrs`."""
+        """Returns the names of all extended attributes of the object."""
         with self.tree.lock:
             return list(self.xattrs)
 
     def remove_xattr(self, who: Grant, name: bytes, change: Change) -> None:
-        """See `abilities.Extended.remove_xattr`."""
+        """Removes the attribute `name`; Refused (ENODATA): there is none. `change` gets the object's attributes."""
         with self.changing(change):
             self.tree.take(-_ENTRY_OCTETS - len(name) - len(self._found(name)))
             del self.xattrs[name]

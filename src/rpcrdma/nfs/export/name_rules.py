@@ -11,7 +11,7 @@ __all__ = ["check_directory", "check_link", "check_name", "check_new_name", "che
 
 
 class _Object(Protocol):
-    """The part of a `tree.Node` that the rules look at."""
+    """The attributes of a `tree.Node` that the rules look at: its kind, and its tree for comparison."""
 
     @property
     def kind(self) -> FileKind: ...
@@ -21,10 +21,10 @@ class _Object(Protocol):
 
 
 def check_name(name: bytes) -> None:
-    """Refuses names that stand for no single entry of a directory.
+    """Checks that a name can stand for one entry of a directory; "." and ".." pass.
 
     Raises:
-        Refused: EACCES: the name is empty or a path (RFC 1813 section 4.6); ENAMETOOLONG.
+        Refused: EACCES: the name is empty, or has a slash or null octet; ENAMETOOLONG: it has more than 255 octets.
     """
     if not name or b"/" in name or b"\0" in name:
         raise Refused(errno.EACCES)
@@ -33,16 +33,15 @@ def check_name(name: bytes) -> None:
 
 
 def check_directory(node: _Object) -> None:
-    """Refuses with ENOTDIR an object other than a directory."""
+    """Raises Refused (ENOTDIR) unless the object is a directory."""
     if node.kind != FileKind.DIRECTORY:
         raise Refused(errno.ENOTDIR)
 
 
 def check_new_name(directory: _Object, name: bytes) -> None:
-    """Checks a name that an object is to get in a directory.
+    """Checks a name that an object is to get in a directory; does not look whether it is taken.
 
-    Raises:
-        Refused: ENOTDIR; as `check_name`; EEXIST: "." and "..".
+    Raises Refused: ENOTDIR: `directory` is none; EACCES, ENAMETOOLONG: see `check_name`; EEXIST: "." and "..".
     """
     check_directory(directory)
     check_name(name)
@@ -51,10 +50,11 @@ def check_new_name(directory: _Object, name: bytes) -> None:
 
 
 def check_link(node: _Object, directory: _Object, name: bytes) -> None:
-    """Checks a further name for an object in a directory of the same tree.
+    """Checks a hard link: a further name for the object `node` in a directory.
 
     Raises:
-        Refused: as `check_new_name`; EISDIR: the object is a directory; EXDEV: the directory is in another tree.
+        Refused: ENOTDIR, EACCES, ENAMETOOLONG, EEXIST: see `check_new_name`; EISDIR: the object is a directory; EXDEV:
+            the directory is in another tree.
     """
     check_new_name(directory, name)
     if node.kind == FileKind.DIRECTORY:
@@ -64,10 +64,11 @@ def check_link(node: _Object, directory: _Object, name: bytes) -> None:
 
 
 def check_removal(directory: _Object, name: bytes, *, is_directory: bool | None) -> None:
-    """Checks a name to be removed from a directory; `is_directory` as for `Node.remove`.
+    """Checks a name that is to be removed from a directory.
 
-    Raises:
-        Refused: ENOTDIR; as `check_name`; EACCES, EINVAL, EEXIST: "." and "..".
+    `is_directory`: whether the name should be a directory's; None: either. The object itself is not looked at. Raises
+    Refused: ENOTDIR: `directory` is none; EACCES, ENAMETOOLONG: see `check_name`. For "." and "..": EACCES, or if
+    `is_directory` EINVAL for "." and EEXIST for "..".
     """
     check_directory(directory)
     check_name(name)
@@ -76,10 +77,11 @@ def check_removal(directory: _Object, name: bytes, *, is_directory: bool | None)
 
 
 def check_rename(directory: _Object, old: bytes, target: _Object, new: bytes) -> None:
-    """Checks the names of a rename from a directory to another one of the same tree, or within it.
+    """Checks the names of a rename from `old` in a directory to `new` in `target`, which may be the same directory.
 
     Raises:
-        Refused: ENOTDIR; as `check_name`; EINVAL: "." and ".."; EXDEV: the directories are in two trees.
+        Refused: ENOTDIR: one is no directory; EACCES, ENAMETOOLONG: see `check_name`; EINVAL: "." and ".."; EXDEV: the
+            directories are in two trees.
     """
     check_directory(directory)
     check_directory(target)

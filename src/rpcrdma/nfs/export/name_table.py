@@ -13,7 +13,7 @@ _ROW_OCTETS = 8 + 8 + 4 + 4
 
 
 class Row(NamedTuple):
-    """One name."""
+    """A name in a `NameTable`, with the number that it is sorted by and a further number."""
 
     key: int
     value: int
@@ -21,7 +21,10 @@ class Row(NamedTuple):
 
 
 class NameTable:
-    """Filled once, sorted by key, then only read, by any number of threads. Numbers have 64 bits; keys may repeat."""
+    """A compact table of names, each with two unsigned 64-bit numbers, `key` and `value`; keys may repeat.
+
+    One thread fills it and calls `sort`. Then any number of threads may read it.
+    """
 
     __slots__ = ("_keys", "_names", "_order", "_starts", "_values")
 
@@ -37,35 +40,35 @@ class NameTable:
 
     @property
     def octets(self) -> int:
-        """The octets of memory that the rows take."""
+        """The memory that the rows take, in octets."""
         return len(self._names) + _ROW_OCTETS * len(self._keys)
 
     def add(self, key: int, value: int, name: bytes) -> None:
-        """Adds a row; the table is to be sorted before it is read."""
+        """Adds a row; `sort` has to be called before the table is read."""
         self._keys.append(key)
         self._values.append(value)
         self._names += name
         self._starts.append(len(self._names))
 
     def sort(self) -> None:
-        """Puts the rows in the order of their keys."""
+        """Sorts the rows by their keys; rows of one key keep the order in which they were added."""
         self._order = array("I", sorted(range(len(self._keys)), key=self._keys.__getitem__))
 
     def rows(self, key: int = 0) -> Iterator[Row]:
-        """Returns the rows from this key on, in order."""
+        """Returns an iterator over the rows whose keys are at least `key`, in the order of their keys."""
         order = self._order
         first = bisect_left(order, key, key=self._keys.__getitem__)
         # Not `islice`, which steps through all rows before the first.
         return map(self._row, map(order.__getitem__, range(first, len(order))))
 
     def last_key(self) -> int:
-        """Returns the largest key; the table must not be empty."""
+        """Returns the largest key; raises IndexError if the table is empty."""
         return self._keys[self._order[-1]]
 
     def least(self, octets: int, key: int = 0) -> NameTable:
-        """Returns the rows with the smallest keys from this one on, sorted: those that fit into `octets`, at least one.
+        """Returns a new sorted table of the rows with the smallest keys, from `key` on, that fit into `octets`.
 
-        Rows of one key stay together: unless all have it, those of the key at which the cut falls are left out.
+        Rows with the same key are taken or left out together. Those of the first key are always taken.
         """
         kept = NameTable()
         for row in self.rows(key):
@@ -77,7 +80,7 @@ class NameTable:
         return kept
 
     def _drop(self, key: int) -> None:
-        """Drops the rows at the end that have this key, which is not the first row's."""
+        """Removes the rows with this key from the end of the table; the first row must have another key."""
         while self._keys[-1] == key:
             self._keys.pop()
             self._values.pop()

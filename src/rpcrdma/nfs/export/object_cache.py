@@ -10,22 +10,22 @@ __all__ = ["Cacheable", "ObjectCache"]
 
 
 class Cacheable(Protocol):
-    """An open object or file."""
+    """An open object or file that an `ObjectCache` can hold, with its file handle as the key."""
 
     handle: bytes
     used: bool
-    """Whether it was used since evictions last passed it over; its users set this."""
+    """Whether the item was used since the cache last looked for unused ones; users set it, and the cache clears it."""
 
 
 C = TypeVar("C", bound=Cacheable)
 
 
 class ObjectCache(Generic[C]):
-    """A bounded cache of open objects or files by file handle. Thread-safe; `limit` at least 1.
+    """A cache of open objects or files by file handle. Thread-safe; `limit`, at least 1, is the most items.
 
     Eviction only drops the cache's reference: a descriptor closes when the last call that uses it is done. An item that
     was used since the last round of evictions gets a second chance. `evicted` is called with each item that makes room,
-    not with those dropped.
+    not with those that methods drop; None: nothing is called.
     """
 
     def __init__(self, limit: int, evicted: Callable[[C], None] | None = None) -> None:
@@ -36,7 +36,7 @@ class ObjectCache(Generic[C]):
         self._lock = threading.Lock()
 
     def put(self, item: C) -> C | None:
-        """Holds `item`; returns the item that was held for its handle before, or None."""
+        """Holds `item`, and evicts others beyond the limit; returns the item held for its handle before, or None."""
         out: list[C] = []
         with self._lock:
             held = self.held
@@ -58,12 +58,12 @@ class ObjectCache(Generic[C]):
         return before
 
     def drop(self, handle: bytes) -> C | None:
-        """Drops the item held for this handle and returns it; None if there is none."""
+        """Drops the item of this handle and returns it; None if there is none."""
         with self._lock:
             return self.held.pop(handle, None)
 
     def drop_idle(self) -> list[C]:
-        """Drops the items that have not been used since the last call; returns them."""
+        """Drops and returns the items that have not been used since the last call."""
         with self._lock:
             idle = [item for item in self.held.values() if not item.used]
             for item in idle:
@@ -73,7 +73,7 @@ class ObjectCache(Generic[C]):
         return idle
 
     def drop_those(self, which: Callable[[C], bool]) -> list[C]:
-        """Drops the items for which `which` is true; returns them."""
+        """Drops and returns the items for which `which` returns True."""
         with self._lock:
             found = [item for item in self.held.values() if which(item)]
             for item in found:
@@ -81,7 +81,7 @@ class ObjectCache(Generic[C]):
         return found
 
     def drop_all(self) -> list[C]:
-        """Drops all items; returns them."""
+        """Drops and returns all items."""
         with self._lock:
             everything = list(self.held.values())
             self.held.clear()

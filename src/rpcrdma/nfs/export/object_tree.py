@@ -48,12 +48,12 @@ __all__ = ["ObjectTree", "file_of"]
 
 _REACH = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _DEPTH_MAX = 2048
-"""Names between an object and its root, PATH_MAX / 2; a chain of remembered places that is longer is a circle."""
+"""The most names between the root and an object, PATH_MAX / 2; a longer chain of remembered places is a circle."""
 _NAMES_ONE_BY_ONE = 16
-"""Names at the end of a path that are walked one by one: of these the places are remembered."""
+"""Names at the end of a path that are opened one by one, so that their places are remembered."""
 _NOT_THERE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ESTALE, errno.ENAMETOOLONG, errno.EXDEV}
 _PLACES_TRIED_MAX = 16
-"""Names of one inode number that are tried after a search; a file may have tens of thousands."""
+"""Names with one inode number that are tried after a search; a file may have tens of thousands."""
 _DELETED = b" (deleted)"
 _SECOND = 1_000_000_000
 
@@ -64,17 +64,15 @@ _Way: TypeAlias = tuple[N, Sequence[bytes]]
 
 
 class ObjectTree(Generic[N]):
-    """Thread-safe.
+    """An exported local directory, which finds the open object of a file handle or of a name. Thread-safe.
 
-    All trees of a server share `locks`, so that an object in two exports has one lock. Each file system has its own, so
-    that a change that waits for one disk keeps no change on another disk waiting.
-
-    Raises:
-        OSError: the directory cannot be exported.
+    All trees of a server share `cache`, `places` and `locks`, so that an object in two exports has one lock. Each file
+    system has its own list of locks, so that a change that waits for one disk does not hold up changes on another.
+    Raises OSError: the directory cannot be exported.
     """
 
     NODE: type[N]
-    """The class of its nodes."""
+    """The class of the tree's objects; subclasses set it."""
 
     def __init__(
         self,
@@ -88,7 +86,7 @@ class ObjectTree(Generic[N]):
         self.changes = changes
         self.export = export
         self.gone = False
-        """Whether it is not served any more: its objects are those of calls that began before."""
+        """Whether the tree is no longer served: only calls that began before use its objects."""
         self.identity = export_identity(export.name)
         self.fsid = int.from_bytes(self.identity, "big")
         self._seal = seal
@@ -110,10 +108,9 @@ class ObjectTree(Generic[N]):
         self._may_ask_cached = self._can_ask_cached()
 
     def stands_for(self, directory: Path) -> bool:
-        """Returns whether a path leads to the directory of this tree, over the same mount; may block.
+        """Returns whether the path `directory` leads to this tree's directory, over the same mount; may block.
 
-        Raises:
-            OSError: it leads to no directory.
+        Raises OSError: it leads to no directory.
         """
         fd = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -122,17 +119,17 @@ class ObjectTree(Generic[N]):
             os.close(fd)
 
     def close(self) -> None:
-        """Closes the tree's own descriptors; no call may use it any more. May be called again."""
+        """Closes the tree's own descriptors; no call may use the tree any more. May be called again."""
         self.gone = True
         # Each root refers to its tree: without this the next collection of garbage would close them.
         for name in ("root", "_readable_root"):
             self.__dict__.pop(name, None)
 
     def is_inside(self, node: N, *, at_once: bool = False) -> bool:
-        """Returns whether the object is still in the export and has not been deleted; does not wait for a disk.
+        """Returns whether a node's object is still in the export and not deleted; does not wait for a disk.
 
-        The question counts as a use of the object. With `at_once` also False for an object so deep that the answer
-        takes long, milliseconds or more.
+        Marks the node as used. With `at_once` also False for an object so deep that the answer takes milliseconds or
+        more. Raises OSError if /proc cannot be read.
         """
         node.used = True
         root = self._root_path
@@ -153,13 +150,13 @@ class ObjectTree(Generic[N]):
         return True
 
     def find(self, handle: bytes, *, at_once: bool) -> N | None:
-        """Finds the object of a genuine handle of this export that is not held, or not known to be inside.
+        """Finds the object of a genuine handle of this export for which no valid node is cached, and caches its node.
 
-        With `at_once` None where that may block.
+        With `at_once` returns None where that may block.
 
         Raises:
-            Refused: ESTALE: the object is gone from the export; EAGAIN: it has left the place where the
-                last search of the tree found it, and the next search has to wait.
+            Refused: ESTALE: the object is gone from the export; EAGAIN: it has left the place where the last search of
+                the tree found it, and the next search has to wait.
             OSError: the server may not reach the object.
         """
         if handle == self.root.handle:
@@ -179,27 +176,27 @@ class ObjectTree(Generic[N]):
         raise Refused(errno.ESTALE)
 
     def child(self, directory: N, name: bytes) -> N:
-        """Returns the object of this name, reached with the calling thread's identity; may block.
+        """Opens the object of a name in a directory, as the calling thread's user, and caches the node; may block.
 
         Raises:
-            Refused: the name leads to a mount point.
+            Refused: EACCES: the name leads to a mount point.
             OSError: no object has this name, or it may not be reached.
         """
         return self._child(directory, name, os.open(name, _REACH, dir_fd=directory.fd))
 
     def created(self, directory: N, name: bytes, fd: int) -> N:
-        """Returns the file behind `fd`, which was just created with this name; the name may stand for another by now.
+        """Returns the node of the file behind `fd`, which was just created with this name; the caller still owns `fd`.
 
-        Raises:
-            OSError: the file's identity cannot be read, or no descriptor is left.
+        The name may stand for another object by now. Raises OSError: the file's identity cannot be read, or no
+        descriptor is left.
         """
         return self._child(directory, name, os.open(b"/proc/self/fd/%d" % fd, os.O_PATH | os.O_CLOEXEC))
 
     def just_made(self, directory: N, name: bytes, kind: int, since: int) -> N | None:
-        """Returns the object of this kind that was just made with this name, by a call that gives no descriptor.
+        """Returns the node of the object that was just made with this name and `kind` (its bits of `st_mode`).
 
-        None if the name leads to no object, or to another one: of another kind, or made before `since` (nanoseconds,
-        see `file_clock_ns`). A local process has then renamed the object.
+        None if the name leads to no object, or to one of another kind or made before `since` (nanoseconds, see
+        `file_clock_ns`): a local process has then renamed the object. Raises OSError for other failures.
         """
         try:
             fd = os.open(name, _REACH, dir_fd=directory.fd)
@@ -221,11 +218,11 @@ class ObjectTree(Generic[N]):
         return self._child(directory, name, fd)
 
     def child_at_once(self, directory: N, name: bytes) -> N | None:
-        """Returns the object of a name as `child` does, but never waits: None if it would have to.
+        """Returns the object of a name as `child` does, but never waits: None where that takes a wait.
 
         Raises:
             Refused: EACCES: the name leads to a mount point.
-            OSError: as `child`.
+            OSError: no object has this name, or it may not be reached.
         """
         if not self._may_ask_cached or self._places.needs_flush:
             return None
@@ -240,11 +237,11 @@ class ObjectTree(Generic[N]):
         return self._child(directory, name, fd)
 
     def parent(self, directory: N) -> N:
-        """Returns the directory above; the root is above itself. May block.
+        """Returns the directory above a directory; the root is its own parent. May block.
 
         Raises:
             Refused: ESTALE: the directory above is not in the export.
-            OSError: it cannot be reached.
+            OSError: the directory above cannot be reached.
         """
         if directory.handle == self.root.handle:
             return self.root
@@ -257,10 +254,9 @@ class ObjectTree(Generic[N]):
         return node
 
     def sync_file_system(self) -> None:
-        """Puts all data of the export's file system on the disk.
+        """Puts all data of the export's file system on the disk, or of all file systems if the root cannot be opened.
 
-        Raises:
-            OSError: some of it is lost.
+        Raises OSError: some of the data is lost.
         """
         try:
             fd = os.open(self.root.proc_path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -273,15 +269,14 @@ class ObjectTree(Generic[N]):
             os.close(fd)
 
     def drop_idle(self) -> None:
-        """Drops the results of the last search if they have not been asked for lately."""
+        """Drops the names that the last search of the tree has collected if no look-up has used them lately."""
         with self._search_lock:
             self._search.drop_idle()
 
     def identify(self, directory: N, name: bytes) -> tuple[bytes, os.stat_result] | None:
-        """Returns (handle, attributes) of the object of this name, None for a mount point; holds nothing open.
+        """Returns (handle, `stat` result) of the object of a name; None for a mount point. Leaves nothing open.
 
-        Raises:
-            OSError: no object has this name, or it may not be reached.
+        Raises OSError: no object has this name, or it may not be reached.
         """
         fd = os.open(name, _REACH, dir_fd=directory.fd)
         try:
@@ -296,13 +291,14 @@ class ObjectTree(Generic[N]):
         return handle, status
 
     def moved(self, node: N, directory: N, name: bytes) -> None:
-        """Records an object's new name as its place."""
+        """Records that the object of `node` now has this name in this directory."""
         self._places.remember(node.handle, directory.handle, name)
 
     def removed(self, node: N) -> bool:
-        """Notes that an object has lost a name; returns whether that was its last.
+        """Drops a node that has lost a name, from cache and places; returns whether that was the object's last name.
 
-        A local process may have renamed it, and another object of that name was removed, so the object itself is asked.
+        The object itself is examined: a local process may have renamed it before another object was removed by its
+        name.
         """
         self._cache.drop(node.handle)
         deleted = not self.is_inside(node) if node.kind == stat.S_IFDIR else os.fstat(node.fd).st_nlink == 0
@@ -310,7 +306,7 @@ class ObjectTree(Generic[N]):
         return deleted
 
     def _open_for_handles(self) -> N | None:
-        """The root open for reading, which opening by handle takes; None where it is not allowed."""
+        """Returns a node of the root whose descriptor `open_by_handle` takes; None if the system refuses such opens."""
         opened = self._seal.open(self.root.handle)
         known = kernel_handle(opened.identity) if opened is not None else None
         if known is None:
@@ -360,9 +356,9 @@ class ObjectTree(Generic[N]):
         return node
 
     def _below_root(self, path: bytes, link: bytes | None = None) -> bytes | None:
-        """The rest of a path behind the root's; None for one that is elsewhere, or of a deleted object.
+        """Returns the rest of a path behind the root's; None if it is not below the root, or of a deleted object.
 
-        `link` is the descriptor's link that gave the path; None where the object is known to exist.
+        `link` is the link in /proc that gave the path; None where the object is known to exist. Raises OSError.
         """
         root = self._root_path
         if not (path + b"/").startswith(root):
@@ -374,7 +370,7 @@ class ObjectTree(Generic[N]):
         return path[len(root) :]
 
     def _is_inside_far_down(self, node: N, *, at_once: bool) -> bool:
-        """As `is_inside`, for an object whose path has more octets than the kernel tells."""
+        """Returns what `is_inside` does, for an object whose path is too long for the kernel; False on errors."""
         status = os.fstat(node.fd)
         if not status.st_nlink:
             return False
@@ -402,7 +398,10 @@ class ObjectTree(Generic[N]):
             return False
 
     def _arrives(self, start: N, names: Sequence[bytes], handle: bytes) -> N | None:
-        """The object at the end of a path if it is the one that the handle names."""
+        """Returns the node at the end of a path of names below `start` if its handle is `handle`, else None.
+
+        Raises OSError: the path cannot be followed for a reason other than a missing name.
+        """
         try:
             node = start
             if len(names) > _NAMES_ONE_BY_ONE:
@@ -418,7 +417,11 @@ class ObjectTree(Generic[N]):
         return node if node.handle == handle else None
 
     def _ways_to(self, handle: bytes) -> Generator[_Way[N], None, None]:
-        """Where the object may be, the cheapest source of names first; to be closed, since a search holds a lock."""
+        """Yields paths at which the object of a handle may be, cheapest sources first; the caller closes the generator.
+
+        A search holds a lock until then. Raises Refused: ESTALE: the object is deleted; EAGAIN: the next search has to
+        wait.
+        """
         if (way := self._where_last_seen(handle)) is not None:
             yield way
         opened = self._seal.open(handle)
@@ -482,7 +485,7 @@ class ObjectTree(Generic[N]):
 
 
 def file_of(tree: ObjectTree[Any], handle: bytes) -> bytes:
-    """Returns the name of an object: the same in each export and for each mount of its file system."""
+    """Returns the key of a handle's object in claims: the same in each export and for each mount of its file system."""
     return tree.file_system + HandleSeal.object_in(handle)
 
 
@@ -491,7 +494,7 @@ def _with_slash(path: bytes) -> bytes:
 
 
 def _is_really_called(path: bytes, link: bytes) -> bool:
-    """Whether a path that ends as those of deleted objects do is an object's name all the same."""
+    """Returns whether `path`, which ends in " (deleted)", is the real name of the object that `link` leads to."""
     try:
         return os.path.samestat(os.lstat(path), os.stat(link))
     except OSError:

@@ -15,19 +15,18 @@ __all__ = ["ChangeCounts", "Changing", "OpenObject", "attributes_of"]
 
 
 ChangeCounts: TypeAlias = dict[bytes, tuple[int, int]]
-"""Changes of objects by their handles: (change time, changes that left it as it was).
-
-The kernel's clock for change times ticks in milliseconds. The `change` attribute is the change time and the number of
-changes since then, so that it moves with every change that a client makes. A change by a local process within one
-tick, and one whose count was dropped, stays unseen until the next.
-"""
+"""For each object, by its handle: (change time in ns, number of changes by clients that left this time as it was). The
+kernel's clock for change times ticks in milliseconds. The `change` attribute is the sum of the change time and this
+number, so that it moves with every change by a client. A change by a local process within one tick, or one whose count
+was dropped, stays unseen until the next change."""
 _NONE_COUNTED = (-1, 0)
 
 
 class OpenObject:
-    """An object behind the descriptor `fd`, which closes with the last reference to the object.
+    """An object of a local directory behind the descriptor `fd`, which closes with the last reference to the instance.
 
-    `lock` is held for changes of the object; `fsid` is the number of its export. The subclasses set all of these.
+    `lock` is held during changes of the object, `fsid` is the number of its export, and `changes` counts changes of all
+    objects. Subclasses set all fields.
     """
 
     __slots__ = ("changes", "fd", "fsid", "handle", "lock", "told", "used")
@@ -39,15 +38,15 @@ class OpenObject:
     handle: bytes
     lock: threading.RLock
     told: tuple[tuple[object, ...], Attributes] | None
-    """The attributes that were last asked for, with the state that they were made from."""
+    """The attributes that were returned last, with the state of the file that they were made from; None: none yet."""
     used: bool
-    """See `Cacheable.used`."""
+    """Whether the object was used lately: see `Cacheable.used`."""
 
     def __del__(self, _close=os.close) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
         _close(self.fd)
 
     def attributes(self) -> Attributes:
-        """Returns the present attributes; the same object as before while they are the same. Never waits."""
+        """Returns the present attributes by `fstat`, the same instance as before while nothing changes; never waits."""
         status = os.fstat(self.fd)
         try:
             counted = self.changes[self.handle]
@@ -75,7 +74,11 @@ class OpenObject:
         return attributes
 
     def count_change(self, present: Attributes) -> None:
-        """Counts a change of the object; `present`: its attributes after the change, or just before."""
+        """Counts a change of the object, so that its `change` attribute moves.
+
+        `present` is its attributes after the change or just before. Beyond a limit the oldest count of another object
+        is dropped.
+        """
         changes, ctime = self.changes, present.ctime_ns
         changes[self.handle] = ctime, present.change - ctime + 1
         if len(changes) > NFS_CHANGES_COUNTED_MAX:
@@ -106,10 +109,10 @@ def attributes_of(status: os.stat_result, fsid: int) -> Attributes:
 
 
 class Changing:
-    """Fills a `Change` of one object (RFC 1813 section 2.6).
+    """A context manager that fills a `Change` with an object's attributes before and after (RFC 1813 section 2.6).
 
-    `with Changing(...):` holds the lock of the object from before the first look at its attributes until after the
-    second: no other client's change goes unnoticed in between.
+    It holds the object's lock in between, so that no other client's change falls into the block, and counts the change
+    at the end if the block raises nothing.
     """
 
     __slots__ = ("_change", "_object")

@@ -22,20 +22,21 @@ from rpcrdma.nfs.export.export_limits import (
 __all__ = ["BLOCK_OCTETS", "BlockCache", "RemoteFile"]
 
 BLOCK_OCTETS = 128 << 10
-"""The unit of fetching: 1 ms of a transfer at 1 Gbit/s, where a request takes 20 ms and more."""
+"""Octets of a block, the unit of fetching: 1 ms of a transfer at 1 Gbit/s, where a request takes 20 ms and more."""
 _IN_SEQUENCE_OCTETS = 1 << 20
-"""A read that begins so near to the end of the last one continues it: several are on their way at a time."""
+"""A read that begins within this distance from the end of the last one continues it, since reads arrive out of
+order."""
 
 _Block: TypeAlias = tuple[bytes, int, int]
 """The file's handle, the state of its content, and the block's place in it."""
 
 
 class RemoteFile(Protocol):
-    """A file in one state of its content."""
+    """A file in one state of its content, which a `BlockCache` reads; `fetch` is called in several threads."""
 
     @property
     def handle(self) -> bytes:
-        """The handle, which identifies the file."""
+        """The file handle, which identifies the file."""
 
     @property
     def change(self) -> int:
@@ -46,11 +47,11 @@ class RemoteFile(Protocol):
         """The size of the file in octets."""
 
     def fetch(self, start: int, end: int) -> bytes:
-        """Reads all octets from `start` to `end`; waits for the network and may raise any error."""
+        """Returns all octets from `start` to before `end`; waits for the network and may raise any error."""
 
 
 class _Fetch:
-    """A range of blocks on its way; `data` or `error` is set when `done` is."""
+    """A request for `count` blocks from block `first` on; `data` or `error` is set before the event `done`."""
 
     __slots__ = ("count", "data", "done", "error", "first")
 
@@ -63,23 +64,23 @@ class _Fetch:
 
     @property
     def start(self) -> int:
-        """The offset of the data in the file."""
+        """The offset of the range in the file, in octets."""
         return self.first * BLOCK_OCTETS
 
 
 class _Reader:
-    """How a file was read last, in one state of its content."""
+    """The recent reads of a file in one state, by which the cache decides how much to fetch ahead."""
 
     __slots__ = ("ahead_to", "change", "next", "window")
 
     def __init__(self, change: int, end: int) -> None:
         self.change = change
         self.next = end
-        """The end of the last read."""
+        """The offset at which the last read ended."""
         self.window = 0
-        """Octets to have ready behind it: 0 for reads here and there."""
+        """Octets to be fetched ahead of `next`: 0 while reads are not in sequence."""
         self.ahead_to = 0
-        """The end of the range that was fetched ahead."""
+        """The offset at which the last range that was fetched ahead ends."""
 
 
 def _in_thread(run: Callable[[], None]) -> None:
@@ -87,7 +88,10 @@ def _in_thread(run: Callable[[], None]) -> None:
 
 
 class BlockCache:
-    """Thread-safe. `limit` bounds the octets held; `start` runs a function in another thread."""
+    """A cache of blocks of remote files, which fetches missing blocks, and ahead of sequential reads. Thread-safe.
+
+    `limit` is the most octets held, and `start` runs a function in another thread.
+    """
 
     def __init__(
         self, limit: int = NFS_FSSPEC_BLOCKS_OCTETS_MAX, start: Callable[[Callable[[], None]], None] = _in_thread
@@ -101,15 +105,13 @@ class BlockCache:
         self._on_the_way: dict[_Block, _Fetch] = {}
         self._readers: OrderedDict[bytes, _Reader] = OrderedDict()
         self._ahead = 0
-        """Fetches ahead that run."""
+        """The number of fetches ahead that are running."""
 
     def read(self, file: RemoteFile, buffer: memoryview, offset: int, *, at_once: bool) -> int:
-        """Reads into a buffer; returns the octets read: fewer than its own only at the end, or with `at_once`.
+        """Reads from `offset` into a buffer; returns the octets read, fewer than its length only at the file's end.
 
-        With `at_once` the octets are those that are in memory, up to the first one that is not.
-
-        Raises:
-            Exception: the error of `RemoteFile.fetch`.
+        With `at_once` only octets in memory are read, up to the first one that is not; otherwise the call may block.
+        Raises Exception: the error of `RemoteFile.fetch`.
         """
         wanted = min(len(buffer), file.size - offset)
         if wanted <= 0:
@@ -129,14 +131,14 @@ class BlockCache:
         return got
 
     def drop_all(self) -> None:
-        """Drops all blocks."""
+        """Drops all blocks, and forgets the course of reads."""
         with self._lock:
             self._blocks.clear()
             self._readers.clear()
             self._held = 0
 
     def _copy(self, file: RemoteFile, buffer: memoryview, offset: int) -> int:
-        """Fills a buffer from blocks in memory, up to the first that is missing."""
+        """Fills a buffer from blocks in memory, up to the first that is missing; returns the octets copied."""
         got = 0
         while got < len(buffer):
             index, within = divmod(offset + got, BLOCK_OCTETS)
@@ -157,7 +159,7 @@ class BlockCache:
         return block
 
     def _fetched(self, file: RemoteFile, first: int, last: int) -> _Fetch:
-        """A fetch that has brought the first of these blocks, and others with it."""
+        """Returns a finished fetch of the block `first` and maybe more, up to `last`; may wait; raises its error."""
         with self._lock:
             if (block := self._block(file, first)) is not None:
                 fetch = _Fetch(first, 1)
@@ -174,7 +176,10 @@ class BlockCache:
         return fetch
 
     def _claim(self, file: RemoteFile, first: int, last: int) -> _Fetch:
-        """A fetch of these blocks, up to the first that is held or on its way; with the lock held."""
+        """Registers a new fetch from the block `first` up to `last` or the first held or requested one; returns it.
+
+        The lock is held. The caller has to run the fetch.
+        """
         handle, change = file.handle, file.change
         fetch = _Fetch(first, 0)
         for index in range(first, last + 1):
@@ -186,7 +191,7 @@ class BlockCache:
         return fetch
 
     def _run(self, file: RemoteFile, fetch: _Fetch) -> None:
-        """Fetches claimed blocks, or notes the error."""
+        """Fetches the blocks of a registered fetch and holds them, or sets the fetch's error; wakes waiting readers."""
         try:
             fetch.data = file.fetch(fetch.start, min(fetch.start + fetch.count * BLOCK_OCTETS, file.size))
         except Exception as error:  # noqa: BLE001 - it is raised where the data is wanted
@@ -194,7 +199,7 @@ class BlockCache:
         self._settle(file, fetch)
 
     def _settle(self, file: RemoteFile, fetch: _Fetch) -> None:
-        """Holds the blocks of a fetch that has ended, and wakes the readers that wait for them."""
+        """Holds the blocks of a fetch that has ended, evicts old ones, and wakes the readers that wait for it."""
         handle, change = file.handle, file.change
         with self._lock:
             for place in range(fetch.count):
@@ -209,7 +214,7 @@ class BlockCache:
         fetch.done.set()
 
     def _read_ahead(self, file: RemoteFile, offset: int, octets: int) -> None:
-        """Notes a read, and starts to fetch the octets behind it where the last reads were in sequence."""
+        """Records a read, and starts a fetch of the octets behind it if reads are in sequence; does not wait."""
         with self._lock:
             fetch = self._ahead_of(file, offset, octets)
             if fetch is None:
@@ -233,7 +238,7 @@ class BlockCache:
                 self._ahead -= 1
 
     def _ahead_of(self, file: RemoteFile, offset: int, octets: int) -> _Fetch | None:
-        """The next fetch ahead of a read; with the lock held."""
+        """Records a read, and returns a fetch to be run ahead of it, or None if none is due; the lock is held."""
         end = offset + octets
         reader = self._readers.get(file.handle)
         if reader is None or reader.change != file.change or abs(offset - reader.next) > _IN_SEQUENCE_OCTETS:

@@ -13,55 +13,55 @@ __all__ = ["ReadOnlyFile", "ReadOnlyNode"]
 
 
 class ReadOnlyNode:
-    """The part of a `tree.Node` that changes objects."""
+    """A base class for nodes of trees that nobody can change: the methods of `tree.Node` for changes, which refuse."""
 
     __slots__ = ()
 
     def lease(self, on_writer: Callable[[], object]) -> None:
-        """See `tree.Node.lease`: nothing reports writers."""
+        """Returns None: changes of the file by others go unnoticed, so that it cannot be delegated."""
 
     def range_locks(self) -> None:
-        """See `tree.Node.range_locks`: no local process has the file."""
+        """Returns None: no local process can see the file, or locks on it."""
 
     def opened_for_writing(self) -> None:
-        """See `tree.Node.opened_for_writing`: it never is."""
+        """Returns None: the file is never open for writing."""
 
     def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Made:
-        """Raises Refused: EROFS."""
+        """Raises Refused (EROFS): nobody can create files in this tree."""
         raise Refused(errno.EROFS)
 
     def make(self, who: Grant, name: bytes, make: Make, wanted: Wanted, change: Change) -> Made:
-        """Raises Refused: EROFS."""
+        """Raises Refused (EROFS): nobody can make objects in this tree."""
         raise Refused(errno.EROFS)
 
     def set_attributes(
         self, who: Grant, wanted: Wanted, change: Change, *, guard: Callable[[Attributes], bool] | None = None
     ) -> None:
-        """Raises Refused: EROFS."""
+        """Raises Refused (EROFS): nobody can set attributes in this tree."""
         raise Refused(errno.EROFS)
 
     def remove(self, who: Grant, name: bytes, change: Change, *, is_directory: bool | None) -> None:
-        """Raises Refused: EROFS."""
+        """Raises Refused (EROFS): nobody can remove names from this tree."""
         raise Refused(errno.EROFS)
 
     def rename(self, who: Grant, old: bytes, target: Node, new: bytes, source: Change, into: Change) -> None:
-        """Raises Refused: EROFS."""
+        """Raises Refused (EROFS): nobody can rename objects of this tree."""
         raise Refused(errno.EROFS)
 
     def link(self, who: Grant, directory: Node, name: bytes, change: Change) -> None:
-        """Raises Refused: EROFS."""
+        """Raises Refused (EROFS): nobody can add names to this tree."""
         raise Refused(errno.EROFS)
 
 
 class ReadOnlyFile:
-    """The part of a `tree.OpenFile` that changes a file."""
+    """A base class for open files that nobody can change: the methods of `tree.OpenFile` for changes, which refuse."""
 
     __slots__ = ()
 
     def write(self, data: Buffer, offset: int, stable: Stable, change: Change, *, judge: bool) -> Written:
-        """Raises Refused: EROFS."""
+        """Raises Refused (EROFS): nobody can write the file."""
         raise Refused(errno.EROFS)
 
     def commit(self, change: Change) -> bytes:
-        """Raises Refused: EROFS."""
+        """Raises Refused (EROFS): the file has no unstable data, since nobody can write it."""
         raise Refused(errno.EROFS)

@@ -13,13 +13,13 @@ __all__ = ["SparseObject"]
 
 
 class SparseObject(OpenObject):
-    """The part of an open local file that has `abilities.SparseFile`."""
+    """A base class of open local files: the methods of `abilities.SparseFile`, by system calls on `fd`."""
 
     __slots__ = ()
     in_memory: bool
 
     def seek(self, offset: int, *, hole: bool) -> int | None:
-        """See `abilities.SparseFile.seek`."""
+        """Returns the first offset, from `offset` on, in a hole (with `hole`) or in data; None: none. Or OSError."""
         try:
             return os.lseek(self.fd, offset, os.SEEK_HOLE if hole else os.SEEK_DATA)
         except OSError as error:
@@ -28,7 +28,11 @@ class SparseObject(OpenObject):
             raise
 
     def allocate(self, offset: int, octets: int, change: Change) -> None:
-        """See `abilities.SparseFile.allocate`."""
+        """Reserves disk space for `octets` octets at `offset`, extends the file if need be, and syncs it.
+
+        `change` gets the attributes before and after. Raises Refused (ENOSPC) or OSError: ENOSPC, EFBIG, EOPNOTSUPP and
+        others.
+        """
         space = os.fstatvfs(self.fd)
         # Some file systems would fill the disk before they find it too small.
         if octets - os.fstat(self.fd).st_blocks * 512 > space.f_bavail * space.f_frsize:
@@ -38,7 +42,10 @@ class SparseObject(OpenObject):
         self.put_on_disk()
 
     def deallocate(self, offset: int, octets: int, change: Change) -> None:
-        """See `abilities.SparseFile.deallocate`."""
+        """Frees the space of `octets` octets at `offset`, up to the end of the file, and syncs it.
+
+        `change` gets the attributes before and after. Raises OSError: EOPNOTSUPP, EIO and others.
+        """
         with Changing(self, change):
             octets = min(octets, os.fstat(self.fd).st_size - offset)
             if octets > 0:
@@ -46,10 +53,10 @@ class SparseObject(OpenObject):
         self.put_on_disk()
 
     def will_need(self, offset: int, octets: int) -> None:
-        """See `abilities.SparseFile.will_need`; the kernel bounds the octets."""
+        """Advises the kernel to read a range of the file ahead, and does not wait; the kernel bounds the octets."""
         os.posix_fadvise(self.fd, offset, octets, os.POSIX_FADV_WILLNEED)
 
     def put_on_disk(self) -> None:
-        """Puts a change on the disk that no COMMIT follows."""
+        """Syncs the file unless its file system is in memory: for changes that no COMMIT follows. Raises OSError."""
         if not self.in_memory:
             os.fsync(self.fd)

@@ -31,7 +31,7 @@ __all__ = ["DELETED", "FORMAT", "NameInDirectory", "PlaceIndex", "ServerState", 
 
 _LOGGER = logging.getLogger("rpcrdma.server")
 FORMAT: Final = 1
-"""The newest layout of the files of a state directory that this version reads and writes."""
+"""The newest layout of the files in a state directory that this version reads and writes."""
 _FORMAT_FILE = "format"
 _FORMAT_OCTETS_MAX = 20
 _KEY_FILE = "file-handle.key"
@@ -49,7 +49,7 @@ _TRIM = "DELETE FROM place WHERE rowid IN (SELECT rowid FROM place ORDER BY rowi
 
 
 class NameInDirectory(NamedTuple):
-    """The name of an object and the key of the directory that it stood in."""
+    """The place of an object: the file handle of its directory, and its name there."""
 
     parent: bytes
     name: bytes
@@ -60,11 +60,15 @@ DELETED: Final = NameInDirectory(b"", b"")
 
 
 class PlaceIndex:
-    """Thread-safe. `path` None keeps everything in memory. If the database fails, places are kept in memory only."""
+    """The places, (parent's handle, name), where objects were last seen, by file handle. Thread-safe.
+
+    A place is a hint that the user checks. Places are written to a database at `path` lazily; with `path` None, or
+    after the database has failed, which is logged, they are kept in memory only.
+    """
 
     def __init__(self, path: Path | None) -> None:
         self._lock = threading.Lock()
-        """Is never held while a disk is waited for; `_database_lock` is, and is taken before it."""
+        """Is never held during a wait for the disk; `_database_lock` may be, and is taken before this one."""
         self._database_lock = threading.Lock()
         self._recent: OrderedDict[bytes, NameInDirectory] = OrderedDict()
         self._unwritten: dict[bytes, NameInDirectory | None] = {}
@@ -73,11 +77,11 @@ class PlaceIndex:
 
     @property
     def needs_flush(self) -> bool:
-        """Whether a thread that may block should call `flush`."""
+        """Whether so many places are unwritten that a thread that may block should call `flush`."""
         return len(self._unwritten) >= NFS_PLACES_UNWRITTEN_MAX
 
     def remember(self, key: bytes, parent: bytes, name: bytes) -> None:
-        """Records the place of an object; never waits for the disk."""
+        """Records that the object with the handle `key` has the name `name` in the directory `parent`; never blocks."""
         recent = self._recent
         place = NameInDirectory(parent, name)
         if recent.get(key) == place:
@@ -87,7 +91,11 @@ class PlaceIndex:
             self._note(key, place)
 
     def forget(self, key: bytes, *, deleted: bool = False) -> None:
-        """Drops the place of an object; `deleted`: it has left the file system. Never waits for the disk."""
+        """Drops the place of the object with the handle `key`; never blocks.
+
+        `deleted`: the object has left the file system for good, so that `find` returns `DELETED` while memory holds
+        that.
+        """
         with self._lock:
             self._recent.pop(key, None)
             if deleted:
@@ -95,7 +103,7 @@ class PlaceIndex:
             self._note(key, None)
 
     def find(self, key: bytes) -> NameInDirectory | None:
-        """Returns where an object was last seen, or `DELETED`; None: unknown. May wait for the disk."""
+        """Returns the last known place of the object with the handle `key`, or `DELETED`; None: unknown. May block."""
         with self._lock:
             place = self._recent.get(key)
             if place is not None or self._database is None:
@@ -120,7 +128,7 @@ class PlaceIndex:
         return place
 
     def flush(self) -> None:
-        """Writes the gathered places out, unless another thread is about that; may wait for the disk."""
+        """Writes the gathered places to the database; may block. Does nothing while another thread uses that."""
         if self._database_lock.acquire(blocking=False):
             try:
                 self._flush()
@@ -128,7 +136,7 @@ class PlaceIndex:
                 self._database_lock.release()
 
     def close(self) -> None:
-        """Writes everything out and closes the database; may be called again."""
+        """Writes all places to the database and closes that; may block, and may be called again."""
         with self._database_lock:
             self._flush()
             if self._database is not None:
@@ -168,7 +176,10 @@ class PlaceIndex:
             self._do_without(error)
 
     def _do_without(self, error: sqlite3.Error) -> None:
-        """Logs that the database has failed, and keeps places in memory alone from now on."""
+        """Closes the failed database and logs the error; from now on places are kept in memory only.
+
+        A damaged database file gets another name.
+        """
         database, self._database = self._database, None
         with self._lock:
             self._unwritten.clear()
@@ -182,7 +193,10 @@ class PlaceIndex:
 
 
 def _open_places(path: Path) -> tuple[sqlite3.Connection | None, int]:
-    """The database and the number of its rows; None if there can be none, which the log says."""
+    """Opens the database of places; returns the connection and the number of its rows.
+
+    Returns (None, 0), and logs a warning, if there can be no database.
+    """
     try:
         database = open_database(path, _SCHEMA, _GET.replace("?", "x''"), durable=False, loss=_LOSS)
         return database, database.execute(_COUNT).fetchone()[0]
@@ -192,12 +206,16 @@ def _open_places(path: Path) -> tuple[sqlite3.Connection | None, int]:
 
 
 def _is_place(parent: object, name: object) -> bool:
-    """Whether a row is fit for use: a damaged one may hold anything."""
+    """Returns whether the columns of a row, which may be damaged, are a parent's handle and a valid name."""
     return isinstance(parent, bytes) and isinstance(name, bytes) and bool(name) and not {0, ord("/")} & set(name)
 
 
 class ServerState:
-    """The key, the places index and the write verifier of this run (RFC 1813 section 3.3.7)."""
+    """The state of a server that its exports share: key, places, and write verifier (RFC 1813 section 3.3.7).
+
+    `key` seals the file handles, 32 octets, and stays from run to run, as `places` do. `write_verifier` has 8 octets,
+    new in each run. `open_state` makes it.
+    """
 
     __slots__ = ("key", "places", "write_verifier")
 
@@ -207,27 +225,27 @@ class ServerState:
         self.places = places
 
     def data_lost(self) -> None:
-        """Changes the write verifier, so that clients send their uncommitted data again."""
+        """Replaces the write verifier after a loss of unstable data, so that clients send that again."""
         self.write_verifier = hashlib.blake2b(self.write_verifier, key=self.key, digest_size=8).digest()
 
     def close(self) -> None:
-        """Writes places that are only in memory to the database, and closes it; may be called again."""
+        """Writes the places that are only in memory to the database, and closes it; may be called again."""
         self.places.close()
 
 
 def open_state(directory: Path, random_bytes: Callable[[int], bytes] = os.urandom) -> ServerState:
-    """Opens the state that a server keeps from one run to the next, so that file handles of clients stay valid.
+    """Opens, or at first makes, the state that a server keeps on disk so that handles stay valid after a restart.
 
     Args:
-        directory: its directory, which is made if missing, for the owner alone.
+        directory: the directory, which is made if missing, for the owner alone.
         random_bytes: returns the given number of unpredictable octets; a test may hand in known ones.
 
     Returns:
-        The state; its `close` ends it.
+        The state; the caller closes it.
 
     Raises:
         PermissionError: other users may read the key.
-        OSError: the directory cannot be used, or is of a newer format.
+        OSError: the directory or a file in it cannot be used, or is of a newer format.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not check_format(directory):
@@ -240,11 +258,10 @@ def check_format(directory: Path) -> bool:
     """Checks that this version knows the format of a state directory.
 
     Returns:
-        Whether the directory names its format: a new one does not, nor does one of a version that named none, which is
-        of the first format.
+        True if the directory names its format. False: it is new, or of a version that named none, whose format is 1.
 
     Raises:
-        OSError: it is of a newer format, or its name cannot be read.
+        OSError: the format is newer, or the file that names it is invalid or cannot be read.
     """
     path = directory / _FORMAT_FILE
     try:
@@ -283,7 +300,15 @@ def _read_or_make_key(path: Path, random_bytes: Callable[[int], bytes]) -> bytes
 
 
 def _read(path: Path, octets: int, purpose: str, *, private: bool = False) -> bytes:
-    """Reads the first octets of a file; `purpose` is that of removing it, and nobody else may read it if `private`."""
+    """Reads at most `octets` octets from the start of a regular file, without following a symbolic link.
+
+    `purpose` ends the advice in errors: "remove it ...". `private`: whether other users' access to the file is an
+    error.
+
+    Raises:
+        PermissionError: `private`, and other users have access, or the file is neither ours nor root's.
+        OSError: the file is missing, cannot be read, or is not regular.
+    """
     # What stands there may be a pipe, which would be waited for.
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
@@ -300,7 +325,11 @@ def _read(path: Path, octets: int, purpose: str, *, private: bool = False) -> by
 
 
 def _make_file(path: Path, content: bytes, random_bytes: Callable[[int], bytes]) -> None:
-    """Writes a temporary file and links it into place: two servers that start at once both use the first one's."""
+    """Makes a file with this content, readable by its owner alone; keeps a file that exists by then.
+
+    The content is written to a temporary file that is linked into place, so that two servers that start at once use the
+    same one. Raises OSError if that fails.
+    """
     aside = path.with_name(f"{path.name}.{random_bytes(8).hex()}")
     fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:

@@ -14,22 +14,24 @@ __all__ = ["is_damage", "open_database", "put_aside"]
 _LOGGER = logging.getLogger("rpcrdma.server")
 
 _DAMAGED: Final = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
-"""Codes that no other try changes; the first is that of a table with other columns."""
+"""Codes of errors that a repeated try does not change; SQLITE_ERROR is that of a table with other columns."""
 
 
 def open_database(path: Path | None, schema: str, probe: str, *, durable: bool, loss: str) -> sqlite3.Connection:
-    """Opens or makes a database; a damaged one is put aside.
+    """Opens or makes a SQLite database; renames a damaged one and makes a new one in its place.
 
     Args:
-        path: the file; None: the database is in memory.
-        schema: the statements that make its tables.
-        probe: a statement that fails if the tables have other columns, or the rows that are needed are damaged: all
-            its rows are read.
+        path: the file, made for its owner alone; None: the database is in memory.
+        schema: the statements that make the tables.
+        probe: a query whose rows are all read; it fails if the tables have other columns or needed rows are damaged.
         durable: whether each transaction is on the disk when it ends.
-        loss: the consequence of losing it, for the log.
+        loss: the consequence of losing the database, for the log.
+
+    Returns:
+        The connection, in autocommit mode, for use by any thread, one at a time.
 
     Raises:
-        sqlite3.Error: there can be no database.
+        sqlite3.Error: the database can be neither opened nor made.
     """
     if path is not None:
         _make_private(path)
@@ -56,19 +58,26 @@ def open_database(path: Path | None, schema: str, probe: str, *, durable: bool, 
 
 
 def _make_private(path: Path) -> None:
-    """Makes the database readable by its owner alone; SQLite's other files take its mode."""
+    """Makes an empty database file that its owner alone may read, if none exists; ignores errors.
+
+    SQLite's other files take the mode of this one.
+    """
     with contextlib.suppress(OSError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Returns whether an error says that the content of the file is damaged."""
+    """Returns whether an error says that the database's content is damaged or has other tables."""
     # The low octet is the code, the others give details.
     return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF in _DAMAGED
 
 
 def put_aside(path: Path, error: sqlite3.Error, loss: str) -> bool:
-    """Gives a damaged database another name; returns False if that is not possible. `loss`: its effect, for the log."""
+    """Renames a damaged database to `<name>.damaged`, removes its log files, and logs a warning.
+
+    `error` and `loss` (the consequence) stand in the warning. Returns False, without a warning, if that is not
+    possible.
+    """
     aside = path.with_name(f"{path.name}.damaged")
     try:
         path.replace(aside)

@@ -70,24 +70,25 @@ __all__ = [
 ]
 
 TRANSFER_OCTETS_MAX = 1 << 20
-"""Octets of one READ or WRITE."""
+"""The most octets of one READ or WRITE."""
 OFFSET_MAX = (1 << 63) - 1
-"""The largest size of a file."""
+"""The largest size of a file in octets."""
 DOTS = {b".", b".."}
-"""Names that every directory has for itself and for the directory above."""
+"""The entries "." and "..", which every directory has for itself and for the directory above."""
 NAME_OCTETS_MAX = 255
 """Octets of one name in a directory: NAME_MAX of Linux."""
 
 BAD_HANDLE: Final = errno.EBADFD
-"""The number of a refusal: this server did not make the file handle. No call of the file system gives it."""
+"""The error number for a file handle that this server did not make. No system call on a file returns it."""
 NOT_SYNC: Final = errno.ECANCELED
-"""The number of a refusal: the object has changed since the client looked at it (SETATTR with a guard)."""
+"""The error number for SETATTR with a guard where the object has changed since the client read its attributes."""
 
 
 class Refused(Exception):
-    """A refusal that no call of the operating system has made; `errno` is the number of the nearest error.
+    """A refusal of a call by the server itself, not by the system; `errno` is the number of the nearest system error.
 
-    EACCES: not for this caller or host; ESTALE: the object is gone; EAGAIN: try again later; `BAD_HANDLE`; `NOT_SYNC`.
+    Each version of NFS answers it with the status for the number. EACCES: the caller or host lacks the right; ESTALE:
+    the object of the handle is gone; EAGAIN: the client tries again later; `BAD_HANDLE`; `NOT_SYNC`.
     """
 
     def __init__(self, number: int) -> None:
@@ -96,7 +97,7 @@ class Refused(Exception):
 
 
 REFUSALS = (Refused, OSError)
-"""Exceptions that a procedure answers with a status; any other is a fault of the server."""
+"""The exceptions that a server answers with a status of NFS; any other exception is a fault of the server."""
 
 Access: TypeAlias = int
 """A set of rights: the sum of some of the constants below, which are also the bits of ACCESS in all versions of NFS."""
@@ -115,7 +116,7 @@ EXECUTE: Final = 0x20
 
 
 class FileKind(enum.IntEnum):
-    """The types of objects, with their bits in `st_mode`."""
+    """The types of file system objects; the values are the type bits of `st_mode`."""
 
     FILE = stat.S_IFREG
     DIRECTORY = stat.S_IFDIR
@@ -127,22 +128,22 @@ class FileKind(enum.IntEnum):
 
 
 TYPE_BITS: Final = 0o170000
-"""The bits of `st_mode` that have the type."""
+"""The mask of the bits of `st_mode` that hold the type."""
 KINDS: dict[int, FileKind] = {int(kind): kind for kind in FileKind}
-"""The types by these bits: a look-up costs less than a call of the class."""
+"""The types by their bits of `st_mode`: a look-up costs less than a call of the class."""
 
 
 @dataclass(slots=True, eq=False)
 class Attributes:
-    """The attributes of an object in one state of it; times in nanoseconds since 1970.
+    """The attributes of an object at one moment; times in nanoseconds since 1970, sizes in octets.
 
-    `change` differs from state to state of one object. `fsid` and `number` name the object: the export's number, the
-    same from run to run, and the inode number.
+    `change` differs from state to state of one object. `fsid` is the number of the export, the same in each run of the
+    server, and `number` is the inode number.
     """
 
     kind: FileKind
     mode: int
-    """The permissions, at most 0o7777."""
+    """The permission bits, at most 0o7777."""
     links: int
     uid: int
     gid: int
@@ -158,24 +159,29 @@ class Attributes:
     ctime_ns: int
     change: int
     shown: Any = None
-    """The same in the types of the version of NFS that has shown it last: kept for its next reply."""
+    """These attributes as the version of NFS that encoded them last represents them, kept for its next reply; None: not
+    made yet."""
 
 
 class ServerTime(enum.Enum):
-    """The type of `SERVER_TIME`."""
+    """The type of the constant `SERVER_TIME`, which has this one value."""
 
     NOW = "now"
 
 
 SERVER_TIME: Final = ServerTime.NOW
-"""The time of the server's clock, as a time to be set."""
+"""A stand-in for a time in `Wanted`: the present time of the server's clock."""
 Time: TypeAlias = int | ServerTime | None
-"""A time to be set, in nanoseconds since 1970; None: it stays."""
+"""A time to be set, in nanoseconds since 1970, or `SERVER_TIME`; None leaves the time as it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Attributes to be set; None: the attribute stays, or gets its usual value in a new object."""
+    """The attributes that SETATTR or a creation sets; None leaves the attribute as it is, or at a new object's default.
+
+    `mode` has permission bits up to 0o7777, `uid` and `gid` are numbers, `size` is in octets, and the times are of type
+    `Time`.
+    """
 
     mode: int | None = None
     uid: int | None = None
@@ -186,19 +192,23 @@ class Wanted:
 
 
 class CreateHow(enum.Enum):
-    """The treatment of an existing file by `Node.create`."""
+    """The treatment of an existing file by `Node.create`: the `createmode3` of RFC 1813 section 3.3.8."""
 
     UNCHECKED = "unchecked"
-    """It is opened, and `Wanted.size` cuts it; the other attributes stay."""
+    """The existing file is opened and gets the size `Wanted.size` unless that is None; its other attributes stay."""
     GUARDED = "guarded"
-    """EEXIST."""
+    """The creation fails with EEXIST."""
     EXCLUSIVE = "exclusive"
-    """EEXIST, unless an earlier try of the same call, by its verifier, has created it."""
+    """The creation fails with EEXIST unless an earlier try with the same verifier created the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """How a file is created; `verifier` has 8 octets and is for EXCLUSIVE, whose times it takes up."""
+    """How `Node.create` creates a regular file, and the attributes that the file gets.
+
+    `verifier` has 8 octets with EXCLUSIVE and is empty otherwise. The file keeps it in its times of access and
+    modification.
+    """
 
     how: CreateHow
     wanted: Wanted = Wanted()
@@ -206,7 +216,10 @@ class Create:
 
 
 class Make(NamedTuple):
-    """An object to be made that is no file: its kind, the path in a symbolic link, (major, minor) of a device."""
+    """The object that `Node.make` makes: a directory, symbolic link, device, socket or FIFO.
+
+    `target` is the path in a symbolic link, and `device` the (major, minor) number of a device.
+    """
 
     kind: FileKind
     target: bytes = b""
@@ -215,9 +228,10 @@ class Make(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A new object.
+    """The result of `Node.create` or `Node.make`.
 
-    `node` None: it exists, but a local process has renamed it already. `is_new` is False for a file that existed.
+    `node` is the object; None: it was made, but a local process has renamed it already. `is_new` is False if
+    `Node.create` opened a file that existed before.
     """
 
     node: Node | None
@@ -226,10 +240,10 @@ class Made:
 
 @dataclass(slots=True, eq=False)
 class Change:
-    """The attributes of an object before and after a change, with no other client's change in between.
+    """The attributes of one object before and after a change by a call, with no other client's change in between.
 
-    The version makes one for a call, and the method fills it, also where it raises. Both are None if the call fails
-    before the change.
+    The caller of a method makes an empty instance, and the method fills it, also where it raises. Both fields are None
+    if the call fails before it begins the change.
     """
 
     before: Attributes | None = None
@@ -238,10 +252,10 @@ class Change:
 
 @dataclass(slots=True)
 class Entry:
-    """An entry of a directory.
+    """An entry of a directory, as `Entries` yields it.
 
-    `handle` and `attributes` are None where they were not asked for, the caller may not search the directory, or the
-    name leads to another file system.
+    `cookie` names the place in the listing. `handle` and `attributes` are None unless details were asked for, and also
+    if the caller may not search the directory or the name leads to another file system.
     """
 
     cookie: int
@@ -253,19 +267,21 @@ class Entry:
 
 
 class Entries(Protocol):
-    """Entries of a directory in the order of their cookies, read while it is iterated over.
+    """The entries of a directory in the order of their cookies, as `Node.entries` returns them.
 
-    Entries of one cookie must not be divided between two replies.
+    Iteration reads the directory, so it may block and raise OSError. Entries with the same cookie must all be in one
+    reply.
     """
 
     complete: bool
-    """After the last entry: whether the directory has no further ones."""
+    """Whether the directory has no entries after the last one that the iteration yielded; valid when the iteration has
+    ended."""
 
     def __iter__(self) -> Iterator[Entry]: ...
 
 
 class Space(NamedTuple):
-    """Octets and files of a file system: all, free ones, and those that are free for users."""
+    """The octets and files of a file system: the total, the free ones, and those that unprivileged users may take."""
 
     total: int
     free: int
@@ -276,26 +292,29 @@ class Space(NamedTuple):
 
 
 class PathLimits(NamedTuple):
-    """Bounds of a file system: names of one object, octets of a name."""
+    """The bounds of a file system: the most hard links of an object, and the most octets of a name."""
 
     links: int
     name_octets: int
 
 
 class Stable(enum.IntEnum):
-    """Where written data is when a write is answered; the values are those of all versions of NFS."""
+    """How stable written data is when the write is answered; the values are `stable_how` of all versions of NFS."""
 
     UNSTABLE = 0
-    """Perhaps in memory alone: `OpenFile.commit` puts it on the disk."""
+    """The data may be in memory alone: `OpenFile.commit` puts it on the disk."""
     DATA_SYNC = 1
-    """On the disk, with the attributes that it takes to read it."""
+    """The data is on the disk, with the attributes that are needed to read it."""
     FILE_SYNC = 2
-    """On the disk, with all attributes."""
+    """The data is on the disk, with all attributes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A write: its octets, where they are at least, and the verifier, which changes when unstable data is lost."""
+    """The result of a write: the octets written, how stable they are at least, and the 8-octet write verifier.
+
+    The verifier changes when the server loses unstable data (RFC 1813 section 3.3.7).
+    """
 
     octets: int
     stable: Stable
@@ -303,29 +322,32 @@ class Written:
 
 
 class OpenFile(Protocol):
-    """A regular file open for reading, writing or both; its descriptor closes with the last reference to it.
+    """A regular file open for reading, writing or both, as `Node.open` returns it.
 
-    It stays usable when the file is renamed or removed. Callers may share it.
+    Several callers may share an instance. It stays usable when the file is renamed or removed. Its descriptor closes
+    with the last reference to the instance.
     """
 
     @property
     def handle(self) -> bytes:
-        """The handle of the file."""
+        """The NFS handle of the file."""
 
     def attributes(self) -> Attributes:
-        """Returns the present attributes; never waits."""
+        """Returns the present attributes of the file; never waits for a disk."""
 
     def read(self, buffer: memoryview, offset: int, *, at_once: bool) -> int:
-        """Reads into a buffer of at least one octet; returns the octets read.
+        """Reads from `offset` into a buffer of at least one octet; returns the number of octets read.
 
-        Fewer than the buffer's: the file ends there, or with `at_once` the rest would have to be waited for.
+        The number is smaller than the buffer's length only at the end of the file, or with `at_once`, where reading
+        stops before the first octet that takes a wait for a disk. It may be 0. Raises OSError: EIO and others.
         """
 
     def write(self, data: Buffer, offset: int, stable: Stable, change: Change, *, judge: bool) -> Written:
-        """Writes at most `TRANSFER_OCTETS_MAX` octets, by a thread that acts as the caller (`Grant.identity`).
+        """Writes at most `TRANSFER_OCTETS_MAX` octets of `data` at `offset`, by a thread that acts as the caller.
 
-        It waits for the disk, unless the tree is in memory; seldom with UNSTABLE. `judge`: refuses with EACCES a caller
-        who neither may write the file nor owns it, for a version that has no opens.
+        The method waits for the disk, with UNSTABLE seldom, and in a tree in memory never. `change` receives the
+        attributes before and after. With `judge` a caller who neither may write the file nor owns it is refused (NFSv3,
+        which has no OPEN).
 
         Raises:
             Refused: EACCES: see `judge`; EFBIG.
@@ -333,45 +355,52 @@ class OpenFile(Protocol):
         """
 
     def commit(self, change: Change) -> bytes:
-        """Puts all unstable data on the disk; returns the verifier as it was before.
+        """Puts all unstable data on the disk, and returns the write verifier as it was before the call.
 
-        Raises:
-            OSError: data is lost; the verifier has changed, so that clients send their data again.
+        `change` gets the attributes before and after. Raises OSError if data is lost; the verifier has changed then, so
+        that clients send their data again.
         """
 
 
 class Lease(Protocol):
-    """A watch on a file for changes by others than clients; it ends with the last reference to it."""
+    """A watch on a file for opens and changes by local processes; it ends with the last reference to the instance.
+
+    `Node.lease` returns it to a server that wants to delegate the file (RFC 8881 section 10.4).
+    """
 
     @property
     def broken(self) -> bool:
-        """Whether another process wants to write the file and may wait, or has changed it; the property never waits."""
+        """Whether a local process waits to write the file, or has changed it; reading the property never waits."""
 
 
 class RangeLocks(Protocol):
-    """Byte-range locks of this server on a file, which local processes see, and which see those of local processes.
+    """Byte-range locks of the server on one file, mirrored as locks of the operating system that local processes obey.
 
-    A file system without such locks, or without these very ones, accepts all.
+    Where the file system or the system call cannot represent a lock, `change` accepts it and `in_the_way` finds none.
     """
 
     def change(self, wanted: Range, *, unlock: bool = False) -> bool:
-        """Locks or unlocks a range; never waits. Returns False if a lock of a local process is in the way."""
+        """Locks the octets of `wanted`, or unlocks them; never waits.
+
+        Returns False, with nothing locked, if a lock of a local process conflicts. Raises OSError for other failures.
+        """
 
     def in_the_way(self, wanted: Range) -> Range | None:
-        """Returns a lock of a local process that is in the way of locking a range; None if none is."""
+        """Returns a lock of a local process that conflicts with a lock on `wanted`, None without one; never waits."""
 
 
 class Node(Protocol):
-    """An object of a tree, while a call is answered.
+    """An object of an exported tree, for as long as a call is answered. Each kind of tree has its own class of objects.
 
-    Methods that change something are for callers who may change the tree (`check_changeable`).
-    Names are refused if they stand for no single entry (EACCES: empty, with a slash or a null octet;
-    ENAMETOOLONG); "." and ".." are names for `lookup` alone.
+    `who` is the caller's rights in the export. A `change` argument receives the attributes of the named object before
+    and after the change. Methods that change something are for callers who may change the tree (`check_changeable`).
+    Names are refused if they stand for no single entry (EACCES: empty, with a slash or a null octet; ENAMETOOLONG); "."
+    and ".." are names for `lookup` alone.
     """
 
     @property
     def handle(self) -> bytes:
-        """The file handle, at most 64 octets, the same from run to run of the server."""
+        """The file handle: at most 64 octets, the same in each run of the server."""
 
     @property
     def kind(self) -> FileKind:
@@ -379,127 +408,145 @@ class Node(Protocol):
 
     @property
     def tree(self) -> Tree:
-        """The tree of the object."""
+        """The exported tree that the object belongs to."""
 
     def attributes(self) -> Attributes:
-        """Returns the present attributes; never waits."""
+        """Returns the present attributes of the object; never waits for a disk."""
 
     def access(self, who: Grant, wanted: Access) -> Access:
-        """Returns the rights that a caller has of those wanted; never waits."""
+        """Returns the rights in `wanted` that the caller `who` has on this object; never waits for a disk."""
 
     def lookup(self, who: Grant, name: bytes, *, at_once: bool) -> Node | None:
-        """Returns the object of a name in this directory; "." and ".." are known.
+        """Returns the object of a name in this directory, "." and ".." included; never waits for a disk if `at_once`.
 
-        With `at_once` None where that would wait for a disk.
+        Returns None only with `at_once`, where the look-up takes a wait.
 
         Raises:
-            Refused: ENOTDIR; EACCES: it is in another file system.
+            Refused: ENOTDIR; EACCES: the name is invalid, leads to another file system, or `who` may not search;
+                ENAMETOOLONG.
             OSError: ENOENT and others.
         """
 
     def parent(self) -> Node:
-        """Returns the directory above this one; the root is above itself. Refused (ESTALE): it is not in the export."""
+        """Returns the directory above this one; the root of the export is its own parent.
+
+        Raises Refused (ESTALE) if the directory above is not in the export, or OSError if it cannot be reached.
+        """
 
     def read_link(self) -> bytes:
-        """Returns the path in a symbolic link; Refused (EINVAL) for other objects."""
+        """Returns the path in this symbolic link; raises Refused (EINVAL) for other objects."""
 
     def entries(self, who: Grant, after: int, *, detailed: bool) -> Entries:
-        """Returns the entries of this directory after a cookie, 0 for all; `detailed`: with handles and attributes.
+        """Returns the entries of this directory whose cookies are larger than `after`; 0 returns all.
 
-        Cookies hold for ever. "." and ".." have 1 and 2. Refused: ENOTDIR; EACCES: the caller may not read it.
+        Cookies stay valid for ever. "." and ".." have 1 and 2. `detailed`: whether entries have handles and attributes.
+        Raises Refused: ENOTDIR; EACCES: the caller may not read the directory.
         """
 
     def open(self, who: Grant, wanted: Access, *, at_once: bool) -> OpenFile | None:
-        """Opens a regular file for READ, MODIFY or both, if the caller may do so, or owns it.
+        """Opens this regular file for READ, MODIFY or both (`wanted`), if the caller `who` may do so or owns the file.
 
-        READ is also granted to those who may execute it, whose system has to load it. With `at_once` None where
-        opening would wait for a disk.
+        READ is also granted to those who may execute the file, since their system has to load it.
+
+        Returns:
+            The open file; None only with `at_once`, where opening takes a wait for a disk.
 
         Raises:
-            Refused: EISDIR, EINVAL: it is no regular file; EACCES.
+            Refused: EISDIR, EINVAL: the object is no regular file; EACCES.
             OSError: EACCES and others.
         """
 
     def open_to_read(self, who: Grant, *, at_once: bool) -> tuple[OpenFile, Attributes] | None:
-        """Opens a regular file for READ, as `open` does; returns its attributes, too, which `open` has to look at."""
+        """Opens this regular file for READ as `open` does, and returns it with the attributes that `open` looks at.
+
+        None only with `at_once`, where opening takes a wait. Raises Refused or OSError: EISDIR, EINVAL, EACCES: see
+        `open`.
+        """
 
     def opened_for_writing(self) -> OpenFile | None:
-        """Returns the file if a call has opened it for writing, else None; judges nobody (see `OpenFile.write`)."""
+        """Returns this file if the server has it open for writing already, else None; checks no rights."""
 
     def lease(self, on_writer: Callable[[], object]) -> Lease | None:
-        """Takes a lease on this regular file; None: writers that are no clients would stay unnoticed.
+        """Takes a lease on this regular file, before the file is opened for reading.
 
-        To be taken before the file is opened for reading: it closes an idle descriptor for writing. Never waits where
-        the tree is in memory. `on_writer` is called in any thread when the lease breaks.
+        A descriptor for writing that the server holds but nobody uses is closed. Never waits where the tree is in
+        memory.
+
+        Args:
+            on_writer: is called, in any thread, when a local process wants to write the file or has changed it.
+
+        Returns:
+            The lease; None: changes by local processes would go unnoticed, so the file cannot be delegated.
         """
 
     def range_locks(self) -> RangeLocks | None:
-        """Makes a set of locks on this regular file, empty at first; None: no local process could see them."""
+        """Returns a new, empty set of locks on this regular file; None: no local process could see them."""
 
     def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Made:
-        """Creates a regular file in this directory; `change` is the directory's.
+        """Creates a regular file in this directory, or takes an existing one (see `CreateHow`), and returns its node.
 
-        Raises:
-            Refused, OSError: ENOTDIR, ENAMETOOLONG, EACCES; EEXIST: see `CreateHow`; ENOSPC and others.
+        `change` gets the directory's attributes before and after. Raises Refused or OSError: ENOTDIR, ENAMETOOLONG,
+        EACCES; EEXIST: see `CreateHow`; ENOSPC and others.
         """
 
     def make(self, who: Grant, name: bytes, make: Make, wanted: Wanted, change: Change) -> Made:
-        """Makes a directory, symbolic link, device, socket or FIFO in this directory; `change` is the directory's.
+        """Makes a directory, symbolic link, device, socket or FIFO in this directory, and returns its node.
 
-        Raises:
-            Refused, OSError: ENOTDIR, ENAMETOOLONG, EACCES; EEXIST: the name is taken; EINVAL, ENOSPC and others.
+        `change` gets the directory's attributes before and after. Raises Refused or OSError: ENOTDIR, ENAMETOOLONG,
+        EACCES; EEXIST: the name is taken; EINVAL, ENOSPC and others.
         """
 
     def set_attributes(
         self, who: Grant, wanted: Wanted, change: Change, *, guard: Callable[[Attributes], bool] | None = None
     ) -> None:
-        """Sets attributes; `change` is this object's.
+        """Sets the attributes in `wanted` that are not None; fills `change` with those of this object before and after.
+
+        `guard` judges the attributes before the change, and returns False to refuse it; None: nothing is judged.
 
         Raises:
-            Refused: NOT_SYNC: `guard` is given, and returns False for the attributes before; EINVAL.
+            Refused: NOT_SYNC: `guard` has returned False; EINVAL.
             OSError: EACCES, EPERM, EFBIG, ENOSPC and others; some attributes may have been set.
         """
 
     def remove(self, who: Grant, name: bytes, change: Change, *, is_directory: bool | None) -> None:
-        """Removes a name from this directory: of a directory, of another object, or (None) of either.
+        """Removes a name from this directory, and the object with its last name.
 
-        Raises:
-            Refused, OSError: ENOENT, EACCES, ENOTEMPTY; ENOTDIR, EISDIR: `is_directory` says otherwise; and others.
+        `change` gets the directory's attributes before and after. `is_directory`: the name has to be a directory's
+        (True, RMDIR of NFSv3), must not be (False), or may be either (None). Raises Refused or OSError: ENOENT, EACCES,
+        ENOTEMPTY; ENOTDIR, EISDIR: see `is_directory`; and others.
         """
 
     def rename(self, who: Grant, old: bytes, target: Node, new: bytes, source: Change, into: Change) -> None:
-        """Renames `old` of this directory to `new` in the directory `target`; `source` and `into` are their changes.
+        """Renames `old` of this directory to `new` in the directory `target`; replaces an object that has the new name.
 
-        An object that has the new name is replaced.
-
-        Raises:
-            Refused, OSError: see `name_rules.check_rename`; ENOENT, EACCES, ENOTEMPTY, EISDIR and others.
+        `source` and `into` receive the attributes of this directory and of `target` before and after. Raises Refused or
+        OSError: ENOTDIR, EINVAL, EXDEV (see `name_rules.check_rename`), ENOENT, EACCES, ENOTEMPTY, EISDIR and others.
         """
 
     def link(self, who: Grant, directory: Node, name: bytes, change: Change) -> None:
-        """Gives this object a further name in a directory, whose change is `change`.
+        """Gives this object the further name `name` in `directory`; `change` receives the attributes of that directory.
 
-        Raises:
-            Refused, OSError: see `name_rules.check_link`; EEXIST: the name is taken; EACCES, EMLINK and others.
+        Raises Refused or OSError: ENOTDIR, EISDIR, EXDEV (see `name_rules.check_link`); EEXIST: the name is taken;
+        EACCES, EMLINK and others.
         """
 
     def space(self) -> Space:
-        """Returns the space of the object's file system."""
+        """Returns the total and free octets and files of the object's file system."""
 
     def path_limits(self) -> PathLimits:
-        """Returns the bounds of the object's file system on names and links."""
+        """Returns the most hard links and the longest name that the object's file system allows."""
 
 
 class Tree(Protocol):
-    """One export: a directory with all that is below it in one file system."""
+    """One export: a directory with all that is below it in one file system. Each kind of export has its own class."""
 
     @property
     def export(self) -> ExportTerms:
-        """The name of the tree, and the terms on which clients may use it."""
+        """The name of the export, and the terms on which clients may use it."""
 
     @property
     def fsid(self) -> int:
-        """A number of 32 bits that stands for the tree, the same from run to run."""
+        """A number of 32 bits that identifies the export, the same in each run of the server."""
 
     @property
     def in_memory(self) -> bool:
@@ -507,18 +554,18 @@ class Tree(Protocol):
 
     @property
     def transfer_octets(self) -> int:
-        """The most octets that one READ or WRITE may move."""
+        """The most octets of one READ or WRITE."""
 
     @property
     def xattrs(self) -> bool:
-        """Whether the nodes of the tree have extended attributes: see `abilities.Extended`."""
+        """Whether the objects of the tree have extended attributes, as `abilities.Extended` describes."""
 
     @property
     def root(self) -> Node:
-        """The exported directory."""
+        """The object of the exported directory."""
 
 
 def check_changeable(who: Grant) -> None:
-    """Raises Refused (EROFS) for a caller who may only read."""
+    """Raises Refused (EROFS) if the export gives the caller `who` read-only rights; otherwise does nothing."""
     if who.read_only:
         raise Refused(errno.EROFS)

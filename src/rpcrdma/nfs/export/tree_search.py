@@ -25,11 +25,15 @@ __all__ = ["TreeSearch"]
 _LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _DEPTH_MAX = 2048
 _PATH_OCTETS_AN_ENTRY = 32
-"""Octets of a path that take the kernel as long to walk as looking at one entry takes."""
+"""Octets of a path whose resolution takes the kernel the time of one directory entry."""
 
 
 class TreeSearch:
-    """The names below `root`, a directory on `mount`, by inode number. Not thread-safe."""
+    """Finds objects of an export by inode number, in the names that the last walk through its directories collected.
+
+    `root` is a descriptor of the exported directory, and `mount` identifies its mount, which the walk does not leave.
+    Not thread-safe.
+    """
 
     def __init__(self, root: int, mount: int) -> None:
         self._root = root
@@ -41,14 +45,14 @@ class TreeSearch:
         self._used = False
 
     def is_due(self) -> bool:
-        """Returns whether the tree may be walked now: the pause after the last walk is over."""
+        """Returns whether the tree may be walked now: the pause after the last walk, ten times its length, is over."""
         if self._cost <= NFS_SEARCH_FREE_ENTRIES:
             return True
         # A clock that was set back must not put off the next walk for long.
         return not 0 <= file_clock_ns() - self._ended < self._cost * NFS_SEARCH_REST_NS
 
     def walk(self) -> None:
-        """Walks through the tree, as far as the bound allows."""
+        """Walks through the tree, as far as the limits allow, and replaces the collected names; may take seconds."""
         table = NameTable()
         cost = 0
         # The path above is shared by all directories in it that are still to be looked at.
@@ -71,7 +75,10 @@ class TreeSearch:
         self._ended = file_clock_ns()
 
     def places(self, inode: int) -> Iterator[list[bytes]]:
-        """Yields the names that lead from the root to each object with this inode number, by the last walk."""
+        """Yields the names from the root down to each place where the last walk met an object of this inode number.
+
+        Yields nothing for an unknown number, or before the first walk.
+        """
         self._used = True
         if self._names is not None:
             for row in self._names.rows(inode):
@@ -82,7 +89,7 @@ class TreeSearch:
                     yield [*names, row.name]
 
     def drop_idle(self) -> None:
-        """Drops the names if they have not been asked for since the last call."""
+        """Drops the collected names if `places` was not called since the last call and `is_due` is true."""
         if not self._used and self.is_due():
             self._names = None
         self._used = False
@@ -102,7 +109,11 @@ class TreeSearch:
 
 
 def directory_entries(directory: int, path: bytes, mount: int) -> Iterator[os.DirEntry[str]]:
-    """Yields the entries of a directory; none if it cannot be read or is on another mount."""
+    """Yields the entries of the directory at `path` below the descriptor `directory`.
+
+    Yields nothing if the directory cannot be opened or is on another mount than `mount`. Raises OSError if reading it
+    fails.
+    """
     try:
         fd = os.open(path, _LIST, dir_fd=directory)
     except OSError:

@@ -20,42 +20,39 @@ VALID_S: Final = 1800.0
 UNKNOWN_S: Final = 60.0
 """Seconds for which a user counts as unknown: a directory service may be out of reach for the moment."""
 LOOKUPS_MAX: Final = 2
-"""Look-ups at a time, each in a worker thread: a directory service that hangs leaves the others to known users."""
+"""Look-ups at a time, each in a worker thread: a directory service that hangs blocks no more threads than these."""
 _WAIT_S = 0.5
 """Seconds for which a call waits for these look-ups; then its client is told to try again later."""
 
 
 class UserGroups:
-    """Remembers the groups of users. Thread-safe.
+    """Looks up and caches the supplementary groups of users in this machine's user database. Thread-safe.
 
     Args:
-        clock: returns seconds that only grow.
+        clock: returns a time in seconds that never decreases.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.known: dict[int, tuple[int, ...]] = {}
-        """The supplementary groups by UID, of users that were looked up lately."""
+        """The supplementary groups by UID, of users that were looked up within the last half hour."""
         self._clock = clock
         self._until_s: dict[int, float] = {}
         self._guard = threading.Lock()
         self._turns = threading.BoundedSemaphore(LOOKUPS_MAX)
 
     def of(self, uid: int, *, at_once: bool) -> tuple[int, ...] | None:
-        """Returns the supplementary groups of a user; () for an unknown one.
+        """Returns the supplementary groups of a user, () for an unknown one; looks them up if need be, which may block.
 
-        With `at_once` it never blocks, and returns None for a user who has yet to be looked up.
-
-        Raises:
-            Refused: as `find`.
+        With `at_once` it never blocks, and returns None for a user whose groups are not cached. Raises Refused: EAGAIN:
+        the look-up has to wait too long for others.
         """
         groups = self.known.get(uid)
         return self.find(uid) if groups is None and not at_once else groups
 
     def find(self, uid: int) -> tuple[int, ...]:
-        """Looks up the groups of a user, unless they are known, and remembers them; may block.
+        """Returns the supplementary groups of a user, () for an unknown one, cached or from the database; may block.
 
-        Raises:
-            Refused: EAGAIN: the database does not answer other look-ups.
+        Raises Refused: EAGAIN: `LOOKUPS_MAX` other look-ups have had no answer for half a second.
         """
         if not self._turns.acquire(timeout=_WAIT_S):
             raise Refused(errno.EAGAIN)
@@ -74,7 +71,7 @@ class UserGroups:
         return groups
 
     def drop_old(self) -> bool:
-        """Forgets groups whose time is over; returns whether there were some."""
+        """Forgets groups that were looked up too long ago; returns whether there were any."""
         now_s = self._clock()
         with self._guard:
             old = [uid for uid, until_s in self._until_s.items() if until_s <= now_s]
@@ -87,7 +84,7 @@ class UserGroups:
 
 
 def _groups_of(uid: int) -> tuple[tuple[int, ...], float]:
-    """Returns a user's groups in the database, and the seconds for which the answer is used."""
+    """Returns a user's groups in the database, () for an unknown user, and the seconds for which they may be used."""
     try:
         account = pwd.getpwuid(uid)
     except (KeyError, OverflowError):
