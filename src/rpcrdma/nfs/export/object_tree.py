@@ -126,10 +126,10 @@ class ObjectTree(Generic[N]):
             self.__dict__.pop(name, None)
 
     def is_inside(self, node: N, *, at_once: bool = False) -> bool:
-        """Returns whether a node's object is still in the export and not deleted; does not wait for a disk.
+        """Returns whether a node's object is still in the export and not deleted, by the path that the kernel reports.
 
-        Marks the node as used. With `at_once` also False for an object so deep that the answer takes milliseconds or
-        more. Raises OSError if /proc cannot be read.
+        Marks the node as used. May wait for a disk if the path is too long for the kernel; with `at_once` it is then
+        also False where the answer takes milliseconds or more. Raises OSError if /proc cannot be read.
         """
         node.used = True
         root = self._root_path
