@@ -80,8 +80,8 @@ EXPORT_EXAMPLE = """\
 
 def configuration() -> str:
     """The configuration file as it is installed: all keys in comments, and no export."""
-    server = [_commented(each) for each in OF_SERVER if each.in_file]
-    terms = [_commented(each) for each in OF_EXPORTS if each.in_file]
+    server = [_commented(each) for each in OF_SERVER]
+    terms = [_commented(each) for each in OF_EXPORTS]
     return "\n".join(
         [
             CONFIGURATION_HEAD,

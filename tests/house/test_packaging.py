@@ -89,8 +89,8 @@ def test_the_debian_package_has_all_settings_in_comments() -> None:
     given = tomllib.loads(re.sub(r"^#(?=[\[a-z])", "", installed, flags=re.MULTILINE))
     (example,) = given.pop("export")
     (rule,) = example.pop("rule")
-    assert given.pop("defaults").keys() == {each.name for each in OF_EXPORTS if each.in_file}
-    assert given.keys() == {each.name for each in OF_SERVER if each.in_file}
+    assert given.pop("defaults").keys() == {each.name for each in OF_EXPORTS}
+    assert given.keys() == {each.name for each in OF_SERVER}
     assert example.keys() <= {each.name for each in (NAME_OF_EXPORT, *SOURCES_OF_EXPORT, *OF_EXPORTS)}
     assert rule.keys() <= {each.name for each in OF_RULES}
 
