@@ -22,7 +22,7 @@ CHECKS :=
 .PHONY: help install demo test test-all check docs bench wheels deb interop interop-kernel
 
 help:
-	@echo 'make install   set up $(VENV) with the rpcrdma command and the tools of lab/, and the native step where a C compiler is'
+	@echo 'make install   set up $(VENV) with the rpcrdma command and the tools of lab/, and the native module where a C compiler is'
 	@echo 'make demo      install, then move a real file tree over RPC-over-RDMA in both directions'
 	@echo 'make test      install with the tools of tests, then run those that need neither a process nor a network, and some'
 	@echo '               journeys of users: a minute'
@@ -85,7 +85,7 @@ check: $(DEV_STAMP)
 
 # From the source distributions, so that they are known to be whole. Then an environment that has the wheels alone runs the
 # demonstration with that of the library, whose hint names the lab, and with all three the commands that README begins with.
-# W009: the native step has two modules on purpose.
+# W009: the native module has two modules on purpose.
 WHEELS_VENV := build/wheels-venv
 WHEELS_PIP := $(BIN)/python -m pip --python $(WHEELS_VENV)/bin/python install --quiet --disable-pip-version-check
 wheels: $(DEV_STAMP) $(VENV)/.group-wheels
@@ -107,7 +107,7 @@ wheels: $(DEV_STAMP) $(VENV)/.group-wheels
 	RPCRDMA_COMMANDS=$(WHEELS_VENV)/bin $(BIN)/python -m pytest tests/house/test_readme.py -k first_commands_of_readme
 	@ls build/wheels
 
-# With the native step, so that it takes a C compiler.
+# With the native module, so that it takes a C compiler.
 DEB_STAMP := build/deb/.built
 deb: $(VENV)/.group-docs $(DEB_STAMP)
 	@ls build/deb/*.deb

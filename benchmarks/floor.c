@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "crc32c.h" /* native/src: the digests of the native step */
+#include "crc32c.h" /* native/src: the digests of the native module */
 
 enum { INLINE = 4096, CALL_MAX = 1 << 20, FILE_OCTETS = 64 << 20, FILLING = 0x5a }; /* as benchmarks/nfs_servers.py */
 enum { TAGGED = 65456, TAGGED_HEAD = 16, UNTAGGED_HEAD = 20, BODY = 120, DIGEST = 4 };

@@ -266,7 +266,7 @@ PYTHON = Subject(
 
 
 def before(name: str, source: Path) -> Subject:
-    """The first subject of another checkout, with the native step of this one."""
+    """The first subject of another checkout, with the native module of this one."""
     start = ours("rdma", "2", "1", source)
     return Subject(name, f"the same of {source}", start, NATIVE.missing, calls=OWN_CALLS, connects=True)
 

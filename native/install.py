@@ -40,7 +40,7 @@ def main() -> int:
     """Prints a line where the module was not installed."""
     failure = cause() or build()
     if failure is not None:
-        print(f"the native step is left out, Python does its work: {failure}")
+        print(f"the native module is left out, Python does its work: {failure}")
     return failure is not None
 
 

@@ -1,5 +1,5 @@
 /* The module `driver`: libFuzzer in a Python process. `run(arguments, function)` calls `function` with octets that cover
- * ever more of the native step; an exception that leaves it ends the process, and libFuzzer keeps the octets. */
+ * ever more of the native module; an exception that leaves it ends the process, and libFuzzer keeps the octets. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
-"""The targets of libFuzzer: `targets.py MODULE TARGET OPTIONS...`, where MODULE holds the native step and the driver.
+"""The targets of libFuzzer: `targets.py MODULE TARGET OPTIONS...`, where MODULE holds the native module and the driver.
 
-A target takes octets. The sanitizers find wrong accesses of memory, and an exception says that the native step and its
-reference disagree.
+A target takes octets. The sanitizers find wrong accesses of memory, and an exception says that the native module and
+its reference disagree.
 """
 
 from __future__ import annotations

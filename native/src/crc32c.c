@@ -99,7 +99,8 @@ FOR(AVX2) static uint32_t by_avx2(uint32_t state, const uint8_t *octets, size_t 
         for (int i = 0; i < 4; i++) lane[i] = _mm256_loadu_si256((const __m256i *)octets + i);
         lane[0] = _mm256_xor_si256(lane[0], _mm256_zextsi128_si256(_mm_cvtsi32_si128((int)state)));
         for (octets += 128, count -= 128; count >= 128; octets += 128, count -= 128)
-            for (int i = 0; i < 4; i++) lane[i] = fold_32(lane[i], far, _mm256_loadu_si256((const __m256i *)octets + i));
+            for (int i = 0; i < 4; i++)
+                lane[i] = fold_32(lane[i], far, _mm256_loadu_si256((const __m256i *)octets + i));
         for (int i = 1; i < 4; i++) lane[i] = fold_32(lane[i - 1], near, lane[i]);
         state = reduce(fold(_mm256_castsi256_si128(lane[3]), by_128, _mm256_extracti128_si256(lane[3], 1)));
     }

@@ -20,7 +20,7 @@ static PyModuleDef_Slot slots[] = {
 static struct PyModuleDef definition = {
     .m_base = PyModuleDef_HEAD_INIT,
     .m_name = "rpcrdma_native",
-    .m_doc = "The native step of rpcrdma: an internal part, which rpcrdma.wire.native finds.",
+    .m_doc = "The native module of rpcrdma: an internal part, which rpcrdma.wire.native finds.",
     .m_slots = slots,
 };
 

@@ -1,8 +1,8 @@
 """Builds the Debian package of the server and the commands: `debian_package.py DIR`, which `make deb` runs.
 
 The package has its dependencies in a folder of its own, since Debian's versions of them are too old. Compiled ones are
-those for the Python that builds it: the package depends on that version of Debian's Python. The native step is part of
-it; the lab, whose tools are for checkouts, is not. Builds of one commit are equal, octet by octet, with one compiler
+those for the Python that builds it: the package depends on that version of Debian's Python. The native module is part
+of it; the lab, whose tools are for checkouts, is not. Builds of one commit are equal, octet by octet, with one compiler
 and the same versions of the dependencies.
 """
 
@@ -146,7 +146,7 @@ def build(directory: Path) -> Path:
 
 
 def _install_python(library: Path) -> None:
-    """Installs the library, the native step and their dependencies, without the traces of this machine."""
+    """Installs the library, the native module and their dependencies, without the traces of this machine."""
     pip = (sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile")
     # Of two builds in different folders the debugging information would differ, and with it the number of the build.
     os.environ["CFLAGS"] = "-g0"

@@ -1,4 +1,4 @@
-"""The distributions of the native step and of the lab fit the library, and the modules in C are small."""
+"""The distributions of the native module and of the lab fit the library, and the modules in C are small."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rpcrdma.wire.native import INTERFACE, Native, NativeFrames, native
 
 ROOT = Path(__file__).parents[2]
 LAB, NATIVE = ROOT / "lab", ROOT / "native"
-LINES_MAX = {"src": 981, "verbs": 1320}
+LINES_MAX = {"src": 982, "verbs": 1320}
 """Lines of C for each module, without comments and empty lines, and without the declarations of foreign libraries.
 
 `src` receives a long Send into the object that is delivered, which halved the functions of a READ of 16 KiB, and has a
@@ -112,7 +112,7 @@ def install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
     return module
 
 
-LEFT_OUT = "the native step is left out, Python does its work: "
+LEFT_OUT = "the native module is left out, Python does its work: "
 
 
 def test_where_no_compiler_is_one_line_says_so(

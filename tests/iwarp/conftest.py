@@ -1,4 +1,4 @@
-"""The tests of this folder run with the receiver in Python, and with the native step where it is built.
+"""The tests of this folder run with the receiver in Python, and with the native module where it is built.
 
 Those marked `in_python` look at the fields or buffers of the receiver in Python.
 """
@@ -20,5 +20,5 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def receiving(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if getattr(request, "param", None) == "natively":
         if native is None:
-            pytest.skip(reason=f"needs the native step; {DATA_PATH}")
+            pytest.skip(reason=f"needs the native module; {DATA_PATH}")
         monkeypatch.setattr(raw_iwarp, "NATIVE_PEERS", True)

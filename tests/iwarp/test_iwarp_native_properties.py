@@ -71,7 +71,7 @@ def test_the_crc_of_a_placed_payload_may_arrive_in_two_parts() -> None:
 
 @each_case("crc", [True, False])
 @each_case("by_socket", [True, False])
-def test_usual_fpdus_do_not_leave_the_native_step(*, crc: bool, by_socket: bool) -> None:
+def test_usual_fpdus_do_not_leave_the_native_module(*, crc: bool, by_socket: bool) -> None:
     end = End(native=True, crc=crc, by_socket=by_socket)
     target, sink, source = end.regions
     first = end.frames()
@@ -102,7 +102,7 @@ def test_usual_fpdus_do_not_leave_the_native_step(*, crc: bool, by_socket: bool)
 
 
 @each_case("by_socket", [True, False])
-def test_a_long_send_that_stays_in_the_parts_of_its_buffer_leaves_the_native_step(*, by_socket: bool) -> None:
+def test_a_long_send_that_stays_in_the_parts_of_its_buffer_leaves_the_native_module(*, by_socket: bool) -> None:
     end = End(native=True, crc=True, by_socket=by_socket, short_octets=100, scattered=True)
     stream = fpdu(untagged(3, 0, 1, PAYLOAD[:20_000]))
     end.give(stream[:9000])

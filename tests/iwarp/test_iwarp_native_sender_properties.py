@@ -1,4 +1,4 @@
-"""The native step sends the messages that Python sends, through sockets that take little at a time."""
+"""The native module sends the messages that Python sends, through sockets that take little at a time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.in_python, pytest.mark.skipif(native is None, reason=D
 
 
 def sent_octets(end: RawPeer, room: int, draw: Any) -> bytes:
-    """All octets that the native step sends through a socket with little room, read in pieces of random sizes."""
+    """All octets that the native module sends through a socket with little room, read in pieces of random sizes."""
     assert native is not None
     ours, theirs = socket.socketpair()
     taken = bytearray()

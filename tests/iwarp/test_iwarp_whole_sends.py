@@ -1,6 +1,6 @@
 """A Send or Write of one segment has the same effect with receives of a pool and with receives of its own.
 
-With the native step, the first of both is taken by it, the second by the receiver in Python.
+With the native module, the first of both is taken by it, the second by the receiver in Python.
 """
 
 from __future__ import annotations

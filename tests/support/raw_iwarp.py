@@ -43,7 +43,7 @@ _GATHERS_MAX = 300
 """No test has a queue pair send more gather lists at once: a mistake that makes it send for ever is an assertion."""
 
 NATIVE_PEERS = False
-"""Whether the native step receives for the queue pairs of raw peers: a fixture of tests/iwarp sets it."""
+"""Whether the native module receives for the queue pairs of raw peers: a fixture of tests/iwarp sets it."""
 
 
 def startup_frame(kind: str, flags: int, revision: int, data: bytes = b"", length: int | None = None) -> bytes:
@@ -208,7 +208,7 @@ class RawPeer:
                 outcome, fed = frames.feed(view[start : start + step])
                 if outcome:
                     self.qp.received_natively(outcome)
-            # The native step takes nothing where the receiver in Python has to go on.
+            # The native module takes nothing where the receiver in Python has to go on.
             assert fed or frames, f"the queue pair takes none of the {len(view) - start} octets that are left"
             start += fed
 

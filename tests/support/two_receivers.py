@@ -99,7 +99,7 @@ class End:
                 qp.hand_over()
 
     def frames(self) -> NativeFrames | None:
-        """The native step's receiver, while it receives."""
+        """The native module's receiver, while it receives."""
         receiver = self.raw.qp.native_receiver
         return None if receiver is None else receiver.frames
 

@@ -1,4 +1,4 @@
-"""The choice between the native step and Python, and its CRC-32C against the package and a bytewise reference."""
+"""The choice between the native module and Python, and its CRC-32C against the package and a bytewise reference."""
 
 from __future__ import annotations
 

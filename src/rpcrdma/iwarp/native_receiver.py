@@ -1,7 +1,7 @@
-"""The receiving half of full operation with the native step, which takes the usual FPDUs.
+"""The receiving half of full operation with the native module, which takes the usual FPDUs.
 
-The native step has the same state as the receiver in Python. It receives until an unusual FPDU arrives. Then the
-receiver in Python continues, with the octets that the native step has not taken. It hands over again once it has no
+The native module has the same state as the receiver in Python. It receives until an unusual FPDU arrives. Then the
+receiver in Python continues, with the octets that the native module has not taken. It hands over again once it has no
 unfinished FPDU or message.
 """
 

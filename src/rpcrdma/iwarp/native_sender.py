@@ -1,4 +1,4 @@
-"""The sending half of full operation with the native step, which frames and sends messages in one call."""
+"""The sending half of full operation with the native module, which frames and sends messages in one call."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """CRC-32C (Castagnoli), the digest of MPA (RFC 5044 section 4.4).
 
 `crc32c(data, value=0)`: the digest of `data`, continuing from `value`, the digest of the octets before it. It is the
-function of the native step where that is in use, otherwise the one of the package `crc32c`.
+function of the native module where that is in use, otherwise the one of the package `crc32c`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The native step: the extension module of the distribution `rpcrdma-native`, if it is installed.
+"""The native module: the extension module of the distribution `rpcrdma-native`, if it is installed.
 
 `native` is the module, or None where Python does its work; `DATA_PATH` names the path in use and the reason. The
-environment variable RPCRDMA_NATIVE=0 turns the native step off.
+environment variable RPCRDMA_NATIVE=0 turns the native module off.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ def check_data_path(path: str, *, native: bool, turned_off: bool) -> Finding:
     """
     remedy = ""
     if turned_off:
-        remedy = "to turn the native step on: unset RPCRDMA_NATIVE"
+        remedy = "to turn the native module on: unset RPCRDMA_NATIVE"
     elif not native:
         remedy = "for less CPU a call: in a checkout of rpcrdma, make install or pip install ./native"
     return Finding(Mark.OK if native else Mark.NOTE, "data_path", text=path, remedy=remedy, facts={"native": native})
