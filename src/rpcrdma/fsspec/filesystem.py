@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import shutil
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from glob import has_magic
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,7 +15,6 @@ from fsspec.callbacks import DEFAULT_CALLBACK, Callback
 
 from rpcrdma.fsspec.buffered_file import BufferedNfsFile
 from rpcrdma.fsspec.held_file import HeldFile, first_read
-from rpcrdma.fsspec.mounts import Mounts, mounts_of
 from rpcrdma.fsspec.server_filesystem import ServerFileSystem, names_below
 from rpcrdma.fsspec.servers import ServerPath
 from rpcrdma.fsspec.updated_file import UpdatedFile
@@ -248,15 +246,6 @@ class RdmaFileSystem(ServerFileSystem):
         with self._changing(path):
             await self._making_directories(path, touch)
 
-    @contextlib.contextmanager
-    def _changing(self, *paths: str, trees: bool = False) -> Iterator[None]:
-        """Invalidates the cached attributes of `paths`, with `trees` of all below, on exit, even after a failure."""
-        try:
-            yield
-        finally:
-            for place in map(self.place, paths):
-                (place.known.forget_tree if trees else place.known.forget)(place.path)
-
     def _open(
         self,
         path: str,
@@ -305,10 +294,7 @@ class RdmaFileSystem(ServerFileSystem):
         return file
 
     def _believed_data(self, path: str) -> tuple[None, bytes] | None:
-        """Returns (None, the cached data) of a small file as `_open_reading` does, without a call; None if not allowed.
-
-        It is allowed if close-to-open consistency is off and the data is cached.
-        """
+        """Returns (None, cached data) as `_open_reading`, without a call; None without data, or with close-to-open."""
         known = None if self._close_to_open else self._believed(path)
         return (None, known.data) if known is not None and known.data and not first_read(path, known.entry) else None
 
@@ -349,11 +335,6 @@ class RdmaFileSystem(ServerFileSystem):
         async with self._at(place) as (fs, _):
             return await fs.open(entry, ask=ask)
 
-    def note_written(self, path: str) -> None:
-        """Invalidates the cached attributes of the file at `path`, which has been written."""
-        place = self.place(path)
-        place.known.forget(place.path)
-
     def note_writer(self, file: BufferedNfsFile) -> None:
         """Registers a file whose `close` is called at the end of the process, if it is not closed before.
 
@@ -361,11 +342,6 @@ class RdmaFileSystem(ServerFileSystem):
             file: a file open for writing.
         """
         self._mounts_here(file.path).writers.add(file)
-
-    def _mounts_here(self, path: str) -> Mounts:
-        loop = self.loop
-        assert loop is not None, "a file that waits for its calls needs a loop to wait for"
-        return mounts_of(self.place(path).server, loop)
 
     # Directories and names
 

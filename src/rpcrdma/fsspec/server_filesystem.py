@@ -158,6 +158,11 @@ class ServerFileSystem(AsyncFileSystem):
     def _mounts(self, server: Server) -> Mounts:
         return mounts_of(server, asyncio.get_running_loop())
 
+    def _mounts_here(self, path: str) -> Mounts:
+        loop = self.loop
+        assert loop is not None, "a file that waits for its calls needs a loop to wait for"
+        return mounts_of(self.place(path).server, loop)
+
     def _at(self, path: str | ServerPath) -> MountedPath:
         """Returns the context manager for the export with `path`: `async with self._at(path) as (fs, at):`.
 
@@ -244,6 +249,20 @@ class ServerFileSystem(AsyncFileSystem):
         if entry is not None and self._valid_s > 0:
             known.keep(place.path, dict(info), entry, changes=changes)
         return info, entry
+
+    @contextlib.contextmanager
+    def _changing(self, *paths: str, trees: bool = False) -> Iterator[None]:
+        """Invalidates the cached attributes of `paths`, with `trees` of all below, on exit, even after a failure."""
+        try:
+            yield
+        finally:
+            for place in map(self.place, paths):
+                (place.known.forget_tree if trees else place.known.forget)(place.path)
+
+    def note_written(self, path: str) -> None:
+        """Invalidates the cached attributes of the file at `path`, which has been written."""
+        place = self.place(path)
+        place.known.forget(place.path)
 
     def invalidate_cache(self, path: str | None = None) -> None:
         """Drops the cached state of a path and of all paths below it.

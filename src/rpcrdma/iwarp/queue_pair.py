@@ -1,21 +1,20 @@
 """One end of an iWARP connection: `rpcrdma.verbs.QueuePair` over a byte stream, without I/O.
 
-A driver owns the TCP connection. It receives into `next_buffers` and calls `bytes_received`, sends `next_gather` and
+A driver owns the TCP connection: it receives into `next_buffers` and calls `bytes_received`, sends `next_gather` and
 calls `bytes_sent`, reports the end of the peer's stream, and closes once `wants_close` is True. The upper layer posts
 work, and polls completions and events, as `rpcrdma.verbs` describes.
 
-The stream has two phases. In the first, one MPA start-up frame goes each way (`startup`). The initiator sends no FPDU
-before the Reply has come, and the responder none before the initiator's first FPDU has; work that is posted meanwhile
-waits (RFC 5044 section 7.1.2). In the second phase, full operation, `Receiver` and `Sender` run.
+First, one MPA start-up frame travels each way (`startup`); then, in full operation, `Receiver` and `Sender` run. The
+initiator sends no FPDU before the Reply has arrived, and the responder none before the initiator's first FPDU has; work
+that is posted meanwhile waits (RFC 5044 section 7.1.2).
 
-Every end of the connection is reported at once, by exactly one `Disconnected`, with all work flushed. If the peer broke
-a rule, it is told by one Terminate, after which nothing is sent and received octets are ignored (RFC 5040 section 5.4);
-the driver then closes gracefully. While the peer does not read, that Terminate cannot leave and `wants_close` stays
-False: the driver waits for a limited time, and calls `abort`.
+Every end of the connection is reported at once, by exactly one `Disconnected`, with all work flushed. A peer that broke
+a rule is sent one Terminate, after which nothing is sent and received octets are ignored (RFC 5040 section 5.4); the
+driver then closes gracefully. While the peer does not read, that Terminate cannot leave and `wants_close` stays False:
+the driver waits for a limited time, and calls `abort`.
 
-The queue pair reads no clock, but it has deadlines: while `timed`, the driver asks for `next_deadline_s` after each
-change and calls `on_time` then. Deadlines bound the start-up, and nudge a peer that has overlooked the first message
-(`IwarpConfig`).
+The queue pair reads no clock: while `timed`, the driver asks for `next_deadline_s` after each change, and calls
+`on_time` then. Deadlines bound the start-up, and nudge a peer that has overlooked the first message (`IwarpConfig`).
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from rpcrdma.iwarp.startup import (
     conclude,
     encode_startup_frame,
 )
-from rpcrdma.iwarp.states import TRANSITIONS, Input, State
+from rpcrdma.iwarp.states import STARTING, TRANSITIONS, Input, State
 from rpcrdma.iwarp.terminate import Code, PeerTerminated, TerminateFault
 from rpcrdma.iwarp.work import MESSAGE_OCTETS_MAX, ReadWork, Work, check_remote, ready_work
 from rpcrdma.verbs.memory import Access, MemoryRegion, SoftwareProtectionDomain
@@ -62,10 +61,6 @@ __all__ = ["IwarpQueuePair"]
 
 _DISCARD = memoryview(bytearray(1 << 12))
 """Octets that arrive after the end are received here and never read."""
-
-_STARTING = frozenset(
-    {State.AWAITING_REPLY, State.AWAITING_REQUEST, State.REQUESTED, State.REPLYING, State.AWAITING_READY}
-)
 
 _REMOTE_WRITE = int(Access.REMOTE_WRITE)
 
@@ -120,8 +115,6 @@ class IwarpQueuePair:
         self.completions: deque[Completion] = deque()
         self.events: list[QueuePairEvent] = []
         scratch = scratch or Scratch()
-        self._sender: Sender
-        self._receiver: Receiver
         self._native_sender: NativeSender | None = None
         self.native_receiver: NativeReceiver | None = None
         if self.native is None:
@@ -234,10 +227,7 @@ class IwarpQueuePair:
             receiver.hand_over()
 
     def received_natively(self, outcome: int) -> None:
-        """Processes the outcome of the native module's receiving: an unusual FPDU, or the end of the stream.
-
-        `outcome`: the sum of `Native.STOPPED` and `Native.END_OF_STREAM`, as far as they apply; not 0.
-        """
+        """Processes `Native.STOPPED` (at an unusual FPDU), `Native.END_OF_STREAM`, or the sum of both: `outcome`."""
         assert self.native is not None
         if outcome & self.native.STOPPED:
             self._take_over()
@@ -268,9 +258,8 @@ class IwarpQueuePair:
     def next_gather(self, max_octets: int) -> list[Buffer]:
         """Returns octets to send as a gather list of at most 512 pieces; empty if there are none.
 
-        These are whole FPDUs, at most `max_octets` unless the first alone is longer. The same octets are returned again
-        until `bytes_sent`, unless a region was invalidated meanwhile; therefore the driver asks before each send. A
-        fault of this side ends the connection here.
+        These are whole FPDUs, at most `max_octets` unless the first alone is longer, and the same until `bytes_sent`;
+        a region may be invalidated, so the driver asks before each send. A fault of this side ends the connection here.
         """
         sender = self._sender
         try:
@@ -286,10 +275,8 @@ class IwarpQueuePair:
         """Lets the native module send all messages that may be sent now; a fault of this side ends the connection here.
 
         `send`: `Native.send` of the connection's socket. Returns True if none is left, False if the socket takes no
-        more, None if the octets of `next_gather` must be sent first, or the native module cannot send yet.
-
-        Raises:
-            OSError: the connection is broken.
+        more, None if the octets of `next_gather` must be sent first, or the native module cannot send yet. Raises
+        OSError if the connection is broken.
         """
         sender = self._native_sender
         if sender is None or not self._full_operation:
@@ -419,11 +406,8 @@ class IwarpQueuePair:
     # Time
 
     def next_deadline_s(self, now_s: float) -> float | None:
-        """Returns the time at which `on_time` is to be called; None: never.
-
-        A deadline that begins with this call counts from `now_s`, in seconds of any clock that never runs backwards.
-        """
-        if self.state in _STARTING:
+        """Returns the time of the next `on_time`; None: never. New deadlines count from `now_s` (monotonic clock)."""
+        if self.state in STARTING:
             if self._startup_ends_s is None:
                 self._startup_ends_s = now_s + self.config.startup_timeout_s
             return self._startup_ends_s
@@ -439,7 +423,7 @@ class IwarpQueuePair:
         due_s = self.next_deadline_s(now_s)
         if due_s is None or now_s < due_s:
             return
-        if self.state in _STARTING:
+        if self.state in STARTING:
             what = "ready-to-receive" if self.state is State.AWAITING_READY else "MPA start-up"
             self.abort(f"no {what} frame from the peer within {self.config.startup_timeout_s:g} s")
             return
@@ -459,10 +443,7 @@ class IwarpQueuePair:
             self.abort("disconnected before anything could be sent")
 
     def nudge(self) -> None:
-        """Sends an RDMA Write of no octets, if connected; no completion reports it, and the peer need not act on it.
-
-        Its arrival makes a peer read an earlier message that it has overlooked; see `IwarpConfig.nudge_after_s`.
-        """
+        """Sends an RDMA Write of no octets, if connected, which no completion reports; see `IwarpConfig`."""
         if self.state is State.OPEN:
             self._sender.send_queue.append(ready_work(ReadyFrame.WRITE))
 
@@ -483,10 +464,7 @@ class IwarpQueuePair:
             self._end("disconnected", by_peer=False)
 
     def _terminate(self, fault: TerminateFault, *, by_peer: bool = True) -> None:
-        """Ends the connection, with a Terminate if this side may send FPDUs (RFC 5044 section 7.1.2).
-
-        `fault`: the reason, which the Terminate reports. `by_peer`: whether the peer is at fault.
-        """
+        """Ends the connection, with a Terminate for `fault` if this side may send FPDUs (RFC 5044 section 7.1.2)."""
         message = fault.terminate()
         may_speak = self._sender.open or self.state is State.AWAITING_REPLY
         if not may_speak:

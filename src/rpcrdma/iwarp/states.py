@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 
-__all__ = ["TRANSITIONS", "Input", "State"]
+__all__ = ["STARTING", "TRANSITIONS", "Input", "State"]
 
 
 class State(enum.Enum):
@@ -47,6 +47,11 @@ class Input(enum.Enum):
     LAST_WORDS_OUT = "last message sent"
     END = "end"
 
+
+STARTING = frozenset(
+    {State.AWAITING_REPLY, State.AWAITING_REQUEST, State.REQUESTED, State.REPLYING, State.AWAITING_READY}
+)
+"""The states of the start-up, whose time is limited."""
 
 _ENDABLE = [state for state in State if state is not State.CLOSED]
 

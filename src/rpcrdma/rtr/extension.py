@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from operator import attrgetter
 
 from rpcrdma.errors import DecodeError, RemoteProtocolError
 from rpcrdma.limits import CHUNK_SEGMENTS_MAX
@@ -29,20 +28,7 @@ from rpcrdma.rtr.messages import (
     decode_transmit_response,
     encode_report,
 )
-from rpcrdma.rtr.properties import (
-    RECEIVE_STRUCTURE,
-    REQUEST_RECEIVE_LIMIT,
-    RESPONSE_SEND_LIMIT,
-    RTR_SUPPORT,
-    Support,
-    decode_buffer_structure,
-    decode_support,
-    decode_transmission_limit,
-    encode_buffer_structure,
-    encode_support,
-    encode_transmission_limit,
-    shown_support,
-)
+from rpcrdma.rtr.properties import Support, property_rows
 from rpcrdma.rtr.receive_slabs import SlabBuffer, SlabReceives, SlabStore
 from rpcrdma.rtr.requests import NOT_TAKEN, RequestCarrier, Results, SentCall
 from rpcrdma.transport import (
@@ -55,7 +41,6 @@ from rpcrdma.transport import (
     Inbound,
     IncomingItems,
     Kind,
-    PropertyRow,
     ReadChunk,
     TransportConfig,
     WriteChunk,
@@ -113,30 +98,7 @@ class RoundTrip:
         return Extension(
             name=NAME,
             headers=tuple(headers),
-            properties=(
-                PropertyRow(RTR_SUPPORT, "RTR Support", encode_support(support), decode_support, shown_support),
-                PropertyRow(
-                    RECEIVE_STRUCTURE,
-                    "Receive Buffer Structure",
-                    encode_buffer_structure(self.structure),
-                    decode_buffer_structure,
-                    receive_octets=attrgetter("octets"),
-                ),
-                PropertyRow(
-                    REQUEST_RECEIVE_LIMIT,
-                    "Request Transmission Receive Limit",
-                    encode_transmission_limit(config.requests_max),
-                    decode_transmission_limit,
-                    int,
-                ),
-                PropertyRow(
-                    RESPONSE_SEND_LIMIT,
-                    "Response Transmission Send Limit",
-                    encode_transmission_limit(config.responses_max),
-                    decode_transmission_limit,
-                    int,
-                ),
-            ),
+            properties=property_rows(support, self.structure, config.requests_max, config.responses_max),
             on_ready=self._on_ready,
             on_closed=self._on_closed,
             receives=self._receives if self.own.runs else None,

@@ -7,10 +7,12 @@ import functools
 import struct
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import NamedTuple
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
 from rpcrdma.limits import RTR_BUFFER_SEGMENTS_MAX, RTR_BUFFER_STRUCTURES_KEPT_MAX
+from rpcrdma.transport import PropertyRow
 from rpcrdma.wire.buffers import Buffer, Reader
 
 __all__ = [
@@ -30,6 +32,7 @@ __all__ = [
     "encode_buffer_structure",
     "encode_support",
     "encode_transmission_limit",
+    "property_rows",
     "shown_support",
 ]
 
@@ -215,6 +218,43 @@ def decode_transmission_limit(data: Buffer) -> int:
         DecodeError: `data` is not one word.
     """
     return _decode_word(data, "transmission limit")
+
+
+def property_rows(
+    support: Support, structure: BufferStructure, requests_max: int, responses_max: int
+) -> tuple[PropertyRow, ...]:
+    """Builds the rows of the extension's properties with the values of one end.
+
+    Args:
+        support: the header types that the end takes.
+        structure: the structure of its receive buffers.
+        requests_max: the most transmissions of a request that it takes.
+        responses_max: the most transmissions of a response that it sends.
+    """
+    return (
+        PropertyRow(RTR_SUPPORT, "RTR Support", encode_support(support), decode_support, shown_support),
+        PropertyRow(
+            RECEIVE_STRUCTURE,
+            "Receive Buffer Structure",
+            encode_buffer_structure(structure),
+            decode_buffer_structure,
+            receive_octets=attrgetter("octets"),
+        ),
+        PropertyRow(
+            REQUEST_RECEIVE_LIMIT,
+            "Request Transmission Receive Limit",
+            encode_transmission_limit(requests_max),
+            decode_transmission_limit,
+            int,
+        ),
+        PropertyRow(
+            RESPONSE_SEND_LIMIT,
+            "Response Transmission Send Limit",
+            encode_transmission_limit(responses_max),
+            decode_transmission_limit,
+            int,
+        ),
+    )
 
 
 def _decode_word(data: Buffer, field: str) -> int:

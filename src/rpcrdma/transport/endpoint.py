@@ -46,7 +46,6 @@ from rpcrdma.verbs.queue_pair import (
     Verb,
 )
 from rpcrdma.verbs.receive_pool import ReceivePool, ReceiveSource
-from rpcrdma.wire.buffers import Buffer
 
 __all__ = ["Endpoint"]
 
@@ -84,23 +83,9 @@ class Endpoint:
     """
 
     __slots__ = (
-        "_disconnected",
-        "_established",
-        "_extensions",
-        "_in_pieces",
-        "_introduction",
-        "_memory",
-        "_outbox",
-        "_qp",
-        "_receives",
-        "_routes",
-        "_session",
-        "_stall",
-        "events",
-        "requester",
-        "responder",
-        "role",
-    )
+        "_disconnected", "_established", "_extensions", "_in_pieces", "_introduction", "_memory", "_outbox", "_qp",
+        "_receives", "_routes", "_session", "_stall", "events", "requester", "responder", "role",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -428,7 +413,7 @@ class Endpoint:
         data = completion.wr
         if type(data) is not bytes or completion.length > receives.pool.plain_octets:
             data = receives.take(completion)
-        message = session.dialect.decode(data) if session.state is _OPEN else self._receive_early(data)
+        message = session.dialect.decode(data) if session.state is _OPEN else self._introduction.receive(data)
         if message is None or message.kind >= _PIECE:
             self._in_pieces = True
         window = session.window
@@ -448,19 +433,6 @@ class Endpoint:
             if handler is not None and handler(message, completion.invalidated):
                 return
         self._on_unclaimed(message, completion.invalidated)
-
-    def _receive_early(self, data: Buffer) -> Inbound | None:
-        """Decodes a message that arrives before the connection is open and may change the version or the state.
-
-        Returns the message; None to discard it.
-        """
-        introduction, dialect = self._introduction, self._session.dialect
-        if self._session.state is State.AWAITING:
-            return introduction.receive_first(data)
-        message = dialect.decode_answer(data) if self.role is Role.CLIENT else dialect.decode(data)
-        if message is not None:
-            introduction.go_without(message)
-        return message
 
     def _on_unclaimed(self, message: Inbound | None, invalidated: int | None) -> None:
         """Refuses or silently discards a message that no handler took.

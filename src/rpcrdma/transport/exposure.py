@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rpcrdma.errors import RemoteProtocolError, RpcRdmaError
+from rpcrdma.errors import LocalProtocolError, RemoteProtocolError, RpcRdmaError
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk, merge_small, segments_of
+from rpcrdma.transport.dialects.dialect import LAST_PIECE_OCTETS_MIN
 from rpcrdma.transport.message import Inbound
 from rpcrdma.transport.plan_call import CallPlan, PlanLimits
 from rpcrdma.verbs.memory import Access, MemoryRegion, ProtectionDomain
@@ -147,6 +148,31 @@ class Exposure:
         invalidate = self._pd.invalidate
         for region in self.regions:
             invalidate(region)
+
+    def check_headers(self, limits: PlanLimits, *, continued: bool) -> None:
+        """Checks that the headers of the call and of its reply can hold the chunks; ends the exposure if they cannot.
+
+        `limits`: the largest messages, and the most segments that the peer takes. `continued`: whether the version
+        continues messages.
+
+        Raises:
+            LocalProtocolError: a header is too long, or has more segments than the peer takes.
+        """
+        geometry, chunks = limits.geometry, self.chunks
+        header = geometry.call_header + geometry.size_chunks(chunks)
+        echoed = geometry.reply_header + geometry.size_chunks(ChunkLists((), chunks.writes, chunks.reply))
+        kept = LAST_PIECE_OCTETS_MIN if continued else 0
+        if header + kept > limits.send_octets or echoed + kept > limits.receive_octets:
+            self.end()
+            raise LocalProtocolError(
+                f"a transport header of {max(header, echoed)} octets: use larger segments or fewer items"
+            )
+        if continued and self.segments > limits.segments_max:
+            self.end()
+            raise LocalProtocolError(
+                f"a call in {self.segments} segments, of which the peer takes {limits.segments_max}: use larger "
+                f"segments (TransportConfig.segment_octets_max) or fewer items"
+            )
 
     def abandon(self) -> None:
         """Ends the exposure for a call that was given up: further RDMA Writes of the responder do not reach the memory.

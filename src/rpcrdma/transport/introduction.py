@@ -159,7 +159,21 @@ class Introduction:
         self._xid += 1
         self._outbox.send(OutgoingProperties(self._xid, self._session.dialect.encode_properties(properties)))
 
-    def receive_first(self, data: Buffer) -> Inbound | None:
+    def receive(self, data: Buffer) -> Inbound | None:
+        """Decodes a message that arrives before the connection is open and may change the version or the state.
+
+        Returns the message, of `Kind.UNREADABLE` for one that is to be refused; None if it is to be discarded.
+        """
+        session = self._session
+        if session.state is State.AWAITING:
+            return self._receive_first(data)
+        dialect = session.dialect
+        message = dialect.decode_answer(data) if session.role is Role.CLIENT else dialect.decode(data)
+        if message is not None:
+            self._go_without(message)
+        return message
+
+    def _receive_first(self, data: Buffer) -> Inbound | None:
         """Decodes a client's first message and adopts its version if this server supports it.
 
         Returns the message, of `Kind.UNREADABLE` for an unknown version; None if it is to be discarded.
@@ -180,7 +194,7 @@ class Introduction:
         refusal = Refusal(Cause.VERSION, low=min(spoken), high=max(spoken))
         return Inbound(Kind.UNREADABLE, xid, credit_word, version, refusal=refusal)
 
-    def go_without(self, message: Inbound) -> None:
+    def _go_without(self, message: Inbound) -> None:
         """Adopts the default properties of a peer whose first message (`message`) is not about its properties."""
         if self._session.state is State.INTRODUCING and message.kind not in _NOT_AN_ANSWER:
             self._go_on(None)

@@ -1,10 +1,12 @@
-"""Decides how a reply travels through the chunks that its call offered (RFC 8166 sections 3.5, 4.3.2 and 4.3.3).
+"""Decides how a reply travels through the chunks that its call offered, and writes it (RFC 8166 sections 3.5 and 4.3).
 
 Eligible results of any size go into the Write chunks in order. The rest goes inline if it fits, otherwise into the
 Reply chunk. If neither is possible, the call is refused before any memory of the requester is touched.
 
 If messages can be continued, inline means several messages: up to the length that costs less than a Reply chunk, or, if
 a chunk is too small, up to the longest continued message.
+
+The RDMA Writes of a plan are posted just before the Send of the reply.
 """
 
 from __future__ import annotations
@@ -13,11 +15,15 @@ import enum
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rpcrdma.transport.chunks import ChunkLists
+from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, WriteChunk, fill, split_gather
 from rpcrdma.transport.dialects.dialect import LAST_PIECE_OCTETS_MIN, Geometry
 from rpcrdma.transport.message import Cause, Refusal
+from rpcrdma.transport.statistics import TransportStatistics
+from rpcrdma.verbs.queue_pair import QueuePair
+from rpcrdma.wire.buffers import Buffer
+from rpcrdma.xdr.codec import BulkItem, Payload
 
-__all__ = ["ReplyForm", "ReplyPlan", "plan_reply", "reply_octets_max"]
+__all__ = ["ReplyForm", "ReplyPlan", "plan_reply", "reply_octets_max", "write_chunk", "write_results"]
 
 
 class ReplyForm(enum.Enum):
@@ -165,3 +171,56 @@ def _header_octets(offered: ChunkLists, geometry: Geometry) -> int:
 
 def _refused(refusal: Refusal, reason: str) -> ReplyPlan:
     return ReplyPlan(ReplyForm.REFUSED, refusal=refusal, reason=reason)
+
+
+def write_results(
+    plan: ReplyPlan, payload: Payload, offered: ChunkLists, qp: QueuePair, statistics: TransportStatistics
+) -> tuple[list[Buffer], ChunkLists]:
+    """Posts the RDMA Writes of a reply by its plan.
+
+    Returns the payload that is left for the reply's message, and the chunks as the reply returns them.
+
+    Args:
+        plan: the plan of the reply, from `plan_reply`.
+        payload: the reply.
+        offered: the call's chunk lists.
+        qp: the queue pair.
+        statistics: counts the reply and its RDMA Writes.
+    """
+    echo: list[WriteChunk] = []
+    written: list[BulkItem] = []
+    for chunk, index in zip(offered.writes, plan.placed, strict=True):
+        if index is None:
+            echo.append(fill(chunk, 0))
+        else:
+            item = payload.items[index]
+            written.append(item)
+            echo.append(write_chunk([item.data], chunk, qp, statistics))
+    gather = payload.gather(written)
+    long = plan.form is ReplyForm.LONG
+    reply_chunk = offered.reply
+    if reply_chunk is not None:
+        reply_chunk = write_chunk(gather, reply_chunk, qp, statistics) if long else fill(reply_chunk, 0)
+    if long:
+        gather = []
+        statistics.replies_long += 1
+    if offered.writes:
+        statistics.calls_write_chunk += 1
+    elif not long and not offered.reads:
+        statistics.calls_short += 1
+    if echo or reply_chunk is not None:
+        return gather, _tuple(ChunkLists, ((), tuple(echo), reply_chunk))
+    return gather, NO_CHUNKS
+
+
+def write_chunk(gather: list[Buffer], chunk: WriteChunk, qp: QueuePair, statistics: TransportStatistics) -> WriteChunk:
+    """Posts the RDMA Writes of a gather list into a chunk of the peer; returns the chunk with the lengths written.
+
+    `qp`: the queue pair. `statistics`: counts the RDMA Writes and their octets.
+    """
+    octets = sum(map(len, gather))
+    for (handle, _, offset), part in split_gather(gather, chunk.segments):
+        statistics.rdma_writes += 1
+        qp.post_write(None, part, handle, offset, signaled=False)
+    statistics.octets_written += octets
+    return fill(chunk, octets)

@@ -18,10 +18,9 @@ from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.transport.call import Call
 from rpcrdma.transport.call_states import TRANSITIONS, CallInput, CallState
 from rpcrdma.transport.carriers import CallToCarry, CarriedCall, CarriedResults, Carrier
-from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists
+from rpcrdma.transport.chunks import NO_CHUNKS
 from rpcrdma.transport.config import ReverseSupport
 from rpcrdma.transport.connection_states import State
-from rpcrdma.transport.dialects.dialect import LAST_PIECE_OCTETS_MIN
 from rpcrdma.transport.events import CallFailed, ReplyArrived
 from rpcrdma.transport.exposure import Exposure, check_echo, result_sizes
 from rpcrdma.transport.message import CallDirection, Inbound, Kind
@@ -143,10 +142,7 @@ class Requester:
     def prepare(self, message: Call) -> Sequence[Buffer] | bytes | bytearray | None:
         """Plans a call, registers its memory and marks it as sent; the outbox calls it when there is a credit.
 
-        Returns the payload, see `Preparer.prepare`.
-
-        Raises:
-            LocalProtocolError: the call cannot be sent at all.
+        Returns the payload, see `Preparer.prepare`; raises LocalProtocolError if the call cannot be sent at all.
         """
         payload = message.payload
         assert payload is not None
@@ -178,11 +174,7 @@ class Requester:
         self._session.events.append(CallFailed(message, error))
 
     def _inline(self, payload: Payload, bound: ReplyBound) -> list[Buffer]:
-        """Returns the payload of a call in a direction without chunks.
-
-        Raises:
-            LocalProtocolError: the call, or its largest reply, does not fit one message.
-        """
+        """Returns the payload without chunks; raises LocalProtocolError if call or largest reply exceed a message."""
         session = self._session
         geometry = session.dialect.geometry
         most_sent, most_received = session.send_octets, session.receive_octets
@@ -229,7 +221,7 @@ class Requester:
             exposure = Exposure(session.pd, payload, plan, call.into, limits, self._memory, carried=carried is not None)
             chunks = exposure.chunks
             if carried is None and (exposure.segments > 1 or not limits.segments_max):
-                self._check_header(exposure)
+                exposure.check_headers(session.plan_limits, continued=session.splits)
         except RpcRdmaError:
             session.statistics.calls_unsendable += 1
             raise
@@ -261,15 +253,10 @@ class Requester:
         return ()
 
     def _better(self, plan: CallPlan, payload: Payload, result_items: tuple[int, ...], results: int) -> CallPlan:
-        """Returns a plan in messages for a call longer than one message, if the peer is too distant for RDMA Reads.
+        """Returns `plan`, or for a peer that is too distant for RDMA Reads a plan of the call in several messages.
 
-        Otherwise returns `plan`.
-
-        Args:
-            plan: the plan without regard to the distance.
-            payload: the call.
-            result_items: the largest size of each result item.
-            results: the largest reply without result items.
+        `plan`: the plan without regard to the distance. `result_items`: the most octets of each result item. `results`:
+        the most octets of the reply without result items.
         """
         session = self._session
         limits = session.far_limits
@@ -289,29 +276,6 @@ class Requester:
         """Returns the carrier's state of the sent, unanswered call with this XID; None if no carrier has that call."""
         call = self.calls.get(xid)
         return None if call is None or call.state is CallState.QUEUED else call.carried
-
-    def _check_header(self, exposure: Exposure) -> None:
-        """Checks that the headers of a call and of its reply can hold the chunks; ends the exposure if they cannot.
-
-        Raises:
-            LocalProtocolError: a header is too long, or has more segments than the peer takes.
-        """
-        session, chunks = self._session, exposure.chunks
-        geometry, limits = session.dialect.geometry, session.plan_limits
-        header = geometry.call_header + geometry.size_chunks(chunks)
-        echoed = geometry.reply_header + geometry.size_chunks(ChunkLists((), chunks.writes, chunks.reply))
-        kept = LAST_PIECE_OCTETS_MIN if session.splits else 0
-        if header + kept > session.send_octets or echoed + kept > session.receive_octets:
-            exposure.end()
-            raise LocalProtocolError(
-                f"a transport header of {max(header, echoed)} octets: use larger segments or fewer items"
-            )
-        if session.splits and exposure.segments > limits.segments_max:
-            exposure.end()
-            raise LocalProtocolError(
-                f"a call in {exposure.segments} segments, of which the peer takes {limits.segments_max}: use larger "
-                f"segments (TransportConfig.segment_octets_max) or fewer items"
-            )
 
     def on_reply(self, message: Inbound, invalidated: int | None, results: CarriedResults | None = None) -> bool:
         """Ends the call that a reply answers: fences its memory and reports the reply, or a faulty reply's error.
@@ -407,10 +371,7 @@ class Requester:
         return True
 
     def fail(self, xid: int, error: RpcRdmaError) -> bool:
-        """Ends a call whose reply is faulty: fences its memory and reports `CallFailed` with `error`.
-
-        Returns False if no sent and unanswered call has the XID.
-        """
+        """Fails a sent call with a faulty reply by `error`, its memory fenced first; returns False if there is none."""
         call = self.calls.get(xid)
         if call is None or call.state is CallState.QUEUED:
             return False
@@ -446,7 +407,7 @@ class Requester:
     def on_closed(self, reason: str, *, protocol_error: bool = False) -> None:
         """Ends every call with `TransportClosed` and deregisters its memory, because the connection has ended.
 
-        `reason`: the reason, in words. `protocol_error`: whether one side broke the protocol.
+        `reason` is in words. `protocol_error`: whether one side broke the protocol.
         """
         calls = list(self.calls.values())
         self.calls.clear()
@@ -504,10 +465,7 @@ class Requester:
         reply_view: memoryview | None,
         results: CarriedResults | None,
     ) -> None:
-        """Opens a reply that has chunks, or whose call has chunks or a carrier, and reports the result.
-
-        The event is `ReplyArrived`, or `CallFailed` for a reply that breaks the protocol.
-        """
+        """Opens a reply with chunks, or to a call with chunks or a carrier; reports it, or the call as failed."""
         session = self._session
         statistics = session.statistics
         if call.carried is None and not message.long and not call.chunks.writes and not call.chunks.reads:

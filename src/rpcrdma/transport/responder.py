@@ -15,26 +15,32 @@ from rpcrdma.errors import LocalProtocolError, RpcRdmaError
 from rpcrdma.limits import CONTINUED_OCTETS_MAX
 from rpcrdma.transport.call import IncomingCall
 from rpcrdma.transport.carriers import IncomingItems
-from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, WriteChunk, addressable, fill, split_gather, well_placed
+from rpcrdma.transport.chunks import NO_CHUNKS, addressable, well_placed
 from rpcrdma.transport.config import ReverseSupport
 from rpcrdma.transport.connection_states import State
 from rpcrdma.transport.events import CallArrived, ReplySent
-from rpcrdma.transport.message import CallDirection, Cause, Inbound, Kind, Outgoing, OutgoingError, Refusal
+from rpcrdma.transport.message import CallDirection, Cause, Inbound, Outgoing, OutgoingError, Refusal
 from rpcrdma.transport.message_memory import BufferSource, MessageMemory
 from rpcrdma.transport.outbox import UNFINISHED_SELDOM, Outbox
-from rpcrdma.transport.plan_reply import ReplyForm, ReplyPlan, plan_reply, reply_octets_max
+from rpcrdma.transport.plan_reply import (
+    ReplyForm,
+    ReplyPlan,
+    plan_reply,
+    reply_octets_max,
+    write_chunk,
+    write_results,
+)
 from rpcrdma.transport.receive_buffers import MESSAGE_OCTETS_COPIED_MAX
 from rpcrdma.transport.session import Session
 from rpcrdma.verbs.memory import Access
 from rpcrdma.verbs.queue_pair import Status
 from rpcrdma.wire.buffers import Buffer, as_view
-from rpcrdma.xdr.codec import BulkItem, Decoder, Payload, PlacedByPosition
+from rpcrdma.xdr.codec import Decoder, Payload, PlacedByPosition
 
 __all__ = ["Responder"]
 
 _OPEN = State.OPEN
 _CALL = 0
-_ERROR = Kind.ERROR
 _CARRIED = ReplyPlan(ReplyForm.INLINE)
 """The plan of a reply that an extension plans when the reply is sent."""
 _SINK = Access.LOCAL_WRITE | Access.REMOTE_WRITE
@@ -49,21 +55,9 @@ class Responder:
     """
 
     __slots__ = (
-        "_buffers",
-        "_direction",
-        "_held_octets",
-        "_incoming",
-        "_memory",
-        "_outbox",
-        "_reading",
-        "_resuming",
-        "_session",
-        "_waiting",
-        "replies_sent",
-        "replies_unsent",
-        "unanswered",
-        "wanted_octets",
-    )
+        "_buffers", "_direction", "_held_octets", "_incoming", "_memory", "_outbox", "_reading", "_resuming",
+        "_session", "_waiting", "replies_sent", "replies_unsent", "unanswered", "wanted_octets",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -100,9 +94,8 @@ class Responder:
     def on_call(self, message: Inbound, invalidated: int | None, carried: IncomingItems | None = None) -> bool:
         """Handles a received call: reports it by `CallArrived` once its Read chunks have arrived, or refuses it.
 
-        `message`: the call. `invalidated`: the handle that the call's Send invalidated, or None. `carried`: the bulk
-        items that an extension received with the call; None for an ordinary call. Returns False, to discard the call,
-        if a handle was invalidated.
+        `carried`: the bulk items that an extension received with the call; None for an ordinary call. Returns False, to
+        discard the call, if its Send `invalidated` a handle.
         """
         if invalidated is not None:
             return False
@@ -153,8 +146,7 @@ class Responder:
     def _queue(self, incoming: IncomingCall, inline: int | None) -> None:
         """Queues a call with Read chunks until there is memory for them; refuses unfit chunks.
 
-        `incoming`: the call. `inline`: the octets of its reduced stream; None if a Position-Zero Read chunk has the
-        stream.
+        `inline`: the octets of its reduced stream; None if a Position-Zero Read chunk has the stream.
         """
         reads = incoming.chunks.reads
         if incoming.carried is None and not well_placed(reads, inline):
@@ -172,10 +164,7 @@ class Responder:
             self.resume()
 
     def on_unreadable(self, message: Inbound, invalidated: int | None) -> bool:
-        """Sends an error for a message with an invalid header.
-
-        Returns False, to discard the message, if its Send `invalidated` a handle.
-        """
+        """Sends an error for an invalid header; returns False, to discard it, if the Send `invalidated` a handle."""
         if invalidated is not None:
             return False
         assert message.refusal is not None
@@ -185,8 +174,7 @@ class Responder:
     def on_unreadable_call(self, message: Inbound, invalidated: int | None) -> bool:
         """Sends an error for a message with an invalid header, at a client, where the message may be a reply.
 
-        Returns False, to discard the message, if the version does not tell calls from replies in the header, or if the
-        message's Send `invalidated` a handle.
+        Returns False, to discard it, if the version's header does not tell which, or the Send `invalidated` a handle.
         """
         if not self._session.splits:
             return False
@@ -278,8 +266,7 @@ class Responder:
     def reply_octets_max(self, incoming: IncomingCall, items: Sequence[int]) -> int:
         """Returns the most octets, bulk items excluded, that the reply to a call can have.
 
-        A reply that an extension carries may have more. `incoming`: the call. `items`: the octets of each bulk item of
-        the reply.
+        A reply that an extension carries may have more. `items`: the octets of each bulk item of the reply.
         """
         session = self._session
         continued = self._continued if session.splits else (0, 0)
@@ -289,10 +276,7 @@ class Responder:
         """Answers a call: sends the reply, or an error if the reply fits neither a message nor the offered chunks.
 
         After the end of the connection it only releases the call's memory. Returns True if the payload's buffers are in
-        use until `ReplySent`, False if they are free already.
-
-        Raises:
-            LocalProtocolError: the call has been answered.
+        use until `ReplySent`, False if they are free already. Raises LocalProtocolError for an answered call.
         """
         if incoming.answered:
             self._answer(incoming)
@@ -356,10 +340,7 @@ class Responder:
 
     @property
     def _continued(self) -> tuple[int, int]:
-        """The octets of the longest reply that prefers messages to a chunk, and of the longest reply in messages.
-
-        Both are 0 if replies cannot be continued.
-        """
+        """The octets of the longest reply that prefers messages to a chunk, and of any in messages; 0: none may be."""
         session = self._session
         if self._direction is CallDirection.REVERSE and session.reverse_support is ReverseSupport.INLINE:
             return 0, 0
@@ -370,9 +351,12 @@ class Responder:
 
         Returns the payload of the message; None if an extension carries the reply and needs more credits.
         """
-        if message.plan is _CARRIED:
-            return _write_carried(self._session, message)
-        return _write_results(self._session, message, message.plan)
+        session, plan = self._session, message.plan
+        if plan is _CARRIED:
+            return _write_carried(session, message)
+        gather, message.chunks = write_results(plan, message.payload, message.chunks, session.qp, session.statistics)
+        message.long = plan.form is ReplyForm.LONG
+        return gather
 
     def on_unsendable(self, _message: Any, error: LocalProtocolError) -> None:
         """Raises `error`; never called, since a planned reply can always be sent."""
@@ -388,11 +372,7 @@ class Responder:
         self._session.events.append(_tuple(ReplySent, (incoming,)))
 
     def fail_call(self, incoming: IncomingCall, cause: Cause) -> None:
-        """Refuses a call with an error message for `cause`.
-
-        Raises:
-            LocalProtocolError: the call has been answered.
-        """
+        """Refuses a call with an error message for `cause`; raises LocalProtocolError if the call has been answered."""
         self._answer(incoming)
         try:
             self._refuse_call(incoming, Refusal(cause))
@@ -406,12 +386,9 @@ class Responder:
         self._release(incoming)
 
     def drop(self, incoming: IncomingCall) -> None:
-        """Leaves a call unanswered and releases its memory.
+        """Leaves a call unanswered and releases its memory; raises LocalProtocolError if the call has been answered.
 
         Where credits count calls, the requester loses the credit; where they count messages, a grant returns it.
-
-        Raises:
-            LocalProtocolError: the call has been answered.
         """
         self._answer(incoming)
         self.unanswered -= 1
@@ -501,42 +478,6 @@ def _held_by(data: Buffer) -> int:
     return as_view(data.obj).nbytes if isinstance(data, memoryview) else len(data)
 
 
-def _write_results(session: Session, incoming: IncomingCall, plan: ReplyPlan) -> Sequence[Buffer]:
-    """Posts the RDMA Writes of a reply by its plan, and sets its chunks as the reply returns them.
-
-    Returns the payload that is left for the reply's message.
-    """
-    chunks = incoming.chunks
-    payload = incoming.payload
-    statistics = session.statistics
-    echo: list[WriteChunk] = []
-    written: list[BulkItem] = []
-    for chunk, index in zip(chunks.writes, plan.placed, strict=True):
-        if index is None:
-            echo.append(fill(chunk, 0))
-        else:
-            item = payload.items[index]
-            written.append(item)
-            echo.append(_write(session, [item.data], chunk))
-    gather = payload.gather(written)
-    long = plan.form is ReplyForm.LONG
-    reply_chunk = chunks.reply
-    if reply_chunk is not None:
-        reply_chunk = _write(session, gather, reply_chunk) if long else fill(reply_chunk, 0)
-    if long:
-        gather = []
-        statistics.replies_long += 1
-    if chunks.writes:
-        statistics.calls_write_chunk += 1
-    elif not long and not chunks.reads:
-        statistics.calls_short += 1
-    incoming.chunks = NO_CHUNKS
-    if echo or reply_chunk is not None:
-        incoming.chunks = _tuple(ChunkLists, ((), tuple(echo), reply_chunk))
-    incoming.long = long
-    return gather
-
-
 def _write_carried(session: Session, incoming: IncomingCall) -> Sequence[Buffer] | None:
     """Posts the RDMA Writes of a reply that an extension carries, and sets its group of messages.
 
@@ -549,16 +490,6 @@ def _write_carried(session: Session, incoming: IncomingCall) -> Sequence[Buffer]
     if found is None:
         return None
     for index, chunk in found.written:
-        _write(session, [payload.items[index].data], chunk)
+        write_chunk([payload.items[index].data], chunk, session.qp, session.statistics)
     incoming.group = found.transmissions
     return ()
-
-
-def _write(session: Session, gather: list[Buffer], chunk: WriteChunk) -> WriteChunk:
-    """Posts the RDMA Writes of a gather list into a chunk of the peer; returns the chunk with the lengths written."""
-    octets = sum(map(len, gather))
-    for (handle, _, offset), part in split_gather(gather, chunk.segments):
-        session.statistics.rdma_writes += 1
-        session.qp.post_write(None, part, handle, offset, signaled=False)
-    session.statistics.octets_written += octets
-    return fill(chunk, octets)

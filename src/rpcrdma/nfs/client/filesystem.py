@@ -50,6 +50,10 @@ class NfsFilesystem(ObjectCalls):
         onerror: called with each error instead of raising it, and the work continues.
         exclude: patterns of entries to leave out: without a slash of names at any depth, with one of paths from the
             top.
+        data, text: the new content of the file.
+        permissions: the mode of a new file.
+        encoding, errors, newline: the encoding, and the treatment of what it cannot decode or encode and of line ends,
+            as for the built-in `open`.
         OSError: the operation failed; `NfsError` and its subclasses, such as FileNotFoundError, if the server refused
             it.
         RpcError, CallTimeout, TransportClosed, DecodeError: as `rpcrdma.rpc.Caller.call`.
@@ -277,11 +281,6 @@ class NfsFilesystem(ObjectCalls):
     async def write_bytes(self, path: Path, data: Memory, *, permissions: int = 0o644) -> None:
         """Replaces a file's content, or makes the file; the data is on stable storage when this returns.
 
-        Args:
-            path: the path of the file.
-            data: the new content.
-            permissions: the mode of a new file.
-
         Raises:
             NfsError: the server refuses; and the errors of `Caller.call`.
         """
@@ -293,14 +292,7 @@ class NfsFilesystem(ObjectCalls):
     async def read_text(
         self, path: Path | DirEntry, encoding: str = "utf-8", errors: str | None = None, newline: str | None = None
     ) -> str:
-        """Returns the text of a file; errors as `read_bytes`, and UnicodeDecodeError.
-
-        Args:
-            path: the path or entry.
-            encoding: the encoding.
-            errors: the treatment of undecodable octets, as for the built-in `open`.
-            newline: the treatment of line ends, as for the built-in `open`.
-        """
+        """Returns the text of a file; errors as `read_bytes`, and UnicodeDecodeError."""
         return io.TextIOWrapper(io.BytesIO(await self.read_bytes(path)), encoding, errors, newline).read()
 
     async def write_text(
@@ -313,16 +305,7 @@ class NfsFilesystem(ObjectCalls):
         *,
         permissions: int = 0o644,
     ) -> None:
-        """Replaces a file's content by text, see `write_bytes`; text that cannot be encoded leaves the file unchanged.
-
-        Args:
-            path: the path of the file.
-            text: the text.
-            encoding: the encoding.
-            errors: the treatment of characters that cannot be encoded, as for the built-in `open`.
-            newline: the treatment of line ends, as for the built-in `open`.
-            permissions: the mode of a new file.
-        """
+        """Replaces a file's content by text, see `write_bytes`; unencodable text leaves the file unchanged."""
         wrapper = io.TextIOWrapper(io.BytesIO(), encoding, errors, newline, write_through=True)
         wrapper.write(text)
         # Not a view, which garbage after an error would hold together with its buffer.

@@ -28,8 +28,8 @@ from rpcrdma.limits import (
     GSS_PRINCIPAL_CONTEXTS_MAX,
     GSS_WINDOW,
 )
-from rpcrdma.rpc.auth import AuthFlavor, AuthGss, AuthNone, AuthStat, Credential, LocalUser, OpaqueAuth
-from rpcrdma.rpc.gss.bodies import SealedBody, body_octets_max, decode_body, encode_body
+from rpcrdma.rpc.auth import AuthFlavor, AuthGss, AuthNone, AuthStat, Credential, LocalUser
+from rpcrdma.rpc.gss.bodies import ACCEPT_STAT_AT, SealedBody, body_octets_max, decode_body, protected_reply
 from rpcrdma.rpc.gss.context_turns import ContextTurns, InThread, Outcome, outcome_of
 from rpcrdma.rpc.gss.flavors import GssService, SecurityFlavor
 from rpcrdma.rpc.gss.mechanism import GssContext, GssFailure, GssMajor, GssMechanism
@@ -46,17 +46,10 @@ from rpcrdma.rpc.gss.messages import (
 )
 from rpcrdma.rpc.gss.protection import CallDropped, CallWaits, CredentialRefused
 from rpcrdma.rpc.gss.window import SequenceWindow
-from rpcrdma.rpc.message import (
-    REPLY_HEADER_OCTETS,
-    AcceptStat,
-    CallHeader,
-    ReplyStat,
-    auth_octets,
-    encode_auth_error,
-)
+from rpcrdma.rpc.message import AcceptStat, CallHeader, encode_auth_error
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.service import in_worker
-from rpcrdma.xdr.codec import BulkItem, Decoder, Encoder, Payload, padding
+from rpcrdma.xdr.codec import Decoder, Encoder, Payload, padding
 
 __all__ = ["Acceptor", "ContextCreation", "GssCall"]
 
@@ -65,10 +58,6 @@ _NOBODY: Final = AuthNone()
 _CREATING: Final = frozenset({GssProcedure.INIT, GssProcedure.CONTINUE_INIT})
 _HANDLE_OCTETS: Final = 16
 """A handle that no other client guesses."""
-_VERIFIER_AT: Final = 12
-"""Offset of the verifier in an accepted reply."""
-_STAT_AT: Final = 20
-"""Offset of accept_stat in a reply whose verifier is empty."""
 
 
 class _Context:
@@ -192,7 +181,7 @@ class GssCall:
             self._acceptor.end(self._context.handle)
         try:
             service = GssService.NONE if self._ends else self._service
-            return _protected(reply, self._context.gss, service, self._sequence)
+            return protected_reply(reply, self._context.gss, service, self._sequence)
         except GssFailure:
             # The context has ended meanwhile. The client makes another one and repeats the call.
             return _refused(reply, AuthStat.RPCSEC_GSS_CTXPROBLEM)
@@ -282,7 +271,7 @@ class ContextCreation:
         if self._failure is not None:
             acceptor.on_failure(self._peer, self._failure)
             return reply
-        if context is None or int.from_bytes(reply.reduced[_STAT_AT:][:4], "big") != AcceptStat.SUCCESS:
+        if context is None or int.from_bytes(reply.reduced[ACCEPT_STAT_AT:][:4], "big") != AcceptStat.SUCCESS:
             return reply
         if not self._finished:
             acceptor.wait_for_token(context)
@@ -290,7 +279,7 @@ class ContextCreation:
         context.finish(self._principal, self._user, self._expires_s)
         acceptor.keep(context)
         try:
-            return _protected(reply, context.gss, GssService.NONE, context.window.size)
+            return protected_reply(reply, context.gss, GssService.NONE, context.window.size)
         except GssFailure:
             acceptor.end(context.handle)
             return _refused(reply, AuthStat.RPCSEC_GSS_CTXPROBLEM)
@@ -494,33 +483,6 @@ class Acceptor:
 
 
 _SERVICES: Final = frozenset(GssService)
-
-
-def _protected(reply: Payload, gss: GssContext, service: GssService, sequence: int) -> Payload:
-    """Returns an encoded reply with its RPCSEC_GSS verifier, and with the results protected by `service`.
-
-    Args:
-        reply: the reply, with an empty verifier; a denied reply is returned unchanged.
-        gss: the context.
-        service: the protection of the results of a SUCCESS reply.
-        sequence: the number that the verifier covers: the call's sequence number or, for a new context, the window.
-
-    Raises:
-        GssFailure: the context has ended.
-    """
-    head = reply.reduced[:REPLY_HEADER_OCTETS]
-    if int.from_bytes(head[8:_VERIFIER_AT], "big") != ReplyStat.MSG_ACCEPTED:
-        return reply
-    verifier = OpaqueAuth(AuthFlavor.RPCSEC_GSS, gss.mic(sequence.to_bytes(4, "big")))
-    front = bytes(head[:_VERIFIER_AT]) + auth_octets(verifier, "verifier")
-    if service is GssService.NONE or int.from_bytes(head[_STAT_AT:], "big") != AcceptStat.SUCCESS:
-        more = len(front) - _STAT_AT
-        items = [BulkItem(item.at + more, item.position + more, item.data) for item in reply.items]
-        return Payload(front + reply.reduced[_STAT_AT:], items)
-    enc = Encoder()
-    enc.reduced += front + head[_STAT_AT:]
-    encode_body(enc, gss, service, sequence, reply.joined()[REPLY_HEADER_OCTETS:])
-    return enc
 
 
 def _refused(reply: Payload, stat: AuthStat) -> Payload:

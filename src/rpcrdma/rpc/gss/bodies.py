@@ -1,7 +1,7 @@
-"""Arguments and results under integrity and privacy (RFC 2203 sections 5.3.2.2, 5.3.2.3 and 5.3.3.4).
+"""Arguments, results and whole replies under RPCSEC_GSS (RFC 2203 sections 5.3.2.2, 5.3.2.3 and 5.3.3.4).
 
-Both bodies hold the sequence number and the octets of arguments or results, as one item that is not DDP-eligible
-(RFC 8166 section 8.2.2.3): nothing in them is recorded as a bulk item.
+The bodies of integrity and privacy hold the sequence number and the octets of arguments or results, as one item that is
+not DDP-eligible (RFC 8166 section 8.2.2.3): nothing in them is recorded as a bulk item.
 """
 
 from __future__ import annotations
@@ -9,15 +9,31 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from rpcrdma.errors import DecodeError
+from rpcrdma.rpc.auth import AuthFlavor, OpaqueAuth
 from rpcrdma.rpc.gss.flavors import GssService
 from rpcrdma.rpc.gss.mechanism import GssContext
+from rpcrdma.rpc.message import REPLY_HEADER_OCTETS, AcceptStat, ReplyStat, auth_octets
 from rpcrdma.wire.buffers import Buffer
-from rpcrdma.xdr.codec import Decoder, Encoder, padding
+from rpcrdma.xdr.codec import BulkItem, Decoder, Encoder, Payload, padding
 
-__all__ = ["CONTENT_AT", "SealedBody", "body_octets_max", "decode_body", "encode_body"]
+__all__ = [
+    "ACCEPT_STAT_AT",
+    "CONTENT_AT",
+    "SealedBody",
+    "body_octets_max",
+    "decode_body",
+    "encode_body",
+    "protected_reply",
+]
 
 CONTENT_AT = 4
 """The offset of arguments or results in the octets of an opened body: behind the sequence number."""
+
+ACCEPT_STAT_AT = 20
+"""The offset of accept_stat in a reply whose verifier is empty."""
+
+_VERIFIER_AT = 12
+"""The offset of the verifier in an accepted reply."""
 
 _OPAQUE_MAX = 0xFFFFFFFF
 
@@ -104,6 +120,33 @@ def body_octets_max(service: GssService, content: int, mic_octets: int, wrap_oct
     if service is GssService.PRIVACY:
         return 4 + _padded(CONTENT_AT + content + wrap_octets)
     return 4 + CONTENT_AT + content + 4 + _padded(mic_octets)
+
+
+def protected_reply(reply: Payload, context: GssContext, service: GssService, sequence: int) -> Payload:
+    """Returns an encoded reply with its RPCSEC_GSS verifier, and with the results protected by `service`.
+
+    Args:
+        reply: the reply, with an empty verifier; a denied reply is returned unchanged.
+        context: makes the checksum of the verifier, and protects the results.
+        service: the protection of the results of a SUCCESS reply.
+        sequence: the number that the verifier covers: the call's sequence number or, for a new context, the window.
+
+    Raises:
+        GssFailure: the context has ended.
+    """
+    head = reply.reduced[:REPLY_HEADER_OCTETS]
+    if int.from_bytes(head[8:_VERIFIER_AT], "big") != ReplyStat.MSG_ACCEPTED:
+        return reply
+    verifier = OpaqueAuth(AuthFlavor.RPCSEC_GSS, context.mic(sequence.to_bytes(4, "big")))
+    front = bytes(head[:_VERIFIER_AT]) + auth_octets(verifier, "verifier")
+    if service is GssService.NONE or int.from_bytes(head[ACCEPT_STAT_AT:], "big") != AcceptStat.SUCCESS:
+        more = len(front) - ACCEPT_STAT_AT
+        items = [BulkItem(item.at + more, item.position + more, item.data) for item in reply.items]
+        return Payload(front + reply.reduced[ACCEPT_STAT_AT:], items)
+    enc = Encoder()
+    enc.reduced += front + head[ACCEPT_STAT_AT:]
+    encode_body(enc, context, service, sequence, reply.joined()[REPLY_HEADER_OCTETS:])
+    return enc
 
 
 def _opaque(dec: Decoder, field: str) -> bytes:

@@ -212,15 +212,9 @@ class SimulatedQueuePair(PostingQueuePair):
     ) -> tuple[float, int]:
         """Sends a message to the peer; `Host.fate` decides whether and when it arrives.
 
-        Args:
-            kind: the kind of the message.
-            data: its octets.
-            cause: the number of the event that caused it.
-            about: the work or the `_Ending` that it carries to the peer.
-            octets: its length on the wire if that is not the length of `data`.
-
-        Returns:
-            The time at which it has left the host, and the number of that event.
+        `cause`: the number of the event that caused it. `about`: the work or the `_Ending` that it carries to the peer.
+        `octets`: its length on the wire; None: that of `data`. Returns the time in seconds at which it has left the
+        host, and the number of that event.
         """
         host, peer, loop = self.host, self._peer, self.host.loop
         octets = len(data) if octets is None else octets
@@ -319,7 +313,7 @@ class SimulatedQueuePair(PostingQueuePair):
     def report(self, news: Completion | QueuePairEvent) -> None:
         """Adds a completion or an event for the owner, after the interrupt, and calls `on_news`.
 
-        A received message whose buffer is not divided into parts is first copied, which takes the host's time.
+        The host first copies a received message, which takes time, unless its buffer is divided into parts.
         """
         if isinstance(news, Completion):
             self.completions.append(news)
@@ -491,10 +485,7 @@ def _nothing() -> None:
 
 
 def _words(work: PostedWork) -> str:
-    """Returns details of posted work for the trace: XID, version and type of a Send's message, or the remote handle.
-
-    Returns "" for a Send whose first piece has no whole header.
-    """
+    """Returns details of work for the trace: remote handle, or a Send's XID, version and type; "" without a header."""
     if work.verb is not Verb.SEND:
         return f" handle {work.handle:#010x}"
     gather = work.gather

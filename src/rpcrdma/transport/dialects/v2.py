@@ -122,8 +122,7 @@ class _Head(NamedTuple):
     def refused(self, cause: Cause, limit: int = 0) -> Inbound:
         """Makes the `Inbound` for a message that gets an error; a reply becomes one that fails its call instead.
 
-        `cause`: the reason for the error. `limit`: the number of chunks or segments that this side takes, for causes
-        about those.
+        `limit`: the number of chunks or segments that this side takes, for causes about those.
         """
         if self.answers:
             return Inbound(Kind.REPLY, self.xid, self.credits, VERSION, long=True)
@@ -161,20 +160,15 @@ class Version2:
         self._assembly.release()
 
     def extend(self, headers: Mapping[int, tuple[int, bool]], error_words: Mapping[int, int]) -> None:
-        """Sets the header types and errors of extensions that `decode` accepts.
-
-        `headers`: for each header type the permitted flags, and whether its messages may be continued. `error_words`:
-        for each error code the number of 32-bit words that follow it.
-        """
+        """Sets the header types and errors of extensions that `decode` accepts; arguments: `Dialect.extend`."""
         self._extended = headers
         self._error_words = error_words
 
     def agree(self, own: PrivateData, _peer: PrivateData | None) -> Agreement:
         """Returns the message sizes that hold until properties arrive, and this side's setting of remote invalidation.
 
-        Properties state the sizes, and each call names the handle that may be invalidated. So a side alone decides
-        whether its calls name handles, and whether its replies invalidate those named. The peer's private data is
-        ignored.
+        The peer's private data is ignored: properties state the sizes, and each call names the handle that may be
+        invalidated. So a side alone decides whether its calls name handles, and its replies invalidate those named.
         """
         return Agreement(_THRESHOLD_OCTETS, _THRESHOLD_OCTETS, own.remote_invalidation)
 
@@ -187,21 +181,11 @@ class Version2:
         return version_of(data) == VERSION
 
     def window(self, config: TransportConfig, role: Role, *, reverse: bool, reservable: int) -> Window:
-        """Creates the credit accounting of a connection, where a credit stands for a message in either direction.
-
-        Args:
-            config: the numbers of calls to request and to grant.
-            role: the role of this end.
-            reverse: whether the server makes calls, too.
-            reservable: the most messages that `Window.reserve` adds at any time.
-        """
+        """Creates the credit accounting of a connection, where a credit stands for a message in either direction."""
         return MessageWindow(*calls_counted(config, role, reverse=reverse), reservable)
 
     def encode(self, message: Outgoing, credit_word: int) -> bytes:
-        """Encodes the header of a message, or of the last piece of a continued one; encodes an error or a grant whole.
-
-        Calls and replies differ by the flag RESPONSE.
-        """
+        """Encodes the header of a message, or of a continued one's last piece; encodes an error or a grant whole."""
         kind = message.kind
         if kind is not _CALL and kind is not _REPLY:
             return _encode_other(message, credit_word)
@@ -222,10 +206,7 @@ class Version2:
         return encode_message(header_type, message.xid, credit_word, kind, ends, chunks)
 
     def encode_piece(self, message: Outgoing, credit_word: int) -> bytes:
-        """Encodes the header of a piece that further pieces follow: it has the flag MORE, but no handle and no chunks.
-
-        `encode` puts the handle and the chunks into the header of the last piece.
-        """
+        """Encodes the header of a piece before the last, with MORE; `encode` puts handle and chunks into the last."""
         if message.kind is Kind.PROPERTIES:
             return PREFIX.pack(message.xid, VERSION, credit_word, RDMA2_CONNPROP, MORE)
         if isinstance(message, OutgoingExtension):
@@ -239,9 +220,7 @@ class Version2:
     def decode(self, data: Buffer) -> Inbound | None:
         """Decodes a received message, the most common header with one unpacking of eight numbers.
 
-        Returns the message, with `Kind.UNREADABLE` for one that is to be refused; None for one that must be silently
-        discarded. A piece of a continued message is stored and gives `Kind.PIECE`; the last piece gives the whole
-        message.
+        Returns a message that is to be refused as `Kind.UNREADABLE`; for the other results see `Dialect.decode`.
         """
         if len(data) >= _SHORT_MESSAGE.size and self._assembly.idle:
             xid, version, credits_, kind, ends_and_reads, writes_and_reply, rpc_xid, direction = (
@@ -403,11 +382,7 @@ class Version2:
         return replace(refused, broken=self._answering) if broken else refused
 
     def _add(self, head: _Head, payload: Buffer) -> Inbound | None:
-        """Stores the payload of a piece in its sequence.
-
-        Returns None if the sequence is complete, so that the caller takes the whole from the assembly; else the message
-        to return.
-        """
+        """Stores a piece; returns None if its sequence is complete, for `Assembly.release`, else the result."""
         step = self._assembly.take(head.key, payload, more=head.more)
         return None if step is Step.WHOLE else self._stepped(head, step)
 
@@ -426,13 +401,8 @@ class Version2:
     ) -> Inbound:
         """Makes a call, a reply, or a piece of one, from a decoded header.
 
-        Args:
-            head: the start of the header.
-            chunks: the chunk lists.
-            inv_handle: the handle that the reply may invalidate, or 0.
-            data: the message; its payload is `data[start:]` unless `long`.
-            start: the offset of the payload.
-            long: whether a chunk has the whole RPC message.
+        `inv_handle`: the handle that the reply may invalidate, or 0. `long`: whether a chunk has the whole RPC message,
+        which is else `data[start:]`, as far as this piece has it.
         """
         if head.more or not self._assembly.idle:
             found = self._add(head, b"" if long else memoryview(data)[start:])
