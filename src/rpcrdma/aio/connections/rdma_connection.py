@@ -55,7 +55,6 @@ __all__ = ["RdmaConnection"]
 _LOGGER = logging.getLogger("rpcrdma")
 _QUEUED = CallState.QUEUED
 _SERVER = Role.SERVER
-
 _TOGETHER_MAX = 8
 """Calls of one turn that leave together, and calls of the peer whose replies do: the peer works on them meanwhile."""
 
@@ -73,10 +72,8 @@ class RdmaConnection(CallsMade):
         authenticators: makes the authenticator of the hosts; None: no host authentication.
         version: one of `rpcrdma.transport.VERSION_CHOICES`.
         extensions: the protocol extensions that this end offers.
-        on_established: called when both sides are connected.
-        on_ended: called when the connection has ended and has released its memory.
-        on_version_refused: called if a call is refused because the server does not speak the version; then the
-            connection ends. None: the call alone fails.
+        on_established, on_ended: called when both sides are connected, and when all has ended and memory is released.
+        on_version_refused: called if a call's version is refused; then the connection ends. None: the call alone fails.
         observer: called with each call of this side that was made with `call` and has ended.
     """
 
@@ -113,8 +110,7 @@ class RdmaConnection(CallsMade):
         self._role = role = Role.CLIENT if link.active else Role.SERVER
         host = self.peer[0]
         self.origin = CallOrigin(host, "rdma")
-        """The peer's address, the transport and the proved host, for rules of access; replaced when the host is
-        proved."""
+        """The peer's address, transport and proved host, for rules of access; replaced when the host is proved."""
         self._name = authority(*self.peer)
         self._arguments = arguments.share(host)
         self._active_at = self._loop.time()
@@ -188,12 +184,8 @@ class RdmaConnection(CallsMade):
 
     @property
     def idle_since(self) -> float | None:
-        """The loop time in seconds at which the connection became idle.
-
-        None: a call of either side is unanswered, or this side may make calls to the client (RFC 8167 section 5.4).
-        """
-        endpoint = self._endpoint
-        busy = endpoint.calls_in_flight or endpoint.reverse_calls_in_flight or self._called_back
+        """The loop time in seconds since which it is idle; None: a call waits, or the client takes calls (RFC 8167)."""
+        busy = self._endpoint.calls_in_flight or self._endpoint.reverse_calls_in_flight or self._called_back
         return None if busy else self._active_at
 
     @property
@@ -229,9 +221,7 @@ class RdmaConnection(CallsMade):
     async def wait_established(self) -> None:
         """Waits until both sides are connected, and have authenticated each other where that is set.
 
-        Raises:
-            HostAuthenticationFailed: either host refused the other.
-            TransportClosed: the connection failed for another reason, which the message names.
+        Raises HostAuthenticationFailed: either host refused the other; TransportClosed: another failure, named in it.
         """
         await asyncio.shield(self._established)
 
@@ -241,10 +231,7 @@ class RdmaConnection(CallsMade):
 
     @property
     def arguments_octets_max(self) -> int:
-        """The most octets of a call's encoded arguments.
-
-        For calls to a client that takes no chunks it is the room of an inline message.
-        """
+        """The most octets of a call's encoded arguments: those of an inline message to a client without chunks."""
         if self._role is _SERVER and self._endpoint.reverse_support is not ReverseSupport.GENERAL:
             return self._endpoint.inline_arguments_octets - self._encoder.credential_octets
         return self._transport.call_octets_pulled_max - CALL_HEADER_OCTETS - self._encoder.credential_octets
@@ -260,9 +247,8 @@ class RdmaConnection(CallsMade):
     def start(self, call: Call) -> CallFuture:
         """Sends a call, alone or together with others of this turn, and returns the future of its decoded result.
 
-        Raises:
-            TransportClosed: the connection has ended, also by a fault of this side; the call was not taken.
-            LocalProtocolError: the call cannot be sent.
+        Raises TransportClosed: the connection has ended, also by a fault of this side, and the call was not taken;
+        LocalProtocolError: the call cannot be sent.
         """
         if (end := self.end_reason) is not None:
             raise TransportClosed(end.reason, protocol_error=end.protocol_error)
@@ -290,7 +276,6 @@ class RdmaConnection(CallsMade):
         if self._holds:
             self._turn_soon()
         elif len(self._requester.calls) > 1 and self._together < _TOGETHER_MAX:
-            # The calls of one turn of the loop leave together.
             self._together += 1
             self._turn_soon()
         else:
@@ -299,13 +284,9 @@ class RdmaConnection(CallsMade):
         return future
 
     def _offered(self, call: Call) -> ReplyBound:
-        """Returns the sizes of the result, and of its bulk items, for which the call offers memory to the responder.
-
-        They are those of the procedure, capped by `reply_octets_max`, or by the inline threshold in reverse calls.
-        """
+        """Returns the sizes of the result, and of its bulk items, to offer memory for: at most `reply_octets_max`."""
         bound = call.procedure.reply_bound(call.args)
-        items = bound.items
-        given = bool(call.into)
+        items, given = bound.items, bool(call.into)
         if self._role is _SERVER and self._endpoint.reverse_support is not ReverseSupport.GENERAL:
             # All replies come inline. Few results are as large as they could be: nothing is refused before it is.
             return bound.inline(self._endpoint.inline_results_octets)
@@ -492,7 +473,6 @@ class RdmaConnection(CallsMade):
         """Sends a reply that was made outside of `_turn`, alone or together with others of the loop's iteration."""
         self._active_at = self._loop.time()
         if self._holds or self._endpoint.calls_unanswered:
-            # The replies of one turn of the loop leave together.
             self._turn_soon()
         else:
             self._turn()

@@ -1,7 +1,4 @@
-"""One TCP connection that carries RPC records of calls and replies in both directions, at a client or a server.
-
-A local stream socket may take the place of TCP.
-"""
+"""One TCP connection, or local stream socket, that carries RPC records in both directions, at a client or a server."""
 
 from __future__ import annotations
 
@@ -30,7 +27,7 @@ from rpcrdma.aio.drivers.sockets import address_of, authority, connected_socket,
 from rpcrdma.aio.drivers.tls_socket import TlsSocket
 from rpcrdma.aio.drivers.tls_stream import TlsRecordStream, begin_tls
 from rpcrdma.aio.host_options import TlsSettings
-from rpcrdma.errors import ConnectFailed, DecodeError, LocalProtocolError, MessageTooLong, TransportClosed
+from rpcrdma.errors import DecodeError, LocalProtocolError, MessageTooLong, TransportClosed
 from rpcrdma.limits import RPC_RECORD_OCTETS_MAX, RPC_UNSENT_REPLY_OCTETS_MAX
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.calling import CallEncoder, ReplyDecoder, ResultDecoder, decode_result
@@ -130,8 +127,7 @@ class TcpConnection(CallsMade):
         self._end: asyncio.Future[None] | None = None
         self._active_at = self._loop.time()
         self.origin = CallOrigin(self.host, "tcp", 0 < peer[1] < 1024)
-        """The peer's address, transport, TLS protection and proved host, for rules of access; replaced when TLS
-        begins."""
+        """The peer's address, transport, TLS and proved host, for rules of access; replaced when TLS begins."""
         self.calls_taken = calls_taken = TcpCallsTaken(
             self,
             answering,
@@ -190,29 +186,26 @@ class TcpConnection(CallsMade):
     ) -> Self:
         """Connects to the first address of `host` that answers, and returns the connection.
 
-        Args:
-            host: the host name or address.
-            port: the TCP port.
-            credential: the credential of calls; None: AUTH_NONE.
-            timeout_s: the time limit in seconds, TLS handshake included.
-            reserved_port: whether to connect from a port below 1024.
-            record_octets_max: the bound on the octets of each call and each reply.
-            answering: answers the server's calls; None: they are dropped.
-            observer: called with each call that was made with `call` and has ended.
-            tls: the settings of TLS; then nothing but the probe is sent in the clear. None: no TLS.
-            addressed: the number and version of the program that the TLS probe names.
+        `timeout_s` bounds the time in seconds, TLS handshake included. `reserved_port`: whether to connect from a port
+        below 1024. With `tls`, the settings of TLS, nothing but the probe is sent in the clear; `addressed` is the
+        number and version of the program that the probe names. None: no TLS. Other arguments: see the class.
 
         Raises:
             NotPermitted: this process may not take a reserved port.
             HostAuthenticationFailed: `tls` is given, and there is no TLS with the wanted server.
             ConnectFailed: no address of the host takes the connection within `timeout_s` seconds.
         """
+        where = authority(host, port)
         try:
             async with asyncio.timeout(timeout_s):
                 sock = await connected_socket(host, port, reserved_port=reserved_port)
-                secured = sock if tls is None else await _in_tls(sock, tls, authority(host, port), addressed)
+                secured = (
+                    sock
+                    if tls is None
+                    else await begin_tls(sock, tls.context, tls.names, tls.server_name, where, addressed=addressed)
+                )
         except TimeoutError:
-            raise unanswered(authority(host, port), timeout_s) from None
+            raise unanswered(where, timeout_s) from None
         connection = cls(
             secured,
             active=True,
@@ -269,12 +262,10 @@ class TcpConnection(CallsMade):
         """Sends a call, or queues it behind others, and returns the future of its decoded result.
 
         TCP cannot place data: a bulk result is received elsewhere and copied into `call.into` once. The memory of bulk
-        arguments must not change until the call has ended, however it ends.
+        arguments must not change until the call has ended.
 
-        Raises:
-            MessageTooLong: the call is longer than this side allows; the connection stays usable.
-            TransportClosed: the connection has ended.
-            LocalProtocolError: the client has not stated that it takes calls, or the XID is in use.
+        Raises MessageTooLong: the call is longer than this side allows, and the connection stays usable;
+        TransportClosed: it has ended; LocalProtocolError: the client does not yet take calls, or the XID is in use.
         """
         if self._end_error is not None:
             raise again(self._end_error)
@@ -382,10 +373,7 @@ class TcpConnection(CallsMade):
 
     @property
     def idle_since(self) -> float | None:
-        """The loop time in seconds at which the connection became idle.
-
-        None: it is in use, or the client takes calls (RFC 8167 section 5.4).
-        """
+        """The loop time in seconds since which it is idle; None: in use, or the client takes calls (RFC 8167)."""
         return None if self.busy or self._ready else self._last_active_at
 
     @property
@@ -404,8 +392,7 @@ class TcpConnection(CallsMade):
     def abort(self, reason: str, *, protocol_error: bool = False) -> None:
         """Ends the connection at once; no effect on a connection that has ended.
 
-        Calls fail with `TransportClosed`, which states `reason` and, with `protocol_error`, that the peer broke the
-        protocol.
+        Calls fail with `TransportClosed`, which states `reason` and, if `protocol_error`, a breach by the peer.
         """
         if not self._stream.closed:
             self._stream.close()
@@ -430,10 +417,7 @@ class TcpConnection(CallsMade):
             self._tls = self._tls._replace(least=xprtsec)
 
     def _on_clear_record(self, message: Buffer) -> None:
-        """Handles a message that arrives outside of TLS at a server with TLS.
-
-        A TLS probe begins the handshake. A call is taken if `ServerTls.least` permits it, and refused otherwise.
-        """
+        """Begins TLS by a probe; takes a call in the clear if `ServerTls.least` permits it, else refuses it."""
         tls = self._tls
         assert tls is not None
         if is_probe(message):
@@ -509,16 +493,3 @@ class TcpConnection(CallsMade):
             self._idle.due_s = self._loop.time() + left_s
         else:
             self.abort(f"idle for {idle_s:g} s")
-
-
-async def _in_tls(sock: socket.socket, tls: TlsSettings, where: str, addressed: tuple[int, int]) -> TlsSocket:
-    try:
-        return await begin_tls(
-            sock, tls.context(), tls.names, server_name=tls.server_name, where=where, addressed=addressed
-        )
-    except OSError as error:
-        sock.close()
-        raise ConnectFailed(f"{where}: no TLS: {error.strerror}; the server's log may have the reason") from None
-    except BaseException:
-        sock.close()
-        raise

@@ -13,7 +13,7 @@ from rpcrdma.aio.drivers.deadline_timer import Alarm
 from rpcrdma.aio.drivers.effects import random_bits
 from rpcrdma.aio.drivers.record_stream import RecordStream
 from rpcrdma.aio.drivers.tls_socket import TlsSocket
-from rpcrdma.errors import DecodeError, HostAuthenticationFailed
+from rpcrdma.errors import ConnectFailed, DecodeError, HostAuthenticationFailed
 from rpcrdma.limits import TLS_HANDSHAKE_S
 from rpcrdma.rpc.host_identity import HostName
 from rpcrdma.rpc.record import LAST_FRAGMENT
@@ -163,20 +163,20 @@ class TlsRecordStream(RecordStream):
 
 async def begin_tls(
     sock: socket.socket,
-    context: ssl.SSLContext,
+    context: Callable[[], ssl.SSLContext],
     names: Sequence[HostName],
-    *,
     server_name: str | None,
     where: str,
+    *,
     addressed: tuple[int, int],
 ) -> TlsSocket:
     """Sends a server the TLS probe (RFC 9289 section 4.1), makes the handshake as the client, and returns the session.
 
-    Nothing else is sent in the clear. If this raises, the caller closes the socket.
+    Nothing else is sent in the clear.
 
     Args:
-        sock: the connected, non-blocking socket.
-        context: the certificates.
+        sock: the connected, non-blocking socket, which is closed if this raises.
+        context: returns the certificates.
         names: the host names of which the server's certificate must have one.
         server_name: the DNS name by which the server is reached, sent as SNI; None for an address.
         where: the server's address, for messages.
@@ -184,8 +184,27 @@ async def begin_tls(
 
     Raises:
         HostAuthenticationFailed: the server offers no TLS, or one of the two does not accept the other.
-        OSError: the connection has failed.
+        ConnectFailed: the connection has failed.
     """
+    try:
+        return await _session(sock, context(), names, server_name, where, addressed)
+    except OSError as error:
+        sock.close()
+        raise ConnectFailed(f"{where}: no TLS: {error.strerror}; the server's log may have the reason") from None
+    except BaseException:
+        sock.close()
+        raise
+
+
+async def _session(
+    sock: socket.socket,
+    context: ssl.SSLContext,
+    names: Sequence[HostName],
+    server_name: str | None,
+    where: str,
+    addressed: tuple[int, int],
+) -> TlsSocket:
+    """Returns the session; raises HostAuthenticationFailed, and OSError if the connection has failed."""
     loop = asyncio.get_running_loop()
     xid = random_bits(32)
     probe = probe_call(xid, *addressed)

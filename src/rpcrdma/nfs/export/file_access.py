@@ -8,8 +8,7 @@ thread keeps the identity from one WRITE to the next, if both have the same call
 as its own user, with none of its capabilities either.
 
 All callers share the open files: access is checked anew at each call. A file that is written UNSTABLE is marked until a
-COMMIT; files still marked when the server stops are put on the disk then, so that no client loses data to an orderly
-stop.
+COMMIT. The server puts files that are still marked on the disk when it stops: an orderly stop loses no data.
 """
 
 from __future__ import annotations
@@ -130,9 +129,7 @@ _SWITCHING = {"CAP_SETUID": CAP_SETUID, "CAP_SETGID": CAP_SETGID}
 class Callers:
     """Makes and caches the identities with which threads access files as users.
 
-    Raises:
-        PermissionError: the server runs as root without CAP_SETUID or CAP_SETGID, so that it could not act as any
-            caller.
+    Raises PermissionError: the server runs as root without CAP_SETUID or CAP_SETGID, so that it could act as no caller.
     """
 
     def __init__(self) -> None:
@@ -328,11 +325,8 @@ class OpenFiles:
     ) -> tuple[OpenFile, Attributes] | None:
         """Returns the open file of a node and its present attributes, if the caller may read or execute it or owns it.
 
-        The file is opened if need be. With `at_once` it is not, and None is returned if it is not open.
-
-        Raises:
-            Refused: EISDIR, EINVAL: it is no regular file; EACCES: the caller may not read it.
-            OSError: EACCES and others: it cannot be opened.
+        The file is opened if need be. With `at_once` it is not, and None is returned if it is not open. Raises Refused:
+        EISDIR, EINVAL: it is no regular file; EACCES: the caller may not read it; or OSError: it cannot be opened.
         """
         file = self.get(node)
         if file is None or not file.readable:

@@ -4,9 +4,8 @@ A handle names a path and a kind, by digest: an object that replaces another of 
 has another state. The places of the server's state lead from the digest to the path, also after a restart.
 
 The state of an object and the names in a directory are used for `Export.valid_s` seconds after the library was asked
-for them, so that changes underneath are seen after that time. Libraries give directories no state in which a change of
-their entries would show. So a directory counts as changed each time its state is asked for anew, and clients look
-at its names again.
+for them. Libraries give directories no state in which a change of their entries would show. So a directory counts as
+changed each time its state is asked for anew, and clients look at its names again.
 """
 
 from __future__ import annotations
@@ -53,8 +52,7 @@ __all__ = ["FsspecFile", "FsspecNode", "FsspecParts", "FsspecTree"]
 
 _MODES = {FileKind.FILE: 0o444, FileKind.DIRECTORY: 0o555, FileKind.SYMLINK: 0o777}
 _FORMS = {FileKind.FILE: b"\x10", FileKind.DIRECTORY: b"\x11", FileKind.SYMLINK: b"\x12"}
-"""The first octet of an object's identity in handles, by kind, distinct from those of `file_handle`; a digest
-follows."""
+"""The first octet of an identity in handles, by kind, before a digest; distinct from those of `file_handle`."""
 _KINDS = {form: kind for kind, form in _FORMS.items()}
 _SECOND_NS = 1_000_000_000
 
@@ -65,10 +63,7 @@ def _of_handle(refused: Refused) -> Refused:
 
 
 class FsspecNode(ReadOnlyNode):
-    """An object of a store in the state that it had when the store was asked, never changed; implements `tree.Node`.
-
-    `asked_s` is the time of that on the server's clock, in seconds.
-    """
+    """An object in the state that its store had at `asked_s`, server's clock, in seconds; implements `tree.Node`."""
 
     __slots__ = ("_attributes", "asked_s", "handle", "info", "number", "path", "tree", "used")
 
@@ -217,9 +212,8 @@ class FsspecFile(ReadOnlyFile):
     def fetch(self, start: int, end: int) -> bytes:
         """Returns the octets from `start` to before `end` of the file, all of them, from the store.
 
-        Raises:
-            Refused: ESTALE: the file is gone; EAGAIN: its size has changed; EIO: octets are missing; and other errors
-                of `FsspecStore.read`.
+        Raises Refused: ESTALE: the file is gone; EAGAIN: its size has changed; EIO: octets are missing; and other
+        errors of `FsspecStore.read`.
         """
         node, store = self._node, self._node.tree.store
         try:
@@ -286,10 +280,7 @@ class _Entries:
 
 
 class FsspecParts:
-    """The parts that all exported file systems of fsspec of a server share. Thread-safe.
-
-    `clock` returns seconds that never decrease.
-    """
+    """The parts that all fsspec trees of a server share; `clock` returns seconds that never decrease. Thread-safe."""
 
     def __init__(self, state: ServerState, clock: Callable[[], float]) -> None:
         self.clock = clock
@@ -309,10 +300,7 @@ class FsspecParts:
         return self.started_ns + round((at_s - self._started_s) * _SECOND_NS)
 
     def identity_in(self, handle: bytes) -> bytes:
-        """Returns the object's identity in a handle.
-
-        Raises Refused: BAD_HANDLE: this server did not make the handle.
-        """
+        """Returns the object's identity in a handle; raises Refused (BAD_HANDLE) if this server did not make it."""
         opened = self.seal.open(handle)
         if opened is None:
             raise Refused(BAD_HANDLE)
@@ -387,7 +375,7 @@ class FsspecTree:
     def is_valid(self, node: FsspecNode) -> bool:
         """Returns whether an object's state is still valid, and marks the object as used.
 
-        It is valid for `Export.valid_s` seconds, unless the export's anonymous user or group changes earlier.
+        It is for `Export.valid_s` seconds, unless the export's anonymous user or group changes earlier.
         """
         node.used = True
         return self._since_s <= node.asked_s and self._parts.clock() - node.asked_s < self.export.valid_s
@@ -436,16 +424,10 @@ class FsspecTree:
         raise Refused(errno.ENOENT)
 
     def adopt(self, path: str, info: ObjectInfo, asked_s: float, parent: bytes | None = None) -> FsspecNode:
-        """Makes the object of a path from an answer of the store, caches it, and records its place.
+        """Makes the object of a path from the answer `info` of the store, caches it, and records its place.
 
-        Args:
-            path: the path from the root of the export.
-            info: the answer.
-            asked_s: the time on the server's clock, in seconds, before the store was asked.
-            parent: the handle of the directory; None: it is computed.
-
-        Raises:
-            Refused: EIO: it is a file without a size.
+        `asked_s` is the time on the server's clock, in seconds, before the store was asked, and `parent` the handle of
+        the directory; None: it is computed. Raises Refused: EIO: it is a file without a size.
         """
         if info.size is None and info.kind is FileKind.FILE:
             self.store.complain(path, "the library does not tell its size, so that it cannot be read")
@@ -466,11 +448,8 @@ class FsspecTree:
     def listed(self, directory: FsspecNode, after: int) -> tuple[Iterator[ListedEntry], bool]:
         """Lists the names of a directory after a cookie: those read before, or those that the store now reports.
 
-        Returns:
-            The entries, each with a null octet and its packed info behind the name; and whether they reach to the end.
-
-        Raises:
-            Refused: ESTALE: the directory is gone; other errors of `FsspecStore.listing`.
+        Returns the entries, each with a null octet and its packed info behind the name; and whether they reach to the
+        end. Raises Refused: ESTALE: the directory is gone; other errors of `FsspecStore.listing`.
         """
 
         def scan() -> Iterator[tuple[bytes, int]]:
@@ -487,9 +466,8 @@ class FsspecTree:
     def find(self, handle: bytes) -> FsspecNode:
         """Returns the object of a handle in its present state; may ask the store.
 
-        Raises:
-            Refused: BAD_HANDLE: this server did not make the handle; ESTALE: its path is not known, or it is gone;
-                others: see `at`.
+        Raises Refused: BAD_HANDLE: this server did not make the handle; ESTALE: its path is not known, or it is gone;
+        others: see `at`.
         """
         kind = _KINDS.get(self._parts.identity_in(handle)[:1])
         if kind is None:

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import errno
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from rpcrdma.nfs.export.access_terms import ExportTerms
 from rpcrdma.nfs.export.directory_listing import COOKIE_DOT, COOKIE_DOT_DOT, KnownEntries
 from rpcrdma.nfs.export.grant import Grant, ServingUser
+from rpcrdma.nfs.export.memory_object import HANDLE_OCTETS, MemoryObject
 from rpcrdma.nfs.export.memory_open_file import MemoryOpenFile, place
-from rpcrdma.nfs.export.memory_xattrs import MemoryXattrs
 from rpcrdma.nfs.export.name_rules import (
     check_directory,
     check_link,
@@ -29,7 +28,6 @@ from rpcrdma.nfs.export.tree import (
     BAD_HANDLE,
     NAME_OCTETS_MAX,
     NOT_SYNC,
-    SERVER_TIME,
     TRANSFER_OCTETS_MAX,
     Access,
     Attributes,
@@ -44,7 +42,6 @@ from rpcrdma.nfs.export.tree import (
     PathLimits,
     Refused,
     Space,
-    Time,
     Tree,
     Wanted,
 )
@@ -55,70 +52,16 @@ __all__ = ["MemoryNode", "MemoryOpenFile", "MemoryTree"]
 
 _OCTETS_MAX = 1 << 28
 """Octets of data of all files, by default: an offset of a WRITE must not make a test machine allocate terabytes."""
-_FSID = 1
 _SECOND_NS = 1_000_000_000
-_MODES = {FileKind.FILE: 0o600, FileKind.DIRECTORY: 0o700, FileKind.SYMLINK: 0o777}
-"""The default modes of new objects; those of other kinds are 0o600."""
-_HANDLE_OCTETS = 8
 
 
-class MemoryNode(MemoryXattrs):
-    """An object of a `MemoryTree`, for as long as it exists; implements `tree.Node`. Times are by the tree's clock."""
+class MemoryNode(MemoryObject):
+    """An object of a `MemoryTree`, for as long as it exists; implements `tree.Node`."""
 
-    __slots__ = (
-        "atime", "changes", "ctime", "data", "device", "gid", "kind", "links", "mode", "mtime", "names", "number",
-        "parent_node", "stable", "target", "tree", "uid", "unstable",
-    )  # fmt: skip
+    __slots__ = ()
     tree: MemoryTree
-
-    def __init__(self, tree: MemoryTree, number: int, kind: FileKind) -> None:
-        super().__init__()
-        self.tree = tree
-        self.number = number
-        self.kind = kind
-        self.mode = _MODES.get(kind, 0o600)
-        self.atime = self.mtime = self.ctime = tree.now_ns()
-        self.changes = 0
-        self.uid = self.gid = 0
-        self.links = 1
-        self.device = 0, 0
-        self.data = bytearray()
-        """The content of a file, unstable writes included."""
-        self.stable: bytes | None = None
-        """The content of a file that no crash loses; None: all of `data`."""
-        self.unstable: list[tuple[int, bytes]] = []
-        """(offset, octets) of the writes since `stable`, in order."""
-        self.target = b""
-        """The path in a symbolic link."""
-        self.names: dict[bytes, tuple[int, MemoryNode]] = {}
-        """The entries of a directory: a cookie and the object, by name."""
-        self.parent_node: MemoryNode | None = None
-        """The directory above a directory; None for the root and for other objects."""
-
-    @property
-    def handle(self) -> bytes:
-        """The NFS handle: the object's number in 8 octets."""
-        return self.number.to_bytes(_HANDLE_OCTETS, "big")
-
-    def attributes(self) -> Attributes:
-        """Returns the present attributes of the object; never waits."""
-        size = len(self.data) or len(self.target)
-        return Attributes(
-            self.kind,
-            self.mode,
-            self.links,
-            self.uid,
-            self.gid,
-            size,
-            size,
-            self.device,
-            _FSID,
-            self.number,
-            self.atime,
-            self.mtime,
-            self.ctime,
-            self.changes,
-        )
+    names: dict[bytes, tuple[int, MemoryNode]]
+    parent_node: MemoryNode | None
 
     def access(self, who: Grant, wanted: Access) -> Access:
         """Returns `wanted`: every caller has all rights."""
@@ -169,14 +112,6 @@ class MemoryNode(MemoryXattrs):
     def open_to_read(self, who: Grant, *, at_once: bool) -> tuple[MemoryOpenFile, Attributes] | None:
         """Returns this regular file as an open one, and its attributes; None if `at_once`. Refused: EISDIR, EINVAL."""
         return None if at_once else (self.opened(), self.attributes())
-
-    def opened(self) -> MemoryOpenFile:
-        """Returns this regular file as an open one; raises Refused (EISDIR, EINVAL) for other objects."""
-        if self.kind is FileKind.DIRECTORY:
-            raise Refused(errno.EISDIR)
-        if self.kind is not FileKind.FILE:
-            raise Refused(errno.EINVAL)
-        return MemoryOpenFile(self)
 
     def opened_for_writing(self) -> MemoryOpenFile | None:
         """Returns None: no open files are kept from call to call."""
@@ -304,39 +239,6 @@ class MemoryNode(MemoryXattrs):
         """Returns the most links of an object, 2^32 - 1, and the most octets of a name, 255."""
         return PathLimits(0xFFFFFFFF, NAME_OCTETS_MAX)
 
-    @contextmanager
-    def changing(self, change: Change) -> Iterator[None]:
-        """Holds the tree's lock inside `with`, and sets `change` to this object's attributes before and after."""
-        with self.tree.lock:
-            change.before = self.attributes()
-            try:
-                yield
-            finally:
-                change.after = self.attributes()
-
-    def set(self, wanted: Wanted) -> None:
-        """Sets the attributes in `wanted` that are not None, and counts a change.
-
-        Raises Refused: EISDIR, EINVAL: a size for an object that is no regular file; EFBIG, ENOSPC.
-        """
-        now = self.tree.now_ns()
-        if wanted.size is not None:
-            self.opened()
-            self.tree.resize(self, wanted.size)
-        self.mode = self.mode if wanted.mode is None else wanted.mode
-        self.uid = self.uid if wanted.uid is None else wanted.uid
-        self.gid = self.gid if wanted.gid is None else wanted.gid
-        self.atime = _time(wanted.atime, self.atime, now)
-        self.mtime = _time(wanted.mtime, self.mtime, now)
-        self.touch()
-
-    def touch(self, *, content: bool = False) -> None:
-        """Counts a change and sets its time; with `content` the time of modification as well."""
-        self.changes += 1
-        self.ctime = self.tree.now_ns()
-        if content:
-            self.mtime = self.ctime
-
     def _find(self, name: bytes) -> MemoryNode:
         found = self.names.get(name)
         if found is None:
@@ -394,7 +296,7 @@ class MemoryTree:
     data alone).
     """
 
-    fsid = _FSID
+    fsid = 1
     in_memory = False
     """False, so that calls run in worker threads, as those on a disk do."""
     xattrs = True
@@ -460,7 +362,7 @@ class MemoryTree:
 
         Raises Refused: BAD_HANDLE: the handle has not 8 octets; ESTALE: the object is gone.
         """
-        if len(handle) != _HANDLE_OCTETS:
+        if len(handle) != HANDLE_OCTETS:
             raise Refused(BAD_HANDLE)
         found = self.objects.get(int.from_bytes(handle, "big"))
         if found is None:
@@ -527,10 +429,6 @@ class MemoryTree:
         """Forgets an object that has lost its last name, and frees its octets."""
         self._octets -= len(found.data) + found.xattr_octets
         del self.objects[found.number]
-
-
-def _time(wanted: Time, present: int, now: int) -> int:
-    return present if wanted is None else now if wanted is SERVER_TIME else wanted
 
 
 def _stamps(verifier: bytes) -> tuple[int, int]:

@@ -152,12 +152,9 @@ class ObjectTree(Generic[N]):
     def find(self, handle: bytes, *, at_once: bool) -> N | None:
         """Finds the object of a genuine handle of this export for which no valid node is cached, and caches its node.
 
-        With `at_once` returns None where that may block.
-
-        Raises:
-            Refused: ESTALE: the object is gone from the export; EAGAIN: it has left the place where the last search of
-                the tree found it, and the next search has to wait.
-            OSError: the server may not reach the object.
+        With `at_once` returns None where that may block. Raises Refused: ESTALE: the object is gone from the export;
+        EAGAIN: it has left the place where the last search of the tree found it, and the next search has to wait; or
+        OSError: the server may not reach the object.
         """
         if handle == self.root.handle:
             self._cache.put(self.root)
@@ -178,9 +175,7 @@ class ObjectTree(Generic[N]):
     def child(self, directory: N, name: bytes) -> N:
         """Opens the object of a name in a directory, as the calling thread's user, and caches the node; may block.
 
-        Raises:
-            Refused: EACCES: the name leads to a mount point.
-            OSError: no object has this name, or it may not be reached.
+        Raises Refused: EACCES: the name leads to a mount point; or OSError: it has no object, or it may not be reached.
         """
         return self._child(directory, name, os.open(name, _REACH, dir_fd=directory.fd))
 
@@ -218,12 +213,7 @@ class ObjectTree(Generic[N]):
         return self._child(directory, name, fd)
 
     def child_at_once(self, directory: N, name: bytes) -> N | None:
-        """Returns the object of a name as `child` does, but never waits: None where that takes a wait.
-
-        Raises:
-            Refused: EACCES: the name leads to a mount point.
-            OSError: no object has this name, or it may not be reached.
-        """
+        """Returns the object of a name, and raises, as `child` does, but never waits: None where that takes a wait."""
         if not self._may_ask_cached or self._places.needs_flush:
             return None
         try:

@@ -42,7 +42,6 @@ __all__ = [
 ]
 
 H = TypeVar("H", bound=Held)
-T = TypeVar("T")
 _S, _CLAIM, _MODE = nfs4.nfsstat4, nfs4.open_claim_type4, nfs4.createmode4
 _ACCESS_BITS: Final = (
     nfs4.OPEN4_SHARE_ACCESS_BOTH
@@ -216,7 +215,7 @@ def open_file(compound: Compound, args: nfs4.OPEN4args) -> nfs4.OPEN4resok:
     # A reclaim names the delegation that the client had.
     refused = changes or (reclaims and args.claim.value is not nfs4.open_delegation_type4.OPEN_DELEGATE_READ)
     lease = None if refused else lease_for(compound, node, wish, access)
-    opened = _there(compound, node.open(compound.caller, _RIGHTS[access], at_once=compound.at_once))
+    opened = compound.or_wait(node.open(compound.caller, _RIGHTS[access], at_once=compound.at_once))
     file = compound.file_of(node)
 
     def claimed() -> tuple[Open, nfs4.stateid4, tuple[int, int]]:
@@ -256,14 +255,6 @@ def open_file(compound: Compound, args: nfs4.OPEN4args) -> nfs4.OPEN4resok:
         words(target.attributes_set),
         delegate(compound, wish, opened, lease),
     )
-
-
-def _there(compound: Compound, found: T | None) -> T:
-    """Returns `found`, the result of a method that was called with `at_once`; raises MustWait if it is None."""
-    if found is None:
-        compound.wait()
-    assert found is not None
-    return found
 
 
 def check_regular(node: Node) -> None:
@@ -365,10 +356,7 @@ def _created(compound: Compound, directory: Node, name: bytes, how: nfs4.createh
 
 
 def _current(compound: Compound, args: nfs4.OPEN4args) -> _Target:
-    """Returns the current file, for an OPEN with CLAIM_FH or CLAIM_PREVIOUS.
-
-    Raises Refused (NFS4ERR_INVAL) if the OPEN creates.
-    """
+    """Returns the current file, for CLAIM_FH or CLAIM_PREVIOUS; raises Refused (NFS4ERR_INVAL) if the OPEN creates."""
     if args.openhow.opentype is nfs4.opentype4.OPEN4_CREATE:
         raise Refused(_S.NFS4ERR_INVAL)
     return _Target(compound.node)

@@ -140,15 +140,11 @@ class State:
         return self.past_courteous(locked_step, wait)
 
     def past_courteous(self, step: Callable[[], T], wait: Callable[[], None]) -> T:
-        """Calls `step` until no courteous client is in its way, and returns its result.
+        """Calls `step` until no courteous client (lease passed) is in its way, ends these, and returns its result.
 
-        Ends the courteous clients in between: their leases have passed. The caller does not hold the lock. Raises
-        Refused (NFS4ERR_DELAY) if the disk does not delete a client, and the errors of `step` and `wait`.
-
-        Args:
-            step: changes nothing if it raises `InTheWay`, which names the clients.
-            wait: is called before a wait for the disk; it raises `MustWait` in the event loop, and a worker thread
-                calls this method again.
+        `step` changes nothing if it raises `InTheWay`, which names the clients. `wait` is called before a wait for the
+        disk; it raises `MustWait` in the event loop, and a worker thread calls this method again. The caller does not
+        hold the lock. Raises Refused (NFS4ERR_DELAY) if the disk does not delete a client, and what both raise.
         """
         while True:
             try:
@@ -179,10 +175,7 @@ class State:
         return deleted
 
     def _in_steps(self, states: Sequence[Held], step: Callable[[Held], object]) -> None:
-        """Calls `step` with the lock held for each of `states` that has not ended by then.
-
-        The caller does not hold the lock, which is released at times for other calls.
-        """
+        """Calls `step` for each of `states` that has not ended by then; takes the lock, and releases it at times."""
         for first in range(0, len(states), NFS4_ENDED_AT_ONCE):
             with self.locked():
                 for held in states[first : first + NFS4_ENDED_AT_ONCE]:
@@ -194,11 +187,8 @@ class State:
         """Revokes all states of a client, or ends a courteous client (lease passed); may block.
 
         The client is deleted from the recovery database first: after a restart it must not reclaim claims that others
-        have by then (RFC 8881 section 8.4.3). It is written again once it has freed the last revoked stateid
-        (`keep_if_aware`).
-
-        Returns:
-            The numbers of states that the client has lost; None if the disk has failed: then nothing has changed.
+        have by then (RFC 8881 section 8.4.3). `keep_if_aware` writes it again. Returns the numbers of states that the
+        client has lost; None if the disk has failed: then nothing has changed.
         """
         lost = Holdings()
         if client.state is ClientState.COURTEOUS:
@@ -259,15 +249,12 @@ class State:
                 self.database.forget([_row_of(client)])
 
     def sweep(self, now_s: float) -> None:
-        """Ends leases, recalls and the grace period whose time is over; may block; to be called every few seconds.
+        """Ends leases, recalls and a grace period that are over at `now_s`; may block; to be called every few seconds.
 
         The caller does not hold the lock. Makes clients courteous whose lease has passed, and ends unconfirmed ones.
         Ends courteous clients that hold nothing, have been silent for `NFS4_COURTESY_S`, or conflict with callers
         without state (NFS version 3, special stateids). Recalls delegations that such callers wait for, and repeats
         recalls.
-
-        Args:
-            now_s: the present time, in seconds of the monotonic clock.
         """
         with self.locked():
             self.clients.pass_leases(now_s)
@@ -315,8 +302,7 @@ class State:
     def complete_reclaim(self, client: Client, now_s: float) -> None:
         """Handles RECLAIM_COMPLETE: writes the client to the recovery database, and ends its right to reclaim.
 
-        May block. Ends the grace period if it is over at `now_s`. Raises Refused (NFS4ERR_BADSESSION: the client has
-        ended).
+        May block. Ends a grace period that is over at `now_s`. Raises Refused (NFS4ERR_BADSESSION) for an ended client.
         """
         with self._disk:
             if client.state is ClientState.GONE:
@@ -338,10 +324,7 @@ class State:
         self.grace.reclaimed(now_s)
 
     def check_new(self, client: Client) -> None:
-        """Checks that a client may make new opens and locks; the caller holds the lock.
-
-        Raises Refused (NFS4ERR_GRACE: there is a grace period, or the client has not sent RECLAIM_COMPLETE).
-        """
+        """Raises Refused (NFS4ERR_GRACE) in a grace period or before RECLAIM_COMPLETE; the caller holds the lock."""
         if self.claims.in_grace or not client.reclaim_complete:
             raise Refused(_S.NFS4ERR_GRACE)
 
@@ -417,10 +400,7 @@ class State:
         return len(client.held) < most and client.state not in {ClientState.EXPIRING, ClientState.GONE}
 
     def check_room(self, client: Client) -> None:
-        """Checks that a client may have one more state; the caller holds the lock.
-
-        Raises Refused (NFS4ERR_DELAY: it may not, see `has_room`).
-        """
+        """Raises Refused (NFS4ERR_DELAY) if a client may not have one more (`has_room`); the caller holds the lock."""
         if not self.has_room(client):
             raise Refused(_S.NFS4ERR_DELAY)
 
@@ -458,12 +438,8 @@ class State:
 
         The caller holds the lock by `locked`. The client learns of it by the flags of SEQUENCE, finds the stateids by
         TEST_STATEID, and frees them (RFC 8881 section 8.5). Until then they count among its states. No effect on a
-        state that is revoked.
-
-        Args:
-            held: the state.
-            status: the status of its stateid from now on: NFS4ERR_ADMIN_REVOKED, or NFS4ERR_DELEG_REVOKED for a recall
-                in vain.
+        state that is revoked. `status` is that of the stateid from now on: NFS4ERR_ADMIN_REVOKED, or
+        NFS4ERR_DELEG_REVOKED for a recall in vain.
         """
         if held.lost is not None:
             return
@@ -489,11 +465,7 @@ class State:
     def revoke_those(self, concerns: Callable[[Held], bool]) -> int:
         """Revokes the states of all clients for which `concerns` returns True, with their parts; may block.
 
-        Args:
-            concerns: is called with each state that is not revoked, without the lock.
-
-        Returns:
-            The number of states for which it returned True.
+        `concerns` is called without the lock, with each state that is not revoked. Returns the number of True results.
         """
         found = [held for held in self.states() if held.lost is None and concerns(held)]
         self._in_steps(found, self.revoke)

@@ -1,0 +1,122 @@
+"""Objects in memory: their attributes, the octets of files, and the count of changes."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from rpcrdma.nfs.export.memory_open_file import MemoryOpenFile
+from rpcrdma.nfs.export.memory_xattrs import MemoryXattrs
+from rpcrdma.nfs.export.tree import SERVER_TIME, Attributes, Change, FileKind, Refused, Time, Wanted
+
+__all__ = ["HANDLE_OCTETS", "MemoryObject"]
+
+HANDLE_OCTETS: Final = 8
+_MODES = {FileKind.FILE: 0o600, FileKind.DIRECTORY: 0o700, FileKind.SYMLINK: 0o777}
+"""The default modes of new objects; those of other kinds are 0o600."""
+
+
+class MemoryObject(MemoryXattrs):
+    """The base of `MemoryNode` that has the object's attributes, content and names. Times are by the tree's clock."""
+
+    __slots__ = (
+        "atime", "changes", "ctime", "data", "device", "gid", "kind", "links", "mode", "mtime", "names", "number",
+        "parent_node", "stable", "target", "tree", "uid", "unstable",
+    )  # fmt: skip
+
+    def __init__(self, tree: Any, number: int, kind: FileKind) -> None:
+        super().__init__()
+        self.tree = tree
+        self.number = number
+        self.kind = kind
+        self.mode = _MODES.get(kind, 0o600)
+        now_ns: int = tree.now_ns()
+        self.atime = self.mtime = self.ctime = now_ns
+        self.changes = 0
+        self.uid = self.gid = 0
+        self.links = 1
+        self.device = 0, 0
+        self.data = bytearray()
+        """The content of a file, unstable writes included."""
+        self.stable: bytes | None = None
+        """The content of a file that no crash loses; None: all of `data`."""
+        self.unstable: list[tuple[int, bytes]] = []
+        """(offset, octets) of the writes since `stable`, in order."""
+        self.target = b""
+        """The path in a symbolic link."""
+        self.names: dict[bytes, tuple[int, Any]] = {}
+        """The entries of a directory: a cookie and the object, by name."""
+        self.parent_node: Any = None
+        """The directory above a directory; None for the root and for other objects."""
+
+    @property
+    def handle(self) -> bytes:
+        """The NFS handle: the object's number in 8 octets."""
+        return self.number.to_bytes(HANDLE_OCTETS, "big")
+
+    def attributes(self) -> Attributes:
+        """Returns the present attributes of the object; never waits."""
+        size = len(self.data) or len(self.target)
+        return Attributes(
+            self.kind,
+            self.mode,
+            self.links,
+            self.uid,
+            self.gid,
+            size,
+            size,
+            self.device,
+            self.tree.fsid,
+            self.number,
+            self.atime,
+            self.mtime,
+            self.ctime,
+            self.changes,
+        )
+
+    def opened(self) -> MemoryOpenFile:
+        """Returns this regular file as an open one; raises Refused (EISDIR, EINVAL) for other objects."""
+        if self.kind is FileKind.DIRECTORY:
+            raise Refused(errno.EISDIR)
+        if self.kind is not FileKind.FILE:
+            raise Refused(errno.EINVAL)
+        return MemoryOpenFile(self)
+
+    @contextmanager
+    def changing(self, change: Change) -> Iterator[None]:
+        """Holds the tree's lock inside `with`, and sets `change` to this object's attributes before and after."""
+        with self.tree.lock:
+            change.before = self.attributes()
+            try:
+                yield
+            finally:
+                change.after = self.attributes()
+
+    def set(self, wanted: Wanted) -> None:
+        """Sets the attributes in `wanted` that are not None, and counts a change.
+
+        Raises Refused: EISDIR, EINVAL: a size for an object that is no regular file; EFBIG, ENOSPC.
+        """
+        now = self.tree.now_ns()
+        if wanted.size is not None:
+            self.opened()
+            self.tree.resize(self, wanted.size)
+        self.mode = self.mode if wanted.mode is None else wanted.mode
+        self.uid = self.uid if wanted.uid is None else wanted.uid
+        self.gid = self.gid if wanted.gid is None else wanted.gid
+        self.atime = _time(wanted.atime, self.atime, now)
+        self.mtime = _time(wanted.mtime, self.mtime, now)
+        self.touch()
+
+    def touch(self, *, content: bool = False) -> None:
+        """Counts a change and sets its time; with `content` the time of modification as well."""
+        self.changes += 1
+        self.ctime = self.tree.now_ns()
+        if content:
+            self.mtime = self.ctime
+
+
+def _time(wanted: Time, present: int, now: int) -> int:
+    return present if wanted is None else now if wanted is SERVER_TIME else wanted
