@@ -6,7 +6,7 @@ import resource
 
 import pytest
 
-from rpcrdma.aio.server.admission import Admission, connections_of_host, descriptors_for
+from rpcrdma.aio.server.connection_limits import Admission, connections_of_host, descriptors_for
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.tcp_server import TcpServerConfig
 from rpcrdma.limits import RDMA_STARTING_S

@@ -27,7 +27,7 @@ from rpcrdma.cli.settings.table import NAME_OF_EXPORT, OF_EXPORTS, OF_RULES, OF_
 from rpcrdma.cli.waiting_exports import WaitingExports
 from rpcrdma.commands.setting import Renewal
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed
-from rpcrdma.nfs.export.state import open_state
+from rpcrdma.nfs.export.server_state import open_state
 from rpcrdma.nfs.server import build_services
 from support.cases import each_case
 from support.command_process import HANG_S

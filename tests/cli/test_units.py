@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from pathlib import Path
 
-from rpcrdma.aio.server.admission import descriptors_for
+from rpcrdma.aio.server.connection_limits import descriptors_for
 from rpcrdma.cli import serve
 from rpcrdma.cli.main import build_parser
 from rpcrdma.commands import ExitStatus

@@ -16,7 +16,7 @@ from rpcrdma.cli.main import build_parser
 from rpcrdma.cli.settings.effective import effective
 from rpcrdma.cli.settings.rules import doubts
 from rpcrdma.cli.waiting_exports import WaitingExports
-from rpcrdma.nfs.export.state import open_state
+from rpcrdma.nfs.export.server_state import open_state
 from rpcrdma.nfs.server import NfsServices, build_services
 from rpcrdma.nfs.server.exports_change import ExportsChange
 from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot

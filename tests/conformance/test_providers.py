@@ -12,7 +12,7 @@ from rpcrdma.testing.pair_under_test import Deviations
 from rpcrdma.testing.provider_suite import CHECKS, Check, PairParts
 from rpcrdma.testing.virtual import Fabric, FabricModel, VirtualLoop
 from rpcrdma.verbs.loopback import LoopbackQueuePair
-from rpcrdma.verbs.memory import SoftwareProtectionDomain
+from rpcrdma.verbs.protection_domain import SoftwareProtectionDomain
 from support.cases import each_case
 from support.device_in_memory import DeviceInMemory
 from support.device_pairs import DEVICE_DEVIATIONS, IWARP_DEVIATIONS, DevicePairs

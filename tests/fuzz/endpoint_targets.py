@@ -36,7 +36,7 @@ from rpcrdma.transport.dialects.header_v1 import (
     decode_header,
     encode_header,
 )
-from rpcrdma.verbs.memory import Access, MemoryRegion
+from rpcrdma.verbs.protection_domain import Access, MemoryRegion
 
 __all__ = ["CONFIG", "ENDPOINT_MACHINES", "RPC_START", "STEPS_MAX", "Play"]
 

@@ -14,7 +14,7 @@ from rpcrdma import limits
 from rpcrdma.testing.endpoint_pair import BarePeer
 from rpcrdma.transport import Role, offered
 from rpcrdma.transport.chunks import ChunkLists, WriteChunk
-from rpcrdma.verbs.memory import Access
+from rpcrdma.verbs.protection_domain import Access
 from support import raw_messages as raw
 from support.raw_messages import CONNPROP, ERROR, MORE, MSG, NOMSG, RESPONSE, HeardMessage
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpcrdma.iwarp import IwarpConfig, MpaRole
-from rpcrdma.verbs.memory import Access, SoftwareProtectionDomain
+from rpcrdma.verbs.protection_domain import Access, SoftwareProtectionDomain
 from rpcrdma.wire.native import DATA_PATH, native
 from support.raw_iwarp import RawPeer, completions_of, events_of, fpdu, read_request, tagged
 

@@ -9,7 +9,7 @@ import pytest
 from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole
 from rpcrdma.testing.joined_pair import Chunking, JoinedPair, sizes, whole
 from rpcrdma.testing.provider_suite import CHECKS, Check, MakePair, PairParts
-from rpcrdma.verbs.memory import SoftwareProtectionDomain
+from rpcrdma.verbs.protection_domain import SoftwareProtectionDomain
 from support.cases import each_case
 from support.draws import draws
 

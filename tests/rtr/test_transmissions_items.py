@@ -11,7 +11,7 @@ from rpcrdma.rtr import Preference
 from rpcrdma.rtr.properties import Support
 from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import CallArrived, ReplyArrived, Role, TransportConfig
-from rpcrdma.verbs.memory import Access
+from rpcrdma.verbs.protection_domain import Access
 from support.cases import each_case
 from support.octets import words
 from transmission_peer import (

@@ -15,7 +15,7 @@ import pytest
 
 from raw_crowd import raise_file_limit
 from rpcrdma.aio.client.connect import connect
-from rpcrdma.aio.server.admission import descriptors_for
+from rpcrdma.aio.server.connection_limits import descriptors_for
 from rpcrdma.nfs.v3 import PROGRAM as NFS
 from rpcrdma.rpc.program import null_procedure
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole
 from rpcrdma.iwarp.sender import Sender
 from rpcrdma.testing.joined_pair import Chunking, feed, whole
-from rpcrdma.verbs.memory import SoftwareProtectionDomain
+from rpcrdma.verbs.protection_domain import SoftwareProtectionDomain
 from rpcrdma.verbs.queue_pair import Completion, Disconnected, QueuePairEvent
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.wire.native import native

@@ -19,7 +19,7 @@ from rpcrdma.transport.chunks import (
 )
 from rpcrdma.transport.exposure import Returned, check_echo, returned_length
 from rpcrdma.transport.message import Inbound, Kind
-from rpcrdma.verbs.memory import Access, MemoryRegion
+from rpcrdma.verbs.protection_domain import Access, MemoryRegion
 from support.cases import each_case
 
 XID = 0x01020304

@@ -24,7 +24,7 @@ from rpcrdma.transport import (
     TransportConfig,
 )
 from rpcrdma.verbs import Access, MemoryRegion
-from rpcrdma.verbs.memory import SoftwareProtectionDomain
+from rpcrdma.verbs.protection_domain import SoftwareProtectionDomain
 from support.cases import each_case
 
 CALL, REPLY = 0, 1

@@ -10,7 +10,7 @@ from rpcrdma import limits
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.testing.endpoint_pair import calls_in, message
 from rpcrdma.transport import ReplyBound, ReverseSupport, Role, TransportConfig
-from rpcrdma.verbs.memory import Access
+from rpcrdma.verbs.protection_domain import Access
 from support import raw_messages as raw
 from support.bare_messages import BareMessages
 from support.cases import each_case

@@ -42,7 +42,7 @@ from rpcrdma.transport.requester import Requester
 from rpcrdma.transport.session import JOIN_OCTETS_MAX, Session
 from rpcrdma.verbs import Access
 from rpcrdma.verbs.loopback import LoopbackQueuePair
-from rpcrdma.verbs.memory import SoftwareProtectionDomain
+from rpcrdma.verbs.protection_domain import SoftwareProtectionDomain
 from rpcrdma.wire.buffers import Buffer
 from support.cases import each_case
 from support.raw_calls import header, read_segment

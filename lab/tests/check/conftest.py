@@ -20,7 +20,7 @@ from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, serve
 from rpcrdma.aio.urls import parse_url
 from rpcrdma.nfs.export.memory_tree import MemoryTree
-from rpcrdma.nfs.export.state import open_state
+from rpcrdma.nfs.export.server_state import open_state
 from rpcrdma.nfs.export.tree import Change, Create, CreateHow
 from rpcrdma.nfs.server.services import build_nfs4
 from rpcrdma.nfs.v3.server.mount_service import MountService

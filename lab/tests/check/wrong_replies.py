@@ -9,7 +9,7 @@ import pytest
 
 from rpcrdma.transport import introduction, responder
 from rpcrdma.transport.message_credits import MessageWindow
-from rpcrdma.verbs.memory import Access
+from rpcrdma.verbs.protection_domain import Access
 from rpcrdma.xdr.codec import BulkItem, Payload
 
 __all__ = ["WRONG_REPLIES"]

@@ -168,7 +168,7 @@ class RunningServer:
             self._nfs4.state.database.serve(lasting_addresses(at), names_of_exports(exports))
 
     def _set_limits(self, args: argparse.Namespace) -> None:
-        from rpcrdma.aio.server.admission import raise_file_limit  # noqa: PLC0415
+        from rpcrdma.aio.server.connection_limits import raise_file_limit  # noqa: PLC0415
 
         self._server.set_limits(
             connections_max=raise_file_limit(args.connections),

@@ -133,7 +133,7 @@ def run(args: argparse.Namespace) -> int:
 
 async def _serve(args: argparse.Namespace, found: Effective, reload: ConfigurationReload | None) -> int:
     from rpcrdma.aio.security_options import KerberosKeys  # noqa: PLC0415
-    from rpcrdma.aio.server.admission import descriptors_for, raise_file_limit  # noqa: PLC0415
+    from rpcrdma.aio.server.connection_limits import descriptors_for, raise_file_limit  # noqa: PLC0415
     from rpcrdma.aio.server.rdma_server import RdmaServerConfig  # noqa: PLC0415
     from rpcrdma.aio.server.serve import ServeOptions, serve  # noqa: PLC0415
     from rpcrdma.aio.server.tcp_server import TcpServerConfig  # noqa: PLC0415

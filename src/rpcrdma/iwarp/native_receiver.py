@@ -13,7 +13,7 @@ from rpcrdma.iwarp.outbound import ReadResponse
 from rpcrdma.iwarp.receiver import Receiver, Scratch
 from rpcrdma.iwarp.segments import TAGGED_BIT, ReadHeader
 from rpcrdma.iwarp.sender import Sender
-from rpcrdma.verbs.memory import SoftwareProtectionDomain
+from rpcrdma.verbs.protection_domain import SoftwareProtectionDomain
 from rpcrdma.verbs.queue_pair import Completion, Status, Verb
 from rpcrdma.verbs.receive_pool import ReceiveSource
 from rpcrdma.wire.native import Native, NativeFrames, native

@@ -10,7 +10,7 @@ from rpcrdma.iwarp.outbound import ReadResponse
 from rpcrdma.iwarp.segments import READ_REQUEST, READ_RESPONSE
 from rpcrdma.iwarp.sender import Sender
 from rpcrdma.iwarp.work import ReadWork, Work
-from rpcrdma.verbs.memory import Access, SoftwareProtectionDomain
+from rpcrdma.verbs.protection_domain import Access, SoftwareProtectionDomain
 from rpcrdma.verbs.queue_pair import Completion, Verb
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.wire.native import NativeSend

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from rpcrdma.iwarp.framing import CRC, NO_CRC, PADS
 from rpcrdma.iwarp.segments import LAST, TAGGED, TAGGED_CONTROL, TAGGED_OCTETS, ReadHeader
-from rpcrdma.verbs.memory import MemoryRegion, SoftwareProtectionDomain
+from rpcrdma.verbs.protection_domain import MemoryRegion, SoftwareProtectionDomain
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.wire.checksum import crc32c
 

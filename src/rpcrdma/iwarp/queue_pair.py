@@ -43,7 +43,7 @@ from rpcrdma.iwarp.startup import (
 from rpcrdma.iwarp.states import STARTING, TRANSITIONS, Input, State
 from rpcrdma.iwarp.terminate import Code, PeerTerminated, TerminateFault
 from rpcrdma.iwarp.work import MESSAGE_OCTETS_MAX, ReadWork, Work, check_remote, ready_work
-from rpcrdma.verbs.memory import Access, MemoryRegion, SoftwareProtectionDomain
+from rpcrdma.verbs.protection_domain import Access, MemoryRegion, SoftwareProtectionDomain
 from rpcrdma.verbs.queue_pair import (
     Completion,
     ConnectRequested,

@@ -32,7 +32,7 @@ from rpcrdma.iwarp.sender import Sender
 from rpcrdma.iwarp.tagged import TaggedMessages
 from rpcrdma.iwarp.terminate import Code, TerminateFault, fault_of, tagged_code
 from rpcrdma.iwarp.untagged import UntaggedMessages
-from rpcrdma.verbs.memory import Access, SoftwareProtectionDomain
+from rpcrdma.verbs.protection_domain import Access, SoftwareProtectionDomain
 from rpcrdma.verbs.queue_pair import Completion
 from rpcrdma.verbs.receive_pool import ReceiveSource
 from rpcrdma.wire.buffers import Buffer

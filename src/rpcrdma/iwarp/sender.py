@@ -42,7 +42,7 @@ from rpcrdma.iwarp.segments import (
 )
 from rpcrdma.iwarp.terminate import TerminateFault, TerminateMessage, encode_terminate, read_source_code
 from rpcrdma.iwarp.work import ReadWork, Work
-from rpcrdma.verbs.memory import Access, SoftwareProtectionDomain
+from rpcrdma.verbs.protection_domain import Access, SoftwareProtectionDomain
 from rpcrdma.verbs.queue_pair import Completion, Status
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.wire.checksum import crc32c

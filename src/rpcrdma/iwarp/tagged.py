@@ -7,7 +7,7 @@ from rpcrdma.iwarp.config import ReadyFrame
 from rpcrdma.iwarp.segments import DDP_VERSION, LAST, RDMAP_VERSION
 from rpcrdma.iwarp.sender import Sender
 from rpcrdma.iwarp.terminate import Code, Violation, fault_of, tagged_code
-from rpcrdma.verbs.memory import Access, SoftwareProtectionDomain
+from rpcrdma.verbs.protection_domain import Access, SoftwareProtectionDomain
 
 __all__ = ["TaggedMessages"]
 

@@ -22,7 +22,7 @@ from rpcrdma.iwarp.segments import (
 )
 from rpcrdma.iwarp.sender import Sender
 from rpcrdma.iwarp.terminate import Code, PeerTerminated, Violation, decode_terminate, fault_of, read_source_code
-from rpcrdma.verbs.memory import Access, SoftwareProtectionDomain
+from rpcrdma.verbs.protection_domain import Access, SoftwareProtectionDomain
 from rpcrdma.verbs.queue_pair import Completion, Status, Verb
 from rpcrdma.verbs.receive_pool import ReceiveBuffer, ReceiveSource, ScatteredBuffer, is_plain
 

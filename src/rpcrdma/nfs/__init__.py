@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     )
     from rpcrdma.nfs.errors import NfsError
     from rpcrdma.nfs.export.access_terms import Export
-    from rpcrdma.nfs.export.state import open_state
+    from rpcrdma.nfs.export.server_state import open_state
     from rpcrdma.nfs.server.services import build_services
 
 __all__ = [
@@ -66,6 +66,6 @@ __getattr__, __dir__ = deferred(
         "rpcrdma.nfs.errors": ("NfsError",),
         "rpcrdma.nfs.export.access_terms": ("Export",),
         "rpcrdma.nfs.server.services": ("build_services",),
-        "rpcrdma.nfs.export.state": ("open_state",),
+        "rpcrdma.nfs.export.server_state": ("open_state",),
     },
 )

@@ -25,7 +25,7 @@ from rpcrdma.transport import (
 from rpcrdma.transport.authenticator import Authenticator
 from rpcrdma.transport.dialects import Dialect
 from rpcrdma.verbs.loopback import LoopbackQueuePair
-from rpcrdma.verbs.memory import SoftwareProtectionDomain
+from rpcrdma.verbs.protection_domain import SoftwareProtectionDomain
 from rpcrdma.verbs.queue_pair import Completion, QueuePairEvent, Status, Verb
 from rpcrdma.verbs.receive_pool import ReceivePool
 from rpcrdma.wire.buffers import Buffer, as_view

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from rpcrdma.testing.pair_under_test import Deviations, MakePair
-from rpcrdma.verbs.memory import ProtectionDomain
+from rpcrdma.verbs.protection_domain import ProtectionDomain
 from rpcrdma.verbs.queue_pair import (
     Completion,
     ConnectRequested,

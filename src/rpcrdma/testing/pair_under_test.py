@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from rpcrdma.verbs.memory import ProtectionDomain
+from rpcrdma.verbs.protection_domain import ProtectionDomain
 from rpcrdma.verbs.queue_pair import QueuePair
 
 __all__ = ["Deviations", "MakePair", "PairParts"]

@@ -25,7 +25,7 @@ from rpcrdma.testing.pooled_receives import (  # noqa: F401 - checks
     check_shared_receives_take_memory_as_messages_come,
     check_too_long_send_for_shared_memory_breaks_the_connection,
 )
-from rpcrdma.verbs.memory import Access, MemoryRegion
+from rpcrdma.verbs.protection_domain import Access, MemoryRegion
 from rpcrdma.verbs.queue_pair import (
     ConnectRequested,
     Disconnected,

@@ -16,7 +16,7 @@ from rpcrdma.transport.exposure import Exposure
 from rpcrdma.transport.message import Kind, Outgoing
 from rpcrdma.transport.plan_reply import ReplyPlan
 from rpcrdma.transport.reactions import CallForm
-from rpcrdma.verbs.memory import MemoryRegion
+from rpcrdma.verbs.protection_domain import MemoryRegion
 from rpcrdma.wire.buffers import Memory, as_view
 from rpcrdma.xdr.codec import Decoder, Payload
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from rpcrdma.verbs.memory import MemoryRegion
+from rpcrdma.verbs.protection_domain import MemoryRegion
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = [

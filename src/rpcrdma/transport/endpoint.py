@@ -34,7 +34,7 @@ from rpcrdma.transport.routing import Halves, Handler, routes
 from rpcrdma.transport.session import Session
 from rpcrdma.transport.stall import StallWatch
 from rpcrdma.transport.statistics import TransportStatistics
-from rpcrdma.verbs.memory import ProtectionDomain
+from rpcrdma.verbs.protection_domain import ProtectionDomain
 from rpcrdma.verbs.queue_pair import (
     Completion,
     ConnectRequested,

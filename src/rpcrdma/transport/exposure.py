@@ -13,7 +13,7 @@ from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, 
 from rpcrdma.transport.dialects.dialect import LAST_PIECE_OCTETS_MIN
 from rpcrdma.transport.message import Inbound
 from rpcrdma.transport.plan_call import CallPlan, PlanLimits
-from rpcrdma.verbs.memory import Access, MemoryRegion, ProtectionDomain
+from rpcrdma.verbs.protection_domain import Access, MemoryRegion, ProtectionDomain
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.wire.bulk_memory import ResultMemory
 from rpcrdma.xdr.codec import Payload, PlacedInOrder

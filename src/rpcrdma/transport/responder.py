@@ -32,7 +32,7 @@ from rpcrdma.transport.plan_reply import (
 )
 from rpcrdma.transport.receive_buffers import MESSAGE_OCTETS_COPIED_MAX
 from rpcrdma.transport.session import Session
-from rpcrdma.verbs.memory import Access
+from rpcrdma.verbs.protection_domain import Access
 from rpcrdma.verbs.queue_pair import Status
 from rpcrdma.wire.buffers import Buffer, as_view
 from rpcrdma.xdr.codec import Decoder, Payload, PlacedByPosition

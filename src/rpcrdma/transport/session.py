@@ -23,7 +23,7 @@ from rpcrdma.transport.plan_call import (
 from rpcrdma.transport.private_data import PrivateData
 from rpcrdma.transport.properties import Properties, decode_properties, properties_of
 from rpcrdma.transport.statistics import TransportStatistics
-from rpcrdma.verbs.memory import ProtectionDomain
+from rpcrdma.verbs.protection_domain import ProtectionDomain
 from rpcrdma.verbs.queue_pair import QueuePair
 from rpcrdma.wire.buffers import Buffer
 

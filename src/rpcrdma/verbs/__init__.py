@@ -1,6 +1,6 @@
 """The vocabulary between the transport and an RDMA provider: memory, work requests, completions, connections."""
 
-from rpcrdma.verbs.memory import (
+from rpcrdma.verbs.protection_domain import (
     Access,
     MemoryRegion,
     ProtectionDomain,

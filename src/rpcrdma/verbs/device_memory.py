@@ -10,7 +10,7 @@ from rpcrdma.limits import MEMORY_WINDOWS_KEPT_MAX
 from rpcrdma.verbs.binding import DeviceAttributes, Domain, Entry, MemoryWindow, Region, Right
 from rpcrdma.verbs.device_ends import remedy_of
 from rpcrdma.verbs.device_registrations import KeptRegistration, KeptRegistrations
-from rpcrdma.verbs.memory import Access, MemoryRegion, RegistrationCounts
+from rpcrdma.verbs.protection_domain import Access, MemoryRegion, RegistrationCounts
 from rpcrdma.wire.buffers import Buffer, as_view
 from rpcrdma.wire.bulk_memory import PooledMemory, bulk
 

@@ -39,8 +39,8 @@ from rpcrdma.verbs.device_memory import (
 from rpcrdma.verbs.device_receives import DeviceReceives, PostedReceive
 from rpcrdma.verbs.device_registrations import KeptRegistrations
 from rpcrdma.verbs.device_sends import OWN, SEND_ENTRIES_MAX, SLOT_OCTETS, DeviceSend, DeviceSends
-from rpcrdma.verbs.memory import MemoryRegion
 from rpcrdma.verbs.posting import EndState
+from rpcrdma.verbs.protection_domain import MemoryRegion
 from rpcrdma.verbs.queue_pair import (
     Completion,
     ConnectRequested,

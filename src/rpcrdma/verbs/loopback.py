@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections import deque
 
 from rpcrdma.errors import LocalProtocolError, RemoteAccessError
-from rpcrdma.verbs.memory import Access, SoftwareProtectionDomain
 from rpcrdma.verbs.posting import EndState, PostedWork, PostingQueuePair
+from rpcrdma.verbs.protection_domain import Access, SoftwareProtectionDomain
 from rpcrdma.verbs.queue_pair import (
     Completion,
     ConnectRequested,

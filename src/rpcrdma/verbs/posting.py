@@ -6,7 +6,7 @@ import enum
 from collections import deque
 from collections.abc import Sequence
 
-from rpcrdma.verbs.memory import MemoryRegion
+from rpcrdma.verbs.protection_domain import MemoryRegion
 from rpcrdma.verbs.queue_pair import Completion, Disconnected, QueuePairEvent, Status, Verb
 from rpcrdma.verbs.receive_pool import ReceiveBuffer, ReceiveSource, ScatteredBuffer
 from rpcrdma.wire.buffers import Buffer, gather_length

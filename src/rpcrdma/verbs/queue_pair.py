@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
 
-from rpcrdma.verbs.memory import MemoryRegion
+from rpcrdma.verbs.protection_domain import MemoryRegion
 from rpcrdma.verbs.receive_pool import ReceiveSource
 from rpcrdma.wire.buffers import Buffer
 

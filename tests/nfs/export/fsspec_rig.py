@@ -20,7 +20,7 @@ from rpcrdma.nfs.export.exports import Exports
 from rpcrdma.nfs.export.fsspec_exports import FsspecExports
 from rpcrdma.nfs.export.fsspec_tree import FsspecNode
 from rpcrdma.nfs.export.grant import Grant, ServingUser
-from rpcrdma.nfs.export.state import open_state
+from rpcrdma.nfs.export.server_state import open_state
 from rpcrdma.nfs.export.tree import READ, Refused
 from rpcrdma.rpc.host_identity import CallOrigin
 

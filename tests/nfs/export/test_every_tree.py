@@ -20,7 +20,7 @@ from rpcrdma.nfs.export.exports import Exports
 from rpcrdma.nfs.export.fsspec_exports import FsspecExports
 from rpcrdma.nfs.export.local_tree import LocalExports
 from rpcrdma.nfs.export.memory_tree import MemoryTree
-from rpcrdma.nfs.export.state import open_state
+from rpcrdma.nfs.export.server_state import open_state
 from rpcrdma.nfs.export.tree import (
     BAD_HANDLE,
     LOOKUP,

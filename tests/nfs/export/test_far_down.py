@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rpcrdma.nfs.export.far_down import path_of_ancestor, reach
+from rpcrdma.nfs.export.long_paths import path_of_ancestor, reach
 from support.cases import each_case
 
 LEVELS = 5000

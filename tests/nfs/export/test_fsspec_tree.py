@@ -19,7 +19,7 @@ from rpcrdma.nfs.export import export_limits, fsspec_store
 from rpcrdma.nfs.export.access_terms import ANONYMOUS, Export
 from rpcrdma.nfs.export.fsspec_exports import FsspecExports
 from rpcrdma.nfs.export.fsspec_store import shown_url
-from rpcrdma.nfs.export.state import open_state
+from rpcrdma.nfs.export.server_state import open_state
 from rpcrdma.nfs.export.tree import (
     BAD_HANDLE,
     LOOKUP,

@@ -11,7 +11,7 @@ import pytest
 
 from fsspec_rig import CONTEXT, Store
 from rpcrdma.nfs.export.access_terms import Export
-from rpcrdma.nfs.export.state import open_state
+from rpcrdma.nfs.export.server_state import open_state
 from rpcrdma.nfs.server import build_services
 
 

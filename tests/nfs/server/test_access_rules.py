@@ -16,10 +16,9 @@ import pytest
 
 from conversation import Conversation, FakeConnection, with_version_4
 from rpcrdma.nfs import v3
-from rpcrdma.nfs.export import admission as admission_module
-from rpcrdma.nfs.export import export_limits
+from rpcrdma.nfs.export import access_control, export_limits
+from rpcrdma.nfs.export.access_control import HostAdmission
 from rpcrdma.nfs.export.access_terms import AccessTerms, Export, ExportTerms
-from rpcrdma.nfs.export.admission import HostAdmission
 from rpcrdma.nfs.export.grant import Grant, ServingUser
 from rpcrdma.nfs.export.tree import Refused
 from rpcrdma.rpc.auth import AuthGss, AuthNone, AuthSys, Credential, LocalUser
@@ -290,7 +289,7 @@ def test_the_rules_are_looked_through_once_for_an_origin_with_a_principal(monkey
         return matching(self, source, principal)
 
     monkeypatch.setattr(ExportTerms, "matching", noted)
-    monkeypatch.setattr(admission_module, "NFS_DECISIONS_MAX", 3)
+    monkeypatch.setattr(access_control, "NFS_DECISIONS_MAX", 3)
     assert export_limits.NFS_DECISIONS_MAX == 1024
     admission = HostAdmission(lambda _user: ServingUser())
     terms = ExportTerms(name="/d", rules=RULES)

@@ -12,7 +12,7 @@ import pytest
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.export import object_tree, tree_search
 from rpcrdma.nfs.export.export_limits import NFS_SEARCH_ENTRIES_MAX, NFS_SEARCH_REST_NS
-from rpcrdma.nfs.export.far_down import path_of_ancestor
+from rpcrdma.nfs.export.long_paths import path_of_ancestor
 from rpcrdma.nfs.server import Export
 from support.cases import each_case
 

@@ -14,7 +14,7 @@ import pytest
 
 from rpcrdma.nfs.export.file_handle import IDENTITY_MAX, HandleSeal, export_identity, kernel_handle, object_identity
 from rpcrdma.nfs.export.object_cache import ObjectCache
-from rpcrdma.nfs.export.state import FORMAT, NameInDirectory, PlaceIndex, open_state
+from rpcrdma.nfs.export.server_state import FORMAT, NameInDirectory, PlaceIndex, open_state
 from rpcrdma.nfs.export.tree import Refused
 from rpcrdma.nfs.v3 import nfsstat3
 from rpcrdma.nfs.v3.server.statuses import status_of
@@ -79,9 +79,9 @@ def test_a_directory_without_a_format_is_used_where_only_its_key_can_be_read(
         return write
 
     for number in (errno.EROFS, errno.EACCES):
-        monkeypatch.setattr("rpcrdma.nfs.export.state._make_file", refuse(number))
+        monkeypatch.setattr("rpcrdma.nfs.export.server_state._make_file", refuse(number))
         open_state(tmp_path, os.urandom).close()
-    monkeypatch.setattr("rpcrdma.nfs.export.state._make_file", refuse(errno.EIO))
+    monkeypatch.setattr("rpcrdma.nfs.export.server_state._make_file", refuse(errno.EIO))
     with pytest.raises(OSError, match="Input/output"):
         open_state(tmp_path, os.urandom)
 
@@ -148,8 +148,8 @@ def test_places_are_nobody_elses_business(tmp_path: Path) -> None:
 
 
 def test_what_memory_forgets_the_database_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rpcrdma.nfs.export.state.NFS_PLACES_IN_MEMORY_MAX", 10)
-    monkeypatch.setattr("rpcrdma.nfs.export.state.NFS_PLACES_UNWRITTEN_MAX", 20)
+    monkeypatch.setattr("rpcrdma.nfs.export.server_state.NFS_PLACES_IN_MEMORY_MAX", 10)
+    monkeypatch.setattr("rpcrdma.nfs.export.server_state.NFS_PLACES_UNWRITTEN_MAX", 20)
     index = PlaceIndex(tmp_path / "places")
     for number in range(100):
         index.remember(b"%d" % number, b"root", b"n%d" % number)
@@ -164,8 +164,8 @@ def test_what_memory_forgets_the_database_knows(tmp_path: Path, monkeypatch: pyt
 
 
 def test_the_database_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rpcrdma.nfs.export.state.NFS_PLACES_MAX", 50)
-    monkeypatch.setattr("rpcrdma.nfs.export.state.NFS_PLACES_IN_MEMORY_MAX", 1)
+    monkeypatch.setattr("rpcrdma.nfs.export.server_state.NFS_PLACES_MAX", 50)
+    monkeypatch.setattr("rpcrdma.nfs.export.server_state.NFS_PLACES_IN_MEMORY_MAX", 1)
     index = PlaceIndex(tmp_path / "places")
     for number in range(200):
         index.remember(b"%d" % number, b"root", b"x")
@@ -263,7 +263,7 @@ def test_a_state_directory_that_stands_still_keeps_only_those_waiting_who_read_f
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The event loop notes places, and threads write them out, while another thread waits for the disk."""
-    monkeypatch.setattr("rpcrdma.nfs.export.state.NFS_PLACES_UNWRITTEN_MAX", 10)
+    monkeypatch.setattr("rpcrdma.nfs.export.server_state.NFS_PLACES_UNWRITTEN_MAX", 10)
     index = PlaceIndex(tmp_path / "places")
     with index._database_lock:
         for number in range(100):

@@ -10,7 +10,7 @@ from typing import Any
 from conversation import Conversation
 from rpcrdma.nfs.export.access_terms import Export
 from rpcrdma.nfs.export.local_tree import LocalExports
-from rpcrdma.nfs.export.state import open_state
+from rpcrdma.nfs.export.server_state import open_state
 from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot
 from support.nfs4_client import Client, Reply
 

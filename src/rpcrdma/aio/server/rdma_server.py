@@ -19,7 +19,7 @@ from rpcrdma.aio.drivers.provider_choice import chosen_providers
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.aio.host_options import OTHER_AUTHORITIES, AuthoritiesInUse, HostAuthentication
 from rpcrdma.aio.misuse import check_numbers, known_options
-from rpcrdma.aio.server.admission import Admission, connections_that_fit
+from rpcrdma.aio.server.connection_limits import Admission, connections_that_fit
 from rpcrdma.aio.server.rdma_listeners import RdmaListeners
 from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.limits import RDMA_IDLE_S, RDMA_RECEIVES_LOCKED_OCTETS_MAX, RDMA_STARTING_MAX

@@ -167,7 +167,7 @@ def _faults_of_state(state: Value) -> Iterator[Mistake]:
     elif not os.access(place, os.W_OK | os.X_OK):
         yield Mistake(state.origin, f"this user may not write to {place}; allow it, or set another state-dir")
     else:
-        from rpcrdma.nfs.export.state import check_format  # noqa: PLC0415 - the database takes its time
+        from rpcrdma.nfs.export.server_state import check_format  # noqa: PLC0415 - the database takes its time
 
         try:
             check_format(directory)

@@ -44,8 +44,8 @@ from rpcrdma.nfs.export.local_leases import LocalLeases
 from rpcrdma.nfs.export.object_cache import ObjectCache
 from rpcrdma.nfs.export.object_tree import ObjectTree, file_of
 from rpcrdma.nfs.export.open_object import Changing
+from rpcrdma.nfs.export.server_state import ServerState
 from rpcrdma.nfs.export.sparse_file import SparseObject
-from rpcrdma.nfs.export.state import ServerState
 from rpcrdma.nfs.export.tree import TRANSFER_OCTETS_MAX, Attributes, Change, FileKind, Refused, Stable, Written
 from rpcrdma.rpc.auth import AuthNone, AuthSys
 from rpcrdma.wire.buffers import Buffer

@@ -6,12 +6,12 @@ import errno
 from collections.abc import Callable, Collection, Sequence
 
 from rpcrdma.aio.drivers.effects import loop_clock
+from rpcrdma.nfs.export.access_control import AdmittedExports, HostAdmission
 from rpcrdma.nfs.export.access_terms import Export, check_names
-from rpcrdma.nfs.export.admission import AdmittedExports, HostAdmission
 from rpcrdma.nfs.export.file_handle import export_identity
 from rpcrdma.nfs.export.fsspec_tree import FsspecNode, FsspecParts, FsspecTree
 from rpcrdma.nfs.export.grant import Grant, ServingUser
-from rpcrdma.nfs.export.state import ServerState
+from rpcrdma.nfs.export.server_state import ServerState
 from rpcrdma.nfs.export.tree import Refused
 from rpcrdma.rpc.service import CallContext
 

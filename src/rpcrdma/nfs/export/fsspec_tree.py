@@ -31,7 +31,7 @@ from rpcrdma.nfs.export.name_rules import check_directory, check_name
 from rpcrdma.nfs.export.object_cache import ObjectCache
 from rpcrdma.nfs.export.read_ahead import BlockCache
 from rpcrdma.nfs.export.read_only import ReadOnlyFile, ReadOnlyNode
-from rpcrdma.nfs.export.state import DELETED, ServerState
+from rpcrdma.nfs.export.server_state import DELETED, ServerState
 from rpcrdma.nfs.export.tree import (
     BAD_HANDLE,
     LOOKUP,

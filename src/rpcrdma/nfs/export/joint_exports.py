@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
+from rpcrdma.nfs.export.access_control import HostAdmission
 from rpcrdma.nfs.export.access_terms import Export, check_names
-from rpcrdma.nfs.export.admission import HostAdmission
 from rpcrdma.nfs.export.exports import Exports
 from rpcrdma.nfs.export.file_handle import HandleSeal
 from rpcrdma.nfs.export.fsspec_exports import FsspecExports
 from rpcrdma.nfs.export.fsspec_tree import FsspecTree
 from rpcrdma.nfs.export.grant import Grant
 from rpcrdma.nfs.export.local_tree import LocalExports, LocalTree
-from rpcrdma.nfs.export.state import ServerState
+from rpcrdma.nfs.export.server_state import ServerState
 from rpcrdma.nfs.export.tree import Node, Tree
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from rpcrdma.rpc.service import CallContext

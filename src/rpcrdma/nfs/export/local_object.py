@@ -21,7 +21,7 @@ from rpcrdma.nfs.export.local_leases import LocalLeases
 from rpcrdma.nfs.export.object_cache import ObjectCache
 from rpcrdma.nfs.export.object_tree import N, ObjectTree
 from rpcrdma.nfs.export.open_object import ChangeCounts
-from rpcrdma.nfs.export.state import ServerState
+from rpcrdma.nfs.export.server_state import ServerState
 from rpcrdma.nfs.export.tree import TRANSFER_OCTETS_MAX, FileKind
 
 __all__ = ["LocalObject", "LocalParts", "PartedTree"]

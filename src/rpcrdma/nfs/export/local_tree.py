@@ -10,8 +10,8 @@ import threading
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 
+from rpcrdma.nfs.export.access_control import AdmittedExports, HostAdmission
 from rpcrdma.nfs.export.access_terms import Export, check_names
-from rpcrdma.nfs.export.admission import AdmittedExports, HostAdmission
 from rpcrdma.nfs.export.export_limits import NFS_OBJECTS_OPEN_MAX
 from rpcrdma.nfs.export.file_handle import export_identity
 from rpcrdma.nfs.export.grant import Grant
@@ -23,7 +23,7 @@ from rpcrdma.nfs.export.local_object import LocalParts, PartedTree
 from rpcrdma.nfs.export.local_xattrs import Xattrs
 from rpcrdma.nfs.export.object_cache import ObjectCache
 from rpcrdma.nfs.export.object_tree import file_of
-from rpcrdma.nfs.export.state import ServerState
+from rpcrdma.nfs.export.server_state import ServerState
 from rpcrdma.nfs.export.tree import BAD_HANDLE, Refused
 from rpcrdma.nfs.export.user_groups import UserGroups
 from rpcrdma.rpc.service import CallContext

@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from rpcrdma.nfs.export.access_terms import Export
-from rpcrdma.nfs.export.far_down import LEVELS_AT_ONCE, path_above, path_of_ancestor, reach
 from rpcrdma.nfs.export.file_handle import HandleSeal, OpenedHandle, export_identity, kernel_handle, object_identity
 from rpcrdma.nfs.export.held_node import HeldNode
 from rpcrdma.nfs.export.linux_calls import (
@@ -38,9 +37,10 @@ from rpcrdma.nfs.export.linux_calls import (
     open_cached,
     sync_file_system,
 )
+from rpcrdma.nfs.export.long_paths import LEVELS_AT_ONCE, path_above, path_of_ancestor, reach
 from rpcrdma.nfs.export.object_cache import ObjectCache
 from rpcrdma.nfs.export.open_object import ChangeCounts
-from rpcrdma.nfs.export.state import DELETED, PlaceIndex
+from rpcrdma.nfs.export.server_state import DELETED, PlaceIndex
 from rpcrdma.nfs.export.tree import Refused
 from rpcrdma.nfs.export.tree_search import TreeSearch
 

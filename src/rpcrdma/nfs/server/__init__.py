@@ -1,7 +1,7 @@
 """NFS version 3 and MOUNT version 3 servers over local directories; Linux only."""
 
 from rpcrdma.nfs.export.access_terms import ANONYMOUS, AccessTerms, Export, Network, parse_network
-from rpcrdma.nfs.export.state import ServerState, open_state
+from rpcrdma.nfs.export.server_state import ServerState, open_state
 from rpcrdma.nfs.server.services import NfsServices, build_services
 from rpcrdma.nfs.v3.server.mount_service import MountService
 from rpcrdma.nfs.v3.server.service import NfsService

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rpcrdma.nfs.export.access_terms import Export
 from rpcrdma.nfs.export.joint_exports import JointExports
 from rpcrdma.nfs.export.local_tree import LocalExports
-from rpcrdma.nfs.export.state import ServerState
+from rpcrdma.nfs.export.server_state import ServerState
 from rpcrdma.nfs.v3.server.mount_service import MountService
 from rpcrdma.nfs.v3.server.service import NfsService
 
