@@ -29,6 +29,7 @@ from rpcrdma.transport import (
     check_extensions,
     offered,
 )
+from rpcrdma.transport.chunks import NO_CHUNKS
 from rpcrdma.transport.message import Cause
 from support.cases import each_case
 
@@ -94,6 +95,23 @@ def test_both_ends_learn_what_the_other_tells_before_any_message() -> None:
     assert pair.of_server.ready == [{SIZE: 7}]
     assert pair.link.supported
     assert pair.link.role is Role.CLIENT
+    assert not (pair.client.unanswered or pair.server.unanswered)
+    assert (pair.link.own_shown, pair.link.peer_shown) == ({"size": "7"}, {"size": "9"})
+
+
+@each_case("start", [(6, 1), (7, 0), (7, 2)])
+def test_what_an_extension_delivers_begins_with_the_xid_and_direction(start: tuple[int, int]) -> None:
+    pair = Pair(Recorded(), Recorded())
+    pair.client.call(7, message(7, 0), ReplyBound(8))
+    server = pair.server.extensions["recorded"]
+    for octets in (struct.pack(">II", *start), struct.pack(">II", 7, 1)[:7]):
+        with pytest.raises(DecodeError, match="XID 0x00000007 and message type 1"):
+            pair.link.deliver_reply(7, octets, None)
+        with pytest.raises(DecodeError, match="XID 0x00000006 and message type 0"):
+            server.deliver_call(6, octets, NO_CHUNKS, None)
+    assert not pair.link.deliver_reply(8, struct.pack(">II", 8, 1), None)
+    assert pair.link.deliver_reply(7, struct.pack(">II", 7, 1), None)
+    assert not server.deliver_reply(7, struct.pack(">II", 7, 1), None)
 
 
 @each_case("octets", [4000, 4096, 4097, 10_000, 100_000])
@@ -234,6 +252,7 @@ def test_the_first_message_of_a_client_is_small_however_much_it_tells(octets: in
     peer = BarePeer(Role.CLIENT, dialects=offered("2"), ready=False, extensions=[announcing(octets)])
     (first,) = peer.received
     assert len(first) <= 1024
+    assert peer.endpoint.unanswered
     (flags,) = struct.unpack_from(">16xI", first)
     assert flags == (MORE if octets > 932 else 0)
     whole = first[20:]

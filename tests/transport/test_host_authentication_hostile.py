@@ -49,6 +49,13 @@ class TestHostilePeers:
                     machine.receive(bytes(damaged))
                 assert machine.state is HandshakeState.FAILED
 
+    def test_empty_values(self, hosts: Hosts) -> None:
+        for role, values in self.cases(hosts)[:3]:
+            machine, _ = shaken(hosts, role, values)
+            with pytest.raises(HostAuthenticationFailed, match="an empty one within the handshake"):
+                machine.receive(b"")
+            assert machine.state is HandshakeState.FAILED
+
     def test_alerts_in_the_clear(self, hosts: Hosts) -> None:
         for alert in range(256):
             value = ALERT + bytes((alert,))
