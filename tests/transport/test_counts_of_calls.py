@@ -241,7 +241,9 @@ OFFERED = WriteChunk((SEGMENT,))
         (ChunkLists((), (), OFFERED), False, True, "long reply"),
     ],
 )
-def test_a_call_over_rdma_tells_its_time_and_names_its_chunks(chunks: ChunkLists, long: bool, long_reply: bool, words: str) -> None:
+def test_a_call_over_rdma_tells_its_time_and_names_its_chunks(
+    chunks: ChunkLists, long: bool, long_reply: bool, words: str
+) -> None:
     call = Call(v3.READ, None)
     assert (call.travelled, call.elapsed_s) == ("not sent", 0)
     call.began_ns, call.ended_ns = 3_000_000_000, 5_500_000_000

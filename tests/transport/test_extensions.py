@@ -95,7 +95,7 @@ def test_both_ends_learn_what_the_other_tells_before_any_message() -> None:
     assert pair.of_server.ready == [{SIZE: 7}]
     assert pair.link.supported
     assert pair.link.role is Role.CLIENT
-    assert not (pair.client.unanswered or pair.server.unanswered)
+    assert [end.unanswered for end in (pair.client, pair.server)] == [False, False]
     assert (pair.link.own_shown, pair.link.peer_shown) == ({"size": "7"}, {"size": "9"})
 
 
