@@ -71,6 +71,7 @@ def test_a_result_that_is_no_longer_than_a_message_goes_inline_with_its_header(o
     peer.endpoint.reply(event.incoming, message(7, REPLY, (b"", bytes(octets))))
     peer.run()
     (answer,) = peer.received
+    assert event.incoming.refusal == ("" if inline else "a reply of 4072 octets without a Reply chunk")
     assert (len(answer), answer[12:16]) == ((4096, bytes(4)) if inline else (20, b"\0\0\0\4"))
 
 

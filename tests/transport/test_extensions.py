@@ -263,3 +263,10 @@ def test_the_first_message_of_a_client_is_small_however_much_it_tells(octets: in
         assert all(len(piece) <= 4096 for piece in peer.received)
         whole += b"".join(piece[20:] for piece in peer.received)
     assert whole.endswith(struct.pack(">II", SIZE, octets) + bytes(octets))
+
+
+def test_both_ends_learn_properties_that_are_longer_than_a_message() -> None:
+    pair = EndpointPair(version="2", client_extensions=[announcing(20_000)], server_extensions=[announcing(9000)])
+    pair.connect()
+    assert len(pair.client.extensions["recorded"].peer[SIZE]) == 9000
+    assert len(pair.server.extensions["recorded"].peer[SIZE]) == 20_000
