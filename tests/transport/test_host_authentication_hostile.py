@@ -63,6 +63,7 @@ class TestHostilePeers:
             with pytest.raises(HostAuthenticationFailed) as failure:
                 machine.begin(value)
             assert (failure.value.cause, failure.value.alert) == ("refused", b"")
+            assert machine.state is HandshakeState.FAILED
             if alert % 50 == 0:
                 for role, values in self.cases(hosts):
                     machine, _ = shaken(hosts, role, values)

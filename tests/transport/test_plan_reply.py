@@ -38,7 +38,7 @@ def test_a_result_without_a_write_chunk_looks_for_none(items: tuple[int, ...], c
     assert plan.placed == tuple(index if index < len(items) else None for index in range(chunks))
 
 
-@each_case("geometry", [GEOMETRY, v2.GEOMETRY, v2.GEOMETRY._replace(reply_header=990)])
+@each_case("geometry", [GEOMETRY, v2.GEOMETRY, v2.GEOMETRY._replace(reply_header=1000)])
 def test_the_room_for_a_reply_is_the_largest_that_is_not_refused(geometry: Any) -> None:
     writes: list[tuple[WriteChunk, ...]] = [
         (),
