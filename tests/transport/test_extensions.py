@@ -31,6 +31,7 @@ from rpcrdma.transport import (
 )
 from rpcrdma.transport.chunks import NO_CHUNKS
 from rpcrdma.transport.message import Cause
+from rpcrdma.verbs.receive_pool import ReceiveBuffer, ScatteredBuffer
 from support.cases import each_case
 
 ASK, ANSWER, UNFLAGGED = 0x100, 0x101, 0x102
@@ -270,3 +271,45 @@ def test_both_ends_learn_properties_that_are_longer_than_a_message() -> None:
     pair.connect()
     assert len(pair.client.extensions["recorded"].peer[SIZE]) == 9000
     assert len(pair.server.extensions["recorded"].peer[SIZE]) == 20_000
+
+
+class InParts:
+    """Memory of which messages of the type ASK stay in two parts; `lent` is what was not given back."""
+
+    short_octets = plain_octets = 100
+    scattered = frozenset({(2, ASK)})
+
+    def __init__(self, octets: int) -> None:
+        self.octets = octets
+        self.lent: list[ReceiveBuffer] = []
+
+    def take(self) -> memoryview:
+        memory = memoryview(bytearray(self.octets))
+        self.lent.append(memory)
+        return memory
+
+    def draw(self) -> ScatteredBuffer:
+        (buffer,) = self.divide(memoryview(bytearray(self.octets)), 1)
+        self.lent.append(buffer)
+        return buffer
+
+    def divide(self, memory: memoryview, _count: int) -> list[ScatteredBuffer]:
+        return [ScatteredBuffer([memory[:100], memory[100:]])]
+
+    def give_back(self, buffer: ReceiveBuffer) -> None:
+        self.lent = [each for each in self.lent if each is not buffer]
+
+
+def test_a_message_that_no_handler_takes_gives_its_memory_back_by_the_end() -> None:
+    extension = dataclasses.replace(Recorded().extension, receives=InParts)
+    peer = BarePeer(Role.SERVER, dialects=offered("2"), ready=False, extensions=[extension])
+    peer.send(struct.pack(">6I", 1, 2, 64, 5, 0, 0))
+    pool = peer.endpoint.extensions["recorded"].receives
+    assert isinstance(pool, InParts)
+    refused = struct.pack(">5I", 7, 2, 1, ASK, BOLD << 1) + bytes(200)
+    for _ in range(3):
+        peer.send(refused)
+        assert [type(each) for each in pool.lent] == [ScatteredBuffer]
+    peer.endpoint.abort("the test ends it")
+    peer.run()
+    assert pool.lent == []
