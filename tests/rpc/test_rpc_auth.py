@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
+from rpcrdma.rpc import auth
 from rpcrdma.rpc.auth import NO_AUTH, AuthNone, AuthSys, OpaqueAuth, decode_auth_sys, encode_auth_sys, opaque_auth
 from rpcrdma.xdr.codec import Encoder
 from support.cases import each_case
@@ -38,6 +39,14 @@ def test_the_bounds_can_be_reached_and_not_exceeded() -> None:
         decode_auth_sys(body)
     with pytest.raises(DecodeError, match="gids"):
         decode_auth_sys(bytes(16) + (17).to_bytes(4, "big") + bytes(17 * 4))
+
+
+def test_groups_are_counted_before_they_are_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auth, "GIDS_MAX", 3)
+    enc = Encoder()
+    with pytest.raises(LocalProtocolError, match="4 groups given, AUTH_SYS carries 3"):
+        encode_auth_sys(enc, AuthSys(uid=1, gid=1, gids=(1, 2, 3, 4)))
+    assert not enc.reduced
 
 
 @each_case(

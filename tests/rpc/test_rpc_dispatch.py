@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Generator
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -16,11 +17,13 @@ from rpcrdma.nfs.v4 import compounds, nfs4
 from rpcrdma.nfs.v4.compounds import COMPOUND, Shape
 from rpcrdma.rpc import calling as calls_module
 from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential, OpaqueAuth
-from rpcrdma.rpc.calling import CallEncoder, decode_result
+from rpcrdma.rpc.calling import CallEncoder, ReplyDecoder, decode_result
 from rpcrdma.rpc.dispatch import Dispatcher
+from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from rpcrdma.rpc.message import call_tail, encode_call
-from rpcrdma.rpc.program import Program
-from rpcrdma.rpc.service import Execution, Service, in_worker, inline_or_worker
+from rpcrdma.rpc.program import Program, null_procedure
+from rpcrdma.rpc.reply_bound import ReplyBound
+from rpcrdma.rpc.service import ActAs, Execution, Service, in_worker, inline_or_worker
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Encoder, Payload, PlacedByPosition, PlacedInOrder, ReducedIneligibleItem
 from support.cases import each_case
@@ -171,6 +174,55 @@ def test_handlers_say_where_they_run(dispatcher: Dispatcher, target: Any, execut
     assert opened(dispatcher, call(target, 1)).route.execution is execution
 
 
+def test_a_step_of_a_handler_names_as_whom_it_goes_on() -> None:
+    user = nullcontext()
+    assert ActAs(user).identity is user
+
+
+@each_case(
+    ("credential", "answered"),
+    [(AuthSys(uid=7, gid=8), [True, True, True]), (AuthNone(), [False, True, True])],
+)
+def test_flavors_are_asked_of_all_but_procedure_0_and_services_for_any(
+    credential: Credential, answered: list[bool]
+) -> None:
+    class ForAny(Version4):
+        ANY_SECURITY = True
+
+    dispatcher = Dispatcher([Version2(), ForAny()], security=[SecurityFlavor.SYS])
+    for target, taken in zip((DOUBLE, null_procedure(NUMBER, 2), PROGRAM_4.procedures[1]), answered, strict=True):
+        made = ServerCall(XID, Decoder(call(target, 1, credential)))
+        reply = dispatcher.open_call(made)
+        assert (reply is None) is taken
+        if reply is not None:
+            with pytest.raises(errors.AuthError, match="AUTH_TOOWEAK"):
+                decode_result(Decoder(reply.reduced), XID, target)
+            assert (made.status, made.procedure) == ("AUTH_ERROR", None)
+
+
+@each_case(
+    ("bound", "has_items"),
+    [(None, False), (ReplyBound(8), False), (ReplyBound(8, (5,)), True), (lambda _args: ReplyBound(8), True)],
+)
+def test_a_route_is_what_its_service_declares(bound: Any, has_items: bool) -> None:
+    def waits_for(args: int) -> int:
+        return args
+
+    class Declared(Version2):
+        PROGRAM = Program(NUMBER, 2, "TEST_V2", {n: replace(DOUBLE, number=n, bound=bound) for n in (0, 1, 2, 3)})
+        IDEMPOTENT = frozenset({2, 3})
+        RESERVES = frozenset({3})
+        WAITS_FOR = staticmethod(waits_for)
+
+    dispatcher = Dispatcher([Declared()])
+    routes = [opened(dispatcher, header(number=number) + bytes(4)).route for number in range(4)]
+    assert [route.at_most_once for route in routes] == [False, True, False, False]
+    assert [route.begins_once for route in routes] == [False, True, False, True]
+    assert [route.reserves for route in routes] == [False, has_items, False, has_items]
+    assert {route.waits_for for route in routes} == {waits_for}
+    assert opened(Dispatcher([Version2()]), call(DOUBLE, 1)).route.waits_for is None
+
+
 @pytest.mark.req("OR-2")
 def test_a_body_under_auth_none_is_ignored(dispatcher: Dispatcher) -> None:
     none = OpaqueAuth(0, b"ignored")
@@ -277,6 +329,18 @@ def test_a_placed_result_is_taken_and_one_too_many_refused(dispatcher: Dispatche
     assert decode_result(Decoder(reply.reduced, placed=PlacedInOrder([result])), XID, STORE) == (b"n", b"result")
     with pytest.raises(ReducedIneligibleItem):
         decode_result(Decoder(reply.reduced, placed=PlacedInOrder([result, result])), XID, STORE)
+
+
+@each_case("more", range(-4, 5))
+def test_up_to_three_octets_of_padding_may_be_missing_or_too_many(dispatcher: Dispatcher, more: int) -> None:
+    """Of an item of one octet: the fourth octet that is missing is the item itself."""
+    octets = b"".join(opened(dispatcher, call(STORE, (b"name", b"data"))).success((b"name", b"d")).gather())
+    found = octets[: len(octets) + more] + bytes(max(0, more))
+    if abs(more) < 4:
+        assert decode_result(ReplyDecoder(found), XID, STORE) == (b"name", b"d")
+    else:
+        with pytest.raises(DecodeError):
+            decode_result(ReplyDecoder(found), XID, STORE)
 
 
 def test_a_result_that_goes_on_is_an_error(dispatcher: Dispatcher) -> None:

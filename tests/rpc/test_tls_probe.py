@@ -14,7 +14,7 @@ from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.host_identity import XPRTSEC_CHOICES, protects
 from rpcrdma.rpc.program import Program
 from rpcrdma.rpc.service import Service
-from rpcrdma.rpc.tls_probe import answer_probe, is_probe, offers_tls, probe_call, refuse_in_clear
+from rpcrdma.rpc.tls_probe import PORT_MAPPER, answer_probe, is_probe, offers_tls, probe_call, refuse_in_clear
 
 XID = 0x01020304
 PROBE = bytes.fromhex("01020304 00000000 00000002 20000003 00000001 00000000 00000007 00000000 00000000 00000000")
@@ -43,6 +43,8 @@ def denial(stat: AuthStat) -> bytes:
 def test_the_probe_is_a_null_call_with_empty_bodies() -> None:
     assert probe_call(XID, 0x20000003, 1) == PROBE
     assert is_probe(PROBE)
+    # Where no other program is known; its number is that of RFC 1833 section 3.
+    assert PORT_MAPPER == (100000, 2)
 
 
 def test_only_calls_of_version_2_with_auth_tls_are_probes() -> None:

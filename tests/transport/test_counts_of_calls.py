@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from rpcrdma.errors import LocalProtocolError
 from rpcrdma.limits import SPARE_RECEIVES
 from rpcrdma.nfs import v3
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, made_call, message
 from rpcrdma.transport import (
     Call,
+    CallArrived,
     CallFailed,
     ChunkLists,
     ReadChunk,
@@ -68,6 +70,47 @@ def test_a_reply_with_chunks_that_were_not_offered_is_counted_as_bad() -> None:
     assert isinstance(event, CallFailed)
     assert event.call is handle
     assert counted(peer.endpoint.statistics) == ANSWERED | {"calls_failed": 1, "bad_replies": 1}
+
+
+def test_a_refused_call_is_counted_as_failed_and_an_abandoned_one_once() -> None:
+    peer, _ = client()
+    assert counted(peer.endpoint.statistics) == CALLED
+    peer.send(words(7, 1, 9, 4, 2))
+    assert counted(peer.endpoint.statistics) == ANSWERED | {"calls_failed": 1}
+    peer, handle = client()
+    for _ in range(2):
+        peer.endpoint.abandon(handle)
+        assert counted(peer.endpoint.statistics) == CALLED | {"calls_abandoned": 1}
+    peer.send(words(7, 1, 9, 0, 0, 0, 0, 7, REPLY))
+    found = counted(peer.endpoint.statistics)
+    assert (found["calls_abandoned"], found["calls"], found["receives"]) == (1, 1, 1)
+    assert peer.endpoint_events()[1:] == []
+
+
+def test_a_call_that_fits_no_message_is_counted_as_unsendable_and_leaves_nothing() -> None:
+    peer = BarePeer(Role.CLIENT, TransportConfig(segment_octets_max=1000))
+    unfit = [
+        (5000, (bytes(5000),), "writable"),
+        # 28 octets, 8 and 16 for each segment of the Write chunk, 20 for a Reply chunk, 24 for a Read chunk.
+        (260_000, (), "a transport header of 4240 octets: use larger segments"),
+    ]
+    for count, (octets, into, told) in enumerate(unfit, 1):
+        with pytest.raises(LocalProtocolError, match=told):
+            peer.endpoint.call(7, message(7, CALL), ReplyBound(8, (octets,)), into)
+        assert counted(peer.endpoint.statistics) == {"calls_unsendable": count}
+        assert linux_counters(peer.endpoint.statistics)["failed_marshal"] == count
+        assert (peer.endpoint.calls_in_flight, peer.endpoint_pd.regions) == (0, {})
+
+
+def test_calls_in_the_reverse_direction_are_counted() -> None:
+    peer = BarePeer(Role.CLIENT, reverse=True)
+    peer.send(words(8, 1, 9, 0, 0, 0, 0, 8, CALL))
+    (event,) = peer.endpoint_events()
+    assert isinstance(event, CallArrived)
+    peer.endpoint.reply(event.incoming, message(8, REPLY))
+    peer.run()
+    expected = {"reverse_calls": 1, "receives": 1, "sends": 1, "calls": 1, "calls_short": 1}
+    assert counted(peer.endpoint.statistics) == expected
 
 
 @each_case(
@@ -136,6 +179,7 @@ def test_one_send_in_sixteen_reports_its_end(monkeypatch: pytest.MonkeyPatch) ->
     peer = BarePeer(Role.SERVER)
     monkeypatch.setattr(LoopbackQueuePair, "post_send", posted)
     outbox = peer.endpoint._outbox
+    assert (outbox.posted, outbox.ended) == (0, 0)
     for xid in range(1, 50):
         incoming = IncomingCall(xid, Decoder(b""))
         incoming.ready = bytes(message(xid, REPLY).reduced)
@@ -169,6 +213,7 @@ def test_chunks_are_counted_as_linux_counts_them_segment_by_segment() -> None:
     assert (counters["total_rdma_request"], counters["total_rdma_reply"]) == (6500, 4500)
     assert (counters["sends"], counters["recvs"], counters["nomsg_call"]) == (1, 1, 0)
     assert counters["mrs_allocated"] == 2
+    assert (counters["bad_xids"], counters["bad_reply"], counters["failed_marshal"], counters["bcall"]) == (0,) * 4
     served = linux_counters(pair.server.statistics, server=True)
     assert served == {"rdma_stat_read": 6, "rdma_stat_recv": 1, "rdma_stat_write": 5}
 
@@ -176,7 +221,7 @@ def test_chunks_are_counted_as_linux_counts_them_segment_by_segment() -> None:
 def test_statistics_add_up() -> None:
     total = add_up([TransportStatistics(calls=1, sends=2), TransportStatistics(calls=3, errors_sent=4)])
     assert total == TransportStatistics(calls=4, sends=2, errors_sent=4)
-    assert add_up([]) == TransportStatistics()
+    assert counted(add_up([])) == {}
 
 
 SEGMENT = Segment(1, 8, 0)
@@ -196,8 +241,13 @@ OFFERED = WriteChunk((SEGMENT,))
         (ChunkLists((), (), OFFERED), False, True, "long reply"),
     ],
 )
-def test_a_call_over_rdma_names_its_chunks(chunks: ChunkLists, long: bool, long_reply: bool, words: str) -> None:
+def test_a_call_over_rdma_tells_its_time_and_names_its_chunks(
+    chunks: ChunkLists, long: bool, long_reply: bool, words: str
+) -> None:
     call = Call(v3.READ, None)
+    assert (call.travelled, call.elapsed_s) == ("not sent", 0)
+    call.began_ns, call.ended_ns = 3_000_000_000, 5_500_000_000
+    assert call.elapsed_s == 2.5
     call.carried = None
     call.transmissions = 1
     call.chunks, call.long, call.long_reply = chunks, long, long_reply

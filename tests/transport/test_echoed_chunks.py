@@ -29,6 +29,31 @@ def chunk(*lengths: int, handle: int = 1, offset: int = 100) -> WriteChunk:
     return WriteChunk(tuple(Segment(handle + n, length, offset * (n + 1)) for n, length in enumerate(lengths)))
 
 
+ARGUMENTS: list[list[tuple[int, ...]]] = [[], [(1, 2)], [(1,)], [(), (1,)], [(1,), (2, 3)]]
+RESULTS: list[list[tuple[int, ...]]] = [[], [()], [(4,)], [(), (4, 5)], [(4,), (5, 6)]]
+STREAMS: list[tuple[int, ...] | None] = [None, (), (7, 8), (7,)]
+
+
+def of_handles(handles: tuple[int, ...]) -> tuple[Segment, ...]:
+    return tuple(Segment(handle, handle * 10, handle * 100) for handle in handles)
+
+
+def test_chunks_that_are_written_come_before_those_that_are_read() -> None:
+    for writes, reads, reply in itertools.product(RESULTS, ARGUMENTS, STREAMS):
+        lists = ChunkLists(
+            tuple(ReadChunk(4 * index, of_handles(each)) for index, each in enumerate(reads)),
+            tuple(WriteChunk(of_handles(each)) for each in writes),
+            None if reply is None else WriteChunk(of_handles(reply)),
+        )
+        handles = [*writes, *([] if reply is None else [reply]), *reads]
+        assert [tuple(segment.handle for segment in each.segments) for each in lists.chunks] == handles
+        assert [each.length for each in lists.chunks] == [10 * sum(each) for each in handles]
+        named = [handle for each in handles for handle in each]
+        assert lists.first_handle == (named[0] if named else None)
+        assert lists.count_segments() == len(named)
+        assert [lists.names(handle) for handle in range(10)] == [handle in named for handle in range(10)]
+
+
 @pytest.mark.req("V1-26", "V2-24", "V1-94")
 @each_case("rooms", [(), (3,), (4, 3), (0, 2), (2, 0, 2), (1, 2, 1)])
 def test_octets_fill_the_segments_in_order(rooms: tuple[int, ...]) -> None:

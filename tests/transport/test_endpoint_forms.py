@@ -104,6 +104,22 @@ def test_argument_in_a_read_chunk(version: str, segment_octets_max: int) -> None
         assert pair.server.statistics.calls_read_chunk == pair.client.statistics.calls_read_chunk == 1
 
 
+@each_case("octets", [1, 100, 1000])
+def test_a_short_argument_is_copied_into_the_message_of_its_call(version: str, octets: int) -> None:
+    pair = connected(version)
+    data = bytearray(pattern(octets))
+    handle = pair.client.call(XID, message(XID, CALL, (b"before..", data), (b"aft.", None)), ReplyBound(8))
+    assert not handle.sending
+    data[:] = bytes(octets)
+    (incoming,) = pair.arrived()
+    assert incoming.chunks.chunks == ()
+    decoder = opened(incoming.decoder, CALL)
+    assert decoder.octets(8, "before") == b"before.."
+    assert decoder.bulk(octets, "data") == pattern(octets)
+    assert decoder.octets(4, "after") == b"aft."
+    decoder.done("call")
+
+
 @pytest.mark.req(
     "V1-26", "V1-28", "V1-29", "V1-45", "V1-12", "V1-94", "NF-7", "V2-24", "V2-25", "V2-45", "V2-15", "V1-14"
 )

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from rpcrdma.testing.endpoint_pair import BarePeer, message
-from rpcrdma.transport import CallFailed, ReplyArrived, ReplyBound, Role, TransportConfig
+from rpcrdma.transport import CallArrived, CallFailed, ReplyArrived, ReplyBound, Role, TransportConfig
 from support.cases import each_case
 
 CALL, REPLY = 0, 1
@@ -59,6 +59,20 @@ def test_a_client_whose_server_says_nothing_keeps_to_1024_octets_each_way(said: 
     assert form(called(peer, 2, 1024 - START + 4)) == (NOMSG, True, False)
     assert form(called(peer, 3, 0, 1024 - ALLOWANCE)) == (MSG, False, False)
     assert form(called(peer, 4, 0, 1024 - ALLOWANCE + 4)) == (MSG, False, True)
+
+
+@each_case(("octets", "inline"), [(4096 - 40, True), (4096 - 36, False)])
+def test_a_result_that_is_no_longer_than_a_message_goes_inline_with_its_header(octets: int, inline: bool) -> None:
+    """The header has 28 octets, XID and direction 8, and the length of the result 4."""
+    peer = BarePeer(Role.SERVER)
+    peer.send(header(7) + struct.pack(">II", 7, CALL))
+    (event,) = peer.endpoint_events()
+    assert isinstance(event, CallArrived)
+    peer.endpoint.reply(event.incoming, message(7, REPLY, (b"", bytes(octets))))
+    peer.run()
+    (answer,) = peer.received
+    assert event.incoming.refusal == ("" if inline else "a reply of 4072 octets without a Reply chunk")
+    assert (len(answer), answer[12:16]) == ((4096, bytes(4)) if inline else (20, b"\0\0\0\4"))
 
 
 @pytest.mark.req("V1-90")

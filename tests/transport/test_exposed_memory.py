@@ -168,6 +168,22 @@ def test_a_late_reply_leaves_the_memory_of_a_call_that_was_given_up_as_it_is(ver
     assert called(pair) == [2], "the connection goes on"
 
 
+@each_case("queued", [False, True])
+def test_an_abandoned_call_lets_go_of_the_memory_of_its_caller(queued: bool) -> None:
+    pair = EndpointPair(server=TransportConfig(credits_granted=1)).connect()
+    memories = [bytearray(5000), bytearray(5000)]
+    bound = ReplyBound(0, (5000,))
+    handles = [
+        pair.client.call(xid, message(xid, CALL), bound, (memoryview(memory),)) for xid, memory in enumerate(memories)
+    ]
+    with pytest.raises(BufferError):
+        memories[queued].clear()
+    pair.client.abandon(handles[queued])
+    # Its size cannot change while anything refers to it.
+    memories[queued].clear()
+    assert handles[queued].payload is None
+
+
 @pytest.mark.req("V1-66", "V2-A17")
 @each_case("version", ["1", "2"])
 @each_case("how", ENDS)

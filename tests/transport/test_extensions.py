@@ -29,7 +29,9 @@ from rpcrdma.transport import (
     check_extensions,
     offered,
 )
+from rpcrdma.transport.chunks import NO_CHUNKS
 from rpcrdma.transport.message import Cause
+from rpcrdma.verbs.receive_pool import ReceiveBuffer, ScatteredBuffer
 from support.cases import each_case
 
 ASK, ANSWER, UNFLAGGED = 0x100, 0x101, 0x102
@@ -94,6 +96,23 @@ def test_both_ends_learn_what_the_other_tells_before_any_message() -> None:
     assert pair.of_server.ready == [{SIZE: 7}]
     assert pair.link.supported
     assert pair.link.role is Role.CLIENT
+    assert [end.unanswered for end in (pair.client, pair.server)] == [False, False]
+    assert (pair.link.own_shown, pair.link.peer_shown) == ({"size": "7"}, {"size": "9"})
+
+
+@each_case("start", [(6, 1), (7, 0), (7, 2)])
+def test_what_an_extension_delivers_begins_with_the_xid_and_direction(start: tuple[int, int]) -> None:
+    pair = Pair(Recorded(), Recorded())
+    pair.client.call(7, message(7, 0), ReplyBound(8))
+    server = pair.server.extensions["recorded"]
+    for octets in (struct.pack(">II", *start), struct.pack(">II", 7, 1)[:7]):
+        with pytest.raises(DecodeError, match="XID 0x00000007 and message type 1"):
+            pair.link.deliver_reply(7, octets, None)
+        with pytest.raises(DecodeError, match="XID 0x00000006 and message type 0"):
+            server.deliver_call(6, octets, NO_CHUNKS, None)
+    assert not pair.link.deliver_reply(8, struct.pack(">II", 8, 1), None)
+    assert pair.link.deliver_reply(7, struct.pack(">II", 7, 1), None)
+    assert not server.deliver_reply(7, struct.pack(">II", 7, 1), None)
 
 
 @each_case("octets", [4000, 4096, 4097, 10_000, 100_000])
@@ -234,6 +253,7 @@ def test_the_first_message_of_a_client_is_small_however_much_it_tells(octets: in
     peer = BarePeer(Role.CLIENT, dialects=offered("2"), ready=False, extensions=[announcing(octets)])
     (first,) = peer.received
     assert len(first) <= 1024
+    assert peer.endpoint.unanswered
     (flags,) = struct.unpack_from(">16xI", first)
     assert flags == (MORE if octets > 932 else 0)
     whole = first[20:]
@@ -244,3 +264,52 @@ def test_the_first_message_of_a_client_is_small_however_much_it_tells(octets: in
         assert all(len(piece) <= 4096 for piece in peer.received)
         whole += b"".join(piece[20:] for piece in peer.received)
     assert whole.endswith(struct.pack(">II", SIZE, octets) + bytes(octets))
+
+
+def test_both_ends_learn_properties_that_are_longer_than_a_message() -> None:
+    pair = EndpointPair(version="2", client_extensions=[announcing(20_000)], server_extensions=[announcing(9000)])
+    pair.connect()
+    assert len(pair.client.extensions["recorded"].peer[SIZE]) == 9000
+    assert len(pair.server.extensions["recorded"].peer[SIZE]) == 20_000
+
+
+class InParts:
+    """Memory of which messages of the type ASK stay in two parts; `lent` is what was not given back."""
+
+    short_octets = plain_octets = 100
+    scattered = frozenset({(2, ASK)})
+
+    def __init__(self, octets: int) -> None:
+        self.octets = octets
+        self.lent: list[ReceiveBuffer] = []
+
+    def take(self) -> memoryview:
+        memory = memoryview(bytearray(self.octets))
+        self.lent.append(memory)
+        return memory
+
+    def draw(self) -> ScatteredBuffer:
+        (buffer,) = self.divide(memoryview(bytearray(self.octets)), 1)
+        self.lent.append(buffer)
+        return buffer
+
+    def divide(self, memory: memoryview, _count: int) -> list[ScatteredBuffer]:
+        return [ScatteredBuffer([memory[:100], memory[100:]])]
+
+    def give_back(self, buffer: ReceiveBuffer) -> None:
+        self.lent = [each for each in self.lent if each is not buffer]
+
+
+def test_a_message_that_no_handler_takes_gives_its_memory_back_by_the_end() -> None:
+    extension = dataclasses.replace(Recorded().extension, receives=InParts)
+    peer = BarePeer(Role.SERVER, dialects=offered("2"), ready=False, extensions=[extension])
+    peer.send(struct.pack(">6I", 1, 2, 64, 5, 0, 0))
+    pool = peer.endpoint.extensions["recorded"].receives
+    assert isinstance(pool, InParts)
+    refused = struct.pack(">5I", 7, 2, 1, ASK, BOLD << 1) + bytes(200)
+    for _ in range(3):
+        peer.send(refused)
+        assert [type(each) for each in pool.lent] == [ScatteredBuffer]
+    peer.endpoint.abort("the test ends it")
+    peer.run()
+    assert pool.lent == []

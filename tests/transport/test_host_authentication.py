@@ -56,6 +56,10 @@ class TestGoodHosts:
         assert sum(len(value) for _, value in sent) < 4096
 
     def test_nobody_is_known_before_the_end(self, hosts: Hosts) -> None:
+        begun = Pair(hosts).server
+        assert (begun.peer, begun.finished, begun.state) == (None, False, HandshakeState.WAITING)
+        assert begun.begin(b"") == b""
+        assert (begun.peer, begun.finished, begun.state) == (None, False, HandshakeState.HANDSHAKE)
         machine, end_mark = shaken(hosts, CLIENT, 1)
         assert (machine.peer, machine.finished, machine.state) == (None, False, HandshakeState.CONFIRMING)
         assert end_mark == b""

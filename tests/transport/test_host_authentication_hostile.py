@@ -49,6 +49,13 @@ class TestHostilePeers:
                     machine.receive(bytes(damaged))
                 assert machine.state is HandshakeState.FAILED
 
+    def test_empty_values(self, hosts: Hosts) -> None:
+        for role, values in self.cases(hosts)[:3]:
+            machine, _ = shaken(hosts, role, values)
+            with pytest.raises(HostAuthenticationFailed, match="an empty one within the handshake"):
+                machine.receive(b"")
+            assert machine.state is HandshakeState.FAILED
+
     def test_alerts_in_the_clear(self, hosts: Hosts) -> None:
         for alert in range(256):
             value = ALERT + bytes((alert,))
@@ -56,6 +63,7 @@ class TestHostilePeers:
             with pytest.raises(HostAuthenticationFailed) as failure:
                 machine.begin(value)
             assert (failure.value.cause, failure.value.alert) == ("refused", b"")
+            assert machine.state is HandshakeState.FAILED
             if alert % 50 == 0:
                 for role, values in self.cases(hosts):
                     machine, _ = shaken(hosts, role, values)

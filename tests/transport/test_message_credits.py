@@ -129,6 +129,29 @@ def test_a_call_that_is_never_answered_gives_its_credit_back() -> None:
     assert usable(client) == 2
 
 
+def test_calls_of_the_peer_are_no_room_for_more_of_ones_own() -> None:
+    client, server = introduced((64, 5), (64, 9))
+    for count in range(1, 4):
+        deliver(client, server, CALL)
+        deliver(server, client, CALL)
+        deliver(client, server, REPLY)
+        deliver(server, client, CALL)
+        assert (server.unanswered, client.unanswered) == (count, count)
+        assert (client.allowed, server.allowed) == (9, 5)
+
+
+@each_case("granted", range(1, 9))
+def test_credits_are_low_once_half_of_them_are_spent(granted: int) -> None:
+    """Only then it is asked whether a grant is due."""
+    window = MessageWindow(8, granted)
+    assert admitted(window, PROPERTIES) is not None
+    for left in range(granted, -1, -1):
+        assert window.on_arrival(received(Kind.PROPERTIES))
+        assert window.low is (2 * left <= granted + 1)
+        assert window.low or not window.refresh_due
+    assert not window.on_arrival(received(Kind.PROPERTIES))
+
+
 def test_unread_sends_are_bounded_by_what_the_peer_gave() -> None:
     client, _ = introduced((8, 1), (8, 9))
     assert client.may_owe(2 * (10 + SPARE_RECEIVES))

@@ -88,13 +88,14 @@ def test_errors_go_first_and_calls_last() -> None:
     server.endpoint.call(51, message(51, CALL), ReplyBound(8))
     server.endpoint.reply(third, message(3, REPLY))
     server.run()
-    assert server.heard() == []
+    outbox = server.endpoint._outbox
+    assert (server.heard(), outbox.queued) == ([], 5)
     server.credit(2)
-    assert server.heard() == [("error", 2), ("reply", 1)]
+    assert (server.heard(), outbox.queued) == ([("error", 2), ("reply", 1)], 3)
     server.credit(2)
-    assert server.heard() == [("reply", 3), ("call", 50)]
+    assert (server.heard(), outbox.queued) == ([("reply", 3), ("call", 50)], 1)
     server.credit(1)
-    assert server.heard() == [("call", 51)]
+    assert (server.heard(), outbox.queued) == ([("call", 51)], 0)
 
 
 def test_a_reply_that_waits_gives_its_buffers_back_when_the_connection_ends() -> None:

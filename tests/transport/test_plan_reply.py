@@ -32,13 +32,21 @@ def test_a_result_without_a_write_chunk_looks_for_none(items: tuple[int, ...], c
             assert index < len(self)
             return super().__getitem__(index)
 
-    plan = plan_reply(100, items, ChunkLists((), Listed([chunk(10)] * chunks)), 4096, GEOMETRY)
+    given = items, ChunkLists((), Listed([chunk(10)] * chunks)), 4096, GEOMETRY
+    plan = plan_reply(100, *given)
+    assert plan_reply(reply_octets_max(*given), *given).form is INLINE
     assert plan.placed == tuple(index if index < len(items) else None for index in range(chunks))
 
 
-@each_case("geometry", [GEOMETRY, v2.GEOMETRY])
+@each_case("geometry", [GEOMETRY, v2.GEOMETRY, v2.GEOMETRY._replace(reply_header=1000)])
 def test_the_room_for_a_reply_is_the_largest_that_is_not_refused(geometry: Any) -> None:
-    writes: list[tuple[WriteChunk, ...]] = [(), (chunk(),), (chunk(3000), chunk(500, 500)), (chunk(*[9] * 60),)]
+    writes: list[tuple[WriteChunk, ...]] = [
+        (),
+        (chunk(),),
+        (chunk(2999),),
+        (chunk(3000), chunk(500, 500)),
+        (chunk(*[9] * 60),),
+    ]
     replies = (None, chunk(700), chunk(20_000, 20_000))
     some_items: list[tuple[int, ...]] = [(), (2999,), (1, 1001), (600, 1, 7)]
     continued = ((0, 0), (6000, 10_000))

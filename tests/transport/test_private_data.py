@@ -17,7 +17,9 @@ def test_bytes_of_a_linux_client_and_server() -> None:
     assert decode_private_data(LINUX_CLIENT) == PrivateData(True, 4096, 4096)
     assert decode_private_data(LINUX_SERVER) == PrivateData(False, 4096, 4096)
     assert encode_private_data(PrivateData(True, 4096, 4096)) == LINUX_CLIENT
-    assert encode_private_data(PrivateData(False, 4096, 4096)) == LINUX_SERVER
+    for octets in (4096, 5119):
+        # Rounded down to a multiple of 1024.
+        assert encode_private_data(PrivateData(False, octets, octets)) == LINUX_SERVER
 
 
 def test_both_ends_of_ours_agree_on_more_than_linux_and_linux_gets_its_own_sizes() -> None:

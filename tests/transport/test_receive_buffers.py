@@ -89,6 +89,27 @@ def scattering() -> tuple[ReceiveBuffers, Scattering, CountedReceives]:
     return receives, pool, qp
 
 
+def test_eight_receives_more_than_are_wanted_are_posted() -> None:
+    receives, _, qp = scattering()
+    posted = []
+    for step in (lambda: receives.post(10), receives.replace, lambda: receives.post(13)):
+        step()
+        posted.append((receives.posted, receives.octets))
+    assert (posted, qp.posted) == ([(10, 18 * 64), (10, 18 * 64), (13, 21 * 64)], [18, 8, 3])
+
+
+@each_case(("octets", "kept"), [(32, False), (33, True), (64, True)])
+def test_a_message_of_a_kept_type_is_kept_where_it_is_longer_than_plain_ones(octets: int, kept: bool) -> None:
+    receives, pool, _ = scattering()
+    buffer = pool.take()
+    buffer[:] = KEPT
+    assert receives.take(arrival(buffer, octets)) == KEPT[: 16 if kept else octets]
+    assert (receives.arrived is not None, len(pool.given_back)) == (kept, not kept)
+    receives.close()
+    receives.close()
+    assert (receives.arrived, len(pool.given_back)) == (None, 1)
+
+
 def test_a_message_that_came_as_octets_is_divided_where_its_type_is_kept() -> None:
     receives, pool, _ = scattering()
     assert receives.take(Completion(OTHER, Verb.RECEIVE, Status.SUCCESS, 64)) is OTHER

@@ -8,6 +8,7 @@ from rpcrdma.errors import DecodeError
 from rpcrdma.limits import CALL_ATTEMPTS_MAX
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.transport import refusals, routing
+from rpcrdma.transport.authenticator import TAKES_PART, HostPolicy
 from rpcrdma.transport.config import ReverseSupport, Role
 from rpcrdma.transport.connection_states import MAY_LEAVE, TRANSITIONS, Input, State
 from rpcrdma.transport.dialects import header_v2
@@ -135,6 +136,23 @@ def test_messages_are_for_whom_the_table_says() -> None:
         takers[Kind.UNREADABLE, Role.SERVER, state] = routing._unreadable
     takers[Kind.UNREADABLE, Role.CLIENT, State.OPEN] = routing._unreadable_call
     assert dict(routing.ROUTES) == takers
+
+
+def test_kinds_of_messages_are_places_in_a_list_of_all() -> None:
+    """Each message finds its handler by them; the first two are the directions of RPC."""
+    assert [int(kind) for kind in Kind] == list(range(len(Kind)))
+    assert (Kind.CALL, Kind.REPLY) == (0, 1)
+
+
+def test_each_policy_decides_whether_hosts_authenticate() -> None:
+    assert dict(TAKES_PART) == {
+        (HostPolicy.OFF, False): False,
+        (HostPolicy.OFF, True): False,
+        (HostPolicy.OPTIONAL, False): False,
+        (HostPolicy.OPTIONAL, True): True,
+        (HostPolicy.REQUIRED, False): None,
+        (HostPolicy.REQUIRED, True): True,
+    }
 
 
 def test_each_cause_has_its_words_and_its_error() -> None:

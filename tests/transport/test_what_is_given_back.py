@@ -106,6 +106,7 @@ def test_a_call_without_memory_is_refused_and_holds_nothing(missing: type[Except
 
 def test_a_call_waits_for_memory_that_it_is_given_later() -> None:
     server = Server()
+    assert server.endpoint.wanted_octets == 0
     server.buffers.later = True
     assert server.called(7) == server.called(8, 20) == []
     assert (server.responder._held_octets, server.endpoint.wanted_octets) == (0, 12)

@@ -56,7 +56,7 @@ class Exposure:
         plan_limits: PlanLimits,
         memory: ResultMemory,
         *,
-        carried: bool = False,
+        carried: bool,
     ) -> None:
         """Registers the memory that `plan` exposes: arguments, and the results' buffers in `into`.
 

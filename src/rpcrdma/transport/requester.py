@@ -163,7 +163,7 @@ class Requester:
         if inline is not None:
             return inline
         # The message may be sent after the call was abandoned, when its caller may have changed the memory of items.
-        whole = payload.joined() if short and payload.items else payload.reduced
+        whole = payload.joined() if payload.items else payload.reduced
         return whole if octets <= session.joined_octets else (whole,)
 
     def on_unsendable(self, message: Call, error: LocalProtocolError) -> None:
