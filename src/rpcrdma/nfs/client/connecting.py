@@ -18,7 +18,7 @@ __all__ = ["MountedFilesystem", "mount_over", "mount_path", "nfs_open"]
 
 
 class MountedFilesystem(NfsFilesystem):
-    """The file system of one export, made by `nfs_open`; `close` unmounts it and closes its connection.
+    """The file system of one export, made by `nfs_open` or `mount_over`; `close` unmounts it.
 
     `export` is the name of the export, `directory` the part of the URL's path below it, at which relative paths start;
     if that is a file, "." is the file. `listed_exports` are the exports that the server lists.
@@ -59,7 +59,7 @@ class MountedFilesystem(NfsFilesystem):
     async def close(self) -> None:
         """Ends background work, unmounts, and closes the connection if `nfs_open` made it.
 
-        The unmounting waits for the server up to 1 s, and ignores failures.
+        The unmounting waits for the server up to 1 s, or 2 s for MOUNT at a port of its own, and ignores failures.
         """
         try:
             await super().close()
@@ -91,6 +91,7 @@ async def mount_over(
     Raises:
         ConnectFailed: the NFS server does not know the root's handle, as another server has answered MOUNT; or it has
             no version 3.
+        RpcRdmaError: the other errors of `Caller.call`.
     """
     await confirm_root(connection, url, mounted)
     return MountedFilesystem(connection, url, mounted, options, files, owns_connection=owns_connection)
@@ -155,7 +156,7 @@ def nfs_open(
 
     Args:
         url: `rdma://HOST[:PORT]/EXPORT[/PATH]` or tcp://; `?mountport=PORT` at the end names the TCP port of MOUNT.
-        mount_port: the TCP port of MOUNT; None: see above.
+        mount_port: the TCP port of MOUNT for a URL that names none; None: see above.
         options: the settings of the connection; None for the defaults.
         files: bounds of calls in flight, copies and listings; None for the defaults.
 
@@ -167,6 +168,7 @@ def nfs_open(
         LocalProtocolError: `url` is no such URL.
         NotPermitted: when entered or awaited: `options.reserved_port` is wanted, but not allowed.
         ConnectFailed: when entered or awaited: NFS or MOUNT cannot be reached; the message names the remedy.
+        RpcRdmaError: when entered or awaited: a call fails otherwise, as by CallTimeout.
         UserAuthenticationFailed: when entered or awaited: the export asks for a security flavor that this client cannot
             prove, or does not take `options.security`.
         NfsError: when entered or awaited: the server refuses to mount, or the path cannot be reached

@@ -30,10 +30,10 @@ LocalPath = str | os.PathLike[str]
 class NfsFilesystem(ObjectCalls):
     """The file system below a root handle of MOUNT, with the calls of `os` as coroutines.
 
-    An absolute path starts at the root, a relative path at `directory`; neither leaves the mount. `stat` and `open`
-    always ask the server; only directories along paths are cached, for 3 s. New objects at the server get exactly the
-    mode asked for: the umask applies to downloads alone. There is no reconnection here; `close` leaves the connection
-    to the caller.
+    An absolute path starts at the root, a relative path at `directory`; neither leaves the mount. `stat` asks
+    the server, and so does `open` unless `ask` is False; only directories and links along paths are cached, for 3 s.
+    New objects at the server get exactly the mode asked for: the umask applies to downloads alone. There is no
+    reconnection here; `close` leaves the connection to the caller.
 
     Args:
         caller: the connection to the NFS server.
@@ -48,21 +48,22 @@ class NfsFilesystem(ObjectCalls):
         path: the path of the object; of a `DirEntry` the handle is used, without looking the path up.
         follow_symlinks: whether a symbolic link at the end of `path` is followed.
         onerror: called with each error instead of raising it, and the work continues.
-        exclude: patterns of entries to leave out: without a slash of names at any depth, with one of paths from the
-            top.
+        exclude: shell patterns of entries to leave out. A pattern without a slash is matched with names at any depth, a
+            pattern with a slash with paths from the top.
         data, text: the new content of the file.
         permissions: the mode of a new file.
         encoding, errors, newline: the encoding, and the treatment of what it cannot decode or encode and of line ends,
             as for the built-in `open`.
         OSError: the operation failed; `NfsError` and its subclasses, such as FileNotFoundError, if the server refused
             it.
+        ValueError: a path holds a NUL, or characters that stand for no octets.
         RpcError, CallTimeout, TransportClosed, DecodeError: as `rpcrdma.rpc.Caller.call`.
     """
 
     # Directories
 
     async def entry(self, path: Path) -> DirEntry:
-        """Returns the directory entry at `path`, of a symbolic link itself; raises `NfsError` if there is none."""
+        """Returns the entry at `path`, of a symbolic link itself; `NfsError` if there is none, as at the root."""
         directory, name, node = await self._resolver.find_entry(path)
         assert node.attributes is not None, "LOOKUP brings them"
         return DirEntry(name, directory, node.handle, node.attributes)
@@ -87,7 +88,7 @@ class NfsFilesystem(ObjectCalls):
     async def listdir(self, path: Path = ".") -> list[str]:
         """Returns the names in a directory in the server's order, without "." and ".."; errors as `scandir`.
 
-        More names than `FileOptions.listed_names_held_max` are an OSError with EOVERFLOW.
+        A listing that continues after `FileOptions.listed_names_held_max` names is an OSError with EOVERFLOW.
         """
         node = await self._resolver.find(path)
         pages = name_pages(self._volume, node, names_max=self._volume.options.listed_names_held_max)
@@ -120,8 +121,8 @@ class NfsFilesystem(ObjectCalls):
             NfsError: the directory cannot be read; and the errors of `Caller.call`.
             RemoteProtocolError: the server lists an invalid name (unless `onerror` takes the error), or repeats its
                 entries.
-            OSError: EOVERFLOW for more names than `FileOptions` permits; ELOOP for an entry that contains itself,
-                ENAMETOOLONG for a directory that lies too deep.
+            OSError: EOVERFLOW for more names than `FileOptions` permits; ELOOP for a `DirEntry` that contains itself,
+                ENAMETOOLONG for a `DirEntry` that lies too deep.
         """
         if isinstance(path, DirEntry) and path.is_dir():
             node = path.node
@@ -133,6 +134,8 @@ class NfsFilesystem(ObjectCalls):
 
     async def first_entries(self, path: Path = ".") -> list[DirEntry]:
         """Returns the entries of a directory that one call returns with attributes: some hundreds, or all.
+
+        Entries with invalid names are left out.
 
         Raises:
             NfsError: the directory cannot be read, or the server lists no attributes (NFS3ERR_NOTSUPP).
@@ -196,13 +199,14 @@ class NfsFilesystem(ObjectCalls):
             path: the path or entry.
             mode: "rb", "wb", "xb" or "ab" (writes at the end, see `NfsFile.write`), each also with "+".
             permissions: the mode of a new file.
-            ask: False opens a `DirEntry` for reading without any call.
+            ask: False opens the `DirEntry` of a regular file with "rb" without a call, but one FSINFO for all files.
 
         Returns:
             The open file.
 
         Raises:
             IsADirectoryError, PermissionError, FileNotFoundError, FileExistsError: as the built-in `open`.
+            NfsError: the server refuses for another reason, or (EINVAL) the object is no regular file.
             ValueError: the mode is none of these.
         """
         if not ask and mode == "rb" and isinstance(path, DirEntry) and path.is_file():
@@ -214,7 +218,7 @@ class NfsFilesystem(ObjectCalls):
 
         Args:
             path: the path of the file.
-            buffer: writable memory, such as a NumPy array or mmap.
+            buffer: writable C-contiguous memory, such as a NumPy array or mmap.
             offset: the offset in the file, in octets.
 
         Returns:
@@ -259,10 +263,11 @@ class NfsFilesystem(ObjectCalls):
             size: the most octets; negative: all.
 
         Returns:
-            The octets; None if the file has changed or is gone, or no reply shows that it is unchanged.
+            The octets; None if the file has changed or is gone, or no reply shows that it is unchanged, as when no
+            octets are to be read.
 
         Raises:
-            NfsError: the server refuses; and the errors of `Caller.call`.
+            ValueError, NfsError, OutOfMemory: as `read_bytes`.
         """
         told: list[bool] = []
 
@@ -279,7 +284,7 @@ class NfsFilesystem(ObjectCalls):
         return data if told and all(told) else None
 
     async def write_bytes(self, path: Path, data: Memory, *, permissions: int = 0o644) -> None:
-        """Replaces a file's content, or makes the file; the data is on stable storage when this returns.
+        """Empties a file, or makes it, and writes `data`, which is on stable storage when this returns.
 
         Raises:
             NfsError: the server refuses; and the errors of `Caller.call`.
@@ -305,7 +310,7 @@ class NfsFilesystem(ObjectCalls):
         *,
         permissions: int = 0o644,
     ) -> None:
-        """Replaces a file's content by text, see `write_bytes`; unencodable text leaves the file unchanged."""
+        """Replaces a file's content by text, see `write_bytes`; UnicodeEncodeError leaves the file unchanged."""
         wrapper = io.TextIOWrapper(io.BytesIO(), encoding, errors, newline, write_through=True)
         wrapper.write(text)
         # Not a view, which garbage after an error would hold together with its buffer.
@@ -341,7 +346,7 @@ class NfsFilesystem(ObjectCalls):
 
         Raises:
             FileChanged: the file has changed during the copy, which is discarded.
-            OSError: this system, or (`NfsError`) the server, refuses an operation.
+            OSError: this system, or (`NfsError`) the server, refuses; and the errors of `Caller.call`.
         """
         node = await self._resolver.find(path)
         own_name = base_name(self._resolver.absolute(path))
@@ -371,7 +376,7 @@ class NfsFilesystem(ObjectCalls):
 
         Raises:
             FileChanged: the file has changed during the copy, which is discarded.
-            OSError: this system, or (`NfsError`) the server, refuses an operation.
+            OSError: this system, or (`NfsError`) the server, refuses; and the errors of `Caller.call`.
         """
         node, missing = await self._resolver.find_or_place(path)
         name = missing
@@ -395,7 +400,7 @@ class NfsFilesystem(ObjectCalls):
         resume: bool = False,
         exclude: Iterable[str] = (),
     ) -> CopyReport:
-        """Copies a directory with all contents, times, and links of both kinds; modes as in `download`.
+        """Copies a directory with all contents, times, symbolic links and hard links; modes as in `download`.
 
         Nothing outside of `local` is written, even for hostile names and links. An existing directory keeps its mode
         and times, unless `exact_modes`.
@@ -407,8 +412,8 @@ class NfsFilesystem(ObjectCalls):
             exact_modes: whether all objects get the server's modes.
             sparse: see `download`.
             resume: see `download`.
-            exclude: patterns of entries to leave out: without a slash of names at any depth, with one of paths from the
-                top.
+            exclude: shell patterns of entries to leave out: without a slash for names at any depth, with a slash for
+                paths from the top.
 
         Returns:
             A report; failures are listed there, and raised by `CopyReport.check`.

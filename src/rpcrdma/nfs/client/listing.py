@@ -1,8 +1,8 @@
 """Reads directories page by page: READDIRPLUS with attributes, READDIR for names alone.
 
 A directory may change while it is read. Then either its cookies stay valid, or the server answers NFS3ERR_BAD_COOKIE
-and the reading starts over; no name is yielded twice either way. For that the names are kept in memory: of a large
-directory only the first ones, and its reading does not start over.
+and the reading starts over; no name is yielded twice either way. For that the names are kept in memory. Those of a
+large directory are dropped: its reading does not start over, and names that the server repeats are yielded again.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ async def name_pages(
     Args:
         volume: the file system.
         directory: the directory.
-        names_max: the most names.
+        names_max: the number of names, invalid names included, after which no further reply is asked for.
         refused: called with the error for each name that is not valid; None: the error is raised.
 
     Raises:
         NfsError: the directory cannot be read.
-        OSError: EOVERFLOW, for more than `names_max` names.
+        OSError: EOVERFLOW: the listing continues after `names_max` names.
         RemoteProtocolError: the server lists the same entries without end, or, without `refused`, an entry whose name
             is not valid.
     """
@@ -84,7 +84,9 @@ async def entry_pages(
 
 
 async def first_entries(volume: Volume, directory: Node) -> list[DirEntry]:
-    """Returns the entries that one READDIRPLUS call lists with attributes and handles; other entries are left out.
+    """Returns the entries that one READDIRPLUS call lists with attributes and handles; others are left out.
+
+    Entries with invalid names are left out, too.
 
     Raises:
         NfsError: the directory cannot be read, or the server has no READDIRPLUS (NFS3ERR_NOTSUPP).

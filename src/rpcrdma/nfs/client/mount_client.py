@@ -122,10 +122,10 @@ class NoSuchExport(NfsNotFound):
 
 
 def unproved(options: ConnectOptions) -> ConnectOptions:
-    """Returns `options` without credentials of users, for a connection that asks MOUNT for the flavors of an export.
+    """Returns `options` without Kerberos, for a connection that asks MOUNT for the security flavors of an export.
 
-    MOUNT itself takes no proof of users (RFC 2623 section 2.7). The server's calls are not answered there (`services`
-    is empty), since a flavor may have to protect them.
+    MOUNT itself takes no proof of users (RFC 2623 section 2.7): `security` is "sys", and calls carry `credential`. The
+    server's calls are not answered there (`services` is empty), since a flavor may have to protect them.
     """
     return replace(options, security="sys", services=())
 
@@ -156,8 +156,12 @@ async def mount_export(
 
     Raises:
         NotPermitted: this process may not take a reserved port.
-        ConnectFailed: no MOUNT service answers; the message names the ports that were tried.
+        ConnectFailed: no MOUNT service answers, and the message names the ports that were tried; or the NFS server has
+            no version 3.
+        CallTimeout: the MOUNT service at a TCP port takes the connection and stays silent; further ports are not tried.
         NfsError: the server refuses; FileNotFoundError if no export holds that path.
+        RpcRdmaError: with `nfs`, NFS does not answer: the errors of `Caller.call`; or a MOUNT service breaks the
+            protocol.
     """
 
     async def mounted(caller: Caller, port: int) -> Mount:
@@ -175,10 +179,12 @@ async def list_exports(url: Url, options: ConnectOptions, *, mount_port: int | N
     MOUNT is asked first, which names the hosts that may mount an export, then NFS version 4, both at the address of the
     server. The services of MOUNT at other ports, which may belong to another server, come last, with a warning. If
     `url` or `mount_port` names the TCP port of MOUNT, only that is asked. `options` are the settings of connections.
+    MOUNT names the flavors of an export in its answer to MNT, which UMNT follows.
 
     Raises:
         NotPermitted: this process may not take a reserved port.
         ConnectFailed: NFS does not answer, or no MOUNT service; the message names the ports that were tried.
+        CallTimeout, RpcRdmaError: as `mount_export`.
     """
 
     async def listed(caller: Caller, port: int) -> list[Exported]:
@@ -232,12 +238,13 @@ async def _at_mount_service(
         options: the settings of connections to MOUNT.
         nfs: the connection to NFS, at which MOUNT is asked first, with port 0; None: TCP ports alone.
         mount_port: the TCP port of MOUNT, if `url` names none; None: the usual ports.
-        work: takes the connection and the port; its RPC and connection errors lead on to the next service.
+        work: takes the connection and the port. At `nfs` each of `_REFUSALS` leads on to the next service, at TCP ports
+            RpcError, TransportClosed and a failure to connect.
         instead: takes `nfs` and a time limit in seconds; called if MOUNT is refused there, unless it is None.
 
     Raises:
-        ConnectFailed: no service answers, or it has only other versions of NFS; the message names the ports tried.
-        NfsError: the error of `work`.
+        ConnectFailed: no service answers, and the message names the ports tried; or NFS has only other versions.
+        NfsError, RpcRdmaError: the other errors of `work`, as CallTimeout at a TCP port; or NFS does not answer.
     """
     tried: list[str] = []
     mount_port = url.mount_port or mount_port
@@ -345,7 +352,9 @@ async def confirm_root(caller: Caller, url: Url, mounted: Mount) -> None:
     """Checks by GETATTR that the NFS server at `url`, to which `caller` leads, knows the root handle of `mounted`.
 
     Raises:
-        ConnectFailed: it does not, as another server has answered MOUNT; or it has no NFS version 3.
+        ConnectFailed: the handle is stale or malformed for that server, as another has answered MOUNT; or the server
+            has no NFS version 3.
+        RpcRdmaError: the other errors of `Caller.call`; other statuses of GETATTR are ignored.
     """
     try:
         reply = await caller.call(v3.GETATTR, v3.GETATTR3args(v3.nfs_fh3(mounted.handle)))
@@ -359,13 +368,13 @@ async def confirm_root(caller: Caller, url: Url, mounted: Mount) -> None:
 
 
 async def mount_with(caller: Caller, path: str, *, timeout_s: float | None = None) -> Mount:
-    """Mounts, by MNT calls through `caller`, the export with the longest name that `path` is in; returns its answer.
+    """Mounts, by MNT calls through `caller`, an export that `path` is in; returns the answer.
 
-    Exports that the server lists are tried first, then all other directories along `path`. `timeout_s` is the time
-    limit of each call in seconds; None: the caller's default.
+    Exports that the server lists are tried first, then all other directories along `path`, longer names before shorter
+    ones in each group. `timeout_s` is the time limit of each call in seconds; None: the caller's default.
 
     Raises:
-        NfsError: the server refuses; `NoSuchExport` if it lists exports and none holds `path`; and the errors of
+        NfsError: the first refusal; `NoSuchExport` if the server lists exports and none holds `path`; and the errors of
             `Caller.call`.
     """
     names = _names(path)
@@ -411,6 +420,8 @@ def _why_refused(export: str, admitted: Sequence[str]) -> str:
 
 async def unmount(url: Url, mounted: Mount, options: ConnectOptions, nfs: Connection) -> None:
     """Sends UMNT for the export of `mounted`, so that the server knows that it is no longer used; ignores failures.
+
+    Waits up to 1 s for the reply, and for MOUNT at a port of its own up to 1 s more for the connection.
 
     Args:
         url: the server.

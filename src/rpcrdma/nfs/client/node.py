@@ -155,7 +155,7 @@ class DirEntry:
         return self.attributes.fileid
 
     def is_unchanged(self, present: fattr3 | None) -> bool:
-        """Returns whether `present` are attributes of the same object, with the size and times of the listing.
+        """Returns whether `present` are attributes of the same object, with the size, mtime and ctime of the listing.
 
         Args:
             present: the attributes; None: the result is False.

@@ -75,7 +75,7 @@ class ObjectCalls:
         return self._resolver.directory
 
     async def close(self) -> None:
-        """Cancels calls of open files that are in flight, and ends the threads for local files; not the connection."""
+        """Cancels calls of open files in flight, and ends the threads for local files; the connection stays open."""
         await self._volume.close()
 
     async def handle_of(self, path: Path) -> tuple[bytes, str]:
@@ -129,6 +129,7 @@ class ObjectCalls:
 
         Raises:
             NfsError: the server refuses to answer; and the errors of `Caller.call`.
+            ValueError: `path` cannot be a path.
         """
         try:
             node = await self._resolver.find(path)
@@ -304,14 +305,15 @@ class ObjectCalls:
     async def rmtree(self, path: Path, *, exclude: Iterable[str] = ()) -> RemoveReport:
         """Removes a directory with all contents, many files at a time; symbolic links are removed, not followed.
 
-        Entries that match a pattern of `exclude` stay, with the directories above them. A pattern without a slash is
-        for names at any depth, another for paths from the top.
+        Entries that match a shell pattern of `exclude` stay, with the directories above them. A pattern without a slash
+        is matched with names at any depth, a pattern with a slash with paths from `path`.
 
         Returns:
             A report; failures are listed there, and raised by `RemoveReport.check`.
 
         Raises:
             NotADirectoryError: `path` is no directory; another `NfsError`: it cannot be looked up.
+            RpcRdmaError: the connection is lost, or another error of `Caller.call`.
         """
         directory, name = await self._resolver.find_parent(path)
         self._resolver.forget(directory, name)

@@ -88,7 +88,7 @@ class Resolver:
     Args:
         procedures: makes the calls.
         root: the root handle of the mount.
-        cache: the cache of directories and links on the way; the last name of a path is always looked up.
+        cache: the cache of directories and links on the way; the last name of a path is looked up, see `find`.
         directory: the absolute path at which relative paths start.
         top: the path of the root, for errors.
     """
@@ -238,7 +238,7 @@ class Resolver:
             self._cache.keep(directory, name, Node(handle, attributes, (directory, name)))
 
     async def target_of(self, link: Node) -> str:
-        """Returns the target of the symbolic link `link`, by one READLINK, and keeps it in the node.
+        """Returns the target of the symbolic link `link`, from the node, or by READLINK, and keeps it in the node.
 
         Raises:
             NfsError: the server refuses; NFS3ERR_NOENT: the target is empty or holds a NUL.

@@ -28,8 +28,8 @@ def flavor_names(flavors: Sequence[int]) -> list[str]:
 async def secured(options: ConnectOptions, url: Url, mounted: Mount) -> ConnectOptions:
     """Returns `options` with the security flavor for the export of `mounted`, which is of the server at `url`.
 
-    `options.security` decides if it is given. Otherwise the flavor is the first of the export's flavors for which the
-    client has a credential: a Kerberos ticket, or for AUTH_SYS nothing. Without a list of flavors it is AUTH_SYS.
+    `options.security` decides if it is given. Otherwise the flavor is the first of the export's flavors that the client
+    can use: AUTH_SYS in any case, Kerberos with a ticket. Without a list of flavors, and for AUTH_NONE, it is AUTH_SYS.
 
     Raises:
         UserAuthenticationFailed: the export does not take the given flavor, or the client has a credential for no

@@ -217,7 +217,10 @@ class Volume:
         return task
 
     async def close(self) -> None:
-        """Cancels the tasks of `start`, waits for them, and ends the threads for local files, after their work."""
+        """Cancels the tasks of `start` and waits for them, then ends the threads for local files.
+
+        The event loop is blocked until these threads have done their work.
+        """
         tasks = list(self._background)
         for task in tasks:
             task.cancel()

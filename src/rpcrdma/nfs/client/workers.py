@@ -30,7 +30,8 @@ async def run_each(count: int, items: Iterator[T], work: Callable[[T], Awaitable
     """Calls `work` for each item of the shared iterator `items`, at most `count` calls at a time.
 
     After a failure no further item is taken; the calls in progress run to their end, and the first failure is raised.
-    They are not cancelled, since a cancelled call with bulk data ends a connection over an RDMA device.
+    A failure does not cancel them, since a cancelled call with bulk data ends a connection over an RDMA device; the
+    cancellation of the waiting task does.
     """
     failures: list[Exception] = []
 
