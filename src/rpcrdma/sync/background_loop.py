@@ -97,7 +97,7 @@ class BackgroundLoop:
         `undo` is run with that (see `wait_for`).
 
         Raises:
-            LocalProtocolError: the loop has ended, is another process's, or would have to wait for itself.
+            LocalProtocolError: the loop has ended, is the parent process's, or would have to wait for itself.
             Exception: the coroutine's own.
         """
         if self.forked:
@@ -127,7 +127,7 @@ class BackgroundLoop:
         self._closers.pop(id(key), None)
 
     def end(self) -> None:
-        """Closes the registered connections, and ends the loop and its thread; errors are logged or ignored."""
+        """Closes the registered connections, ends the loop, and waits for its thread; errors are logged or ignored."""
         for finish, close in list(self._closers.values()):
             if finish is not None:
                 try:
@@ -167,7 +167,8 @@ shared with the parent."""
 def claimed_loop() -> Iterator[BackgroundLoop]:
     """Yields the loop of this process, started if necessary, which does not end in the context.
 
-    After the context it runs as long as `keep` has registered an open connection, and else until a fork.
+    After the context a fork ends it, unless `keep` has registered an open connection; the end of the process ends it
+    in any case.
     """
     global _present  # noqa: PLW0603 - there is one in a process
     with _guard:

@@ -70,7 +70,7 @@ class Connection(Waits[asynchronous.Connection], WaitingCaller):
 
     @property
     def statistics(self) -> TransportStatistics | None:
-        """A copy of the counts up to now, over all transport connections of this object."""
+        """A copy of the counts up to now, over all transport connections of this object; never None."""
         return self._asynchronous.statistics
 
     @property
@@ -95,8 +95,9 @@ class Connection(Waits[asynchronous.Connection], WaitingCaller):
     ) -> R:
         """Calls a procedure with its arguments (None for void) and blocks until its result arrives.
 
-        `into` is a writable buffer for the result's first DDP-eligible item, `timeout_s` the time limit in seconds.
-        Raises RpcError, CallTimeout, TransportClosed and others: see `rpcrdma.Connection.call`.
+        `into` is a writable buffer for the result's first DDP-eligible item, `timeout_s` the time limit in seconds
+        (None: `ConnectOptions.call_timeout_s`), `placement` a `rpcrdma.extension.Preference` for bulk items ("": that
+        of the connection). Raises RpcError, CallTimeout, TransportClosed and others: see `rpcrdma.Connection.call`.
 
         Returns:
             The decoded result.
@@ -110,7 +111,10 @@ class Connection(Waits[asynchronous.Connection], WaitingCaller):
 
     @without_frames
     def close(self) -> None:
-        """Closes the connection, once; calls that other threads wait for fail with `TransportClosed`."""
+        """Closes the connection; calls that other threads wait for fail with `TransportClosed`.
+
+        No effect if it is closed, or in a child process that inherited it.
+        """
         if not self._closed and not self._loop.forked:
             self._loop.run(self._end)
 

@@ -118,7 +118,8 @@ class NfsFile(OwnProcess, io.RawIOBase):
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
         """Moves the position to `offset` octets from `whence`, as `io.IOBase.seek`, and returns it.
 
-        Raises ValueError for a negative position, or if the file is closed: see `rpcrdma.nfs.NfsFile.seek`.
+        `io.SEEK_END` asks the server for the size. Raises OSError if the server refuses that, ValueError for a negative
+        position, or if the file is closed: see `rpcrdma.nfs.NfsFile.seek`.
         """
         return self._loop.run(functools.partial(self._asynchronous.seek, operator.index(offset), whence))
 
@@ -202,7 +203,7 @@ class NfsFile(OwnProcess, io.RawIOBase):
 
     @without_frames
     def close(self) -> None:
-        """Flushes the file and ends its use; no effect if it is closed. Raises OSError if a write has failed."""
+        """Flushes the file and ends its use, also when it raises OSError as a write has failed; no effect if closed."""
         if not self.closed and not self._loop.forked:
             try:
                 self._loop.run(self._asynchronous.close)
@@ -256,7 +257,7 @@ class TextFile(OwnProcess, io.TextIOWrapper):
             self._held.raw.flush()
 
     def close(self) -> None:
-        """Flushes the file and ends its use; no effect if it is closed. Raises OSError if a write has failed."""
+        """Flushes the file and ends its use, also when it raises OSError as a write has failed; no effect if closed."""
         try:
             with self._closing:
                 super().close()
@@ -299,7 +300,8 @@ def binary_mode(mode: str) -> str:
 class Writers:
     """The files of a file system that are open for writing: closes dropped files, and all before the connection.
 
-    The coroutines run in the loop of the files; the other methods may be called from any thread.
+    The coroutines run in the loop of the files; the other methods may be called from any thread, and those that block
+    from any but the loop's.
     """
 
     def __init__(self) -> None:
@@ -343,7 +345,7 @@ class Writers:
                 stack.callback(text.close)
 
     async def finish(self, file: AsynchronousFile | TextFile) -> None:
-        """Closes a file that was dropped, and logs a failure, as there is no caller to raise it to."""
+        """Closes a file that was dropped; logs a failure, as no caller could get it, and raises no `Exception`."""
         task = asyncio.current_task()
         assert task is not None, "it was posted to the loop"
         self._ending.add(task)
@@ -362,7 +364,10 @@ class Writers:
             self._ending.discard(task)
 
     def end(self, loop: BackgroundLoop) -> None:
-        """Closes all files at the end of the process; blocks, so not in the thread of `loop`. Raises their errors."""
+        """Closes all files at the end of the process; blocks, so not in the thread of `loop`.
+
+        Logs a warning for each binary file that is still open. Raises an error of closing after all files are closed.
+        """
         try:
             self.close_texts()
         finally:

@@ -91,8 +91,8 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
     def scan_names(self, path: Path = ".", *, onerror: Callable[[OSError], None] | None = None) -> Iterator[str]:
         """Yields the names in a directory, without "." and "..".
 
-        `onerror` gets the OSError for each invalid name; None raises RemoteProtocolError. Other errors are OSErrors of
-        the server: see `rpcrdma.NfsFilesystem.scan_names`.
+        `onerror` gets the OSError for each invalid name, which is left out; None raises RemoteProtocolError. Other
+        errors, such as OSError if the server refuses: see `rpcrdma.NfsFilesystem.scan_names`.
         """
         scan_names = functools.partial(self._asynchronous.scan_names, path, onerror=onerror)
         return iterate(self._loop, scan_names, at_once=_ENTRIES_AT_ONCE)
@@ -102,8 +102,8 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
     ) -> Iterator[DirEntry]:
         """Yields the entries of a directory, or of the directory of a `DirEntry`, with their attributes.
 
-        `onerror` gets the OSError for each invalid name; None raises RemoteProtocolError. Other errors are OSErrors of
-        the server: see `rpcrdma.NfsFilesystem.scandir`.
+        `onerror` gets the OSError for each invalid name, which is left out; None raises RemoteProtocolError. Other
+        errors, such as OSError if the server refuses: see `rpcrdma.NfsFilesystem.scandir`.
         """
         scandir = functools.partial(self._asynchronous.scandir, path, onerror=onerror)
         return iterate(self._loop, scandir, at_once=_ENTRIES_AT_ONCE)
@@ -178,7 +178,7 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
             mode: with "b" a mode of `rpcrdma.NfsFilesystem.open`; without it "r", "w", "x" or "a", also with "+" or
                 "t".
             permissions: the mode of a new file.
-            ask: False opens a `DirEntry` for reading without any call.
+            ask: False opens the `DirEntry` of a regular file with "rb" without a call, but one FSINFO for all files.
             encoding: text: the encoding; None: UTF-8 in every locale.
             errors: text: as for the built-in `open`.
             newline: text: as for the built-in `open`.
@@ -189,7 +189,7 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
         Raises:
             ValueError: the mode is unknown, or a binary mode has arguments for text.
             LookupError: the encoding is unknown; nothing has been opened.
-            OSError: as `rpcrdma.NfsFilesystem.open`.
+            OSError, RpcRdmaError: as `rpcrdma.NfsFilesystem.open`.
         """
         binary = binary_mode(mode)
         if binary != mode:
@@ -209,7 +209,10 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
 
     @without_frames
     def close(self) -> None:
-        """Closes the files open for writing, and ends background work; raises OSError if data cannot be written."""
+        """Closes the files open for writing, and ends background work; raises OSError if data cannot be written.
+
+        The connection stays open. No effect in a child process that inherited the file system.
+        """
         if not self._loop.forked:
             try:
                 self._writers.close_texts()
@@ -246,7 +249,10 @@ class MountedFilesystem(NfsFilesystem):
 
     @without_frames
     def close(self) -> None:
-        """Closes the files open for writing, unmounts and closes the connection; OSError if data cannot be written."""
+        """Closes the files open for writing, unmounts and closes the connection; no effect at the second call.
+
+        Raises OSError, after all of that, if data cannot be written.
+        """
         if not self._closed:
             super().close()
 
@@ -264,8 +270,8 @@ def nfs_open(
 ) -> MountedFilesystem:
     """Mounts a directory or file of an NFS server, `rdma://HOST[:PORT]/EXPORT[/PATH]` or tcp://.
 
-    `mount_port` is the TCP port of MOUNT (None: the usual ports), `options` are settings of the connection, and `files`
-    bounds of calls and listings. Raises ConnectFailed, UserAuthenticationFailed, NfsError: see `rpcrdma.nfs_open`.
+    `mount_port` is the TCP port of MOUNT (None: the usual places), `options` are settings of the connection, and
+    `files` bounds of calls and listings. Raises ConnectFailed, RpcRdmaError, NfsError: see `rpcrdma.nfs_open`.
 
     Returns:
         The file system, a context manager that unmounts it; its calls block.
