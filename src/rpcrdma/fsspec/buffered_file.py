@@ -73,6 +73,10 @@ class BufferedNfsFile(AbstractBufferedFile):
         tail: the last octets of the file, if they were read before.
         kwargs: options of `fsspec.spec.AbstractBufferedFile`.
 
+    Raises:
+        io.UnsupportedOperation: a transaction with another mode than "rb" and "wb".
+        OSError, ValueError, RpcRdmaError: without `opened`, as `OpeningFileSystem.open_async`.
+
     Shared by the methods:
         length, size: the most octets; None or negative: all up to the end of the file, or of the line.
         ValueError: the file is closed.
@@ -281,6 +285,7 @@ class BufferedNfsFile(AbstractBufferedFile):
 
         Raises:
             io.UnsupportedOperation: the file is open for writing.
+            ValueError: the position would be negative, or `whence` is none of the three.
         """
         if self.writable():
             raise io.UnsupportedOperation(f"{self.full_name} is written in one go: for seeks open it with w+b or r+b")
@@ -306,7 +311,10 @@ class BufferedNfsFile(AbstractBufferedFile):
             self.loc = self._file.tell()
 
     def close(self) -> None:
-        """Sends the remaining data and ends the use of the file, also when it raises OSError as writing has failed."""
+        """Sends the remaining data and ends the use of the file, also when it raises OSError as writing has failed.
+
+        No effect if it is closed. In a transaction the temporary name stays until `commit` or `discard`.
+        """
         if self.closed or getattr(self, "_unclosable", False):
             return
         try:
@@ -337,7 +345,10 @@ class BufferedNfsFile(AbstractBufferedFile):
             self._temporary = None
 
     def discard(self) -> None:
-        """Closes the file without its unsent data, and removes it if it belongs to a transaction. Raises OSError."""
+        """Closes the file without its unsent data, and removes it if it belongs to a transaction.
+
+        Raises OSError if the removal fails; errors of closing are ignored.
+        """
         if not self.closed:
             self.buffer = LentMemory()
             with contextlib.suppress(Exception):

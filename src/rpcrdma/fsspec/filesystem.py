@@ -56,6 +56,7 @@ class RdmaFileSystem(ServerFileSystem):
 
     Raises:
         TypeError: an option is unknown.
+        ValueError, LocalProtocolError: `host`, or a server of `mountport`, is not valid.
 
     Shared by the methods:
         path: a path or URL.
@@ -276,7 +277,7 @@ class RdmaFileSystem(ServerFileSystem):
             The open file.
 
         Raises:
-            OSError, RpcRdmaError: as `rpcrdma.NfsFilesystem.open`, or the server cannot be reached.
+            OSError, ValueError, RpcRdmaError: as `rpcrdma.NfsFilesystem.open`, or the server cannot be reached.
         """
         place = self.place(path)
         if mode == "rb":
@@ -321,7 +322,7 @@ class RdmaFileSystem(ServerFileSystem):
     async def _unchanged_data(self, place: ServerPath, entry: DirEntry, start: int, held: bytes) -> bytes | None:
         """Returns a file's octets from `start`, `held` or read now; None if the file has changed since `entry`.
 
-        `held` is the cached data, or empty.
+        `held` is the cached data, or empty; cached data is compared with the server only for close-to-open consistency.
         """
         if not held and entry.attributes.size:
             async with self._at(place) as (fs, _):
@@ -412,11 +413,11 @@ class RdmaFileSystem(ServerFileSystem):
             await (fs.rmdir(at) if (await fs.lstat(at)).is_dir() else fs.unlink(at))
 
     def mv(self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None, **_kwargs: Any) -> None:
-        """Renames an object; between exports, and for a pattern, copies and removes. Raises OSError.
+        """Renames an object; between exports, for a pattern and with `maxdepth`, copies and removes. Raises OSError.
 
         Args:
             path1: the present path, or a pattern.
-            path2: the new path, or a directory.
+            path2: the new path; an existing directory, or a path that ends with a slash, takes the object by its name.
             recursive: whether a copy includes the contents of directories.
             maxdepth: levels of directories that a copy includes; None: all.
             _kwargs: ignored.

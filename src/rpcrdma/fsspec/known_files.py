@@ -104,7 +104,8 @@ class KnownFiles:
     def hold(self, path: str, entry: DirEntry, data: bytes, valid_s: float) -> None:
         """Caches the data of a file until the state of its path expires; drops all states older than `valid_s` seconds.
 
-        No effect unless `entry` itself is the cached entry of `path`, as yet without data.
+        Caches nothing unless `entry` itself is the cached entry of `path`, as yet without data. Beyond
+        `FSSPEC_HELD_OCTETS_MAX` octets of data, the oldest states are dropped.
         """
         with self._lock:
             now = self._clock()

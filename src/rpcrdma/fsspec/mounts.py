@@ -28,7 +28,7 @@ __all__ = ["MountedPath", "Mounts", "Server", "close_all_mounts", "close_mounts"
 
 _LOGGER = logging.getLogger("rpcrdma.client")
 _CLOSE_S = 10.0
-"""Seconds that the end of a process waits for the connections of each event loop to close."""
+"""Seconds that the end of a process waits for the connections of an event loop to one server to close."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +76,11 @@ class Mounts:
         """Files open for reading and writing, which are closed before their connections."""
 
     async def make_directories(self, path: str, *, prefix: str = "") -> None:
-        """Makes the directory `path` and those above it, where they are missing; errors name paths behind `prefix`.
+        """Makes the directory `path` and those above it within the export, where they are missing.
 
-        Concurrent calls for the same directory, as from a copy of many files, share one MKDIR. Raises OSError if the
-        server refuses, and the errors of `mounted`.
+        `prefix` is the server as the caller's path names it, which errors put before paths. Concurrent calls for the
+        same directory, as from a copy of many files, share one MKDIR. Raises OSError if the server refuses, and the
+        errors of `mounted`.
         """
         task = self._making.get(path)
         if task is None:
@@ -104,7 +105,10 @@ class Mounts:
             await make()
 
     async def close(self) -> None:
-        """Closes the files open for reading and writing, unmounts all exports and closes their connections."""
+        """Closes the files of `updated`, unmounts all exports and closes their connections.
+
+        The files of `writers` stay as they are. Raises the first error of closing a file, after the rest.
+        """
         for task in self._watching:
             task.cancel()
         async with self._lock:
@@ -168,7 +172,7 @@ class Mounts:
 class MountedPath:
     """Mounts the export of a path: `async with MountedPath(...) as (file system, path in it)`, which stays mounted.
 
-    Errors in the block and on entering get paths as the caller spells them.
+    Errors about paths at the server, in the block and on entering, get paths as the caller spells them.
 
     Args:
         mounts: the mounted exports of the server.
@@ -179,6 +183,7 @@ class MountedPath:
     Raises:
         ConnectFailed: when entered: the server cannot be reached.
         NoSuchExport: when entered: no export has that path.
+        RpcRdmaError, OSError: when entered: see `Mounts.mounted`.
     """
 
     __slots__ = ("_above", "_hint", "_mounts", "_path")
@@ -236,7 +241,7 @@ async def close_mounts(server: Server) -> None:
 def close_all_mounts() -> None:
     """Closes the open writers and the connections of all running event loops of this process, as it ends.
 
-    Errors are logged; each loop has 10 s to close connections.
+    Blocks: a loop has up to 10 s to close its connections to each server. Errors are logged.
     """
     for (process, loop, _), mounts in list(_MOUNTS.items()):
         if process != os.getpid() or not loop.is_running():

@@ -89,8 +89,9 @@ class Servers:
         files: bounds of calls and listings, or their fields by name; None for the defaults.
 
     Raises:
-        ValueError: `host` is no name or address of a host.
+        ValueError: `host` is no name or address of a host, or a port is no number.
         LocalProtocolError: `mount_ports` has a server that is not valid.
+        TypeError: `options` or `files` has an unknown field.
     """
 
     def __init__(
@@ -215,8 +216,10 @@ def split_path(stripped: str) -> tuple[str, str]:
 def server_of(protocol: str, authority: str) -> Url:
     """Returns the URL of the server that `authority`, the beginning of a path or of the rest of a URL, names.
 
+    `protocol` is "rdma" or "nfstcp".
+
     Raises:
-        LocalProtocolError: it is not valid; the message says why and shows the form.
+        LocalProtocolError: `authority` is not valid; the message says why and shows the form.
     """
     if authority.startswith("[") and "]" not in authority:
         raise LocalProtocolError(

@@ -44,7 +44,10 @@ class UpdatedFile(FsspecFile, NfsFile):
         return self.path
 
     def info(self) -> dict[str, Any]:
-        """Returns the attributes of the file, as `fs.info` does, after a flush; raises ValueError if it is closed."""
+        """Returns the attributes of the file, as `fs.info` does, after a flush.
+
+        Raises OSError if the flush or the server's answer fails, ValueError if the file is closed.
+        """
         self.flush()
         return self.fs.info(self.path, refresh=True)
 

@@ -36,10 +36,12 @@ def sync(
     """Runs `function` with the arguments in `loop`, which another thread runs, and returns the result of its coroutine.
 
     An exception in this thread, such as KeyboardInterrupt, cancels the coroutine, and is raised when that has ended.
-    The coroutine's own exception is raised here.
+    The coroutine's own exception is raised here. `timeout` in `kwargs`, a time limit in seconds, and a loop that does
+    not run yet are left to `fsspec.asyn.sync`.
 
     Raises:
-        RuntimeError: the loop does not run, or is this thread's own.
+        RuntimeError: `loop` is None, closed, or this thread's own.
+        LocalProtocolError: the loop ends before the coroutine.
     """
     here = asyncio._get_running_loop()  # noqa: SLF001 - raises nothing
     if loop is None or not loop.is_running() or here is loop or "timeout" in kwargs:
@@ -60,9 +62,9 @@ class OwnLoop(Protocol):
 
 
 class FilesLoop:
-    """Runs the calls of an open file of `fs` in the event loop of that; messages show the URL of `path`.
+    """Runs the calls of an open file in the event loop of the file system `fs`; messages show the URL of `path`.
 
-    A child process must not use the files of its parent.
+    In a child process that inherited the file, `run` raises an error, and `post` has no effect.
     """
 
     def __init__(self, fs: OwnLoop, path: str) -> None:
@@ -80,7 +82,7 @@ class FilesLoop:
         """Runs the coroutine that `begin` makes in the loop, blocks this thread until it ends, and returns its result.
 
         Raises:
-            RuntimeError: the loop does not run, is this thread's own, or the parent's.
+            RuntimeError, LocalProtocolError: as `sync`; RuntimeError also in a child process that inherited the file.
             Exception: the coroutine's own.
         """
         if self.forked:
