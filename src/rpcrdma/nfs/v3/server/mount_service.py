@@ -41,8 +41,8 @@ class MountService(MOUNT_V3_Service):
     """The MOUNT version 3 service: returns handles of exports, and of directories below them that a caller may reach.
 
     It is offered wherever NFS is, so that a client needs one address. It asks for no security flavor itself, and its
-    replies name those of the export (RFC 2623 section 2.7). The list of mounts holds the reports of clients. It is
-    bounded by `NFS_MOUNTS_MAX`, and grants nothing.
+    replies name those of the export (RFC 2623 section 2.7). The list of mounts records MNT and UMNT; beyond
+    `NFS_MOUNTS_MAX` the oldest mounts are dropped. It grants nothing.
     """
 
     ANY_SECURITY = True

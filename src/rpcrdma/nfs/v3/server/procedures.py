@@ -33,7 +33,7 @@ class Procedures:
             raise Refused(errno.EAGAIN)
 
     def locate_in_worker(self, handle: bytes, context: CallContext) -> tuple[Node, Grant]:
-        """Returns (the object of `handle`, the caller's rights); may block. Raises Refused, see `Exports.locate`."""
+        """Returns (the object of `handle`, the caller's rights); may block. Raises the errors of `Exports.locate`."""
         found = self.exports.locate(handle, context)
         assert found is not None
         return found
@@ -49,7 +49,7 @@ class Procedures:
         return found
 
     def check_delegations(self, node: Node) -> None:
-        """Raises Refused (EAGAIN) while clients of version 4 have delegations of `node`, which is to be changed."""
+        """Raises Refused (EAGAIN) while clients of version 4 have delegations of `node`; starts their recall."""
         if self.claims.delegations and self.claims.waits_for_delegates(self.exports.file_of(node.handle)):
             raise Refused(errno.EAGAIN)
 

@@ -27,7 +27,7 @@ class NfsService(
     """The service of NFS version 3 over `exports`, with all 22 procedures of RFC 1813 section 3.3.
 
     Of two WRITEs to the same place the first must not run again after the second, and CREATE, REMOVE and the like fail
-    when they run again: these run at most once, and their replies, which are small, are kept. The other procedures
+    when they run again: the server keeps their replies, which are small, to answer repeated calls. The other procedures
     (IDEMPOTENT) change nothing, or may be repeated, as COMMIT. `claims` are the opens and delegations of version 4;
     None: there are none.
     """
@@ -55,7 +55,7 @@ class NfsService(
         self.WAITS_FOR = self._file_system_of
 
     def _file_system_of(self, args: Any) -> bytes | None:
-        """Returns the file system that a call may wait for, by the handle in `args`; None if all trees are on one."""
+        """Returns a key of the file system that a call with the handle in `args` may wait for, as `Exports.waits_for`."""
         while not isinstance(args, bytes):
             args = getattr(args, args.__slots__[0])
         return self.exports.waits_for(args)
@@ -68,5 +68,8 @@ class NfsService(
         self.exports.close_idle()
 
     def close(self) -> list[OSError]:
-        """Puts data written UNSTABLE on the disk and closes all objects and files; returns the errors. May block."""
+        """Puts data written UNSTABLE on the disk and closes all objects and files; may block.
+
+        Returns the errors that lost data; empty if there were none.
+        """
         return self.exports.close()
