@@ -150,9 +150,9 @@ class NfsFilesystem(ObjectCalls):
         Args:
             top: the directory at the top.
             topdown: whether a directory precedes its subdirectories; the caller may then remove names of directories.
-            onerror: called with errors, which are ignored without it: unreadable directories, those too deep or inside
-                themselves, invalid names, and entries that the server refuses to describe, which are listed as other
-                names.
+            onerror: called with errors, which are ignored without it: directories that are unreadable, too large, too
+                deep or inside themselves, invalid names, and entries that the server refuses to describe, which are
+                listed as other names.
 
         Yields:
             (path of a directory, names of its subdirectories, other names) for each directory.
@@ -172,8 +172,8 @@ class NfsFilesystem(ObjectCalls):
         Args:
             pattern: the pattern; no match is no error.
             include_hidden: whether wildcards match names that begin with a dot.
-            onerror: called with errors instead of raising them: directories that cannot be listed, and undescribed
-                entries.
+            onerror: called with errors instead of raising them: directories that cannot be listed, invalid names, and
+                undescribed entries.
 
         Yields:
             Each path once, directory by directory, without a slash at the end; relative if `pattern` is.

@@ -179,7 +179,7 @@ async def list_exports(url: Url, options: ConnectOptions, *, mount_port: int | N
     MOUNT is asked first, which names the hosts that may mount an export, then NFS version 4, both at the address of the
     server. The services of MOUNT at other ports, which may belong to another server, come last, with a warning. If
     `url` or `mount_port` names the TCP port of MOUNT, only that is asked. `options` are the settings of connections.
-    MOUNT names the flavors of an export in its answer to MNT, which UMNT follows.
+    MNT and UMNT are sent for each export that MOUNT lists, as the reply of MNT names the flavors.
 
     Raises:
         NotPermitted: this process may not take a reserved port.

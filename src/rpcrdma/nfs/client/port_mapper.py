@@ -93,7 +93,7 @@ async def registrations(
     Raises:
         ConnectFailed: no port mapper answers.
         DecodeError: the answer is malformed.
-        RpcRdmaError: the other errors of `Caller.call`.
+        RpcRdmaError: the other errors of `Caller.call`, such as CallTimeout.
     """
     port = PORT_MAPPER_PORT if port is None else port
     try:

@@ -122,7 +122,7 @@ class Resolver:
 
         Raises:
             NoSuchName: the last name does not exist in its directory.
-            NfsError: the object cannot be reached for another reason.
+            NfsError: the object cannot be reached for another reason; and the errors of `Caller.call`.
             OSError: ELOOP, for more than 40 symbolic links.
             ValueError: `path` holds a NUL, or characters that stand for no octets.
         """

@@ -27,7 +27,10 @@ __all__ = ["FileOptions", "TransferSizes", "Volume"]
 @known_options
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileOptions:
-    """Bounds of the calls in flight, the copies and the listings of an `NfsFilesystem`; the user makes it."""
+    """Bounds of the calls in flight, the copies and the listings of an `NfsFilesystem`; the user makes it.
+
+    Raises TypeError for a value that is no whole number, ValueError for a negative number.
+    """
 
     direct_calls: int = 8
     """Calls in flight for one `read_into`, `pread` or copied file; 8 of 1 MiB hide the latency of a local network."""

@@ -55,7 +55,7 @@ class NfsService(
         self.WAITS_FOR = self._file_system_of
 
     def _file_system_of(self, args: Any) -> bytes | None:
-        """Returns a key of the file system that a call with the handle in `args` may wait for, as `Exports.waits_for`."""
+        """Returns a key of the file system that a call with `args` may wait for: see `Exports.waits_for`."""
         while not isinstance(args, bytes):
             args = getattr(args, args.__slots__[0])
         return self.exports.waits_for(args)
