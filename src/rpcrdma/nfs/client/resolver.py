@@ -244,9 +244,10 @@ class Resolver:
             NfsError: the server refuses; NFS3ERR_NOENT: the target is empty or holds a NUL.
         """
         if link.target is None:
-            link.target = await self._procedures.readlink(link)
-            if not link.target or "\0" in link.target:
+            target = await self._procedures.readlink(link)
+            if not target or "\0" in target:
                 raise nfs_error(v3.nfsstat3.NFS3ERR_NOENT, link.path)
+            link.target = target
         return link.target
 
 
