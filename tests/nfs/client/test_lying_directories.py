@@ -144,6 +144,21 @@ def test_what_can_be_no_name_or_target_is_told_and_the_rest_goes_on(server: Any,
     assert (report.files, report.failures_total, server.calls["RMDIR"]) == (5, 4, 0)
 
 
+def test_a_link_without_a_target_leads_nowhere_at_each_try(server: Any, mounted: Any) -> None:
+    server.put("/top/good")
+    for name, target in (("none", ""), ("nul", "good\0")):
+        server.link(f"/top/{name}", target)
+
+    async def tried(path: str) -> None:
+        client = mounted()
+        for _ in range(2):
+            with pytest.raises(FileNotFoundError):
+                await client.stat(path, follow_symlinks=True)
+
+    for path in ("/top/none", "/top/nul", "/top/none/good"):
+        run(tried(path))
+
+
 @each_case("how", ["long", "json"])
 def test_a_refused_entry_is_shown_without_attributes_and_hides_no_other(
     new_server: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], how: str
