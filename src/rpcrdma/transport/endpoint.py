@@ -304,7 +304,7 @@ class Endpoint:
         return self._session.batcher is not None
 
     def send_held(self) -> None:
-        """Sends the messages that were held until the end of the event loop's turn, as far as credits allow."""
+        """Sends held messages as far as credits allow, then a due grant of credits; no effect unless `holds`."""
         session = self._session
         if session.batcher is None:
             return

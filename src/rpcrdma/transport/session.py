@@ -225,7 +225,7 @@ class Session:
 
     @property
     def segment_octets_possible(self) -> int:
-        """The largest segment, in octets, that the peer takes; this side may use smaller ones."""
+        """The largest segment, in octets, that the peer takes; in version 1, which does not state it, the setting."""
         return self._told.segment_octets_max if self.splits else self.config.segment_octets_max
 
     @property
