@@ -104,7 +104,7 @@ class OpenedCall(Protocol):
         """
 
     def protect(self, reply: Payload) -> Payload:
-        """Returns the reply with its verifier and its results protected by the service; refusals of RPC stay unchanged.
+        """Returns the reply with its verifier and its results protected by the service; a denied reply stays unchanged.
 
         It may run in a thread, in a turn of the context.
         """
