@@ -119,6 +119,7 @@ class ReverseCaller(Caller, Protocol):
         Raises:
             LocalProtocolError: `ready` was not called before, the arguments break the definition, or the
                 credential cannot be encoded.
+            ValueError: `placement` is unknown.
             RpcError, CallTimeout, TransportClosed, DecodeError, MessageTooLong: as `Caller.call`.
         """
 

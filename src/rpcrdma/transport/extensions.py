@@ -349,7 +349,7 @@ class ExtensionLink:
             self._hub.requester.carrier = carrier
 
     def batch(self, batcher: Batcher) -> None:
-        """Joins the short calls and replies that this side sends in one turn of the event loop.
+        """Has a batcher join the short calls and replies that this side sends in one turn of the event loop.
 
         No effect in a version without extensions.
 
@@ -360,13 +360,13 @@ class ExtensionLink:
             self._hub.session.batcher = batcher
 
     def expect_group(self, between: Callable[[Inbound, Buffer], bool] | None) -> None:
-        """Passes every received message to `between` first, until the extension's group of messages is complete.
+        """Passes every received message to `between` first, until a call with None ends the group of messages.
 
-        The connection ends if the group is not complete within `TransportConfig.stalled_s`.
+        The connection ends if that call does not come within `TransportConfig.stalled_s`.
 
         Args:
             between: gets each message and its octets, and returns whether it has handled the message; None ends the
-                group.
+                group, and releases what `hold` counts.
         """
         self._hub.session.expect_group(between)
         if between is None:

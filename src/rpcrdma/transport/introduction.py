@@ -120,7 +120,8 @@ class Introduction:
     def on_established(self) -> None:
         """Begins the introduction after the queue pair has connected.
 
-        A client sends its first message, now or after its pause.
+        A client sends its first message, now or after its pause; a server awaits it. Without a version that has
+        properties, the connection opens.
         """
         if self._session.role is Role.CLIENT:
             if self._settle_s:

@@ -119,9 +119,9 @@ class Outbox:
         self.ended = 0
 
     def send(self, message: Outgoing, preparer: Preparer | None = None) -> bool:
-        """Sends a message as soon as credits and the precedence of other messages allow.
+        """Sends a message as soon as credits and precedence allow, one that a batcher may join at the end of the turn.
 
-        Returns False if the message waits.
+        Returns True if the message is sent, at least in part; False if it waits.
 
         Args:
             message: the message.

@@ -172,7 +172,7 @@ class Session:
         return self.dialect.unfinished if self.between is None else -self._groups
 
     def agree(self, peer: PrivateData | None) -> None:
-        """Derives the message sizes from the private data that the peer sent while connecting; None: it sent none."""
+        """Sets message sizes and remote invalidation by the private data that the peer sent; None: it sent none."""
         self._peer_data = peer
         self._agree()
 
