@@ -160,7 +160,7 @@ def json_line(value: Any) -> None:
 
 
 def json_text(value: Any) -> str:
-    """Returns a value as a JSON document on one line.
+    """Returns a value, of types that `json.dumps` takes, as a JSON document on one line.
 
     Octets of names that are no UTF-8 are shown as in URLs (%FF). Beside such a name stands the whole name in Base64,
     under its key with `_base64` added.

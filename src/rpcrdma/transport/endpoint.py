@@ -294,7 +294,7 @@ class Endpoint:
         return 0 if self.responder is None else self.responder.wanted_octets
 
     def resume_pulls(self) -> None:
-        """Tries again to get memory for the Read chunks of waiting calls, and reads them."""
+        """Starts the RDMA Reads of waiting calls, as far as the memory of `buffers` and the bounds allow."""
         if self.responder is not None:
             self.responder.resume()
 

@@ -342,14 +342,14 @@ class Responder:
 
     @property
     def _continued(self) -> tuple[int, int]:
-        """The octets of the longest reply that prefers messages to a chunk, and of any in messages; 0: none may be."""
+        """The most octets of a reply that prefers messages to a Reply chunk, and of any continued reply; 0: none."""
         session = self._session
         if self._direction is CallDirection.REVERSE and session.reverse_support is ReverseSupport.INLINE:
             return 0, 0
         return session.in_messages_octets or 0, CONTINUED_OCTETS_MAX
 
     def prepare(self, message: Any) -> Sequence[Buffer] | None:
-        """Posts the RDMA Writes of a planned reply just before its Send; see `Preparer`.
+        """Posts the RDMA Writes of a planned reply (`message`: its call) just before its Send; see `Preparer`.
 
         Returns the payload of the message; None if an extension carries the reply and needs more credits.
         """

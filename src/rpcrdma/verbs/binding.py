@@ -404,7 +404,7 @@ class EventChannel(Protocol):
         """Returns the descriptor that becomes readable when there is an event."""
 
     def identifier(self) -> ConnectionIdentifier:
-        """Returns a new connection identifier, whose events this channel reports."""
+        """Returns a new connection identifier, whose events this channel reports; OSError if librdmacm makes none."""
 
     def events(self) -> Sequence[tuple[Any, ...]]:
         """Removes and returns events that have occurred, each as the fields of `ManagerEvent`.

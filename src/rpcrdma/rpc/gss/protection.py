@@ -98,7 +98,8 @@ class OpenedCall(Protocol):
         """Removes the protection of the arguments; `arguments` is the decoder of the plain arguments then.
 
         Raises:
-            CallWaits: this takes long; do the work of the exception in a turn of the context, and call again.
+            CallWaits: this takes long, or the context is in use; do the work of the exception in a turn of the context,
+                and call again.
             ReducedIneligibleItem: part of the body came in a chunk.
             DecodeError: the body does not decode, was changed, or is that of another call.
         """
