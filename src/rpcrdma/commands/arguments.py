@@ -105,7 +105,7 @@ def program_number(text: str) -> int:
 
 
 def uint32(text: str, complaint: str, *, largest: int = 0xFFFFFFFF) -> int:
-    """Parses an unsigned number of 32 bits, decimal or with 0x, up to the `largest` that is accepted.
+    """Parses an unsigned number of 32 bits, decimal or with 0x, 0o or 0b, up to the `largest` that is accepted.
 
     Raises:
         argparse.ArgumentTypeError: The text is no such number; the message is the quoted text and the `complaint`.

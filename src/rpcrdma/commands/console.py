@@ -91,9 +91,9 @@ class ExitStatus(enum.IntEnum):
 
 
 def prepare() -> None:
-    """Sets up the standard streams: file names are printed as their octets in every locale, valid UTF-8 or not.
+    """Sets up the standard streams: standard output has file names as their octets in every locale, valid UTF-8 or not.
 
-    Closed streams become /dev/null.
+    Standard error has escapes for characters that its encoding lacks. Closed streams become /dev/null.
     """
     # uvloop aborts with a file of its own under one of these numbers.
     number = 0
@@ -160,7 +160,7 @@ def json_line(value: Any) -> None:
 
 
 def json_text(value: Any) -> str:
-    """Returns a value as a JSON document on one line.
+    """Returns a value, of types that `json.dumps` takes, as a JSON document on one line.
 
     Octets of names that are no UTF-8 are shown as in URLs (%FF). Beside such a name stands the whole name in Base64,
     under its key with `_base64` added.
@@ -207,7 +207,7 @@ def talk(line: str, *, level: int = 20) -> None:
 
 
 def announce(line: str) -> None:
-    """Prints one line on standard output or, if standard error is systemd's journal, only there, as a notice."""
+    """Prints an escaped line on standard output or, if standard error is systemd's journal, only there as a notice."""
     if in_journal():
         talk(line, level=_NOTICE)
     else:

@@ -86,7 +86,7 @@ class DefinitionText:
         return "standard input" if self.file == "-" else Path(self.file).name
 
     def show(self, remarks: Sequence[Diagnostic]) -> None:
-        """Prints remarks of the compiler on standard error, each with its line of the original file."""
+        """Prints remarks of the compiler on standard error, escaped, each with its line of the original file."""
         for remark in remarks:
             located, file, source = self._located(remark)
             sys.stderr.write(f"{located.render(source, file)}\n")

@@ -44,7 +44,7 @@ class NativeReceiver(Receiver):
         self.frames: NativeFrames | None = None
 
     def hand_over(self) -> None:
-        """Lets the native module receive from now on; no effect while this receiver has an unfinished message."""
+        """Lets the native module receive from now on; no effect if an unfinished Send or unusual FPDU comes first."""
         untagged, sender = self.untagged, self._sender
         if self.direct.trailer or untagged.send_octets or self.ready_frame is not None:
             return

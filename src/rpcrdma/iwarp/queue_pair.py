@@ -197,7 +197,7 @@ class IwarpQueuePair:
         return [self._exchange.next_buffer()]
 
     def bytes_received(self, octets: int) -> None:
-        """Processes `octets` octets, more than 0, that were received into the buffers of `next_buffers` in order."""
+        """Processes `octets` octets that `next_buffers` has received; a fault of the peer ends the connection."""
         if not self._full_operation:
             if not self._ended:
                 self._startup_received(octets)

@@ -58,7 +58,8 @@ class LoadedInterface:
             The procedure with its types.
 
         Raises:
-            LocalProtocolError: no procedure, or procedures of several programs, have the name; the message lists them.
+            LocalProtocolError: the program, the version or the procedure is unknown, or procedures of several programs
+                have the name; the message or its note lists the candidates.
         """
         versions = self._versions(program, version)
         every = [(each, found) for each in versions for found in each.procedures]

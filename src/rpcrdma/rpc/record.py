@@ -185,7 +185,7 @@ class RecordReceiver:
         return self._records.popleft() if self._records else None
 
     def clear(self) -> None:
-        """Releases all memory and drops all messages; the receiver must not be used afterwards."""
+        """Releases all memory and drops all messages, but not `too_long`; the receiver must not be used afterwards."""
         self._records.clear()
         self._scratch = memoryview(b"")
         self._message.clear()
@@ -347,7 +347,7 @@ class RecordSender:
             payload.item_octets()
 
     def next_gather(self) -> list[Buffer]:
-        """Returns the buffers to send next, at most 512, none if all is sent; unchanged until `bytes_sent`."""
+        """Returns the buffers to send next, at most 512; empty if all is sent. The caller must not change the list."""
         queue = self._queue
         if len(queue) == 1:
             buffers = queue[0].buffers

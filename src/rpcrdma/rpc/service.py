@@ -119,7 +119,8 @@ class ReverseCaller(Caller, Protocol):
         Raises:
             LocalProtocolError: `ready` was not called before, the arguments break the definition, or the
                 credential cannot be encoded.
-            RpcError, CallTimeout, TransportClosed, DecodeError: as `Caller.call`.
+            ValueError: `placement` is unknown.
+            RpcError, CallTimeout, TransportClosed, DecodeError, MessageTooLong: as `Caller.call`.
         """
 
     def ready(self, credential: Credential | None = None) -> None:

@@ -164,7 +164,7 @@ class _Connection:
         `lead`: its header type, XMTREQ or XMTRESP.
 
         Raises:
-            DecodeError: the header of a request, or the message of the group, violates the rules of XDR.
+            DecodeError: the header of a request, or the start of the call in its group, does not decode.
         """
         if self._contradicts(message, lead):
             self._refuse_flags(message)
@@ -235,7 +235,7 @@ class _Connection:
         A faulty transmission is reported to the peer, or fails the call that it answers.
 
         Raises:
-            DecodeError: the header of a request's transmission, or the message of the group, violates the rules of XDR.
+            DecodeError: the header of a request's transmission, or the start of the call in its group, does not decode.
         """
         group = self._group
         if group is None and message.xid in self._dropped:

@@ -98,7 +98,7 @@ class ResultDirection(NamedTuple):
 
 
 class DirectionSet(NamedTuple):
-    """xmddp_rsdset: the directions `results` for items that belong to the Positions `begin` to `end` of the request."""
+    """xmddp_rsdset: the directions `results` for items of the Positions from `begin` to below `end` of the request."""
 
     begin: int
     end: int

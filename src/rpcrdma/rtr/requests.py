@@ -154,7 +154,7 @@ class Promises:
             self._reserve(messages)
 
     def make(self, messages: int) -> None:
-        """Promises one reply the given number of messages beyond its first one, and reserves credits for them."""
+        """Promises one reply `messages` beyond its first one, at most `left` (not checked), and reserves credits."""
         twice = max(0, messages - self._longest)
         self._longest += twice
         self._take(messages + twice)

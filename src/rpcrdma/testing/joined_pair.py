@@ -35,7 +35,7 @@ class ByteStreamQueuePair(Protocol):
         """Handles the end of the octets from the peer, after which none follow."""
 
     def next_gather(self, max_octets: int) -> list[Buffer]:
-        """Returns the octets to send next, at most `max_octets`, as a gather list; empty if there are none."""
+        """Returns a gather list of at most `max_octets`, or of one longer frame; empty if nothing is to be sent."""
 
     def bytes_sent(self, octets: int) -> None:
         """Removes the first `octets` octets of the gather list of `next_gather`, since they were sent."""

@@ -32,7 +32,7 @@ class MemoryFiles:
         return NfsService(self._tree)
 
     def crash(self, is_kept: Callable[[], bool]) -> None:
-        """Ends a run of the server as a loss of power does: writes without COMMIT may be lost.
+        """Changes the files as a loss of power does, after a run of the server: writes without COMMIT may be lost.
 
         Args:
             is_kept: returns for each such write whether it has reached the disk.

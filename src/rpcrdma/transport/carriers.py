@@ -114,7 +114,10 @@ class CarriedCall(Protocol):
         """
 
     def end(self) -> None:
-        """Withdraws the peer's credits for the reply, when the call is answered, abandoned or sent again."""
+        """Ends the reservation of credits for the reply: the call is answered, abandoned or sent again.
+
+        Granted credits stay with the peer. A second call has no effect.
+        """
 
 
 class CarriedResults(Protocol):
@@ -221,7 +224,7 @@ class Batcher(Protocol):
     def refused_with(self, refused: Inbound) -> Sequence[int]:
         """Finds the calls that were sent in one message with a refused call and that the same error refuses.
 
-        Returns the XIDs of the other calls in its message, if the error refuses them all; else none.
+        Returns the XIDs of the other calls in its message, if the error refuses them all; else an empty sequence.
 
         Args:
             refused: the peer's error.

@@ -294,7 +294,7 @@ class Endpoint:
         return 0 if self.responder is None else self.responder.wanted_octets
 
     def resume_pulls(self) -> None:
-        """Tries again to get memory for the Read chunks of waiting calls, and reads them."""
+        """Starts the RDMA Reads of waiting calls, as far as the memory of `buffers` and the bounds allow."""
         if self.responder is not None:
             self.responder.resume()
 
@@ -304,7 +304,7 @@ class Endpoint:
         return self._session.batcher is not None
 
     def send_held(self) -> None:
-        """Sends the messages that were held until the end of the event loop's turn, as far as credits allow."""
+        """Sends held messages as far as credits allow, then a due grant of credits; no effect unless `holds`."""
         session = self._session
         if session.batcher is None:
             return

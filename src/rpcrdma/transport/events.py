@@ -35,7 +35,7 @@ class ReplyArrived(NamedTuple):
 
 
 class CallFailed(NamedTuple):
-    """A call of this side ended with `error` and without a reply. No peer can touch its memory any more."""
+    """A call of this side ended with `error` and without a usable reply. No peer can touch its memory any more."""
 
     call: Call
     error: RpcRdmaError
@@ -53,8 +53,8 @@ class ReplySent(NamedTuple):
 class Closed(NamedTuple):
     """The last event: the connection ended, or was not established.
 
-    `reason` is in words. `by_peer`: the peer ended it, or violated the protocol (then also `protocol_error`). `refusal`
-    is the error of a failed host authentication, or None.
+    `reason` is in words. `by_peer`: the peer ended it; or a fault that counts as the peer's did (`Session.violation`,
+    then also `protocol_error`). `refusal` is the error of a failed host authentication, or None.
     """
 
     reason: str

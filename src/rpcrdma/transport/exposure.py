@@ -177,7 +177,8 @@ class Exposure:
     def abandon(self) -> None:
         """Ends the exposure for a call that was given up: further RDMA Writes of the responder do not reach the memory.
 
-        Such Writes, and the invalidation by the late reply, do not end the connection.
+        Such Writes, and the invalidation by the late reply, do not end the connection, unless the provider has to end
+        the handles at once (`ProtectionDomain.abandon`).
         """
         abandon = self._pd.abandon
         for region in self.regions:

@@ -141,7 +141,7 @@ class Extension:
         properties: the transport properties.
         errors: the error codes.
         on_ready: called when the connection is open and the peer's properties are known.
-        on_error: called with errors about messages of the extension.
+        on_error: called with errors about messages of the extension whose answer no `ExtensionLink.ask` awaits.
         on_closed: called when the connection has ended; it releases the memory of `ExtensionLink.state`.
         receives: makes the memory for all messages of one connection, of at least the given octets each; at most one
             extension of a connection has it.
@@ -318,7 +318,7 @@ class ExtensionLink:
         return self._hub.send(self, row, body, xid, flags, answer=answer)
 
     async def ask(self, header_type: int, body: Sequence[Buffer] = (), *, flags: int = 0) -> Any:
-        """Sends a message as `send` does and waits for its answer.
+        """Sends a message as `send` does and waits for its answer, without a time limit.
 
         Returns:
             The value that the extension gives to `answer` for the XID.
@@ -340,7 +340,7 @@ class ExtensionLink:
         return self.asked.end(xid, value)
 
     def carry(self, carrier: Carrier) -> None:
-        """Offers later calls of this side to a carrier.
+        """Offers later calls of this side to a carrier; no effect at an end that makes no calls.
 
         Args:
             carrier: takes calls, or leaves them to the version.
@@ -349,7 +349,7 @@ class ExtensionLink:
             self._hub.requester.carrier = carrier
 
     def batch(self, batcher: Batcher) -> None:
-        """Joins the short calls and replies that this side sends in one turn of the event loop.
+        """Has a batcher join the short calls and replies that this side sends in one turn of the event loop.
 
         No effect in a version without extensions.
 
@@ -360,13 +360,13 @@ class ExtensionLink:
             self._hub.session.batcher = batcher
 
     def expect_group(self, between: Callable[[Inbound, Buffer], bool] | None) -> None:
-        """Passes every received message to `between` first, until the extension's group of messages is complete.
+        """Passes every received message to `between` first, until a call with None ends the group of messages.
 
-        The connection ends if the group is not complete within `TransportConfig.stalled_s`.
+        The connection ends if that call does not come within `TransportConfig.stalled_s`.
 
         Args:
             between: gets each message and its octets, and returns whether it has handled the message; None ends the
-                group.
+                group, and releases what `hold` counts.
         """
         self._hub.session.expect_group(between)
         if between is None:
@@ -387,10 +387,11 @@ class ExtensionLink:
         return None if self._hub.requester is None else self._hub.requester.carried(xid)
 
     def reserve(self, messages: int) -> None:
-        """Grants the peer credits beyond its calls and replies, `Extension.reserve_max` in all at most.
+        """Changes the number of credits that the peer gets beyond its calls and replies; later headers grant them.
 
         Args:
-            messages: the number of credits; a negative number withdraws them.
+            messages: the credits to add. A negative number ends a reservation: granted credits stay, later headers
+                grant fewer. The sum must stay from 0 to `Extension.reserve_max`, which is not checked.
         """
         self._hub.session.window.reserve(messages)
 

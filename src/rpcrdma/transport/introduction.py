@@ -120,7 +120,8 @@ class Introduction:
     def on_established(self) -> None:
         """Begins the introduction after the queue pair has connected.
 
-        A client sends its first message, now or after its pause.
+        A client sends its first message, now or after its pause; a server awaits it. Without a version that has
+        properties, the connection opens.
         """
         if self._session.role is Role.CLIENT:
             if self._settle_s:
@@ -142,7 +143,7 @@ class Introduction:
             self._go_on(None)
 
     def _introduce(self, value: bytes | None) -> None:
-        """Sends this side's transport properties, once.
+        """Sends this side's transport properties, and notes that they are sent.
 
         `value`: the first value of host authentication to send; None sends none.
         """
@@ -195,7 +196,7 @@ class Introduction:
         return Inbound(Kind.UNREADABLE, xid, credit_word, version, refusal=refusal)
 
     def _go_without(self, message: Inbound) -> None:
-        """Adopts the default properties of a peer whose first message (`message`) is not about its properties."""
+        """Continues with default properties, in INTRODUCING, if `message` shows that the peer sends no properties."""
         if self._session.state is State.INTRODUCING and message.kind not in _NOT_AN_ANSWER:
             self._go_on(None)
 

@@ -50,7 +50,7 @@ class Preparer(Protocol):
     """The part of an endpoint that prepares its messages when credits allow them: the requester, or the responder."""
 
     def prepare(self, message: Any, /) -> Sequence[Buffer] | bytes | bytearray | None:
-        """Decides how a message travels, just before it is sent, and returns its payload.
+        """Decides how a message, a `Call` or an `IncomingCall`, travels, just before it is sent; returns its payload.
 
         The method sets `chunks` and `long` of the message, or its `group`. The window has at least one credit for it.
         Returns a gather list; or octets that are joined with a header without chunks (`Session.joined_octets`); or None
@@ -119,9 +119,9 @@ class Outbox:
         self.ended = 0
 
     def send(self, message: Outgoing, preparer: Preparer | None = None) -> bool:
-        """Sends a message as soon as credits and the precedence of other messages allow.
+        """Sends a message as soon as credits and precedence allow, one that a batcher may join at the end of the turn.
 
-        Returns False if the message waits.
+        Returns True if the message is sent, at least in part; False if it waits.
 
         Args:
             message: the message.

@@ -71,9 +71,9 @@ class Requester:
         Buffers in its `payload` and `into` must not change until then.
 
         Raises:
-            LocalProtocolError: the XID is in use, a buffer is unfit, or the call is too complex for its header; a
-                reverse call that needs chunks without `TransportConfig.reverse_chunks`, before `allow`, or to a client
-                that takes none.
+            LocalProtocolError: the XID is in use; the call is in the reverse direction before `allow`, or to a client
+                that takes none; or a call that need not wait cannot be sent: a buffer is unfit, the header is too small
+                or chunks are not permitted. If the call waits, `CallFailed` has this error.
             TransportClosed: the connection has ended.
         """
         session = self._session
@@ -117,8 +117,8 @@ class Requester:
     def abandon(self, call: Call) -> None:
         """Gives up a call and fences its memory: when this returns, no peer can touch the memory. No event follows.
 
-        No effect after the call has ended. The connection ends if a Send may still read the call's arguments: nothing
-        else can stop it. A call that was sent holds its credit until the reply arrives.
+        No effect after the call has ended. The connection ends if a Send may still read the call's arguments, or the
+        memory cannot be fenced. A call that was sent holds its credit until the reply arrives.
         """
         before = call.state
         call.state = TRANSITIONS[before, CallInput.ABANDON]
@@ -191,7 +191,8 @@ class Requester:
     def _expose(self, call: Call, payload: Payload) -> Sequence[Buffer] | None:
         """Plans a call, offers it to the carrier and registers its memory.
 
-        Returns the payload of its message; None if that is the unreduced stream, without any chunk.
+        Returns the payload of its message, empty if the carrier has taken the call; None if no chunk and no carrier
+        is needed, so that the payload is the whole encoded call.
 
         Raises:
             RpcRdmaError: memory cannot be registered, or the header cannot hold the chunks.
@@ -278,7 +279,7 @@ class Requester:
         return None if call is None or call.state is CallState.QUEUED else call.carried
 
     def on_reply(self, message: Inbound, invalidated: int | None, results: CarriedResults | None = None) -> bool:
-        """Ends the call that a reply answers: fences its memory and reports the reply, or a faulty reply's error.
+        """Ends the call that a reply answers: fences its memory and, unless it was abandoned, reports reply or failure.
 
         `message`: the reply. `invalidated`: the handle that the reply's Send invalidated, or None. `results`: the bulk
         items of a reply that an extension carried; None for other replies. Returns False if no call waits for the
@@ -325,7 +326,7 @@ class Requester:
         return True
 
     def on_refused(self, message: Inbound, invalidated: int | None) -> bool:
-        """Handles the refusal of a call: sends the call again in another form, or reports its failure.
+        """Handles the refusal of a call and of those in the same Send: sends each again in another form, or fails it.
 
         `message`: the peer's error. `invalidated`: the handle that the error's Send invalidated, or None. Returns False
         if no call waits for it.
@@ -371,7 +372,7 @@ class Requester:
         return True
 
     def fail(self, xid: int, error: RpcRdmaError) -> bool:
-        """Fails a sent call with a faulty reply by `error`, its memory fenced first; returns False if there is none."""
+        """Fences the memory of a sent call and fails it by `error`; returns False if no such call is outstanding."""
         call = self.calls.get(xid)
         if call is None or call.state is CallState.QUEUED:
             return False
@@ -405,9 +406,9 @@ class Requester:
             self.on_unsendable(call, error)
 
     def on_closed(self, reason: str, *, protocol_error: bool = False) -> None:
-        """Ends every call with `TransportClosed` and deregisters its memory, because the connection has ended.
+        """Ends every call after the connection's end: deregisters its memory, and fails it unless it was abandoned.
 
-        `reason` is in words. `protocol_error`: whether one side broke the protocol.
+        The error is `TransportClosed`. `reason` is in words. `protocol_error`: whether one side broke the protocol.
         """
         calls = list(self.calls.values())
         self.calls.clear()

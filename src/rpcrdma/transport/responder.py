@@ -95,7 +95,8 @@ class Responder:
         """Handles a received call: reports it by `CallArrived` once its Read chunks have arrived, or refuses it.
 
         `carried`: the bulk items that an extension received with the call; None for an ordinary call. Returns False, to
-        discard the call, if its Send `invalidated` a handle.
+        discard the call, if its Send `invalidated` a handle. A peer that exceeds its credits, or does not read replies,
+        ends the connection.
         """
         if invalidated is not None:
             return False
@@ -218,7 +219,7 @@ class Responder:
         return True
 
     def on_read(self, incoming: IncomingCall, status: Status) -> None:
-        """Counts a completed RDMA Read of a call; after the last one the call is reported."""
+        """Counts a successful RDMA Read of a call; after the last one the call is reported, or refused if faulty."""
         # After a failed one the connection ends, and `on_closed` clears up.
         if status is Status.SUCCESS and incoming in self._reading:
             incoming.pending_reads -= 1
@@ -276,7 +277,8 @@ class Responder:
         """Answers a call: sends the reply, or an error if the reply fits neither a message nor the offered chunks.
 
         After the end of the connection it only releases the call's memory. Returns True if the payload's buffers are in
-        use until `ReplySent`, False if they are free already. Raises LocalProtocolError for an answered call.
+        use until `ReplySent`, False if they are free already. Raises LocalProtocolError for an answered call; any other
+        error ends the connection.
         """
         if incoming.answered:
             self._answer(incoming)
@@ -340,14 +342,14 @@ class Responder:
 
     @property
     def _continued(self) -> tuple[int, int]:
-        """The octets of the longest reply that prefers messages to a chunk, and of any in messages; 0: none may be."""
+        """The most octets of a reply that prefers messages to a Reply chunk, and of any continued reply; 0: none."""
         session = self._session
         if self._direction is CallDirection.REVERSE and session.reverse_support is ReverseSupport.INLINE:
             return 0, 0
         return session.in_messages_octets or 0, CONTINUED_OCTETS_MAX
 
     def prepare(self, message: Any) -> Sequence[Buffer] | None:
-        """Posts the RDMA Writes of a planned reply just before its Send; see `Preparer`.
+        """Posts the RDMA Writes of a planned reply (`message`: its call) just before its Send; see `Preparer`.
 
         Returns the payload of the message; None if an extension carries the reply and needs more credits.
         """

@@ -172,7 +172,7 @@ class Session:
         return self.dialect.unfinished if self.between is None else -self._groups
 
     def agree(self, peer: PrivateData | None) -> None:
-        """Derives the message sizes from the private data that the peer sent while connecting; None: it sent none."""
+        """Sets message sizes and remote invalidation by the private data that the peer sent; None: it sent none."""
         self._peer_data = peer
         self._agree()
 
@@ -225,7 +225,7 @@ class Session:
 
     @property
     def segment_octets_possible(self) -> int:
-        """The largest segment, in octets, that the peer takes; this side may use smaller ones."""
+        """The largest segment, in octets, that the peer takes; in version 1, which does not state it, the setting."""
         return self._told.segment_octets_max if self.splits else self.config.segment_octets_max
 
     @property

@@ -134,7 +134,10 @@ class DeviceAttributes(TypedDict):
 
 
 class Region(Protocol):
-    """Memory that is registered with a device (a memory region); made by `Domain.register`."""
+    """Memory that is registered with a device (a memory region); made by `Domain.register`.
+
+    After `deregister` its properties raise ValueError.
+    """
 
     @property
     def handle(self) -> int:
@@ -164,7 +167,7 @@ class MemoryWindow(Protocol):
 
     @property
     def handle(self) -> int:
-        """The handle of the last binding (`rkey`). The next handle must differ in the lower 8 bits, and only there."""
+        """The handle of the last binding (`rkey`), 0 after `end`. The next one differs in the lower 8 bits alone."""
 
     def end(self) -> None:
         """Deallocates the window: when this returns, no peer reaches memory through it.
@@ -250,10 +253,14 @@ class QueuePairHandle(Protocol):
         """
 
     def broken(self) -> bool:
-        """Returns whether the device has stopped the queue pair because of an error."""
+        """Returns whether the device has stopped the queue pair because of an error; False after `end`.
+
+        Raises:
+            OSError: the device does not tell.
+        """
 
     def end(self) -> None:
-        """Stops the queue pair: when this returns, the device does not touch the memory of posted work any more."""
+        """Stops the queue pair: the device then touches no memory of posted work, which gets no further completion."""
 
     def close(self) -> None:
         """Destroys the queue pair with its completion queue and its descriptor."""
@@ -288,7 +295,7 @@ class Device(Protocol):
 class ConnectionIdentifier(Protocol):
     """One connection, or one listener, of the RDMA connection manager (`rdma_cm_id`); made by an `EventChannel`.
 
-    Its methods raise OSError if the call of librdmacm fails.
+    Its methods raise OSError if the call of librdmacm fails, and ValueError for an unfit argument or after `close`.
     """
 
     @property
@@ -350,7 +357,7 @@ class ConnectionIdentifier(Protocol):
         """Returns the identifier's device, with events of its own; the identifier lives as long as the result."""
 
     def connect(self, private_data: bytes, inbound_reads: int, outbound_reads: int, /) -> None:
-        """Asks the peer for the connection: ESTABLISHED, or the event of a failure, follows.
+        """Asks the peer for the connection: ESTABLISHED, or the event of a failure, follows. With siw the call waits.
 
         `private_data`: octets for the peer. `inbound_reads`: the RDMA Reads that the peer may have outstanding (IRD).
         `outbound_reads`: the RDMA Reads that this end may have outstanding (ORD).
@@ -397,12 +404,12 @@ class EventChannel(Protocol):
         """Returns the descriptor that becomes readable when there is an event."""
 
     def identifier(self) -> ConnectionIdentifier:
-        """Returns a new connection identifier, whose events this channel reports."""
+        """Returns a new connection identifier, whose events this channel reports; OSError if librdmacm makes none."""
 
     def events(self) -> Sequence[tuple[Any, ...]]:
         """Removes and returns events that have occurred, each as the fields of `ManagerEvent`.
 
-        One call may return some of the events; the descriptor then stays readable.
+        One call may return some of the events; the descriptor then stays readable. OSError: the channel has failed.
         """
 
 

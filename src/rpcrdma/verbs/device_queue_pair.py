@@ -220,7 +220,7 @@ class DeviceQueuePair:
         self._sends.unbind(window)
 
     def probe(self) -> None:
-        """Posts an RDMA Write without data, unless the device waits for the peer already.
+        """Posts an RDMA Write without data, if connected and no other work of the send queue is unfinished.
 
         The peer acknowledges it without a look at its handle (IBA C9-88; iWARP likewise), or the device gives the peer
         up. The completion of an iWARP device says only that TCP has taken it.

@@ -89,7 +89,9 @@ class ProtectionDomain(Protocol):
             The region, exposed until `invalidate`.
 
         Raises:
-            LocalProtocolError: the buffer is read-only and `access` permits writing, or too many regions exist.
+            LocalProtocolError: the buffer is read-only and `access` permits writing, or no more memory can be
+                registered.
+            TypeError: the buffer has no octets, or they have gaps.
         """
 
     def invalidate(self, region: MemoryRegion) -> None:
@@ -97,6 +99,9 @@ class ProtectionDomain(Protocol):
 
         Args:
             region: the region.
+
+        Raises:
+            LocalProtocolError: an RDMA device does not let go of the memory, which must not be reused.
         """
 
     def abandon(self, region: MemoryRegion) -> None:
@@ -108,6 +113,9 @@ class ProtectionDomain(Protocol):
 
         Args:
             region: the region.
+
+        Raises:
+            LocalProtocolError: as `invalidate`.
         """
 
 
@@ -197,7 +205,7 @@ class SoftwareProtectionDomain:
             access: the right that is needed.
 
         Returns:
-            A view of the memory.
+            A view of the memory; of scratch memory for an abandoned region.
 
         Raises:
             RemoteAccessError: with reason "invalid handle", "access rights", "wrap" or "bounds".

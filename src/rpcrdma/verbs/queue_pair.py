@@ -111,13 +111,16 @@ class QueuePair(Protocol):
     """A reliable connected queue pair.
 
     Posting is allowed in any state: before `Established` work waits, after `Disconnected` it completes as FLUSHED.
-    Gather lists and their buffers belong to the queue pair until the completion; data is not copied.
+    Gather lists and their buffers must not change until the completion of the work or of later work: data may not be
+    copied.
 
     Shared by the methods:
         wr: the identifier that the completion of the work repeats.
         gather: the octets, as a list of buffers.
         handle, offset: the place in the peer's memory.
         signaled: whether success has a completion; a failure always has one.
+        LocalProtocolError: `accept` or `reject` without a `ConnectRequested`; private data, a length, an offset or a
+            sink that the provider cannot carry.
     """
 
     completions: deque[Completion]
@@ -198,10 +201,10 @@ class QueuePair(Protocol):
         """
 
     def disconnect(self) -> None:
-        """Ends the connection after all work posted so far; `Disconnected` follows."""
+        """Ends the connection after all posted work, or at once if none can be sent yet; `Disconnected` follows."""
 
     def abort(self, reason: str) -> None:
-        """Ends the connection now: outstanding work is flushed, `Disconnected` follows.
+        """Ends the connection now: outstanding work is flushed, `Disconnected` follows. No second one after the end.
 
         Args:
             reason: the cause in words, for `Disconnected`.

@@ -53,7 +53,7 @@ class ScatteredBuffer:
 
         Args:
             start: the index of the first octet.
-            data: the octets.
+            data: the octets, which must fit behind `start`.
         """
         rest = memoryview(data)
         while rest:

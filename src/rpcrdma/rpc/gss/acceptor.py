@@ -469,7 +469,7 @@ class Acceptor:
         self._on_made(context.peer, context.principal)
 
     def end(self, handle: bytes) -> None:
-        """Ends the context with a handle; has no effect if there is none."""
+        """Ends the finished context with a handle; has no effect if there is none."""
         self._contexts.pop(handle, None)
 
     def close(self) -> None:

@@ -264,7 +264,7 @@ class ContextCall:
         """The verifier of the reply, to be checked when the context is finished; empty until then."""
 
     def encode(self, xid: int, procedure: Procedure[Any, Any], args: Any) -> Payload:
-        """Encodes the whole call with the token in place of arguments; `procedure` is the program's procedure 0."""
+        """Encodes the whole call with the token as arguments: `args` is None, `procedure` the program's procedure 0."""
         assert args is None
         kind = GssProcedure.INIT if self._handle is None else GssProcedure.CONTINUE_INIT
         # The service means nothing here; servers look at it all the same.
@@ -275,7 +275,7 @@ class ContextCall:
         return enc
 
     def encode_again(self, xid: int, procedure: Procedure[Any, Any], args: Any) -> Payload:
-        """Encodes the same call for a further transmission."""
+        """Encodes the same call for a further transmission; the arguments are those of `encode`."""
         return self.encode(xid, procedure, args)
 
     def decode(

@@ -98,13 +98,14 @@ class OpenedCall(Protocol):
         """Removes the protection of the arguments; `arguments` is the decoder of the plain arguments then.
 
         Raises:
-            CallWaits: this takes long; do the work of the exception in a turn of the context, and call again.
+            CallWaits: this takes long, or the context is in use; do the work of the exception in a turn of the context,
+                and call again.
             ReducedIneligibleItem: part of the body came in a chunk.
             DecodeError: the body does not decode, was changed, or is that of another call.
         """
 
     def protect(self, reply: Payload) -> Payload:
-        """Returns the reply with its verifier and its results protected by the service; refusals of RPC stay unchanged.
+        """Returns the reply with its verifier and its results protected by the service; a denied reply stays unchanged.
 
         It may run in a thread, in a turn of the context.
         """

@@ -229,7 +229,8 @@ class Fabric:
         loop: the loop; None: the running one.
 
     Raises:
-        LocalProtocolError: the running loop is no `VirtualLoop`.
+        LocalProtocolError: the loop is no `VirtualLoop`.
+        RuntimeError: `loop` is None and no loop runs.
     """
 
     def __init__(

@@ -50,8 +50,8 @@ class Delivery(NamedTuple):
 
     Args:
         delay_s: seconds added to the distance; later messages do not overtake it.
-        cut_at: octets of the data after which the connection breaks: these are in place, and nothing else arrives in
-            either direction. None: the message arrives whole.
+        cut_at: octets of the data after which the connection breaks: these are in place, and nothing that leaves later
+            arrives in either direction. None: the message arrives whole.
         silent: whether the ends are not notified of the break.
     """
 

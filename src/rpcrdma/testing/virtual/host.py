@@ -240,7 +240,7 @@ class Host:
         return fate
 
     def interrupt(self, end: End, news: Completion | QueuePairEvent, cause: int, ready_s: float = 0.0) -> None:
-        """Reports news to the software of this host, after the latency of an interrupt.
+        """Reports news to the software of this host, after the latency of an interrupt; no effect if the host is down.
 
         With coalescing, an interrupt in progress, and software that is busy with earlier news, take further news along.
 

@@ -252,7 +252,7 @@ def run(main: Callable[[], Coroutine[Any, Any, T]], *, seed: int = 0) -> T:
         The result of the coroutine.
 
     Raises:
-        Stalled: the program waits for an event that can never happen.
+        Stalled: the program waits for an event that can never happen, or polls without end at one time.
     """
     loop = VirtualLoop(seed)
 

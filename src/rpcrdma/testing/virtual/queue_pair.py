@@ -246,10 +246,10 @@ class SimulatedQueuePair(PostingQueuePair):
         return left_s, left
 
     def cut(self, *, silent: bool = False) -> None:
-        """Breaks the connection now: messages that have left arrive, later ones do not.
+        """Breaks the connection now: both ends close at once, and messages on their way are lost.
 
-        `silent`: the ends are not notified; each gives up after a message that is not acknowledged. Otherwise both end
-        now.
+        `silent`: the ends are not notified; each gives up after a message that is not acknowledged. Messages that have
+        left arrive then, later ones do not.
         """
         self._lost = self._peer._lost = True
         self._note(EventKind.FAULT, self.host.loop.time(), self.host.loop.cause, "cut")

@@ -178,10 +178,10 @@ class Dialect(Protocol):
         """
 
     def encode_properties(self, properties: PropertySet) -> bytes:
-        """Encodes transport properties as the body of a message (`OutgoingProperties`)."""
+        """Encodes transport properties as the body of a message (`OutgoingProperties`); used only if `introduces`."""
 
     def encode_piece(self, message: Outgoing, credit_word: int, /) -> bytes:
-        """Encodes the header of a piece of a continued message that is not its last piece."""
+        """Encodes the header of a message's piece before the last; used only if `geometry.piece_header` is not 0."""
 
     def decode(self, data: Buffer) -> Inbound | None:
         """Decodes a received message.
