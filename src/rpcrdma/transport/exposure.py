@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rpcrdma.errors import LocalProtocolError, RemoteProtocolError, RpcRdmaError
+from rpcrdma.errors import LocalProtocolError, RemoteProtocolError
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk, merge_small, segments_of
 from rpcrdma.transport.dialects.dialect import LAST_PIECE_OCTETS_MIN
 from rpcrdma.transport.message import Inbound
@@ -88,7 +88,7 @@ class Exposure:
             if plan.reply_chunk:
                 self.reply_view = memory.take(plan.reply_chunk)
                 reply = WriteChunk(self._register(self.reply_view, Access.REMOTE_WRITE))
-        except RpcRdmaError:
+        except BaseException:
             self.end()
             raise
         self.chunks = _tuple(ChunkLists, (reads, writes, reply)) if reads or writes or reply else NO_CHUNKS
