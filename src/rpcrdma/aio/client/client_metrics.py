@@ -104,7 +104,7 @@ class ClientMetrics(MetricsEndpoint[list[_OfServer]]):
         """Includes a connection in the metrics from now on; `Connection` calls it.
 
         Args:
-            connection: the new connection. Its `server` becomes OTHER if METRICS_SERVERS_MAX other servers are known.
+            connection: the new connection. The URL in `server` becomes OTHER if METRICS_SERVERS_MAX others are known.
         """
         with self._lock:
             if connection.server not in self._made and len(self._made) >= METRICS_SERVERS_MAX:

@@ -77,7 +77,9 @@ class ConnectOptions:
     """Settings of a client's connections and calls.
 
     Raises:
-        ValueError: `rpcrdma_version`, `xprtsec`, `extension` or the name in `security` is unknown.
+        ValueError: `rpcrdma_version`, `xprtsec`, `extension` or the name in `security` is unknown, or a number is
+            negative or not finite.
+        TypeError: an option is unknown, or a number has another type.
         LocalProtocolError: two of `extensions` use the same code.
     """
 
@@ -101,8 +103,8 @@ class ConnectOptions:
     """The time limit in seconds of one attempt to connect, over each of the providers that are tried."""
     warn_after_s: float | None = 3.0
     """The silence in seconds of a server with unanswered calls, or while connecting, after which the logger
-    "rpcrdma.client" warns: once, and again after each doubling of the silence. None: never, for servers whose handlers
-    take long."""
+    "rpcrdma.client" warns once; each later silence causes a warning only if it is twice as long as the last one that
+    did. None: never, for servers whose handlers take long."""
     call_timeout_s: float | None = 60.0
     """The time limit in seconds of calls that name none, 60 s as in Linux; None: no limit."""
     reconnect: bool = True
@@ -191,7 +193,7 @@ class ConnectOptions:
         return self.count_calls or self.metrics is not None
 
     def all_extensions(self) -> list[Extension]:
-        """Lists `extensions` and the round-trip extension, unless `extension` is "off".
+        """Lists `extensions`, and the round-trip extension unless `extension` is "off".
 
         Returns:
             The extensions that each new connection gets.
@@ -297,7 +299,7 @@ def _answering(url: Url, options: ConnectOptions) -> Answering | None:
     """Returns the object that answers the server's calls on every connection; None without usable services.
 
     Services that are not offered over RDMA are left out with an rdma:// URL. A warning is logged for each service whose
-    calls Kerberos does not protect.
+    calls are refused, because Kerberos does not protect them.
     """
     services = [service for service in options.services if service.OVER_RDMA or url.scheme != "rdma"]
     if not services:

@@ -295,7 +295,7 @@ class Connection:
             count: an earlier value of `reconnects`.
 
         Raises:
-            TransportClosed: the connection was lost and could not be restored, or `reconnect` is off.
+            TransportClosed: the connection was closed, or is lost and not restored, also because `reconnect` is off.
         """
         await self._keeper.wait_reconnected(count)
 

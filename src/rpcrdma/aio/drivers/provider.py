@@ -220,6 +220,7 @@ class Provider(Protocol):
         Raises:
             NotPermitted: this process may not use a port below 1024.
             ConnectFailed: the listener cannot be reached; the message names cause and remedy.
+            OSError: the path was lost at once.
         """
 
     def listener(self, on_link: Callable[[Link], None], log: LimitedLog) -> LinkListener:
@@ -231,6 +232,9 @@ class Provider(Protocol):
 
         Returns:
             The listener.
+
+        Raises:
+            OSError: the provider cannot listen on this machine; the message names the remedy.
         """
 
     def explain_unmade(self, where: str, cause: str) -> str:

@@ -72,7 +72,7 @@ class ConnectionManager:
         """Returns an identifier with a resolved address and route to a peer.
 
         The connection manager does not know which local ports TCP uses, and an iWARP device shares those of TCP, so
-        that it could not connect: an identifier with such a port is replaced by another, up to `_PORTS_TRIED` times.
+        that it could not connect: an identifier with such a port is replaced; `_PORTS_TRIED` are tried in all.
         InfiniBand and RoCE have ports of their own.
 
         Args:
