@@ -91,7 +91,7 @@ class ClientMetrics(MetricsEndpoint[list[_OfServer]]):
         self._made: Counter[_Server] = Counter()
 
     def close(self) -> None:
-        """Stops the HTTP server and ends scrapes in progress; no effect if it does not run."""
+        """Stops the HTTP server, ends scrapes in progress, and waits for its thread; no effect if it does not run."""
         self.stop_listening()
 
     def __enter__(self) -> Self:

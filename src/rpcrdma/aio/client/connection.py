@@ -303,7 +303,7 @@ class Connection:
         self._lost = add_up((self._lost, lost.statistics))
 
     async def close(self) -> None:
-        """Ends the connection: waiting calls fail with `TransportClosed`, running handlers are cancelled."""
+        """Ends the connection: calls fail with `TransportClosed`, and handlers that run as tasks are cancelled."""
         self._silence.end()
         try:
             if self._gss is not None:

@@ -184,7 +184,7 @@ class RdmaCallsTaken:
         return True
 
     def drop(self, call: ServerCall) -> None:
-        """Ends `call` without a reply, and releases its memory and credit."""
+        """Ends `call` without a reply and releases its memory; the client loses a credit that counts calls."""
         assert self._responder is not None
         self._responder.drop(call)
         call.release()

@@ -303,7 +303,7 @@ class RdmaConnection(CallsMade):
         self._requester.rest()
 
     def give_up(self, call: Call) -> None:
-        """Abandons an unanswered call: its memory is fenced when this returns."""
+        """Abandons an unanswered call: its memory is fenced when this returns, if need be by the connection's end."""
         if self._queued and call in self._queued:
             self._queued.remove(call)
         self._requester.abandon(call)
