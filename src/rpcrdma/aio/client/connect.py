@@ -110,7 +110,8 @@ class ConnectOptions:
     reconnect: bool = True
     """Whether the client restores a lost connection and sends its unanswered calls again. A server that remembers
     replies, as this library's does until it restarts, still runs each call once. The client does not reconnect to a
-    server that breaks the protocol or loses three connections before its first answer."""
+    server that breaks the protocol or loses three connections before its first answer, nor to one that later breaks
+    the protocol on three connections in succession."""
     reconnect_for_s: float | None = None
     """The seconds for which the client tries to reconnect before waiting calls fail; None: each call waits until its
     deadline."""
@@ -121,8 +122,8 @@ class ConnectOptions:
     retransmissions: int | None = None
     """The number of times that one call may be sent again; None: any number until its deadline."""
     keepalive_s: float | None = 60.0
-    """The silence in seconds after which a NULL call checks whether the server still answers; None or 0: never. Linux
-    servers close idle connections after 6 minutes."""
+    """The silence in seconds after which a NULL call checks whether the server still answers; None or 0, and without
+    `reconnect`: never. Linux servers close idle connections after 6 minutes."""
     services: Sequence[Service] = ()
     """Services that the server may call on the connection (RFC 8167), after a call of its own program has stated
     that; its handlers reach the client by `CallContext.client`. Without services such calls are dropped."""
@@ -275,7 +276,7 @@ def connect(url: str, program: Program | None = None, *, options: ConnectOptions
         An object that connects when it is awaited or entered, and yields the `Connection`.
 
     Raises:
-        LocalProtocolError: `url` is no such URL.
+        LocalProtocolError: `url` is no such URL; when entered or awaited: `provider` is unknown or cannot be captured.
         NotPermitted: when entered or awaited: `reserved_port` is wanted, but not allowed.
         HostAuthenticationFailed: when entered or awaited: either host refused the other, or a file of
             `host_authentication` is unfit.

@@ -147,7 +147,7 @@ class RecordStream:
     def withdraw(self, ticket: Any) -> None:
         """Releases the memory of the message with this ticket, which is not sent unless its sending has begun.
 
-        The rest of a message whose sending has begun is sent from a copy.
+        The rest of a message whose sending has begun is sent from a copy. An unknown ticket has no effect.
         """
         self._sender.withdraw(ticket)
 

@@ -252,7 +252,7 @@ class Server:
                 an rdma:// URL chooses its provider.
 
         Raises:
-            LocalProtocolError: a URL is invalid, or asks for TLS over RDMA.
+            LocalProtocolError: a URL is invalid, or asks for TLS over RDMA; or a provider cannot be captured.
             ConnectFailed: the server cannot listen at an address; the message names cause and remedy. It stays
                 listening at the URLs before.
         """
@@ -442,8 +442,8 @@ def serve(
         An object that starts the server when it is awaited or entered, and yields the `Server`.
 
     Raises:
-        LocalProtocolError: a URL of `listen` is not valid, two services offer the same program and version, or
-            `xprtsec` is asked for over RDMA.
+        LocalProtocolError: when entered or awaited: a URL of `listen` is not valid, two services offer the same program
+            and version, a provider cannot be captured, or `xprtsec` is asked for over RDMA.
         TypeError: `services` holds a class or another object that is no `Service`, or `listen` is one str.
         HostAuthenticationFailed: when entered or awaited: a file of `host_authentication` is unfit.
         UserAuthenticationFailed: when entered or awaited: there is no key for a flavor of Kerberos.
