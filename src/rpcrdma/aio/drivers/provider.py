@@ -85,7 +85,7 @@ class Driver(Protocol):
 
     @property
     def blocked(self) -> bool:
-        """Whether `flush` has no effect: the driver is closed, or the network takes no data before an `on_turn`."""
+        """Whether `flush` has no effect: the driver is closed, or the network takes no data until `on_turn`."""
 
     @property
     def round_trip_s(self) -> float | None:

@@ -166,7 +166,7 @@ class RecordStream:
                 self._process()
 
     def finish(self) -> None:
-        """Ends sending, also of what waits; later octets of the peer are discarded until it closes, by `on_lost`.
+        """Ends sending, and drops unsent octets; discards received octets until the peer closes, then calls `on_lost`.
 
         Closing outright would reset the connection if anything unread was left, and the peer could lose replies that it
         has not read.
