@@ -208,7 +208,7 @@ class AuthoritiesInUse:
         self._content = self._read()
 
     def replaced(self) -> bool:
-        """Reads the file again; returns whether its content differs from that at the last call, or at the start."""
+        """Reads the file again; returns whether its content (empty if unreadable) has changed since the last call."""
         before, self._content = self._content, self._read()
         return self._content != before
 

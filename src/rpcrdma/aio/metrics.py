@@ -186,7 +186,7 @@ class MetricsEndpoint(ABC, Generic[T]):
         self.url = f"http://{authority(host, address[1])}/metrics"
 
     def stop_listening(self) -> None:
-        """Stops the HTTP server and ends scrapes in progress; no effect if it does not run."""
+        """Stops the HTTP server, ends scrapes in progress, and waits for its thread; no effect if it does not run."""
         self._http.close()
 
 

@@ -28,7 +28,7 @@ class KerberosKeys:
         """Returns `mechanism`, or else Kerberos with `keytab`.
 
         Raises:
-            UserAuthenticationFailed: the package `gssapi` is not installed.
+            UserAuthenticationFailed: the package `gssapi` is not installed, or does not work.
         """
         from rpcrdma.aio.kerberos import KerberosMechanism  # noqa: PLC0415 - ctypes and more, for those who need it
 
@@ -75,7 +75,7 @@ class Kerberos:
         """Returns `mechanism`, or else Kerberos with `principal` and `ccache`.
 
         Raises:
-            UserAuthenticationFailed: the package `gssapi` is not installed.
+            UserAuthenticationFailed: the package `gssapi` is not installed, or does not work.
         """
         from rpcrdma.aio.kerberos import KerberosMechanism  # noqa: PLC0415 - ctypes and more, for those who need it
 

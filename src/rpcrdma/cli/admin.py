@@ -124,7 +124,7 @@ def _exchanged(path: Path, request: Mapping[str, str]) -> dict[str, Any]:
     """Sends a request to the admin socket at `path`, and returns the server's answer, a JSON object with the item "ok".
 
     Raises:
-        OSError: there is no connection, or no answer within ADMIN_ANSWER_S seconds.
+        OSError: there is no connection, or the server is silent for ADMIN_ANSWER_S seconds.
         ValueError: the answer is cut off, too long, or no answer of `rpcrdma serve`; the text is a clause for messages.
     """
     import json  # noqa: PLC0415

@@ -224,7 +224,7 @@ class _Call:
 
         Raises:
             RpcRdmaError: the connection or the call failed; the error has a note with advice.
-            OSError: data cannot be saved.
+            OSError: data cannot be saved, or the result has none at a path of `--save`.
         """
         from rpcrdma.aio.client.connect import connect  # noqa: PLC0415
 

@@ -170,7 +170,7 @@ class Copies:
         self.not_carried.update(kind.value for kind in lost if not (sparse and kind.value == "holes"))
 
     def add_tree(self, report: CopyReport, *, in_url: bool = False) -> None:
-        """Adds the report on a copied tree to the totals, and prints its failures and the entries left out.
+        """Adds the report on a copied tree to the totals; prints up to TOLD_MAX failures, and as many entries left out.
 
         `in_url`: the paths of the report are paths in an export, and are printed as URLs.
         """

@@ -72,8 +72,8 @@ def has_terminal() -> bool:
 def run_async(main: Coroutine[Any, Any, T]) -> T:
     """Runs the coroutine of a command in a new event loop, uvloop's if it is installed, and returns its result.
 
-    The first SIGINT, SIGTERM or SIGHUP cancels the coroutine, so that it can remove unfinished files; a second one ends
-    the process at once.
+    The first SIGINT, SIGTERM or SIGHUP cancels the coroutine, so that it can remove unfinished files; a further SIGINT
+    or SIGTERM ends the process at once. Signals that the process ignores stay ignored.
 
     Raises:
         Stopped: a signal has cancelled the coroutine.
@@ -98,7 +98,7 @@ def run_async(main: Coroutine[Any, Any, T]) -> T:
 
 
 def stop_at_once() -> None:
-    """Lets SIGINT, SIGTERM and SIGHUP raise `Stopped` at any point of the main thread.
+    """Lets SIGINT, SIGTERM and SIGHUP, unless ignored, raise `Stopped` at any point of the main thread.
 
     It is for commands without unfinished files, which need no orderly end.
     """

@@ -28,7 +28,10 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs `rpcrdma help`: prints the help on the topic `args.topic`, a list of words; returns the exit status."""
+    """Runs `rpcrdma help`: prints the help on the topic `args.topic`, a list of words; returns the exit status.
+
+    Raises SystemExit, as --help does, for any other topic than "connection".
+    """
     if args.topic != ["connection"]:
         from rpcrdma.cli.main import main  # noqa: PLC0415 - it imports this module
 

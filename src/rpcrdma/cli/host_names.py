@@ -49,7 +49,7 @@ class HostNames:
         self._threads = 0
 
     def renewed(self) -> HostNames:
-        """Returns a new object that looks up all names again, and keeps their addresses while that is impossible."""
+        """Returns a new object whose `look_up` asks for all names anew; without answers it keeps present addresses."""
         renewed = HostNames(self._clock)
         with self._changed:
             found = {name: each for name, (_, each) in self._found.items() if name in self._names}
@@ -57,7 +57,7 @@ class HostNames:
         return renewed
 
     def look_up(self, hosts: Iterable[str]) -> None:
-        """Looks up those of `hosts` that are names whose addresses are unknown or old, all at once.
+        """Looks up those of `hosts` that are names whose addresses are unknown or old, HOST_NAMES_AT_ONCE at a time.
 
         Waits for the answers, `HOST_NAME_ANSWERS_S` seconds at most. Failures are not raised: see `networks_of`.
         """
@@ -116,7 +116,7 @@ class HostNames:
 
 
 def _asked_for(name: str) -> tuple[tuple[str, ...], str]:
-    """Asks the system's resolver for a name; returns its IP addresses, and a text with the cause if there are none."""
+    """Returns the addresses of a name by the system's resolver, which may block, and the cause if there are none."""
     try:
         answers = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:

@@ -15,7 +15,7 @@ __all__ = ["capturing", "telling_metrics"]
 def capturing(args: argparse.Namespace) -> Iterator[None]:
     """Sets `args.capture` while the context lasts: a packet capture to the file of --pcap, or None without it.
 
-    At exit the file is completed, with a warning if no connection was recorded.
+    At exit the file is completed; without an error, a warning is printed if no connection was recorded.
 
     Raises:
         OSError: the file cannot be written.

@@ -210,7 +210,7 @@ async def _probe(
 async def _offered(connection: Connection, program: int, timeout_s: float) -> set[int]:
     """Returns the versions that a server names when it refuses a version of `program` that does not exist.
 
-    The set is empty if it names none.
+    They are the lowest, PROBED_VERSIONS_MAX at most. The set is empty if it names none.
     """
     from rpcrdma.errors import ProgramMismatch  # noqa: PLC0415
     from rpcrdma.rpc.program import null_procedure  # noqa: PLC0415

@@ -132,6 +132,7 @@ class Servers:
         All URLs of one export have the same file system object.
 
         Raises:
+            NoSuchExport: no export contains `url`.
             ConnectFailed: NFS or MOUNT cannot be reached.
             UserAuthenticationFailed: the export asks for another flavor than `--sec`, or for a ticket.
             NfsError: the server refuses to mount.

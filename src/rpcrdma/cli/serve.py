@@ -105,9 +105,10 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs `rpcrdma serve`: serves the exports of the settings until a signal stops it; returns the exit status.
+    """Runs `rpcrdma serve`: serves the exports of the settings until it is asked to stop; returns the exit status.
 
-    With --check, it checks the settings and starts no server.
+    A signal or, with --stop-at-eof, the end of standard input asks for that. With --check, it checks the settings and
+    starts no server.
     """
     given = argparse.Namespace(**vars(args))
     found = effective(args)
@@ -252,7 +253,7 @@ async def _serve(args: argparse.Namespace, found: Effective, reload: Configurati
 
 
 async def _started(start: Awaitable[Any], *others: Server | RegisteredPrograms | MetricsExporter | None) -> Any:
-    """Awaits the start of a part of the server and returns its result; after a failure, closes the `others`."""
+    """Awaits the start of a part of the server and returns its result; if that raises, closes the `others`."""
     try:
         return await start
     except BaseException:

@@ -34,9 +34,9 @@ _WARN_S: Final = 14 * _DAY_S
 
 
 def expiry_warning(certificate: Path, now_s: float) -> str | None:
-    """Returns a warning if the first certificate in a PEM file expires within 14 days of `now_s`; else None.
+    """Returns a warning if the first certificate in a PEM file has expired, or does within 14 days; else None.
 
-    `now_s` is in seconds since 1970. None is returned as well if the file is unfit.
+    `now_s` is the present time in seconds since 1970. None is returned as well if the file is unfit.
     """
     expires_s = _expiry_s(certificate)
     if expires_s is None or expires_s - now_s >= _WARN_S:

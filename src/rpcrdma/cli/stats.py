@@ -77,7 +77,7 @@ def add_arguments(parser: CommandParser) -> None:
 async def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma stats`: prints the call statistics at the metrics URL `args.url`; returns the exit status.
 
-    With --watch, it prints those of each interval until it is interrupted.
+    With --watch, it prints those of each interval, for `args.count` intervals (None: any number) or until interrupted.
 
     Raises:
         ConnectFailed: there is no answer.

@@ -19,7 +19,7 @@ __all__ = ["handle_hang_ups", "stop_at_eof", "stop_on_signals"]
 def stop_on_signals(stop: asyncio.Event) -> Callable[[int], None]:
     """Sets `stop` on SIGINT and SIGTERM; returns the function that handles a signal by its number, for SIGHUP as well.
 
-    A second signal ends the process at once.
+    Once `stop` is set, a further SIGINT or SIGTERM ends the process at once.
     """
     loop = asyncio.get_running_loop()
 
@@ -67,7 +67,7 @@ def handle_hang_ups(renew: Callable[[], None] | None, hung_up: Callable[[], None
 
 
 def stop_at_eof(stop: asyncio.Event) -> None:
-    """Sets `stop` when standard input ends, or at once if it is closed or cannot be read."""
+    """Sets `stop` when standard input, whose octets are discarded, ends; at once if it is closed or unreadable."""
     loop = asyncio.get_running_loop()
     if sys.__stdin__ is None:
         # It was closed when the process began, and its number may be that of any other file.

@@ -25,7 +25,7 @@ class WaitingExports:
     An export waits while its directory is missing or a host that restrains others has no address.
 
     Args:
-        exports: all exports. An export with `missing` "fail" raises its error at once.
+        exports: all exports. The error of an export with `missing` "fail" is raised by `ready`.
         names: looks up names of hosts; None: a new `HostNames`.
     """
 

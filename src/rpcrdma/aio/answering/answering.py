@@ -164,8 +164,8 @@ class _Run:
 class AtMostOnce:
     """Runs each non-idempotent call once although it may arrive several times, by means of a reply cache (`cache`).
 
-    A call is recognised by its client, XID, procedure and argument octets. All connections of a server share the
-    object; `runner` runs the handlers.
+    A call is recognised, as long as the cache has it, by its client, XID, procedure and argument octets. All
+    connections of a server share the object; `runner` runs the handlers.
     """
 
     def __init__(self, runner: HandlerRunner) -> None:

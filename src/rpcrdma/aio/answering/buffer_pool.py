@@ -28,13 +28,14 @@ _LARGEST_BITS = 22
 
 
 class OutOfBuffers(RpcRdmaError):
-    """Signals that a request for memory would exceed the pool's bound, or the connection's share, on memory in use."""
+    """Signals that memory would exceed the pool's bound or the connection's share, or that the connection has ended."""
 
 
 def octets_taken(length: int) -> int:
     """Returns the most octets of a pool that a buffer of `length` octets occupies: its size class.
 
-    Size classes are powers of two from 4 KiB to 4 MiB; a longer buffer occupies `length`.
+    Size classes are powers of two from 4 KiB to 4 MiB; the result for a longer
+    buffer is `length`, although it occupies whole pages.
     """
     if length <= 1 << _SMALLEST_BITS:
         return 1 << _SMALLEST_BITS
@@ -75,9 +76,9 @@ class BufferPool:
     """Lends memory buffers of any length; buffers of up to 4 MiB come from size classes and are used again.
 
     `pool_octets_max` bounds the octets of the buffers kept for reuse, including lent buffers. Beyond it, and above 4
-    MiB, a buffer is allocated for one use. `octets_max` bounds the octets of all lent buffers. The methods are safe to
-    call from several threads. Each connection uses the pool through a `BufferShare`, so that no connection takes the
-    memory that others need.
+    MiB, a buffer is allocated for one use. `octets_max` bounds the octets of all lent buffers. `acquire` and `release`
+    are safe to call from several threads. Each connection uses the pool through a `BufferShare`, so that no connection
+    takes the memory that others need.
     """
 
     __slots__ = (
@@ -124,7 +125,7 @@ class BufferPool:
         return memoryview(buffer)[:length]
 
     def release(self, buffer: memoryview) -> None:
-        """Takes back a buffer that `acquire` of the pool returned, and resumes waiting connections.
+        """Takes back a buffer that `acquire` of the pool returned, and schedules `_serve` for waiting connections.
 
         Other buffers have no effect. The caller must not use the buffer afterwards.
         """
@@ -358,7 +359,7 @@ class BufferShare(Share):
         pool.serve_soon()
 
     def wait(self, length: int, resume: Callable[[], None]) -> None:
-        """Calls `resume` in the event loop when it is this share's turn and it has room for `length` octets.
+        """Returns at once; the event loop calls `resume` at this share's turn, if it has room for `length` octets.
 
         `close` calls `resume`, too, and a closed share calls it at once. Nothing is held for the caller: `resume` asks
         for the memory again, may find it taken, and may wait once more.
@@ -366,7 +367,7 @@ class BufferShare(Share):
         self._wait(length, resume, leaves_counted=False)
 
     def wait_while_crowded(self, resume: Callable[[], None]) -> None:
-        """Calls `resume`, as `wait` does, when the share has room for a result of ordinary size: see `crowded`."""
+        """Has `resume` called, as `wait` does, when the share has room for a result of ordinary size: see `crowded`."""
         self._wait(min(BULK_RESULT_OCTETS, self._pool.octets_max), resume, leaves_counted=True)
 
     def _wait(self, length: int, resume: Callable[[], None], *, leaves_counted: bool) -> None:

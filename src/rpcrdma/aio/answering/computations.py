@@ -21,7 +21,7 @@ _Computation: TypeAlias = tuple[Callable[[], Any], Callable[[Any], None]]
 
 
 class Computations:
-    """Runs the computations of a server, such as encryption, in threads: one thread less than there are processors.
+    """Runs the computations of a server, such as encryption, in threads: one fewer than processors, at least one.
 
     They count in the `running` of `runner`, so that `HandlerRunner.drain` waits for them.
     """
@@ -41,7 +41,7 @@ class Computations:
         self._threads.submit(address, address, (work, done), brief=False, may_be_let_go=False)
 
     def shutdown(self, *, wait: bool) -> None:
-        """Ends the object: no further work begins and no further `done` is called.
+        """Ends the object: no further work begins, waiting work is dropped, and no further `done` is called.
 
         With `wait`, the method blocks until the threads have ended; otherwise the work that runs continues in them.
         """

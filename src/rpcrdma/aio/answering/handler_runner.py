@@ -126,10 +126,10 @@ class HandlerRunner:
         self._workers.connection_ended(connection)
 
     async def drain(self, deadline_s: float) -> bool:
-        """Waits up to `deadline_s` seconds until no handler runs, then cancels running tasks and ends the threads.
+        """Waits up to `deadline_s` seconds until no handler runs, then cancels tasks, which get as long again to end.
 
-        The runner runs nothing afterwards. A handler that blocks in a thread cannot be cancelled: its result is
-        dropped, and the interpreter exits without it.
+        The threads end, and the runner runs nothing afterwards. A handler that blocks in a thread cannot be cancelled:
+        its result is dropped, and the interpreter exits without it.
 
         Returns:
             Whether all handlers and computations had ended by the deadline.

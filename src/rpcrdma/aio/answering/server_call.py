@@ -223,7 +223,7 @@ class ServerCall(CallWithResults):
         The content is unspecified. A small buffer does not count against the connection's share.
 
         Raises:
-            OutOfBuffers: the handlers of this connection hold as much memory as they may, or the connection has ended.
+            OutOfBuffers: the connection has no room for `length` octets now, or in a pool of this size, or has ended.
         """
         share = self.source.results
         if length <= UNCOUNTED_RESULT_OCTETS and not share.closed:

@@ -202,8 +202,9 @@ class WorkerPool(Generic[T, R]):
             address: the network address of the client.
             connection: the connection, by its identity as a dictionary key.
             call: the call.
-            brief: whether the call is expected to end within about 2 ms; brief calls share one thread.
-            may_be_let_go: whether the call is dropped if its connection ends before it begins.
+            brief: whether the call is expected to end within about 2 ms; brief calls share one thread
+                until one of them takes longer.
+            may_be_let_go: whether the call is passed to `let_go` if its connection ends before it begins.
             waits_for: the resource that may block the call, such as a file system; the calls that wait for one resource
                 never have all threads. None: no such resource.
         """
@@ -243,7 +244,7 @@ class WorkerPool(Generic[T, R]):
             self._let_go(turn.call)
 
     def shutdown(self, *, wait: bool) -> None:
-        """Starts no further call, drops the waiting calls and ends idle threads; the pool cannot be used again.
+        """Starts no further call, drops waiting calls without `let_go` and ends idle threads; it cannot be undone.
 
         With `wait`, blocks until all threads have ended; their results are not delivered. Otherwise the results of
         running calls are delivered as long as the event loop runs. No thread keeps the interpreter from exiting.

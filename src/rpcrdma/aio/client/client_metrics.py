@@ -91,7 +91,7 @@ class ClientMetrics(MetricsEndpoint[list[_OfServer]]):
         self._made: Counter[_Server] = Counter()
 
     def close(self) -> None:
-        """Stops the HTTP server and ends scrapes in progress; no effect if it does not run."""
+        """Stops the HTTP server, ends scrapes in progress, and waits for its thread; no effect if it does not run."""
         self.stop_listening()
 
     def __enter__(self) -> Self:
@@ -104,7 +104,7 @@ class ClientMetrics(MetricsEndpoint[list[_OfServer]]):
         """Includes a connection in the metrics from now on; `Connection` calls it.
 
         Args:
-            connection: the new connection. Its `server` becomes OTHER if METRICS_SERVERS_MAX other servers are known.
+            connection: the new connection. The URL in `server` becomes OTHER if METRICS_SERVERS_MAX others are known.
         """
         with self._lock:
             if connection.server not in self._made and len(self._made) >= METRICS_SERVERS_MAX:

@@ -77,7 +77,9 @@ class ConnectOptions:
     """Settings of a client's connections and calls.
 
     Raises:
-        ValueError: `rpcrdma_version`, `xprtsec`, `extension` or the name in `security` is unknown.
+        ValueError: `rpcrdma_version`, `xprtsec`, `extension` or the name in `security` is unknown, or a number is
+            negative or not finite.
+        TypeError: an option is unknown, or a number has another type.
         LocalProtocolError: two of `extensions` use the same code.
     """
 
@@ -101,14 +103,15 @@ class ConnectOptions:
     """The time limit in seconds of one attempt to connect, over each of the providers that are tried."""
     warn_after_s: float | None = 3.0
     """The silence in seconds of a server with unanswered calls, or while connecting, after which the logger
-    "rpcrdma.client" warns: once, and again after each doubling of the silence. None: never, for servers whose handlers
-    take long."""
+    "rpcrdma.client" warns once; each later silence causes a warning only if it is twice as long as the last one that
+    did. None: never, for servers whose handlers take long."""
     call_timeout_s: float | None = 60.0
     """The time limit in seconds of calls that name none, 60 s as in Linux; None: no limit."""
     reconnect: bool = True
     """Whether the client restores a lost connection and sends its unanswered calls again. A server that remembers
     replies, as this library's does until it restarts, still runs each call once. The client does not reconnect to a
-    server that breaks the protocol or loses three connections before its first answer."""
+    server that breaks the protocol or loses three connections before its first answer, nor to one that later breaks
+    the protocol on three connections in succession."""
     reconnect_for_s: float | None = None
     """The seconds for which the client tries to reconnect before waiting calls fail; None: each call waits until its
     deadline."""
@@ -119,8 +122,8 @@ class ConnectOptions:
     retransmissions: int | None = None
     """The number of times that one call may be sent again; None: any number until its deadline."""
     keepalive_s: float | None = 60.0
-    """The silence in seconds after which a NULL call checks whether the server still answers; None or 0: never. Linux
-    servers close idle connections after 6 minutes."""
+    """The silence in seconds after which a NULL call checks whether the server still answers; None or 0, and without
+    `reconnect`: never. Linux servers close idle connections after 6 minutes."""
     services: Sequence[Service] = ()
     """Services that the server may call on the connection (RFC 8167), after a call of its own program has stated
     that; its handlers reach the client by `CallContext.client`. Without services such calls are dropped."""
@@ -191,7 +194,7 @@ class ConnectOptions:
         return self.count_calls or self.metrics is not None
 
     def all_extensions(self) -> list[Extension]:
-        """Lists `extensions` and the round-trip extension, unless `extension` is "off".
+        """Lists `extensions`, and the round-trip extension unless `extension` is "off".
 
         Returns:
             The extensions that each new connection gets.
@@ -273,7 +276,7 @@ def connect(url: str, program: Program | None = None, *, options: ConnectOptions
         An object that connects when it is awaited or entered, and yields the `Connection`.
 
     Raises:
-        LocalProtocolError: `url` is no such URL.
+        LocalProtocolError: `url` is no such URL; when entered or awaited: `provider` is unknown or cannot be captured.
         NotPermitted: when entered or awaited: `reserved_port` is wanted, but not allowed.
         HostAuthenticationFailed: when entered or awaited: either host refused the other, or a file of
             `host_authentication` is unfit.
@@ -297,7 +300,7 @@ def _answering(url: Url, options: ConnectOptions) -> Answering | None:
     """Returns the object that answers the server's calls on every connection; None without usable services.
 
     Services that are not offered over RDMA are left out with an rdma:// URL. A warning is logged for each service whose
-    calls Kerberos does not protect.
+    calls are refused, because Kerberos does not protect them.
     """
     services = [service for service in options.services if service.OVER_RDMA or url.scheme != "rdma"]
     if not services:

@@ -295,7 +295,7 @@ class Connection:
             count: an earlier value of `reconnects`.
 
         Raises:
-            TransportClosed: the connection was lost and could not be restored, or `reconnect` is off.
+            TransportClosed: the connection was closed, or is lost and not restored, also because `reconnect` is off.
         """
         await self._keeper.wait_reconnected(count)
 
@@ -303,7 +303,7 @@ class Connection:
         self._lost = add_up((self._lost, lost.statistics))
 
     async def close(self) -> None:
-        """Ends the connection: waiting calls fail with `TransportClosed`, running handlers are cancelled."""
+        """Ends the connection: calls fail with `TransportClosed`, and handlers that run as tasks are cancelled."""
         self._silence.end()
         try:
             if self._gss is not None:

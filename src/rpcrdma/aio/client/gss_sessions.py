@@ -139,7 +139,7 @@ class GssSessions:
         self._loop.run_in_executor(None, work).add_done_callback(lambda future: done(future.result()))
 
     async def close(self, connection: _Connection) -> None:
-        """Destroys the context at the server by a call on `connection`, for at most 1 s, unless that has ended.
+        """Destroys the context by a call on `connection` (none if that has ended), for which it waits at most 1 s.
 
         Errors are ignored, since the server ends the context by itself later.
         """
@@ -165,6 +165,7 @@ class GssSessions:
 
         Raises:
             UserAuthenticationFailed: no context can be made, or not before the deadline of `call`.
+            RpcRdmaError: a call that makes the context failed in another way.
         """
         present = self._session
         making = self._making

@@ -120,14 +120,15 @@ class RdmaDialer:
                     made.abort("another version was answered")
 
     async def _choose(self, first: RdmaConnection, attempts: list[asyncio.Task[RdmaConnection]]) -> RdmaConnection:
-        """Returns the connection of the first attempt, or of a second one in the version that every server knows.
+        """Returns the connection of the first attempt, or of another one, in the version that every server knows.
 
         `first` is the connection of the only task in `attempts`; the task of a second attempt is appended. The result
-        is recorded in `known`. The caller ends the connection that is not chosen.
+        is recorded in `known`. The caller ends the connection that is not chosen. If the server is known to speak
+        the newest version and ended the connection, dialling starts again.
 
         Raises:
             HostAuthenticationFailed: either host refused the other.
-            ConnectFailed: both attempts failed.
+            ConnectFailed: both attempts, or the only one, failed.
         """
         newest, fallback = self._names[0], self._names[-1]
         loop, known, server = asyncio.get_running_loop(), self._known, self.server

@@ -69,14 +69,14 @@ class SingleConnection(Protocol):
 
         Raises:
             TransportClosed: the connection has ended; the call was not taken, and its `future` stays None.
-            LocalProtocolError: the call cannot be sent.
+            LocalProtocolError, MessageTooLong: the call cannot be sent.
         """
 
     async def wait_closed(self) -> None:
         """Waits until the connection has ended and has fenced and released all its buffers."""
 
     async def close(self) -> None:
-        """Ends the connection gracefully; calls that still wait fail with `TransportClosed`."""
+        """Ends the connection, and returns at its end; calls that still wait fail with `TransportClosed`."""
 
     def abort(self, reason: str) -> None:
         """Ends the connection at once, without waiting for the peer; `reason` is for errors. May be called again."""
@@ -286,7 +286,7 @@ class ConnectionKeeper:
         return self._no_answer(error)
 
     def lost(self, connection: SingleConnection, error: TransportClosed) -> None:
-        """Records that `connection` was lost by `error`, so that another is made; no effect if that is known."""
+        """Records that `connection` was lost by `error`, so that another is made; no effect if known or closed."""
         if self._usable is not connection or self.closed:
             return
         self._usable = None

@@ -73,7 +73,7 @@ class ReturningClient:
         return self._here and not (self._gone or self._client.closed)
 
     def forget(self) -> None:
-        """Gives up the client for good: waiting and later calls fail with `TransportClosed`."""
+        """Gives up the client for good: later calls, and calls that wait for its return, raise `TransportClosed`."""
         self._gone = True
         self._returned.set()
 
@@ -102,7 +102,7 @@ class ReturningClient:
         Raises:
             CallTimeout: no reply, or no client, within the time limit.
             TransportClosed: `forget` was called, or the client broke the protocol on three connections during the call.
-            RpcError, DecodeError: as `rpcrdma.rpc.Caller.call`.
+            RpcError, DecodeError, MessageTooLong, LocalProtocolError, ValueError: as `rpcrdma.Connection.call`.
         """
         timeout_s = self._call_timeout_s if timeout_s is None else timeout_s
         deadline_s = self._loop.time() + timeout_s

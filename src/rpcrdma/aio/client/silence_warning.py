@@ -44,7 +44,7 @@ class SilenceWatch:
         self._counted = self._looks = 0
         self._handle: asyncio.TimerHandle | None = None
         self.resting = after_s is not None
-        """Whether `begin` has an effect: the watch looks at nothing until then."""
+        """Whether the owner has to call `begin`: the watch looks at nothing until then."""
 
     def begin(self) -> None:
         """Starts looking for answers, three times per period; the present count of answers is the start."""

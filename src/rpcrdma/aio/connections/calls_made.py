@@ -110,7 +110,7 @@ def ended(call: Call, observer: CallObserver, outcome: Any, error: BaseException
     """Records the end of `call`, and then calls `observer` with it.
 
     Args:
-        call: the call; its `error`, `status` and time of its end are set.
+        call: the call; its `error` and `status` are set, and if it failed without a reply, the time of its end.
         observer: called with the call.
         outcome: the decoded result, from which the procedure's status is taken; unused after an error.
         error: the error by which the call ended; None: it has a result.
@@ -155,7 +155,7 @@ def _octets_pulled(call: Call) -> str:
 
 
 def tell_of_padding(call: Call) -> None:
-    """Logs a warning that results of the call's server are padded wrongly, once for each of the servers met last."""
+    """Logs a warning that the call's server pads results wrongly, once for each of the last SERVERS_KNOWN_MAX such."""
     if call.peer in _PADS_WRONGLY:
         return
     _PADS_WRONGLY[call.peer] = None
@@ -248,7 +248,7 @@ class CallsMade(ABC):
 
         Raises:
             TransportClosed: the connection has ended: the call was not taken, and its `future` stays None.
-            LocalProtocolError: the call cannot be sent.
+            LocalProtocolError, MessageTooLong: the call cannot be sent.
         """
 
     @abstractmethod
@@ -275,7 +275,7 @@ class CallsMade(ABC):
 
         Args:
             procedure: the procedure.
-            args: its arguments.
+            args: its arguments, not encoded, of the procedure's type.
             into: a writable buffer for the DDP-eligible item of the result; None: new memory.
             timeout_s: the time limit in seconds; None: no limit.
             xid: the XID; None: the next one.
@@ -284,7 +284,7 @@ class CallsMade(ABC):
 
         Raises:
             ValueError: `placement` is unknown.
-            TransportClosed, CallTimeout, RpcError, DecodeError, LocalProtocolError: as `rpcrdma.rpc.Caller.call`.
+            TransportClosed, CallTimeout, RpcError, DecodeError, LocalProtocolError, MessageTooLong: as `Caller.call`.
         """
         if placement:
             Preference(placement)

@@ -21,14 +21,15 @@ __all__ = ["RdmaCallsTaken"]
 class RdmaCallsTaken:
     """The peer's calls on one RDMA connection; answers them by `answering`, and implements `CallSource` for it.
 
-    A turn is one run of the connection's event processing in the event loop, of CONNECTION_TURN_S seconds at most.
+    A turn is one run of the connection's event processing in the event loop; it begins no call after CONNECTION_TURN_S
+    seconds.
 
     Args:
         client: the connection, as the caller of the peer.
         responder: sends replies; None on an end that takes no calls.
         answering: answers calls; None: they are dropped.
         results: the connection's share of the memory for results.
-        on_answered: called after each reply that is made outside of a turn of the connection.
+        on_answered: called after each reply or refusal outside of a turn of the connection.
         on_fault: called with an exception of this side's own code, which ends the connection.
     """
 
@@ -74,7 +75,7 @@ class RdmaCallsTaken:
         return bool(self.deferred) and self.unsent_octets < RDMA_UNSENT_REPLY_OCTETS_MAX
 
     def on_call(self, call: ServerCall) -> None:
-        """Answers a call that has arrived; defers it while too many replies wait, or when CONNECTION_TURN_S is over.
+        """Answers a call that has arrived; defers it while replies or calls wait, or if CONNECTION_TURN_S is over.
 
         A call is dropped without `answering`, and after `drain`.
         """
@@ -124,7 +125,7 @@ class RdmaCallsTaken:
             self._answering.runner.connection_ended(self)
 
     def reply(self, call: ServerCall, reply: Payload) -> None:
-        """Implements `CallSource.reply`: sends `reply` in a Send, with Writes for chunks; drops it after the end.
+        """Implements `CallSource.reply`: sends `reply` in a Send, with Writes for chunks; drops `call` after the end.
 
         The call's buffers are released at once if the transport does not use them, else by `on_sent`.
         """
@@ -183,7 +184,7 @@ class RdmaCallsTaken:
         return True
 
     def drop(self, call: ServerCall) -> None:
-        """Ends `call` without a reply, and releases its memory and credit."""
+        """Ends `call` without a reply and releases its memory; the client loses a credit that counts calls."""
         assert self._responder is not None
         self._responder.drop(call)
         call.release()

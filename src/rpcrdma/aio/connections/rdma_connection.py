@@ -72,7 +72,7 @@ class RdmaConnection(CallsMade):
         authenticators: makes the authenticator of the hosts; None: no host authentication.
         version: one of `rpcrdma.transport.VERSION_CHOICES`.
         extensions: the protocol extensions that this end offers.
-        on_established, on_ended: called when both sides are connected, and when all has ended and memory is released.
+        on_established, on_ended: called when both sides are connected; when all has ended and memory is released.
         on_version_refused: called if a call's version is refused; then the connection ends. None: the call alone fails.
         observer: called with each call of this side that was made with `call` and has ended.
     """
@@ -284,7 +284,7 @@ class RdmaConnection(CallsMade):
         return future
 
     def _offered(self, call: Call) -> ReplyBound:
-        """Returns the sizes of the result, and of its bulk items, to offer memory for: at most `reply_octets_max`."""
+        """Returns the sizes to offer memory for, each at most `reply_octets_max`, except an item that `into` bounds."""
         bound = call.procedure.reply_bound(call.args)
         items, given = bound.items, bool(call.into)
         if self._role is _SERVER and self._endpoint.reverse_support is not ReverseSupport.GENERAL:
@@ -303,7 +303,7 @@ class RdmaConnection(CallsMade):
         self._requester.rest()
 
     def give_up(self, call: Call) -> None:
-        """Abandons an unanswered call: its memory is fenced when this returns."""
+        """Abandons an unanswered call: its memory is fenced when this returns, if need be by the connection's end."""
         if self._queued and call in self._queued:
             self._queued.remove(call)
         self._requester.abandon(call)
@@ -325,7 +325,7 @@ class RdmaConnection(CallsMade):
             self._driver.flush()
 
     def _turn_soon(self) -> None:
-        """Schedules `_turn` in the event loop: it sends the new messages together, and answers waiting calls."""
+        """Schedules `_turn`, which sends new messages together and answers waiting calls, unless one is due or runs."""
         if not self._turn_due and not self.calls_taken.in_turn:
             self._turn_due = True
             self._loop.call_soon(self._end_turn)
@@ -358,7 +358,7 @@ class RdmaConnection(CallsMade):
         self._queue_pair.abort("an internal error")
 
     def _turn(self) -> None:
-        """Takes completions and events, answers calls until the turn has lasted CONNECTION_TURN_S seconds, and sends.
+        """Takes completions and events, begins calls for CONNECTION_TURN_S seconds from the first on, and sends.
 
         An exception of this side's own code ends this connection alone, and no peer can make the loop spin on it.
         """

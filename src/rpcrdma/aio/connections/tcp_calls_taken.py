@@ -127,7 +127,8 @@ class TcpCallsTaken:
     def on_call(self, message: Buffer) -> None:
         """Answers the call in a received record, if the bounds permit it.
 
-        Beyond the bounds a server holds the call, and a client refuses it with SYSTEM_ERR.
+        Beyond the bounds a server holds the call, and a client refuses it with SYSTEM_ERR. A draining server, and a
+        client without `answering`, drop it.
         """
         if self._active:
             if self._answering is None:
@@ -158,21 +159,21 @@ class TcpCallsTaken:
         self._answering.take(call, self)
 
     def on_expected(self, octets: int) -> None:
-        """Counts the announced octets of the incoming message, 0 if none are; stops reading if memory is short."""
+        """Counts the announced octets of the incoming message, 0 if none are; stops reading at the bounds."""
         if not self.memory.expected:
             self._expected_at = self._time()
         self.memory.expect(octets)
         self._pause_if_full()
 
     def on_too_long(self, xid: int, why: str) -> None:
-        """Answers a call that was not read because it is too long with GARBAGE_ARGS, and logs `why`."""
+        """Answers a call that is too long to be read with GARBAGE_ARGS, and logs `why`; no effect while draining."""
         if self._answering is not None and not self.draining:
             self._answering.runner.log.long_call(self._name, why)
             self._send(refusal(xid, AcceptStat.GARBAGE_ARGS))
             self._pause_if_full()
 
     def stop_reading(self) -> None:
-        """Takes no further calls (`draining`); reads on only as long as calls of this side are unanswered."""
+        """Takes no further calls (`draining`), and stops reading unless calls of this side are unanswered."""
         self.draining = True
         if not self._pending:
             self.stream.pause()
@@ -217,7 +218,7 @@ class TcpCallsTaken:
         self.go_on()
 
     def reply(self, call: ServerCall, reply: Payload) -> None:
-        """Implements `CallSource.reply`: queues `reply` on the stream; drops it after the end of the connection.
+        """Implements `CallSource.reply`: queues `reply` on the stream; ends `call` without it after the end.
 
         A reply longer than the bound is logged, and a SYSTEM_ERR is sent in its place.
         """

@@ -46,8 +46,8 @@ __all__ = ["ServerTls", "TcpConnection"]
 class ServerTls(NamedTuple):
     """The TLS of a server's connections (RFC 9289): one object for each connection.
 
-    A call on a connection with less protection than `least` is refused. `may_begin` returns whether a handshake may
-    begin. `on_secured` is called after it, `on_refused` for a connection whose call in the clear was refused.
+    Calls in the clear are refused unless `least` is "none". `may_begin` returns whether a handshake may begin.
+    `on_secured` is called after it, `on_refused` for a connection whose call in the clear was refused.
     `dispatcher` knows the programs for which TLS may be asked. `settings` has the certificates.
     """
 
@@ -73,7 +73,7 @@ class TcpConnection(CallsMade):
         observer: called with each call of this side that was made with `call` and has ended.
         in_flight_max: the most calls of this side in flight; later ones wait. None: no bound.
         on_answered: called when a call of the peer has been answered while the server stops.
-        on_ended: called once, with the reason, when the connection has ended.
+        on_ended: called once, with the connection and the reason, when it has ended.
         tls: the TLS of a server; None: no TLS, or that of `sock`.
     """
 
@@ -264,8 +264,8 @@ class TcpConnection(CallsMade):
         TCP cannot place data: a bulk result is received elsewhere and copied into `call.into` once. The memory of bulk
         arguments must not change until the call has ended.
 
-        Raises MessageTooLong: the call is longer than this side allows, and the connection stays usable;
-        TransportClosed: it has ended; LocalProtocolError: the client does not yet take calls, or the XID is in use.
+        Raises TransportClosed: the connection has ended; LocalProtocolError: the client does not yet take calls, or the
+        XID is in use; MessageTooLong: the call is too long, and the connection stays (a queued call fails so later).
         """
         if self._end_error is not None:
             raise again(self._end_error)
@@ -312,7 +312,10 @@ class TcpConnection(CallsMade):
             call.octets_sent += payload.length
 
     def give_up(self, call: Call) -> None:
-        """Abandons an unanswered call: when this returns, its arguments are not accessed and no more of it is sent."""
+        """Abandons an unanswered call, whose arguments are not accessed when this returns.
+
+        The call is not sent if its sending has not begun; else the rest of its record is sent from a copy.
+        """
         self._stream.withdraw(call)
         self._leave(call)
 
@@ -363,7 +366,7 @@ class TcpConnection(CallsMade):
 
     @property
     def busy(self) -> bool:
-        """Whether calls of the peer run or replies wait; after `finish`, true until the peer has closed, too."""
+        """Whether calls of the peer are unanswered or octets wait to be sent; after `finish`, true until the end."""
         return bool(self.calls_taken.outstanding or self._stream.unsent_octets or self._finishing)
 
     @property
@@ -381,7 +384,7 @@ class TcpConnection(CallsMade):
         return max(self._active_at, self.calls_taken.sent_at)
 
     def finish(self) -> None:
-        """Ends the sending direction: the peer sees that no more replies follow, and ends the connection."""
+        """Ends the sending direction; octets that wait are not sent. The peer sees the end, and ends the connection."""
         self._finishing = True
         self._stream.finish()
 
@@ -412,12 +415,12 @@ class TcpConnection(CallsMade):
             self._messages.clear()
 
     def require(self, xprtsec: XprtSec) -> None:
-        """Sets the least TLS protection that the peer's calls need from now on; no effect at a server without TLS."""
+        """Sets the least TLS protection that calls in the clear are judged by from now on; no effect without `tls`."""
         if self._tls is not None:
             self._tls = self._tls._replace(least=xprtsec)
 
     def _on_clear_record(self, message: Buffer) -> None:
-        """Begins TLS by a probe; takes a call in the clear if `ServerTls.least` permits it, else refuses it."""
+        """Begins TLS by a probe; takes a message in the clear if `ServerTls.least` permits it, else refuses a call."""
         tls = self._tls
         assert tls is not None
         if is_probe(message):

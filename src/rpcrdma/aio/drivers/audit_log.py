@@ -190,7 +190,7 @@ class AuditLog:
             self._lose(1)
 
     def close(self) -> None:
-        """Writes the waiting records, for two seconds at most, closes the destination, and logs how many were lost."""
+        """Waits up to 2 s until the queue is written and the destination closed; logs how many records were lost."""
         self._closes = True
         # If the queue is full, the thread has to wake up anyway.
         with contextlib.suppress(queue.Full):

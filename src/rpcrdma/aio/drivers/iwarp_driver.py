@@ -111,7 +111,7 @@ class IwarpDriver:
         if queue_pair.native is not None:
             self._native_send = partial(queue_pair.native.send, self._descriptor)
         self.blocked = False
-        """Whether the socket takes nothing at present."""
+        """Whether the socket takes nothing at present, or is closed."""
         self._closed = False
         self._ending = False
         self._timer = timer

@@ -85,7 +85,7 @@ class Driver(Protocol):
 
     @property
     def blocked(self) -> bool:
-        """Whether `flush` has no effect at present, since the network takes no data; `on_turn` is called afterwards."""
+        """Whether `flush` has no effect: the driver is closed, or the network takes no data until `on_turn`."""
 
     @property
     def round_trip_s(self) -> float | None:
@@ -220,6 +220,7 @@ class Provider(Protocol):
         Raises:
             NotPermitted: this process may not use a port below 1024.
             ConnectFailed: the listener cannot be reached; the message names cause and remedy.
+            OSError: the path was lost at once.
         """
 
     def listener(self, on_link: Callable[[Link], None], log: LimitedLog) -> LinkListener:
@@ -231,6 +232,9 @@ class Provider(Protocol):
 
         Returns:
             The listener.
+
+        Raises:
+            OSError: the provider cannot listen on this machine; the message names the remedy.
         """
 
     def explain_unmade(self, where: str, cause: str) -> str:

@@ -37,8 +37,8 @@ _HUNG_UP_AGAIN_S = 0.05
 class RecordStream:
     """A connected stream socket that carries RPC records (RFC 5531 section 11): queued to send, and being received.
 
-    All functions may call any method. An exception of theirs, or of this side's own code, ends the stream and is
-    logged; it is not raised.
+    All functions may call any method. An exception of `on_record` or `on_sent`, or of this side's own code there, ends
+    the stream and is logged; it is not raised.
 
     Args:
         sock: the socket, which the stream makes non-blocking and closes.
@@ -147,12 +147,12 @@ class RecordStream:
     def withdraw(self, ticket: Any) -> None:
         """Releases the memory of the message with this ticket, which is not sent unless its sending has begun.
 
-        The rest of a message whose sending has begun is sent from a copy.
+        The rest of a message whose sending has begun is sent from a copy. An unknown ticket has no effect.
         """
         self._sender.withdraw(ticket)
 
     def pause(self) -> None:
-        """Delivers no more messages and reads nothing from the socket until `resume`."""
+        """Delivers no more messages and reads nothing from the socket until `resume` or `finish`."""
         if not self._paused and not self.closed:
             self._paused = True
             self._loop.remove_reader(self._fd)
@@ -166,7 +166,7 @@ class RecordStream:
                 self._process()
 
     def finish(self) -> None:
-        """Ends the sending direction; later octets of the peer are discarded until it closes, which calls `on_lost`.
+        """Ends sending, and drops unsent octets; discards received octets until the peer closes, then calls `on_lost`.
 
         Closing outright would reset the connection if anything unread was left, and the peer could lose replies that it
         has not read.

@@ -158,6 +158,7 @@ async def connected_socket(host: str, port: int, *, reserved_port: bool = False)
         NotPermitted: this process may not take a reserved port.
         HostNotFound: the name has no address.
         ConnectFailed: no address answers; the message names cause and remedy.
+        OSError: this process has no free file descriptor.
     """
     loop = asyncio.get_running_loop()
     where = authority(host, port)

@@ -322,7 +322,7 @@ class TlsSocket:
         return count
 
     def shutdown(self, how: int) -> None:
-        """Sends close_notify, as far as the socket takes it, and shuts down the direction `how` of the socket.
+        """Sends close_notify, unless octets wait to be sent, and shuts down the direction `how` of the socket.
 
         Raises:
             OSError: the connection has failed.
@@ -331,7 +331,7 @@ class TlsSocket:
         self._sock.shutdown(how)
 
     def close(self) -> None:
-        """Sends close_notify, as far as the socket takes it, and closes the socket."""
+        """Sends close_notify, unless octets wait to be sent, and closes the socket."""
         self._end_session()
         self._sock.close()
 

@@ -85,7 +85,7 @@ class TlsRecordStream(RecordStream):
         self._read_on()
 
     def close(self) -> None:
-        """Ends the TLS session and closes the socket at once; `on_lost` is not called."""
+        """Ends the TLS session and closes the socket at once; `on_lost` is not called. No effect when repeated."""
         self._overdue.disarm()
         self._on_secured = None
         super().close()

@@ -63,8 +63,8 @@ class Announcements(Protocol):
     def take(self) -> list[tuple[str, str]]:
         """Returns all announcements that have arrived, each as its action and the device's node ("uverbs0").
 
-        The method does not block. The action is "add" or "remove". "lost", with the node "", stands for announcements
-        that the kernel could not deliver.
+        The method does not block; it raises OSError if reading fails. The action is "add" or "remove". "lost", with the
+        node "", stands for announcements that the kernel could not deliver.
         """
 
 
@@ -209,7 +209,7 @@ class WatchedDevice:
             self.lose()
 
     def lose(self) -> None:
-        """Reports the loss of the device to all users, and closes the device 0.2 s later; no effect when repeated."""
+        """Reports the loss of the device to all users, and closes it when unused, 0.2 s later at the earliest."""
         if self.lost:
             return
         self.lost = True

@@ -72,8 +72,8 @@ class ConnectionManager:
         """Returns an identifier with a resolved address and route to a peer.
 
         The connection manager does not know which local ports TCP uses, and an iWARP device shares those of TCP, so
-        that it could not connect: an identifier with such a port is replaced by another, up to `_PORTS_TRIED` times.
-        InfiniBand and RoCE have ports of their own.
+        that it could not connect: an identifier with such a port is replaced, and after `_PORTS_TRIED` of them
+        the method fails. InfiniBand and RoCE have ports of their own.
 
         Args:
             host: the peer's address.

@@ -49,7 +49,7 @@ class SocketInUse(OSError):
 
 @contextlib.contextmanager
 def reachable_path(path: Path) -> Iterator[tuple[int, str]]:
-    """Opens the directory of a socket, so that its address stays below 108 octets, however long the path is.
+    """Opens the directory of a socket, so that its address is short (below 108 octets) however long that path is.
 
     Yields:
         The descriptor of the directory, which is closed at exit, and an address of the socket that is valid until then.
@@ -204,7 +204,7 @@ class AdminSocket:
 
 
 async def _line(sock: socket.socket) -> bytes:
-    """Returns the octets received up to and including the first line end, or up to the end of the connection.
+    """Returns the octets received until they contain a line end, perhaps with others behind it, or the peer ends.
 
     A longer line than ADMIN_REQUEST_OCTETS_MAX octets is cut, so that it is no valid JSON.
     """

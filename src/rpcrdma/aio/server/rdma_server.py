@@ -49,7 +49,8 @@ class RdmaServerConfig:
     """Limits of a server's RDMA connections, and the settings that each connection gets.
 
     Raises:
-        ValueError: `rpcrdma_version` or `extension` is unknown.
+        ValueError: `rpcrdma_version` or `extension` is unknown, or a number is negative or not finite.
+        TypeError: an option is unknown, or a number has another type.
         LocalProtocolError: two of `extensions` use the same code.
     """
 
@@ -60,8 +61,8 @@ class RdmaServerConfig:
     `RPC_CONNECTIONS_MAX`."""
     connections_per_host: int | None = None
     """Established connections of one address at most. At the limit a newcomer displaces the connection of its host
-    that has been idle longest; without an idle one it is refused. None: a quarter of `connections_max`, or 16 where
-    that is less."""
+    that has been idle longest; without an idle one it is refused. None: a quarter of `connections_max`, but at
+    least 16, as far as an eighth is left to others."""
     idle_s: float | None = RDMA_IDLE_S
     """Seconds without messages and running calls after which a connection ends, or up to a quarter later; None: never.
 
@@ -94,7 +95,7 @@ class RdmaServerConfig:
         self.all_extensions()
 
     def all_extensions(self) -> list[Extension]:
-        """Lists `extensions` and the round-trip extension, unless `extension` is "off".
+        """Lists `extensions`, and the round-trip extension unless `extension` is "off".
 
         Returns:
             The extensions that each new connection gets.

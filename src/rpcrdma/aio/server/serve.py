@@ -54,7 +54,8 @@ class ServeOptions:
     """Settings of a server.
 
     Raises:
-        ValueError: `security` is empty or has an unknown name.
+        ValueError: `security` is empty or has an unknown name, or a number is negative or not finite.
+        TypeError: an option is unknown, or a number has another type.
     """
 
     workers: int = SERVER_WORKERS
@@ -251,8 +252,9 @@ class Server:
                 an rdma:// URL chooses its provider.
 
         Raises:
-            LocalProtocolError: a URL is invalid, or asks for TLS over RDMA.
-            ConnectFailed: the server cannot listen at an address; the message names cause and remedy.
+            LocalProtocolError: a URL is invalid, or asks for TLS over RDMA; or a provider cannot be captured.
+            ConnectFailed: the server cannot listen at an address; the message names cause and remedy. It stays
+                listening at the URLs before.
         """
         new = {await self._listen(url) for url in urls} - self._compared
         self._compared |= new
@@ -339,10 +341,11 @@ class Server:
             pool.serve_soon()
 
     def require(self, xprtsec: XprtSec) -> None:
-        """Changes the least TLS protection with which calls over TCP are answered, from the next call on.
+        """Changes whether calls over TCP in the clear are answered, from the next call on.
 
         Args:
-            xprtsec: "none", "tls" or "mtls"; only a server that offers TLS can ask for more than "none".
+            xprtsec: "none": they are; "tls" or "mtls": they are not, except by a server that was made without TLS.
+                Whether clients must show certificates stays.
         """
         self._options = replace(self._options, tcp=replace(self._options.tcp, xprtsec=xprtsec))
         self._tcp.require(xprtsec)
@@ -354,7 +357,8 @@ class Server:
         are verified anew.
 
         Raises:
-            HostAuthenticationFailed: a file is unfit; the present certificates stay in use.
+            HostAuthenticationFailed: a file is unfit; the present certificates stay in use, but over RDMA the new ones
+                may be in use already.
         """
         self._rdma.reload_certificates()
         self._tcp.reload_certificates()
@@ -438,8 +442,8 @@ def serve(
         An object that starts the server when it is awaited or entered, and yields the `Server`.
 
     Raises:
-        LocalProtocolError: a URL of `listen` is not valid, two services offer the same program and version, or
-            `xprtsec` is asked for over RDMA.
+        LocalProtocolError: when entered or awaited: a URL of `listen` is not valid, two services offer the same program
+            and version, a provider cannot be captured, or `xprtsec` is asked for over RDMA.
         TypeError: `services` holds a class or another object that is no `Service`, or `listen` is one str.
         HostAuthenticationFailed: when entered or awaited: a file of `host_authentication` is unfit.
         UserAuthenticationFailed: when entered or awaited: there is no key for a flavor of Kerberos.

@@ -71,7 +71,7 @@ class ServerStatistics:
     """Octets that the buffer pools have lent: results until sent, arguments from their RDMA Read to the answer."""
     buffer_octets_max: int
     calls_running: int
-    """Handlers running in worker threads and tasks."""
+    """Handlers running in worker threads and tasks, and computations such as encryption."""
     workers: int
     """Worker threads at most, for handlers that block."""
 

@@ -42,7 +42,10 @@ _RELIEF_S = 1.0
 @known_options
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TcpServerConfig:
-    """Limits of a server's TCP connections, and their TLS; `rpcrdma.limits` has the reasons of the defaults."""
+    """Limits of a server's TCP connections, and their TLS; `rpcrdma.limits` has the reasons of the defaults.
+
+    Raises ValueError for a number that is negative or not finite, TypeError for unknown options and other types.
+    """
 
     record_octets_max: int = RPC_RECORD_OCTETS_MAX
     """Octets of the longest call taken and the longest reply sent. A longer call is answered with GARBAGE_ARGS, a
@@ -153,7 +156,7 @@ class TcpServer:
 
     @property
     def port(self) -> int:
-        """The port of the first listening socket."""
+        """The port of the first listening socket; an IndexError without one."""
         return self.addresses[0][1]
 
     @property
@@ -194,7 +197,7 @@ class TcpServer:
         self._admission.resize(connections_max, connections_max, connections_per_host)
 
     def require(self, xprtsec: XprtSec) -> None:
-        """Changes the least TLS protection ("none", "tls", "mtls") of calls that are answered.
+        """Changes whether calls in the clear are answered ("none") or refused ("tls", "mtls").
 
         It holds for present connections, too. It has no effect on calls if the server was made without TLS.
         """

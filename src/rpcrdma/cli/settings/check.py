@@ -33,7 +33,8 @@ def is_installed(package: str) -> bool:
 def find_mistakes(args: argparse.Namespace, found: Effective, names: HostNames | None = None) -> list[Mistake]:
     """Returns the mistakes in files, and a mistake for each setting that does not fit this machine.
 
-    It looks up host names, and reads certificates and directories; it binds no socket and changes nothing.
+    It looks up host names, and reads certificates and directories, and so may block; it binds no socket and changes
+    nothing.
 
     Args:
         args: parsed arguments, with the values of `found`.

@@ -73,9 +73,9 @@ class Value(NamedTuple):
 
 
 class Mistake(NamedTuple):
-    """A mistake in a configuration: its place (FILE:LINE), and in `text` the cause and, after a semicolon, its remedy.
+    """A mistake in a configuration: its `place`, and in `text` the cause and, after a semicolon, its remedy.
 
-    `is_warning`: whether the server can start all the same.
+    The place is FILE:LINE, a path or "command line". `is_warning`: whether the server can start all the same.
     """
 
     place: str

@@ -13,7 +13,7 @@ __all__ = ["contradictions", "covers", "doubts"]
 
 
 def contradictions(export: Exported, *, has_authorities: bool) -> Iterator[Mistake]:
-    """Yields a mistake for each rule of an export that no call can match, in the order of the rules.
+    """Yields a mistake for each reason why no call can match a rule of an export, in the order of the rules.
 
     `has_authorities`: whether the server has authorities, so that hosts of clients can prove certificates.
     """
