@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
+import socket
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
+from rpcrdma.aio.drivers import software_rnic
 from rpcrdma.aio.drivers.capture import PacketCapture
 from rpcrdma.aio.drivers.loopback_provider import LoopbackProvider
 from rpcrdma.aio.drivers.provider import ProviderChoice
@@ -106,6 +110,25 @@ async def test_a_server_that_stops_while_a_link_is_opened_turns_it_away() -> Non
         await server.close(0)
         with pytest.raises(ConnectFailed, match="sets up no RDMA connection"):
             await connection
+
+
+async def test_a_peer_that_leaves_before_its_address_is_known_is_one_that_cannot_be_reached(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The kernel has no address of a peer that has reset the connection."""
+    near, far = socket.socketpair()
+
+    async def connected(*_where: object, **_how: object) -> socket.socket:
+        return near
+
+    def address(_sock: socket.socket) -> NoReturn:
+        raise OSError(errno.ENOTCONN, os.strerror(errno.ENOTCONN))
+
+    monkeypatch.setattr(software_rnic, "connected_socket", connected)
+    monkeypatch.setattr(socket.socket, "getpeername", address)
+    with far, pytest.raises(ConnectFailed, match=r"(?i)transport endpoint is not connected"):
+        await SoftwareRnic().connect("192.0.2.1", 20049)
+    assert near.fileno() == -1
 
 
 def test_the_loopback_joins_what_runs_in_one_event_loop() -> None:
