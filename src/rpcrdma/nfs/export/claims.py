@@ -246,7 +246,7 @@ class Claims(Generic[S, L]):
     # Byte-range locks
 
     def range_conflicts(self, file: bytes, holder: L | None, wanted: Range) -> Iterator[HeldRange[L]]:
-        """Yields the first range of each other holder that overlaps `wanted`, if one of the two is exclusive.
+        """Yields, for each other holder, the first of its ranges that overlaps `wanted` where either is exclusive.
 
         `holder` is the lock owner that asks; None: every holder counts. The claims must not change during the
         iteration.

@@ -43,7 +43,7 @@ class FsspecExports(AdmittedExports):
         return list(self._trees.values())
 
     def plan(self, exports: Sequence[Export]) -> list[tuple[FsspecTree, Export]]:
-        """Makes or keeps a tree for each of other exports, for `install`, and serves none of them yet; may block.
+        """Makes or keeps a tree for each of `exports`, for a later `install`; changes nothing yet; may block.
 
         Returns the trees in order, each with its new terms.
 
@@ -72,7 +72,7 @@ class FsspecExports(AdmittedExports):
         return gone
 
     def retire(self, gone: Collection[FsspecTree]) -> None:
-        """Drops the objects and cached data of trees that are no longer served; may block."""
+        """Drops the objects of trees that are no longer served, and if there are any, the cached data of all trees."""
         if gone:
             names = {tree.identity for tree in gone}
             self.parts.nodes.drop_those(lambda node: node.tree in gone)

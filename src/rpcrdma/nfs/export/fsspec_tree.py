@@ -140,11 +140,11 @@ class FsspecNode(ReadOnlyNode):
         return self.tree.child(self, name, at_once=at_once)
 
     def parent(self) -> FsspecNode:
-        """Returns the directory above this one, the root for itself; may ask the store. Refused (ESTALE): gone."""
+        """Returns the directory above this one, the root itself for the root; may ask the store. Refused: see `at`."""
         return self.tree.at(self._above(), FileKind.DIRECTORY)
 
     def read_link(self) -> bytes:
-        """Returns the path in this symbolic link; may ask the store. Refused: EINVAL: it is none; ESTALE: gone."""
+        """Returns the path in this symbolic link; may ask the store. Refused: EINVAL: no link; ESTALE: gone; others."""
         if self.kind is not FileKind.SYMLINK:
             raise Refused(errno.EINVAL)
         target = self.info.target

@@ -87,9 +87,9 @@ class MemoryNode(MemoryObject):
         return self.target
 
     def entries(self, who: Grant, after: int, *, detailed: bool) -> KnownEntries:
-        """Returns the entries of this directory with cookies above `after`; Refused (ENOTDIR): it is none.
+        """Returns the entries of this directory with cookies above `after`.
 
-        `detailed`: whether entries have handles and attributes.
+        `detailed`: whether entries have handles and attributes. Raises Refused (ENOTDIR) for another object.
         """
         check_directory(self)
         with self.tree.lock:
@@ -103,14 +103,15 @@ class MemoryNode(MemoryObject):
         )
 
     def open(self, who: Grant, wanted: Access, *, at_once: bool) -> MemoryOpenFile | None:
-        """Returns this regular file as an open one; with `at_once` None, as if opening took a wait for a disk.
+        """Returns this regular file as an open one; None if `at_once`, as if opening had to wait for a disk.
 
-        Raises Refused: EISDIR, EINVAL: it is no regular file.
+        Checks no rights, and is open for reading and writing. Raises Refused, never with `at_once`: EISDIR, EINVAL: the
+        object is no regular file.
         """
         return None if at_once else self.opened()
 
     def open_to_read(self, who: Grant, *, at_once: bool) -> tuple[MemoryOpenFile, Attributes] | None:
-        """Returns this regular file as an open one, and its attributes; None if `at_once`. Refused: EISDIR, EINVAL."""
+        """Returns this regular file as an open one, with its attributes; None, and Refused, as `open`."""
         return None if at_once else (self.opened(), self.attributes())
 
     def opened_for_writing(self) -> MemoryOpenFile | None:
@@ -259,7 +260,7 @@ class MemoryNode(MemoryObject):
         return made
 
     def enter(self, name: bytes, entered: MemoryNode) -> None:
-        """Gives the object `entered` a name in this directory, which must be free; counts the directory's change."""
+        """Gives the object `entered` the name `name`, which must be free, in this directory; counts its change."""
         self.names[name] = self.tree.next_cookie(), entered
         self.touch(content=True)
 
@@ -291,8 +292,8 @@ class MemoryLease:
 class MemoryTree:
     """A tree of objects in memory; implements `tree.Tree`, and `exports.Exports` for a server with this one export.
 
-    `now_s` returns the time in seconds since 1970, `octets_max` bounds the data of all files, and `export` has the name
-    and terms, "/" by default. Changes of names and attributes are stable at once (RFC 1813 section 4.8 allows unstable
+    `now_s` returns the time in seconds since 1970, `octets_max` bounds the data of all files, `transfer_octets` that of
+    one READ or WRITE, and `export` has the name and terms, "/" by default. Changes of names and attributes are stable at once (RFC 1813 section 4.8 allows unstable
     data alone).
     """
 
