@@ -8,8 +8,8 @@ Below this interface names are octets, times are nanoseconds since 1970 without 
 number: a method raises `Refused` or `OSError`, and each version has one table from numbers to its statuses.
 
 A method with `at_once=True` never waits for a disk: it returns None (`OpenFile.read`: fewer octets) where it would have
-to, and the handler asks again in a worker thread (`yield MAY_BLOCK`). Methods without `at_once` whose docstring does not say "never waits" are for
-worker threads. All are thread-safe.
+to, and the handler asks again in a worker thread (`yield MAY_BLOCK`). Methods without `at_once` whose docstring does
+not say "never waits" are for worker threads. All are thread-safe.
 """
 
 from __future__ import annotations
@@ -340,7 +340,8 @@ class OpenFile(Protocol):
         """Reads from `offset` into a buffer of at least one octet; returns the number of octets read.
 
         The number is smaller than the buffer's length only at the end of the file, or with `at_once`, where reading
-        stops before the first octet that takes a wait for a disk. It may be 0. Raises OSError or Refused: EIO and others.
+        stops before the first octet that takes a wait for a disk. It may be 0. Raises OSError or Refused: EIO, ESTALE
+        and others.
         """
 
     def write(self, data: Buffer, offset: int, stable: Stable, change: Change, *, judge: bool) -> Written:
