@@ -75,7 +75,8 @@ class CallLayout:
     def args_of(self, dec: Decoder) -> list[Any] | None:
         """Decodes the arguments of each operation, and moves `dec` to its end; None, unmoved, for another layout.
 
-        `dec` stands at the beginning of COMPOUND4args, with exactly the octets of this layout left.
+        `dec` stands at the beginning of COMPOUND4args, with exactly the octets of this layout left. Sets `dec.begun` to
+        the offsets of the operations, in a list that later calls share; for another layout counts a miss.
         """
         at = dec.pos
         values = self._unpack(dec.data, at)

@@ -79,9 +79,10 @@ class _Object(NamedTuple):
 async def find_exports(session: ClientSession) -> list[ExportFound]:
     """Returns the exports of a server, sorted by path, as READDIR finds them from its root down.
 
-    Exports below other exports are not found, nor those beyond `NFS4_PSEUDO_CALLS_MAX` calls for names; as many calls
-    ask for flavors. Raises OperationRefused if the root, or a directory above exports, may not be read, DecodeError for
-    attributes that were not asked for, and RpcError, CallTimeout or TransportClosed as `rpcrdma.rpc.Caller.call`.
+    Exports below other exports are not found, nor those beyond `NFS4_PSEUDO_CALLS_MAX` calls for names. Flavors are
+    asked for with at most the same number of calls, and are empty for further exports. Raises OperationRefused if the
+    root, or a directory above exports, may not be read, DecodeError for attributes that were not asked for, and
+    RpcError, CallTimeout or TransportClosed as `rpcrdma.rpc.Caller.call`.
     """
     root = _Seen(b"/", 0, (_ROOT, (_O.OP_SECINFO_NO_NAME, secinfo_style4.SECINFO_STYLE4_CURRENT_FH)))
     try:

@@ -42,7 +42,7 @@ class ClientReport:
     slots: int
     slots_in_use: int
     calls: int
-    """The number of COMPOUNDs that the client has sent in the slots of its present sessions."""
+    """The number of COMPOUNDs that ran in the slots of the client's present sessions, modulo 2^32 for each slot."""
     holdings: Holdings
     revoked: int
     """The number of states that the client has lost and whose stateids it has not freed yet."""

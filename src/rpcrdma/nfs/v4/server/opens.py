@@ -399,7 +399,7 @@ _TARGETS: Final[dict[nfs4.open_claim_type4, Callable[[Compound, nfs4.OPEN4args],
 def close(compound: Compound, args: nfs4.CLOSE4args) -> nfs4.stateid4:
     """Runs CLOSE (RFC 8881 section 18.2): ends an open, and returns the invalid special stateid.
 
-    Raises Refused: NFS4ERR_LOCKS_HELD while the open has locks, NFS4ERR_BAD_STATEID or NFS4ERR_OLD_STATEID.
+    Raises Refused: NFS4ERR_LOCKS_HELD while the open has locks, or a status of `find`, such as NFS4ERR_BAD_STATEID.
     """
     state = state_of(compound)
     with state.locked():
