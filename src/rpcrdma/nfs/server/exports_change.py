@@ -86,7 +86,7 @@ class ExportsChange:
             self._nfs4.exports.serve(self._served, now_ns)
 
     def retire(self, *, close: bool) -> list[OSError]:
-        """Revokes the version 4 state on files of the exports that ended, and closes these files; may block.
+        """Revokes the version 4 state on files of the exports that ended, if any, and closes these files; may block.
 
         To be called after `install`, and again after the calls that began before it, which may have opened files since.
 

@@ -125,7 +125,8 @@ class RegisteredPrograms:
     async def start(self, *, required: bool) -> None:
         """Registers the programs, and starts the task that keeps them registered until `close`.
 
-        Raises ConnectFailed (with `required`: a program could not be registered; the message names cause and remedy).
+        Raises ConnectFailed (with `required`: a program could not be registered, and others are no longer; the message
+        names cause and remedy).
 
         Args:
             required: whether a fault is raised; else it is logged, and the task tries again.
@@ -253,7 +254,7 @@ class RegisteredPrograms:
         present: Mapping[ProgramNetid, port_mapper.binding],
         places: Sequence[ProgramNetid],
     ) -> None:
-        """Removes the registrations of `places`, keys of `held`, which it takes out of `held`.
+        """Removes the registrations of `places`, which are keys of `held`, and takes these out of `held`.
 
         A registration that another server has replaced, by rpcbind's list `present`, stays.
         """
