@@ -334,7 +334,7 @@ class OpenFile(Protocol):
         """The NFS handle of the file."""
 
     def attributes(self) -> Attributes:
-        """Returns the present attributes of the file; never waits for a disk."""
+        """Returns the present attributes of the file, in a remote store those when it was opened; never waits."""
 
     def read(self, buffer: memoryview, offset: int, *, at_once: bool) -> int:
         """Reads from `offset` into a buffer of at least one octet; returns the number of octets read.
@@ -345,11 +345,11 @@ class OpenFile(Protocol):
         """
 
     def write(self, data: Buffer, offset: int, stable: Stable, change: Change, *, judge: bool) -> Written:
-        """Writes at most `TRANSFER_OCTETS_MAX` octets of `data` at `offset`, by a thread that acts as the caller.
+        """Writes `data` at `offset`, by a thread that acts as the caller.
 
-        The method waits for the disk, with UNSTABLE seldom, and in a tree in memory never. `change` receives the
-        attributes before and after. With `judge` a caller who neither may write the file nor owns it is refused (NFSv3,
-        which has no OPEN).
+        A tree may write only the first `TRANSFER_OCTETS_MAX` octets; a short write is no error. The method waits for
+        the disk, with UNSTABLE seldom, and in a tree in memory never. `change` receives the attributes before and
+        after. With `judge` a caller who neither may write the file nor owns it is refused (NFSv3, which has no OPEN).
 
         Raises:
             Refused: EACCES: see `judge`; EROFS: nobody can write the file; EFBIG, ENOSPC.
@@ -413,7 +413,7 @@ class Node(Protocol):
         """The exported tree that the object belongs to."""
 
     def attributes(self) -> Attributes:
-        """Returns the present attributes of the object; never waits for a disk."""
+        """Returns the present attributes of the object, in a remote store the last known; never waits for a disk."""
 
     def access(self, who: Grant, wanted: Access) -> Access:
         """Returns the rights in `wanted` that the caller `who` has on this object; never waits for a disk."""
@@ -432,7 +432,8 @@ class Node(Protocol):
     def parent(self) -> Node:
         """Returns the directory above this one; the root of the export is its own parent.
 
-        Raises Refused (ESTALE) if the directory above is not in the export, or OSError if it cannot be reached.
+        May wait for a disk or a store. Raises Refused (ESTALE: the directory above is not in the export; others of a
+        store), or OSError if it cannot be reached.
         """
 
     def read_link(self) -> bytes:

@@ -127,8 +127,8 @@ class PseudoRoot(Exports):
     def covers(self, node: Node, name: bytes) -> Node | None:
         """Returns the directory or root of an export that covers the name `name` in `node`; None if none does.
 
-        Only names in the root of an export are covered. If the export has an object of this name, only the root of
-        another export covers it.
+        Only names in the root of an export are covered. Does not look whether the export has an object of this name:
+        the caller prefers such an object to a directory of the pseudo file system.
         """
         path = self._paths.get(node.handle)
         if path is None:
