@@ -46,8 +46,8 @@ class AccessTerms:
     """A rule of an export: the callers that it matches, and the terms on which they may use the export.
 
     Raises:
-        ValueError: `xprtsec` is unknown, an anonymous number not within 0 to 2^32 - 2, or a principal or the name in a
-            certificate has another form.
+        ValueError: `xprtsec` is unknown, an anonymous number not within 0 to 2^32 - 2, or an element of `principals` or
+            `certificates` has another form.
     """
 
     hosts: tuple[Network, ...] | None = None

@@ -207,7 +207,7 @@ class Claims(Generic[S, L]):
     # Delegations
 
     def delegate(self, file: bytes, holder: S) -> None:
-        """Records a delegation of a file to a holder, which is to be recalled before others change the file."""
+        """Records a delegation of a file, to be recalled before others change it, to a holder without one on it."""
         claims = self._files.setdefault(file, _File())
         if claims.delegates is None:
             claims.delegates = {}

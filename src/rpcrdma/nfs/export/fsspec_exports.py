@@ -25,7 +25,7 @@ class FsspecExports(AdmittedExports):
 
     Raises:
         ValueError: two exports have one name.
-        OSError: a package is missing, or a URL leads to no directory.
+        OSError: a package is missing, or a URL cannot be read or leads to no directory.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class FsspecExports(AdmittedExports):
 
         Raises:
             ValueError: two exports have one name.
-            OSError: a package is missing, or a URL leads to no directory.
+            OSError: a package is missing, or a URL cannot be read or leads to no directory.
         """
         check_names(exports)
         planned = []

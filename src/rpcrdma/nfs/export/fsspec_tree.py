@@ -63,7 +63,7 @@ def _of_handle(refused: Refused) -> Refused:
 
 
 class FsspecNode(ReadOnlyNode):
-    """An object in the state that its store had at `asked_s`, server's clock, in seconds; implements `tree.Node`."""
+    """An object in the state that it had in its store at `asked_s` (seconds on the server's clock); a `tree.Node`."""
 
     __slots__ = ("_attributes", "asked_s", "handle", "info", "number", "path", "tree", "used")
 
@@ -153,7 +153,7 @@ class FsspecNode(ReadOnlyNode):
         return target or b""
 
     def entries(self, who: Grant, after: int, *, detailed: bool) -> _Entries:  # noqa: ARG002 - alike for all
-        """Returns the entries of this directory whose cookies are larger than `after`; Refused (ENOTDIR): it is none.
+        """Returns the entries of this directory whose cookies are larger than `after`; Refused (ENOTDIR): no directory.
 
         `detailed`: whether entries have handles and attributes. Iteration may ask the store, and raises Refused.
         """
@@ -172,7 +172,7 @@ class FsspecNode(ReadOnlyNode):
         return FsspecFile(self)
 
     def open_to_read(self, who: Grant, *, at_once: bool) -> tuple[FsspecFile, Attributes]:
-        """Opens this regular file for reading; returns it and its attributes. Refused: EISDIR, EINVAL: it is none."""
+        """Opens this file for reading; returns it and its attributes. Refused (EISDIR, EINVAL): it is no regular file."""
         return self.open(who, READ, at_once=at_once), self.attributes()
 
     def space(self) -> Space:

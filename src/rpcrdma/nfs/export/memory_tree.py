@@ -105,13 +105,13 @@ class MemoryNode(MemoryObject):
     def open(self, who: Grant, wanted: Access, *, at_once: bool) -> MemoryOpenFile | None:
         """Returns this regular file as an open one; None if `at_once`, as if opening had to wait for a disk.
 
-        Checks no rights, and is open for reading and writing. Raises Refused, never with `at_once`: EISDIR, EINVAL: the
-        object is no regular file.
+        Checks no rights; the file is open for reading and writing. Raises Refused (EISDIR, EINVAL) without `at_once` if
+        the object is no regular file.
         """
         return None if at_once else self.opened()
 
     def open_to_read(self, who: Grant, *, at_once: bool) -> tuple[MemoryOpenFile, Attributes] | None:
-        """Returns this regular file as an open one, with its attributes; None, and Refused, as `open`."""
+        """Returns this regular file as an open one, with its attributes; see `open` for None and the errors."""
         return None if at_once else (self.opened(), self.attributes())
 
     def opened_for_writing(self) -> MemoryOpenFile | None:
@@ -260,7 +260,7 @@ class MemoryNode(MemoryObject):
         return made
 
     def enter(self, name: bytes, entered: MemoryNode) -> None:
-        """Gives the object `entered` the name `name`, which must be free, in this directory; counts its change."""
+        """Gives the object `entered` a name here, which must be free (not checked); counts a change of this directory."""
         self.names[name] = self.tree.next_cookie(), entered
         self.touch(content=True)
 
@@ -345,7 +345,10 @@ class MemoryTree:
         return round(self._now_s() * _SECOND_NS)
 
     def crash(self, is_kept: Callable[[], bool]) -> None:
-        """Simulates a crash: changes the verifier, and loses each unstable write for which `is_kept()` is False."""
+        """Simulates a crash: changes the verifier, and loses each unstable write for which `is_kept()` is False.
+
+        The other writes become stable.
+        """
         self._boots += 1
         for each in self.objects.values():
             if each.stable is None:

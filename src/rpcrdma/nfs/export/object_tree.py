@@ -285,7 +285,7 @@ class ObjectTree(Generic[N]):
         self._places.remember(node.handle, directory.handle, name)
 
     def removed(self, node: N) -> bool:
-        """Drops a node that has lost a name from cache and places; returns whether that was the object's last name.
+        """Drops the node of an object that has lost a name, and its place; returns whether that was its last name.
 
         The object itself is examined: a local process may have renamed it before another object was removed by its
         name.

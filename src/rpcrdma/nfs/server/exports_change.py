@@ -27,7 +27,7 @@ class ExportsChange:
         nfs4: the service of version 4 over the same exports; None: it is not offered.
         exports: all exports from then on.
         stay: whether a served export keeps its open directory although its path may lead elsewhere, or nowhere, by now;
-            then `exports` must contain each served export with its directory.
+            then `exports` has to contain each served export with its directory, which is not checked.
     """
 
     def __init__(

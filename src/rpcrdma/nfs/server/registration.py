@@ -125,8 +125,8 @@ class RegisteredPrograms:
     async def start(self, *, required: bool) -> None:
         """Registers the programs, and starts the task that keeps them registered until `close`.
 
-        Raises ConnectFailed (with `required`: a program could not be registered, and others are no longer; the message
-        names cause and remedy).
+        Raises ConnectFailed (with `required`: a program could not be registered; the others are removed again, and the
+        message names cause and remedy).
 
         Args:
             required: whether a fault is raised; else it is logged, and the task tries again.
@@ -155,7 +155,7 @@ class RegisteredPrograms:
             _LOGGER.warning("registrations stay at rpcbind, and mislead clients: %s", self._cause(error))
 
     def look_soon(self) -> None:
-        """Makes the task compare the registrations now, after a change of the addresses at which the server listens."""
+        """Wakes the task to compare the registrations, after a change of the addresses at which the server listens."""
         self._changed.set()
 
     async def _keep(self) -> None:

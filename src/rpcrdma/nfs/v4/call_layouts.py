@@ -44,7 +44,7 @@ class CallLayout:
 
     Attributes:
         minor_version, shape: the minor version and the `Shape` of these calls.
-        misses: the calls of the same length for which `args_of` has returned None.
+        misses: the number of calls of the same length for which `args_of` has returned None.
     """
 
     __slots__ = ("_begun", "_expected", "_fixed", "_make", "_offsets", "_unpack", "minor_version", "misses", "shape")

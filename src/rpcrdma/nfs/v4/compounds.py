@@ -88,7 +88,7 @@ class CompoundCall(NamedTuple):
     def of(cls, operations: Iterable[tuple[int, Any]], *, minor_version: int = 2, tag: bytes = b"") -> CompoundCall:
         """Makes a call of operations, each given as its number in `nfs_opnum4` and its arguments (None for void).
 
-        The minor version is 1 or 2; the tag has at most 1024 octets.
+        The minor version is 1 or 2, which is not checked; `encode_call` refuses a tag of more than 1024 octets.
         """
         steps = list(operations)
         shape, args = Shape([number for number, _ in steps], len(steps)), [args for _, args in steps]
@@ -321,7 +321,7 @@ def _drop_rest(dec: Decoder) -> None:
 
 
 def encode_call(enc: Encoder, call: CompoundCall) -> None:
-    """Encodes COMPOUND4args; each operation of the call must be supported and without a `fault`.
+    """Encodes COMPOUND4args; each operation of the call must be supported and without a `fault` (not checked).
 
     Raises LocalProtocolError if a value does not fit its type, the tag is too long, or there are too many operations.
     """

@@ -34,8 +34,8 @@ _SPLIT = 2
 class LockState(Held):
     """The locks of a lock owner on a file, with one stateid; they end with the open that they were first made with.
 
-    `opened` is this open, whose `parts` get the new state, `other` the 12 octets of the stateid, and `owner` the name of
-    the lock owner.
+    `opened` is this open, to whose `parts` the new state is added; `other` has the 12 octets of the stateid, and
+    `owner` is the name of the lock owner.
     """
 
     COUNTED_AS = "locks"

@@ -140,7 +140,7 @@ class State:
         return self.past_courteous(locked_step, wait)
 
     def past_courteous(self, step: Callable[[], T], wait: Callable[[], None]) -> T:
-        """Calls `step` until no courteous client (lease passed) is in its way, ends these, and returns its result.
+        """Calls `step`, again after each end of courteous clients (lease passed) in its way; returns its result.
 
         `step` changes nothing if it raises `InTheWay`, which names the clients. `wait` is called before a wait for the
         disk; it raises `MustWait` in the event loop, and a worker thread calls this method again. The caller does not
