@@ -284,8 +284,8 @@ class OpenFile(SparseObject):
     def copy_from(self, source: tree.OpenFile, source_offset: int, offset: int, octets: int, change: Change) -> Written:
         """Copies at most `octets` octets of `source` into this file by `copy_file_range`, unstably; returns the number.
 
-        `change` gets its attributes. Raises Refused or OSError: EXDEV: `source` is in another file system; EINVAL: the
-        ranges overlap; and others.
+        `change` gets this file's attributes. Raises Refused or OSError: EXDEV: `source` is in another file system;
+        EINVAL: the ranges overlap; and others.
         """
         fd, verifier = _local(source), self.state.write_verifier
         with Changing(self, change):

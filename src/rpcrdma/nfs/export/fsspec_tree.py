@@ -172,7 +172,7 @@ class FsspecNode(ReadOnlyNode):
         return FsspecFile(self)
 
     def open_to_read(self, who: Grant, *, at_once: bool) -> tuple[FsspecFile, Attributes]:
-        """Opens this file for reading; returns it and its attributes. Refused (EISDIR, EINVAL): it is no regular file."""
+        """Opens this file for reading; returns it and its attributes. Refused (EISDIR, EINVAL): no regular file."""
         return self.open(who, READ, at_once=at_once), self.attributes()
 
     def space(self) -> Space:
@@ -310,7 +310,7 @@ class FsspecParts:
 class FsspecTree:
     """One exported file system of fsspec, read-only; implements `tree.Tree`.
 
-    Raises OSError: a package is missing, or the URL leads to no directory.
+    Raises OSError: a package is missing, or the URL cannot be read or leads to no directory.
     """
 
     in_memory = False

@@ -95,7 +95,7 @@ class Files(LocalObject):
         return self.tree.parts.files.open_for_writing(self)
 
     def lease(self, on_writer: Callable[[], object]) -> LocalLease | None:
-        """Takes a lease on this file, which ends when a local process writes or changes it; None: that is not possible.
+        """Takes a lease on this file, which breaks when a local process writes or changes it; None: there can be none.
 
         `on_writer` is called, in any thread, when the lease breaks. See `tree.Node.lease`.
         """

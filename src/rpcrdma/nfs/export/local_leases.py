@@ -113,7 +113,7 @@ class LocalLeases:
     The first lease starts a thread that receives the kernel's reports; `close` ends it.
 
     Args:
-        files_max: the most files with a lease; None: `NFS_LEASES_MAX`, or one for each 32 descriptors of the process.
+        files_max: the most files with a lease; None: the lesser of `NFS_LEASES_MAX` and one for each 32 descriptors.
     """
 
     def __init__(self, files_max: int | None = None) -> None:

@@ -77,7 +77,7 @@ class MemoryNode(MemoryObject):
         return self.parent() if name == b".." else self if name == b"." else self._find(name)
 
     def parent(self) -> MemoryNode:
-        """Returns the directory above this one; the root is its own parent."""
+        """Returns the directory above this one; the root, and an object that is no directory, is its own parent."""
         return self.parent_node or self
 
     def read_link(self) -> bytes:
@@ -260,7 +260,7 @@ class MemoryNode(MemoryObject):
         return made
 
     def enter(self, name: bytes, entered: MemoryNode) -> None:
-        """Gives the object `entered` a name here, which must be free (not checked); counts a change of this directory."""
+        """Gives the object `entered` a name here, which must be free (unchecked); counts a change of this directory."""
         self.names[name] = self.tree.next_cookie(), entered
         self.touch(content=True)
 

@@ -91,8 +91,8 @@ def revoke_client(state: State, number: str, now_s: float) -> ClientReport | Non
         now_s: the present time in seconds, by the monotonic clock of `state`.
 
     Returns:
-        The report on the client, with the states that it has lost by this call as `holdings`; None if there is no such
-            client.
+        The report on the client as it was before, but with the states that it has lost by this call as `holdings`;
+            None if there is no such client.
     """
     client = next((each for each in _clients(state, now_s) if _number(each) == number), None)
     if client is None:
