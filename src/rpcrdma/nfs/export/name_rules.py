@@ -81,8 +81,8 @@ def check_rename(directory: _Object, old: bytes, target: _Object, new: bytes) ->
     """Checks the names of a rename from `old` in a directory to `new` in `target`, which may be the same directory.
 
     Raises:
-        Refused: ENOTDIR: either is no directory; EACCES, ENAMETOOLONG: see `check_name`; EINVAL: "." and ".."; EXDEV: the
-            directories are in two trees.
+        Refused: ENOTDIR: either is no directory; EACCES, ENAMETOOLONG: see `check_name`; EINVAL: "." and ".."; EXDEV:
+            the directories are in two trees.
     """
     check_directory(directory)
     check_directory(target)

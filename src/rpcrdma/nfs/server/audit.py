@@ -153,7 +153,7 @@ class Audit:
             status: the name of the status with which the call or operation is answered.
             places: the objects that the call is about, at most two; the second is the new place of LINK or RENAME.
             asked: the path in the arguments of MNT; None leaves it out of the record.
-            export: the name of the export, for a record whose first place is missing, or has a handle of no present
+            export: the name of the export, for a record whose first place is missing or has no handle of a present
                 export; None if it is unknown.
         """
         if kind not in self.kinds:

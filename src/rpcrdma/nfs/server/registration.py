@@ -52,7 +52,7 @@ class ProgramNetid(NamedTuple):
 def places_of(
     programs: Iterable[Program], listening: Sequence[str], *, loopback: bool = True
 ) -> dict[ProgramNetid, str]:
-    """Returns the universal addresses (RFC 5665 section 5.2.3) to register for an NFS server, by registration.
+    """Returns the universal addresses (RFC 5665 section 5.2.3) to register for an NFS server, by their keys.
 
     NFS is registered over TCP and RDMA, MOUNT over TCP alone, where all clients of version 3 ask for it. Of several
     addresses of one transport, a wildcard address is preferred, then the port that clients expect. A loopback address
