@@ -87,7 +87,7 @@ class HostAdmission:
         """Returns the caller's rights if the rules of an export admit a call of NFS; else logs the refusal and raises.
 
         The rule is chosen by the host, its certificate and the principal. The flavor of the call is checked against
-        that rule.
+        that rule. The rights become `latest`.
 
         Args:
             export: the terms of the export.

@@ -46,7 +46,8 @@ class AccessTerms:
     """A rule of an export: the callers that it matches, and the terms on which they may use the export.
 
     Raises:
-        ValueError: `xprtsec` is unknown, an anonymous number not within 0 to 2^32 - 2, or a principal has another form.
+        ValueError: `xprtsec` is unknown, an anonymous number not within 0 to 2^32 - 2, or an element of `principals` or
+            `certificates` has another form.
     """
 
     hosts: tuple[Network, ...] | None = None
@@ -94,7 +95,8 @@ class AccessTerms:
 
         Returns:
             User, group and supplementary groups. They are the anonymous user's, without supplementary groups, for
-            squashed users, calls without an identity, and principals that are no users of this machine.
+            squashed users, calls without an identity or with 2^32 - 1 among its numbers, and principals that are no
+            users of this machine. With `root_squash` group 0 becomes the anonymous group, or is left out.
         """
         user = credential.user if isinstance(credential, AuthGss) else credential
         if isinstance(user, AuthSys | LocalUser) and not (self.all_squash or (self.root_squash and user.uid == 0)):
@@ -142,11 +144,11 @@ class AccessTerms:
 class ExportTerms(AccessTerms):
     """The name under which clients mount an export, and the terms on which they may use it.
 
-    The fields of `AccessTerms` that it inherits are the last rule, after `rules`. `principals` and `certificates` stay
-    empty there, so that this rule matches every caller of its `hosts`.
+    The fields of `AccessTerms` that it inherits are the last rule, after `rules`. `principals` and `certificates` have
+    to be empty there, so that this rule matches every caller of its `hosts`; nothing checks that.
 
     Raises:
-        ValueError: as `AccessTerms`; or the name is invalid, or a transport or version unknown.
+        ValueError: as `AccessTerms`; or the name is invalid, a transport or version unknown, or none is given.
     """
 
     name: str

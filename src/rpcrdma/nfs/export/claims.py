@@ -207,7 +207,7 @@ class Claims(Generic[S, L]):
     # Delegations
 
     def delegate(self, file: bytes, holder: S) -> None:
-        """Records a delegation of a file to a holder, which is to be recalled before others change the file."""
+        """Records a delegation of a file, to be recalled before others change it, to a holder without one on it."""
         claims = self._files.setdefault(file, _File())
         if claims.delegates is None:
             claims.delegates = {}
@@ -246,7 +246,7 @@ class Claims(Generic[S, L]):
     # Byte-range locks
 
     def range_conflicts(self, file: bytes, holder: L | None, wanted: Range) -> Iterator[HeldRange[L]]:
-        """Yields the first range of each other holder that overlaps `wanted`, if one of the two is exclusive.
+        """Yields, for each other holder, the first of its ranges that overlaps `wanted` where either is exclusive.
 
         `holder` is the lock owner that asks; None: every holder counts. The claims must not change during the
         iteration.

@@ -31,7 +31,7 @@ class Exports(Protocol):
 
         Raises:
             Refused: BAD_HANDLE: this server did not make the handle; ESTALE: its export or the object is gone; EACCES:
-                the export is closed to this call; EAGAIN: a search of the tree has to wait.
+                the export is closed to this call; EAGAIN: a search of the tree or of the caller's groups has to wait.
             CredentialTooWeak: the export asks for another security flavor.
             OSError: the server may not reach the object.
         """

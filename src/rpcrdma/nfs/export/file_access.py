@@ -235,9 +235,9 @@ class OpenFile(SparseObject):
             return 0
 
     def write(self, data: Buffer, offset: int, stable: Stable, change: Change, *, judge: bool) -> Written:
-        """Writes at most `TRANSFER_OCTETS_MAX` octets at `offset`, as the caller, and syncs them as `stable` asks.
+        """Writes at most `TRANSFER_OCTETS_MAX` octets at `offset`, by a thread that acts as the caller, and syncs them.
 
-        `change` gets the attributes before and after. `judge`: whether to check that the caller may write the file.
+        `stable` says whether and how. `change` gets the attributes before and after. `judge` as in `tree.OpenFile`.
 
         Raises:
             Refused: EACCES: see `judge`.
@@ -282,9 +282,10 @@ class OpenFile(SparseObject):
         return verifier
 
     def copy_from(self, source: tree.OpenFile, source_offset: int, offset: int, octets: int, change: Change) -> Written:
-        """Copies at most `octets` octets of `source` into this file by `copy_file_range`; returns the number, unstable.
+        """Copies at most `octets` octets of `source` into this file by `copy_file_range`, unstably; returns the number.
 
-        Raises Refused or OSError: EXDEV: `source` is in another file system; EINVAL: the ranges overlap; and others.
+        `change` gets this file's attributes. Raises Refused or OSError: EXDEV: `source` is in another file system;
+        EINVAL: the ranges overlap; and others.
         """
         fd, verifier = _local(source), self.state.write_verifier
         with Changing(self, change):
@@ -295,8 +296,8 @@ class OpenFile(SparseObject):
     def clone_from(self, source: tree.OpenFile, source_offset: int, offset: int, octets: int, change: Change) -> None:
         """Lets a range of this file share the disk blocks of a range of `source`, and syncs this file.
 
-        `octets` 0 stands for all up to the end of `source`. Raises Refused or OSError: EXDEV: `source` is in another
-        file system; EOPNOTSUPP, EINVAL: see `clone_range`; and others.
+        `octets` 0: all up to the end of `source`. `change` gets the attributes of this file. Raises Refused or OSError:
+        EXDEV: `source` is in another file system; EOPNOTSUPP, EINVAL: see `clone_range`; and others.
         """
         fd = _local(source)
         with Changing(self, change):
@@ -312,7 +313,7 @@ class OpenFile(SparseObject):
 class OpenFiles:
     """The open local files of a server, at most `limit`, kept by file handle for later calls. Thread-safe.
 
-    `state` has the write verifier. Opening a file for writing ends its lease in `leases`.
+    `state` has the write verifier. Opening a file for writing gives up its lease: see `LocalLeases.make_way`.
     """
 
     def __init__(self, limit: int, state: ServerState, leases: LocalLeases) -> None:
@@ -325,8 +326,8 @@ class OpenFiles:
     ) -> tuple[OpenFile, Attributes] | None:
         """Returns the open file of a node and its present attributes, if the caller may read or execute it or owns it.
 
-        The file is opened if need be. With `at_once` it is not, and None is returned if it is not open. Raises Refused:
-        EISDIR, EINVAL: it is no regular file; EACCES: the caller may not read it; or OSError: it cannot be opened.
+        The file is opened if need be, but not with `at_once`: then None is returned if it is not open for reading.
+        Raises Refused: EISDIR, EINVAL: it is no regular file; EACCES; or OSError: it cannot be opened.
         """
         file = self.get(node)
         if file is None or not file.readable:
@@ -420,7 +421,7 @@ class OpenFiles:
     def commit(self, trees: Collection[ObjectTree[Any]]) -> None:
         """Puts unstable data in the open files of some trees on the disk.
 
-        Raises OSError: some is lost; the write verifier has changed, so that clients send their data again.
+        Raises OSError at the first loss; the write verifier has changed, so that clients send all their data again.
         """
         for file in [each for each in self._cache.held.copy().values() if each.unstable and each.tree in trees]:
             file.commit(Change())

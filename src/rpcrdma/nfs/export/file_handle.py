@@ -91,7 +91,10 @@ class HandleSeal:
         self._keyed = hashlib.blake2b(key=key, digest_size=_SEAL_OCTETS, person=b"nfs-handle")
 
     def close(self, export: bytes, inode: int, identity: bytes) -> bytes:
-        """Returns the file handle of an object, at most 64 octets, from its export, inode number and identity."""
+        """Returns the file handle of an object from its export (4 octets), inode number and identity.
+
+        The handle has at most 64 octets if `identity` has at most `IDENTITY_MAX`, which is not checked.
+        """
         body = _HEAD.pack(_LAYOUT, export, inode) + identity
         return body + self._mac(body)
 

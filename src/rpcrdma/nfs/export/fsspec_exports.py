@@ -21,11 +21,11 @@ __all__ = ["FsspecExports"]
 class FsspecExports(AdmittedExports):
     """The exported file systems of fsspec of a server; implements `exports.Exports`. Thread-safe.
 
-    `clock` returns seconds that never decrease; None: the clock of the running event loop.
+    `clock` returns seconds that never decrease; None: the clock of the running event loop, else that of the machine.
 
     Raises:
         ValueError: two exports have one name.
-        OSError: a package is missing, or a URL leads to no directory.
+        OSError: a package is missing, or a URL cannot be read or leads to no directory.
     """
 
     def __init__(
@@ -43,13 +43,13 @@ class FsspecExports(AdmittedExports):
         return list(self._trees.values())
 
     def plan(self, exports: Sequence[Export]) -> list[tuple[FsspecTree, Export]]:
-        """Makes or keeps a tree for each of other exports, for `install`, and serves none of them yet; may block.
+        """Makes or keeps a tree for each of `exports`, for a later `install`; changes nothing yet; may block.
 
         Returns the trees in order, each with its new terms.
 
         Raises:
             ValueError: two exports have one name.
-            OSError: a package is missing, or a URL leads to no directory.
+            OSError: a package is missing, or a URL cannot be read or leads to no directory.
         """
         check_names(exports)
         planned = []
@@ -72,7 +72,7 @@ class FsspecExports(AdmittedExports):
         return gone
 
     def retire(self, gone: Collection[FsspecTree]) -> None:
-        """Drops the objects and cached data of trees that are no longer served; may block."""
+        """Drops the objects of trees that are no longer served, and if there are any, the cached data of all trees."""
         if gone:
             names = {tree.identity for tree in gone}
             self.parts.nodes.drop_those(lambda node: node.tree in gone)

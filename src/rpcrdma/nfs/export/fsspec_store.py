@@ -121,7 +121,7 @@ class FsspecStore:
 
     Paths are relative to the URL, "" for the directory itself, with "/" between names. `options` are those of the
     library, and `now_ns` returns the time in nanoseconds since 1970. Raises OSError: a package is missing, or the URL
-    leads to no directory.
+    cannot be read or leads to no directory.
     """
 
     def __init__(self, url: str, options: Mapping[str, Any], now_ns: Callable[[], int]) -> None:
@@ -149,6 +149,7 @@ class FsspecStore:
     def info(self, path: str, *, kind: FileKind | None = None) -> ObjectInfo:
         """Asks the store for the present state of the object at a path; `kind` is its kind, None if that is not known.
 
+        For the root, and with `only_lists` for every directory, by `kind`, the result is returned without a question.
         Raises Refused: ENOENT, also for an object that NFS cannot serve; EACCES, EAGAIN, EIO and others.
         """
         if kind is FileKind.DIRECTORY and (self.only_lists or not path):
@@ -165,6 +166,8 @@ class FsspecStore:
 
     def listing(self, path: str) -> Iterator[tuple[bytes, ObjectInfo]]:
         """Yields (name, state) of each object in the directory at a path, except those that NFS cannot serve.
+
+        Yields nothing for a root that is missing.
 
         Raises:
             Refused: ENOENT, EACCES, EAGAIN and others; EIO also: the directory has more than `NFS_FSSPEC_LISTED_MAX`

@@ -63,7 +63,7 @@ def _of_handle(refused: Refused) -> Refused:
 
 
 class FsspecNode(ReadOnlyNode):
-    """An object in the state that its store had at `asked_s`, server's clock, in seconds; implements `tree.Node`."""
+    """An object in the state that it had in its store at `asked_s` (seconds on the server's clock); a `tree.Node`."""
 
     __slots__ = ("_attributes", "asked_s", "handle", "info", "number", "path", "tree", "used")
 
@@ -140,11 +140,11 @@ class FsspecNode(ReadOnlyNode):
         return self.tree.child(self, name, at_once=at_once)
 
     def parent(self) -> FsspecNode:
-        """Returns the directory above this one, the root for itself; may ask the store. Refused (ESTALE): gone."""
+        """Returns the directory above this one, the root itself for the root; may ask the store. Refused: see `at`."""
         return self.tree.at(self._above(), FileKind.DIRECTORY)
 
     def read_link(self) -> bytes:
-        """Returns the path in this symbolic link; may ask the store. Refused: EINVAL: it is none; ESTALE: gone."""
+        """Returns the path in this symbolic link; may ask the store. Refused: EINVAL: no link; ESTALE: gone; others."""
         if self.kind is not FileKind.SYMLINK:
             raise Refused(errno.EINVAL)
         target = self.info.target
@@ -153,7 +153,7 @@ class FsspecNode(ReadOnlyNode):
         return target or b""
 
     def entries(self, who: Grant, after: int, *, detailed: bool) -> _Entries:  # noqa: ARG002 - alike for all
-        """Returns the entries of this directory whose cookies are larger than `after`; Refused (ENOTDIR): it is none.
+        """Returns the entries of this directory whose cookies are larger than `after`; Refused (ENOTDIR): no directory.
 
         `detailed`: whether entries have handles and attributes. Iteration may ask the store, and raises Refused.
         """
@@ -172,7 +172,7 @@ class FsspecNode(ReadOnlyNode):
         return FsspecFile(self)
 
     def open_to_read(self, who: Grant, *, at_once: bool) -> tuple[FsspecFile, Attributes]:
-        """Opens this regular file for reading; returns it and its attributes. Refused: EISDIR, EINVAL: it is none."""
+        """Opens this file for reading; returns it and its attributes. Refused (EISDIR, EINVAL): no regular file."""
         return self.open(who, READ, at_once=at_once), self.attributes()
 
     def space(self) -> Space:
@@ -310,7 +310,7 @@ class FsspecParts:
 class FsspecTree:
     """One exported file system of fsspec, read-only; implements `tree.Tree`.
 
-    Raises OSError: a package is missing, or the URL leads to no directory.
+    Raises OSError: a package is missing, or the URL cannot be read or leads to no directory.
     """
 
     in_memory = False

@@ -18,7 +18,8 @@ __all__ = ["CallerIdentity", "Grant", "ServingUser"]
 class CallerIdentity(Protocol):
     """The user as whom a thread accesses files inside `with identity:`; such blocks must not nest.
 
-    `__enter__` gives the calling thread the identity, and `__exit__` takes it back, also after an error.
+    `__enter__` gives the calling thread the identity, or raises OSError, and `__exit__` takes it back, also after an
+    error.
     """
 
     @property

@@ -65,7 +65,7 @@ class JointExports:
         return [self.local.admission, self._remote.admission]
 
     def plan(self, exports: Sequence[Export], *, stay: bool = False) -> PlannedJoint:
-        """Makes or keeps a tree for each of other exports, for `install`, and serves none of them yet; may block.
+        """Makes or keeps a tree for each of `exports`, for a later `install`; changes nothing yet; may block.
 
         `stay`: whether a local export that is served keeps its tree without a look at the path of its directory.
 
@@ -133,7 +133,10 @@ class JointExports:
         return self._part(handle).file_of(handle)
 
     def waits_for(self, handle: bytes) -> bytes | None:
-        """Returns a key of the file system on which a call with this handle may block; None: the only one."""
+        """Returns a key of the file system on which a call with this handle may block, or None.
+
+        None: the handle belongs to no export, or to a local one while all local exports are on one file system.
+        """
         return self._part(handle).waits_for(handle)
 
     def close_idle(self) -> None:

@@ -218,7 +218,7 @@ def birth_and_mount(fd: int) -> tuple[int, int]:
 def file_system_of(mount: int) -> bytes:
     """Returns the device number of a mount's file system, as text, the same for all its mounts; b"" if it is unknown.
 
-    `mount` is the number of the mount in /proc/self/mountinfo.
+    `mount` is the number of the mount in /proc/self/mountinfo. Raises OSError if that file cannot be read.
     """
     with open("/proc/self/mountinfo", "rb") as mounts:
         for line in mounts:
@@ -357,7 +357,7 @@ def mark_for_events(events: int, fd: int, mask: int, *, remove: bool = False) ->
 
 
 def signal_events(number: int) -> int:
-    """Returns a new signalfd descriptor for the signal `number`, which its reader has to block; OSError: EMFILE."""
+    """Returns a new signalfd descriptor; the thread that reads it has to block the signal `number`. OSError: EMFILE."""
     signals = ctypes.create_string_buffer(_SIGNAL_SET.pack(1 << number - 1), _SIGNAL_SET.size)
     fd: int = _waiting.signalfd(-1, signals, os.O_CLOEXEC)
     if fd < 0:

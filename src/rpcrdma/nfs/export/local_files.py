@@ -95,7 +95,7 @@ class Files(LocalObject):
         return self.tree.parts.files.open_for_writing(self)
 
     def lease(self, on_writer: Callable[[], object]) -> LocalLease | None:
-        """Takes a lease on this file, which ends when a local process writes or changes it; None: that is not possible.
+        """Takes a lease on this file, which breaks when a local process writes or changes it; None: there can be none.
 
         `on_writer` is called, in any thread, when the lease breaks. See `tree.Node.lease`.
         """
@@ -111,7 +111,7 @@ class Files(LocalObject):
     def range_locks(self) -> LocalLocks | None:
         """Returns a new, empty set of the system's locks on this file; None if the server itself may not open the file.
 
-        Ends the file's lease, since it opens the file for writing where it can.
+        Gives up the kernel's lease on the file (`LocalLeases.make_way`), since it opens the file for writing if it may.
         """
         self.tree.parts.leases.make_way(file_of(self.tree, self.handle))
         modes = (os.O_RDONLY,) if self.tree.export.never_changes else (os.O_RDWR, os.O_RDONLY)
@@ -129,7 +129,8 @@ class Files(LocalObject):
         change; None: nothing is judged.
 
         Raises:
-            Refused: NOT_SYNC: `guard` has returned False; EINVAL: 2^32 - 1 as an owner or group; EFBIG; EACCES.
+            Refused: NOT_SYNC: `guard` has returned False; EINVAL: 2^32 - 1 as an owner or group; EISDIR, EINVAL: a
+                size for an object that is no regular file; EFBIG; EACCES.
             OSError: EPERM, ENOSPC and others; some attributes may have been set.
         """
         caller = who.identity
@@ -331,7 +332,7 @@ def _size(size: int) -> int:
 
 
 def _time(time: Time) -> tuple[int, int]:
-    """Returns (seconds, nanoseconds) as `utimensat` takes a time to be set, with UTIME_OMIT for None and UTIME_NOW."""
+    """Returns (seconds, nanoseconds) of a time for `utimensat`; UTIME_OMIT for None, UTIME_NOW for `SERVER_TIME`."""
     if time is None:
         return 0, UTIME_OMIT
     if time is SERVER_TIME:

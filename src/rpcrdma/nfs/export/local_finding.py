@@ -76,18 +76,21 @@ class Finding(LocalObject):
         return self if name == b"." else self.parent()
 
     def parent(self) -> Self:
-        """Returns the directory above this one, for the root itself; Refused (ESTALE): it is not in the export."""
+        """Returns the directory above this one; the root of the export is its own parent. May block.
+
+        Raises Refused (ESTALE) if the directory above is not in the export, or OSError if it cannot be reached.
+        """
         above: Self = self.tree.parent(self)
         return above
 
     def read_link(self) -> bytes:
-        """Returns the path in this symbolic link; raises Refused (EINVAL) for other objects."""
+        """Returns the path in this symbolic link; may block. Raises Refused (EINVAL) for other objects, or OSError."""
         if self.kind != FileKind.SYMLINK:
             raise Refused(errno.EINVAL)
         return os.fsencode(os.readlink(b"", dir_fd=self.fd))
 
     def space(self) -> Space:
-        """Returns the octets and files of the object's file system: all, free ones, and those free for users."""
+        """Returns the octets and files of the object's file system: all, free, and free for users; raises OSError."""
         space = os.fstatvfs(self.fd)
         unit = space.f_frsize
         return Space(
@@ -104,7 +107,7 @@ class Finding(LocalObject):
         return PathLimits(self._bound("PC_LINK_MAX", _LINKS_MAX), self._bound("PC_NAME_MAX", NAME_OCTETS_MAX))
 
     def _bound(self, name: str, most: int) -> int:
-        """Returns the bound `name` of the file system by `pathconf`; `most` if that is larger, infinite or unknown."""
+        """Returns the bound `name` of the file system by `pathconf`, or `most` if the bound is larger or unknown."""
         try:
             value = os.pathconf(self.proc_path, name)
         except OSError:

@@ -98,7 +98,10 @@ class LocalLease:
 
     @property
     def broken(self) -> bool:
-        """Whether a local process waits to write the file, or has changed it; the property asks the kernel."""
+        """Whether a local process waits to write the file, or has changed it, by the kernel's answer.
+
+        After True the owner has to end the lease: `LocalLeases.pass_by` no longer lets the writers go on.
+        """
         leased = self._leased
         leased.seen = leased.broken or (leased.locked and fcntl.fcntl(leased.fd, fcntl.F_GETLEASE) != fcntl.F_RDLCK)
         return leased.seen
@@ -110,7 +113,7 @@ class LocalLeases:
     The first lease starts a thread that receives the kernel's reports; `close` ends it.
 
     Args:
-        files_max: the most files with a lease; None: `NFS_LEASES_MAX`, or one for each 32 descriptors of the process.
+        files_max: the most files with a lease; None: the lesser of `NFS_LEASES_MAX` and one for each 32 descriptors.
     """
 
     def __init__(self, files_max: int | None = None) -> None:
@@ -142,12 +145,14 @@ class LocalLeases:
             path: the path to the file.
             file: the key of the file, the same for each of its handles.
             identity: the file's identity by `object_identity`; only a file with a handle of the kernel can be watched.
-            on_writer: is called, in any thread, when a local process wants to write the file or has changed it.
+            on_writer: is called, in any thread, when a local process wants to write the file or has changed it; takes
+                the place of that of earlier leases on the file.
             close_idle_writer: closes the descriptor for writing that the server keeps for later calls, if any; returns
                 whether it has.
 
         Returns:
-            The lease; None: the file is open for writing or can have no lease, or `files_max` files have one.
+            The lease; None: the file is open for writing or can have no lease, its present lease is broken, or
+            `files_max` files have one.
         """
         if identity[0] or not self._possible:
             return None
@@ -262,7 +267,7 @@ class LocalLeases:
         _report(found)
 
     def pass_by(self, leased: _LeasedFile) -> None:
-        """Lets writers of a file with a broken lease go on if its owner has not read `LocalLease.broken` since."""
+        """Lets writers of a file with a broken lease go on, unless its owner has last read True from its `broken`."""
         with self._lock:
             if not leased.seen and self._files.get(leased.file) is leased:
                 leased.unlock()

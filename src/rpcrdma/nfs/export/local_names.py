@@ -72,8 +72,8 @@ class Naming(LocalObject):
     def link(self, who: Grant, directory: Node, name: bytes, change: Change) -> None:
         """Gives this object the further name `name` in a local directory, whose attributes `change` receives.
 
-        Raises Refused or OSError: ENOTDIR, EISDIR, EXDEV (see `name_rules.check_link`), EEXIST, EACCES, EMLINK and
-        others.
+        Syncs both if the export asks for it. Raises Refused or OSError: ENOTDIR, EISDIR, EXDEV (see
+        `name_rules.check_link`), EEXIST, EACCES, EMLINK and others.
         """
         check_link(self, directory, name)
         assert isinstance(directory, LocalObject)

@@ -108,7 +108,7 @@ class LocalObject(HeldNode):
 
 
 def _umask() -> int:
-    """Returns the process's umask, read without a change of it, as `os.umask` would make; 0o022 if it is unknown."""
+    """Returns the process's umask without changing it, unlike `os.umask`; 0o022 if the kernel does not report it."""
     with open("/proc/self/status", "rb") as file:
         found = _UMASK.search(file.read())
     return int(found[1], 8) if found else 0o022

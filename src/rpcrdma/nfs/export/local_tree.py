@@ -82,7 +82,7 @@ class LocalExports(AdmittedExports):
         return [self.admission]
 
     def plan(self, exports: Sequence[Export], *, stay: bool = False) -> list[tuple[LocalTree, Export]]:
-        """Makes or keeps a tree for each of other exports, for `install`, and serves none of them yet; may block.
+        """Makes or keeps a tree for each of `exports`, for a later `install`; changes nothing yet; may block.
 
         Args:
             exports: directories of this machine, each with a name of its own.

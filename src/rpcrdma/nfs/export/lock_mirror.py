@@ -40,7 +40,8 @@ class LocalLocks:
     def change(self, wanted: Range, *, unlock: bool = False) -> bool:
         """Locks or unlocks the octets of `wanted`, without waiting; False if a lock of a local process conflicts.
 
-        Returns True also if the file system has no such locks. Raises OSError for other failures.
+        Returns True also if the file system has no such locks, or the descriptor is not open for the access that the
+        lock needs. Raises OSError for other failures.
         """
         kind = fcntl.F_UNLCK if unlock else _kind(wanted)
         with self._possible():
@@ -116,8 +117,8 @@ class LockMirrors:
     def of(self, node: Node, file: bytes) -> Iterator[RangeLocks | None]:
         """A context manager that holds the mirror of a file, and makes it if the file has none, which may block.
 
-        `file` is the key of the file in claims, and `node` its object. Yields the system's locks on the file; None: no
-        local process can see the file. At exit a mirror is dropped if no client has locks and no thread waits for it.
+        `file` is the key of the file in claims, and `node` its object. Yields the system's locks on the file; None as
+        `tree.Node.range_locks`. At exit a mirror is dropped if no client has locks and no thread waits for it.
         """
         made = None
         if file not in self._mirrors:

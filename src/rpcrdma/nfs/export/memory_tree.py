@@ -77,7 +77,7 @@ class MemoryNode(MemoryObject):
         return self.parent() if name == b".." else self if name == b"." else self._find(name)
 
     def parent(self) -> MemoryNode:
-        """Returns the directory above this one; the root is its own parent."""
+        """Returns the directory above this one; the root, and an object that is no directory, is its own parent."""
         return self.parent_node or self
 
     def read_link(self) -> bytes:
@@ -87,9 +87,9 @@ class MemoryNode(MemoryObject):
         return self.target
 
     def entries(self, who: Grant, after: int, *, detailed: bool) -> KnownEntries:
-        """Returns the entries of this directory with cookies above `after`; Refused (ENOTDIR): it is none.
+        """Returns the entries of this directory with cookies above `after`.
 
-        `detailed`: whether entries have handles and attributes.
+        `detailed`: whether entries have handles and attributes. Raises Refused (ENOTDIR) for another object.
         """
         check_directory(self)
         with self.tree.lock:
@@ -103,14 +103,15 @@ class MemoryNode(MemoryObject):
         )
 
     def open(self, who: Grant, wanted: Access, *, at_once: bool) -> MemoryOpenFile | None:
-        """Returns this regular file as an open one; with `at_once` None, as if opening took a wait for a disk.
+        """Returns this regular file as an open one; None if `at_once`, as if opening had to wait for a disk.
 
-        Raises Refused: EISDIR, EINVAL: it is no regular file.
+        Checks no rights; the file is open for reading and writing. Raises Refused (EISDIR, EINVAL) without `at_once` if
+        the object is no regular file.
         """
         return None if at_once else self.opened()
 
     def open_to_read(self, who: Grant, *, at_once: bool) -> tuple[MemoryOpenFile, Attributes] | None:
-        """Returns this regular file as an open one, and its attributes; None if `at_once`. Refused: EISDIR, EINVAL."""
+        """Returns this regular file as an open one, with its attributes; see `open` for None and the errors."""
         return None if at_once else (self.opened(), self.attributes())
 
     def opened_for_writing(self) -> MemoryOpenFile | None:
@@ -259,7 +260,7 @@ class MemoryNode(MemoryObject):
         return made
 
     def enter(self, name: bytes, entered: MemoryNode) -> None:
-        """Gives the object `entered` a name in this directory, which must be free; counts the directory's change."""
+        """Gives the object `entered` a name here, which must be free (unchecked); counts a change of this directory."""
         self.names[name] = self.tree.next_cookie(), entered
         self.touch(content=True)
 
@@ -291,9 +292,9 @@ class MemoryLease:
 class MemoryTree:
     """A tree of objects in memory; implements `tree.Tree`, and `exports.Exports` for a server with this one export.
 
-    `now_s` returns the time in seconds since 1970, `octets_max` bounds the data of all files, and `export` has the name
-    and terms, "/" by default. Changes of names and attributes are stable at once (RFC 1813 section 4.8 allows unstable
-    data alone).
+    `now_s` returns the time in seconds since 1970, `octets_max` bounds the data of all files, `transfer_octets` that of
+    one READ or WRITE, and `export` has the name and terms, "/" by default. Changes of names and attributes are stable
+    at once (RFC 1813 section 4.8 allows unstable data alone).
     """
 
     fsid = 1
@@ -344,7 +345,10 @@ class MemoryTree:
         return round(self._now_s() * _SECOND_NS)
 
     def crash(self, is_kept: Callable[[], bool]) -> None:
-        """Simulates a crash: changes the verifier, and loses each unstable write for which `is_kept()` is False."""
+        """Simulates a crash: changes the verifier, and loses each unstable write for which `is_kept()` is False.
+
+        The other writes become stable.
+        """
         self._boots += 1
         for each in self.objects.values():
             if each.stable is None:

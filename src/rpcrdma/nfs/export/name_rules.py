@@ -41,7 +41,8 @@ def check_directory(node: _Object) -> None:
 def check_new_name(directory: _Object, name: bytes) -> None:
     """Checks a name that an object is to get in a directory; does not look whether it is taken.
 
-    Raises Refused: ENOTDIR: `directory` is none; EACCES, ENAMETOOLONG: see `check_name`; EEXIST: "." and "..".
+    Raises Refused: ENOTDIR: `directory` is not a directory; EACCES, ENAMETOOLONG: see `check_name`; EEXIST: "." and
+    "..".
     """
     check_directory(directory)
     check_name(name)
@@ -67,8 +68,8 @@ def check_removal(directory: _Object, name: bytes, *, is_directory: bool | None)
     """Checks a name that is to be removed from a directory.
 
     `is_directory`: whether the name should be a directory's; None: either. The object itself is not looked at. Raises
-    Refused: ENOTDIR: `directory` is none; EACCES, ENAMETOOLONG: see `check_name`. For "." and "..": EACCES, or if
-    `is_directory` EINVAL for "." and EEXIST for "..".
+    Refused: ENOTDIR: `directory` is not a directory; EACCES, ENAMETOOLONG: see `check_name`. For "." and "..": EACCES,
+    or if `is_directory` EINVAL for "." and EEXIST for "..".
     """
     check_directory(directory)
     check_name(name)
@@ -80,8 +81,8 @@ def check_rename(directory: _Object, old: bytes, target: _Object, new: bytes) ->
     """Checks the names of a rename from `old` in a directory to `new` in `target`, which may be the same directory.
 
     Raises:
-        Refused: ENOTDIR: one is no directory; EACCES, ENAMETOOLONG: see `check_name`; EINVAL: "." and ".."; EXDEV: the
-            directories are in two trees.
+        Refused: ENOTDIR: either is no directory; EACCES, ENAMETOOLONG: see `check_name`; EINVAL: "." and ".."; EXDEV:
+            the directories are in two trees.
     """
     check_directory(directory)
     check_directory(target)

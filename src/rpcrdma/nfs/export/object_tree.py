@@ -190,8 +190,8 @@ class ObjectTree(Generic[N]):
     def just_made(self, directory: N, name: bytes, kind: int, since: int) -> N | None:
         """Returns the node of the object that was just made with this name and `kind` (its bits of `st_mode`).
 
-        None if the name leads to no object, or to one of another kind or made before `since` (nanoseconds, see
-        `file_clock_ns`): a local process has then renamed the object. Raises OSError for other failures.
+        None if the name cannot be opened, or leads to an object of another kind or made before `since` (nanoseconds,
+        see `file_clock_ns`): a local process has then renamed the object. Raises OSError for other failures.
         """
         try:
             fd = os.open(name, _REACH, dir_fd=directory.fd)
@@ -264,7 +264,7 @@ class ObjectTree(Generic[N]):
             self._search.drop_idle()
 
     def identify(self, directory: N, name: bytes) -> tuple[bytes, os.stat_result] | None:
-        """Returns (handle, `stat` result) of the object of a name; None for a mount point. Leaves nothing open.
+        """Returns (handle, `stat` result) of the object of a name, and records its place; None for a mount point.
 
         Raises OSError: no object has this name, or it may not be reached.
         """
@@ -285,7 +285,7 @@ class ObjectTree(Generic[N]):
         self._places.remember(node.handle, directory.handle, name)
 
     def removed(self, node: N) -> bool:
-        """Drops a node that has lost a name, from cache and places; returns whether that was the object's last name.
+        """Drops the node of an object that has lost a name, and its place; returns whether that was its last name.
 
         The object itself is examined: a local process may have renamed it before another object was removed by its
         name.
@@ -409,8 +409,8 @@ class ObjectTree(Generic[N]):
     def _ways_to(self, handle: bytes) -> Generator[_Way[N], None, None]:
         """Yields paths at which the object of a handle may be, cheapest sources first; the caller closes the generator.
 
-        A search holds a lock until then. Raises Refused: ESTALE: the object is deleted; EAGAIN: the next search has to
-        wait.
+        A search holds a lock until then. Raises Refused: ESTALE: the object is deleted, or is a directory outside the
+        export; EAGAIN: the next search has to wait.
         """
         if (way := self._where_last_seen(handle)) is not None:
             yield way

@@ -244,7 +244,7 @@ def open_state(directory: Path, random_bytes: Callable[[int], bytes] = os.urando
         The state; the caller closes it.
 
     Raises:
-        PermissionError: other users may read the key.
+        PermissionError: other users have access to the key, or its owner is neither the server's user nor root.
         OSError: the directory or a file in it cannot be used, or is of a newer format.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -7,9 +7,9 @@ never nodes. A file that stays open has an `OpenFile`.
 Below this interface names are octets, times are nanoseconds since 1970 without bounds, and every refusal is an error
 number: a method raises `Refused` or `OSError`, and each version has one table from numbers to its statuses.
 
-A method with `at_once=True` never waits for a disk: it returns None where it would have to, and the handler asks again
-in a worker thread (`yield MAY_BLOCK`). Methods without `at_once` whose docstring does not say "never waits" are for
-worker threads. All are thread-safe.
+A method with `at_once=True` never waits for a disk: it returns None (`OpenFile.read`: fewer octets) where it would have
+to, and the handler asks again in a worker thread (`yield MAY_BLOCK`). Methods without `at_once` whose docstring does
+not say "never waits" are for worker threads. All are thread-safe.
 """
 
 from __future__ import annotations
@@ -195,7 +195,8 @@ class CreateHow(enum.Enum):
     """The treatment of an existing file by `Node.create`: the `createmode3` of RFC 1813 section 3.3.8."""
 
     UNCHECKED = "unchecked"
-    """The existing file is opened and gets the size `Wanted.size` unless that is None; its other attributes stay."""
+    """The existing file is taken and gets the size `Wanted.size` unless that is None; its other attributes stay. The
+    creation fails with EEXIST if the object is no regular file."""
     GUARDED = "guarded"
     """The creation fails with EEXIST."""
     EXCLUSIVE = "exclusive"
@@ -230,8 +231,8 @@ class Make(NamedTuple):
 class Made:
     """The result of `Node.create` or `Node.make`.
 
-    `node` is the object; None: it was made, but a local process has renamed it already. `is_new` is False if
-    `Node.create` opened a file that existed before.
+    `node` is the object; None: it was made, but a local process has renamed or removed it already. `is_new` is False if
+    `Node.create` took a file that existed before.
     """
 
     node: Node | None
@@ -255,7 +256,7 @@ class Entry:
     """An entry of a directory, as `Entries` yields it.
 
     `cookie` names the place in the listing. `handle` and `attributes` are None unless details were asked for, and also
-    if the caller may not search the directory or the name leads to another file system.
+    if the caller may not search the directory, the name leads to another file system, or they cannot be read.
     """
 
     cookie: int
@@ -269,8 +270,8 @@ class Entry:
 class Entries(Protocol):
     """The entries of a directory in the order of their cookies, as `Node.entries` returns them.
 
-    Iteration reads the directory, so it may block and raise OSError. Entries with the same cookie must all be in one
-    reply.
+    Iteration reads the directory, so it may block and raise Refused or OSError. Entries with the same cookie must all
+    be in one reply.
     """
 
     complete: bool
@@ -324,8 +325,8 @@ class Written:
 class OpenFile(Protocol):
     """A regular file open for reading, writing or both, as `Node.open` returns it.
 
-    Several callers may share an instance. It stays usable when the file is renamed or removed. Its descriptor closes
-    with the last reference to the instance.
+    Several callers may share an instance. It stays usable when a file of this machine is renamed or removed; a file of
+    a remote store is then gone (ESTALE). A descriptor closes with the last reference to the instance.
     """
 
     @property
@@ -333,24 +334,25 @@ class OpenFile(Protocol):
         """The NFS handle of the file."""
 
     def attributes(self) -> Attributes:
-        """Returns the present attributes of the file; never waits for a disk."""
+        """Returns the present attributes of the file, in a remote store those when it was opened; never waits."""
 
     def read(self, buffer: memoryview, offset: int, *, at_once: bool) -> int:
         """Reads from `offset` into a buffer of at least one octet; returns the number of octets read.
 
         The number is smaller than the buffer's length only at the end of the file, or with `at_once`, where reading
-        stops before the first octet that takes a wait for a disk. It may be 0. Raises OSError: EIO and others.
+        stops before the first octet that takes a wait for a disk. It may be 0. Raises OSError or Refused: EIO, ESTALE
+        and others.
         """
 
     def write(self, data: Buffer, offset: int, stable: Stable, change: Change, *, judge: bool) -> Written:
-        """Writes at most `TRANSFER_OCTETS_MAX` octets of `data` at `offset`, by a thread that acts as the caller.
+        """Writes `data` at `offset`, by a thread that acts as the caller.
 
-        The method waits for the disk, with UNSTABLE seldom, and in a tree in memory never. `change` receives the
-        attributes before and after. With `judge` a caller who neither may write the file nor owns it is refused (NFSv3,
-        which has no OPEN).
+        A tree may write only the first `TRANSFER_OCTETS_MAX` octets; a short write is no error. The method waits for
+        the disk, with UNSTABLE seldom, and in a tree in memory never. `change` receives the attributes before and
+        after. With `judge` a caller who neither may write the file nor owns it is refused (NFSv3, which has no OPEN).
 
         Raises:
-            Refused: EACCES: see `judge`; EFBIG.
+            Refused: EACCES: see `judge`; EROFS: nobody can write the file; EFBIG, ENOSPC.
             OSError: ENOSPC, EDQUOT, EFBIG, EIO and others.
         """
 
@@ -358,7 +360,7 @@ class OpenFile(Protocol):
         """Puts all unstable data on the disk, and returns the write verifier as it was before the call.
 
         `change` gets the attributes before and after. Raises OSError if data is lost; the verifier has changed then, so
-        that clients send their data again.
+        that clients send their data again. Raises Refused (EROFS) for a file that nobody can write.
         """
 
 
@@ -411,7 +413,7 @@ class Node(Protocol):
         """The exported tree that the object belongs to."""
 
     def attributes(self) -> Attributes:
-        """Returns the present attributes of the object; never waits for a disk."""
+        """Returns the present attributes of the object, in a remote store the last known; never waits for a disk."""
 
     def access(self, who: Grant, wanted: Access) -> Access:
         """Returns the rights in `wanted` that the caller `who` has on this object; never waits for a disk."""
@@ -423,18 +425,22 @@ class Node(Protocol):
 
         Raises:
             Refused: ENOTDIR; EACCES: the name is invalid, leads to another file system, or `who` may not search;
-                ENAMETOOLONG.
-            OSError: ENOENT and others.
+                ENAMETOOLONG; ENOENT; ESTALE for "..": see `parent`.
+            OSError: ENOENT, EACCES and others.
         """
 
     def parent(self) -> Node:
         """Returns the directory above this one; the root of the export is its own parent.
 
-        Raises Refused (ESTALE) if the directory above is not in the export, or OSError if it cannot be reached.
+        May wait for a disk or a store. Raises Refused (ESTALE: the directory above is not in the export; others of a
+        store), or OSError if it cannot be reached.
         """
 
     def read_link(self) -> bytes:
-        """Returns the path in this symbolic link; raises Refused (EINVAL) for other objects."""
+        """Returns the path in this symbolic link; may wait for a disk or a store.
+
+        Raises Refused (EINVAL: the object is no symbolic link; ESTALE: it is gone; and others) or OSError.
+        """
 
     def entries(self, who: Grant, after: int, *, detailed: bool) -> Entries:
         """Returns the entries of this directory whose cookies are larger than `after`; 0 returns all.
@@ -452,7 +458,7 @@ class Node(Protocol):
             The open file; None only with `at_once`, where opening takes a wait for a disk.
 
         Raises:
-            Refused: EISDIR, EINVAL: the object is no regular file; EACCES.
+            Refused: EISDIR, EINVAL: the object is no regular file; EACCES; EROFS: nobody can write it.
             OSError: EACCES and others.
         """
 
@@ -464,7 +470,7 @@ class Node(Protocol):
         """
 
     def opened_for_writing(self) -> OpenFile | None:
-        """Returns this file if the server has it open for writing already, else None; checks no rights."""
+        """Returns this file if the server has it open for writing already, else None; checks no rights, never waits."""
 
     def lease(self, on_writer: Callable[[], object]) -> Lease | None:
         """Takes a lease on this regular file, before the file is opened for reading.
@@ -480,7 +486,11 @@ class Node(Protocol):
         """
 
     def range_locks(self) -> RangeLocks | None:
-        """Returns a new, empty set of locks on this regular file; None: no local process could see them."""
+        """Returns a new, empty set of locks on this regular file.
+
+        None: no local process could see them, or the server may not open the file. A lease on the file no longer makes
+        local writers wait from then on, and only reports them.
+        """
 
     def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Made:
         """Creates a regular file in this directory, or takes an existing one (see `CreateHow`), and returns its node.
@@ -492,8 +502,8 @@ class Node(Protocol):
     def make(self, who: Grant, name: bytes, make: Make, wanted: Wanted, change: Change) -> Made:
         """Makes a directory, symbolic link, device, socket or FIFO in this directory, and returns its node.
 
-        `change` gets the directory's attributes before and after. Raises Refused or OSError: ENOTDIR, ENAMETOOLONG,
-        EACCES; EEXIST: the name is taken; EINVAL, ENOSPC and others.
+        `wanted.size` has no effect. `change` gets the directory's attributes before and after. Raises Refused or
+        OSError: ENOTDIR, ENAMETOOLONG, EACCES; EEXIST: the name is taken; EINVAL: a regular file; ENOSPC and others.
         """
 
     def set_attributes(
@@ -504,7 +514,8 @@ class Node(Protocol):
         `guard` judges the attributes before the change, and returns False to refuse it; None: nothing is judged.
 
         Raises:
-            Refused: NOT_SYNC: `guard` has returned False; EINVAL.
+            Refused: NOT_SYNC: `guard` has returned False; EISDIR, EINVAL: a size for an object that is no regular file;
+                EINVAL: an invalid owner; EACCES, EFBIG, ENOSPC.
             OSError: EACCES, EPERM, EFBIG, ENOSPC and others; some attributes may have been set.
         """
 
@@ -531,7 +542,7 @@ class Node(Protocol):
         """
 
     def space(self) -> Space:
-        """Returns the total and free octets and files of the object's file system."""
+        """Returns the total and free octets and files of the object's file system, zeros if unknown; or OSError."""
 
     def path_limits(self) -> PathLimits:
         """Returns the most hard links and the longest name that the object's file system allows."""

@@ -45,14 +45,20 @@ class TreeSearch:
         self._used = False
 
     def is_due(self) -> bool:
-        """Returns whether the tree may be walked now: the pause after the last walk, ten times its length, is over."""
+        """Returns whether the tree may be walked now: no pause, of ten times the last walk's length, is still to run.
+
+        A walk of at most `NFS_SEARCH_FREE_ENTRIES` entries has no pause.
+        """
         if self._cost <= NFS_SEARCH_FREE_ENTRIES:
             return True
         # A clock that was set back must not put off the next walk for long.
         return not 0 <= file_clock_ns() - self._ended < self._cost * NFS_SEARCH_REST_NS
 
     def walk(self) -> None:
-        """Walks through the tree, as far as the limits allow, and replaces the collected names; may take seconds."""
+        """Walks through the tree, as far as the limits allow, and replaces the collected names; may take seconds.
+
+        Directories that cannot be opened are left out. Raises OSError if reading one fails; the names stay then.
+        """
         table = NameTable()
         cost = 0
         # The path above is shared by all directories in it that are still to be looked at.

@@ -22,7 +22,7 @@ UNKNOWN_S: Final = 60.0
 LOOKUPS_MAX: Final = 2
 """Look-ups at a time, each in a worker thread: a directory service that hangs blocks no more threads than these."""
 _WAIT_S = 0.5
-"""Seconds for which a call waits for these look-ups; then its client is told to try again later."""
+"""Seconds for which a call waits for its turn among these look-ups; then it is refused with EAGAIN."""
 
 
 class UserGroups:
@@ -34,7 +34,7 @@ class UserGroups:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.known: dict[int, tuple[int, ...]] = {}
-        """The supplementary groups by UID, of users that were looked up within the last half hour."""
+        """The supplementary groups by UID of users that were looked up; `drop_old` removes those that are too old."""
         self._clock = clock
         self._until_s: dict[int, float] = {}
         self._guard = threading.Lock()

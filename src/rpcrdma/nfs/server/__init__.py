@@ -1,4 +1,4 @@
-"""NFS version 3 and MOUNT version 3 servers over local directories; Linux only."""
+"""NFS version 3 and MOUNT version 3 servers over local directories and file systems of fsspec; Linux only."""
 
 from rpcrdma.nfs.export.access_terms import ANONYMOUS, AccessTerms, Export, Network, parse_network
 from rpcrdma.nfs.export.server_state import ServerState, open_state

@@ -75,7 +75,7 @@ class Audit:
         self._services: NfsServices
 
     def watch(self, services: NfsServices) -> None:
-        """Replaces handlers of services by handlers that also make a record after each call.
+        """Replaces the handlers of calls of the wanted kinds by handlers that also make a record after each call.
 
         To be called once, before the services are offered. Also watches the admission to exports, for all versions of
         NFS, if the kind "refused" is wanted.
@@ -153,7 +153,8 @@ class Audit:
             status: the name of the status with which the call or operation is answered.
             places: the objects that the call is about, at most two; the second is the new place of LINK or RENAME.
             asked: the path in the arguments of MNT; None leaves it out of the record.
-            export: the name of the export, for a record whose first place has no known handle; None if it is unknown.
+            export: the name of the export, for a record whose first place is missing or has no handle of a present
+                export; None if it is unknown.
         """
         if kind not in self.kinds:
             return

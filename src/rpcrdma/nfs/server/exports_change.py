@@ -27,7 +27,7 @@ class ExportsChange:
         nfs4: the service of version 4 over the same exports; None: it is not offered.
         exports: all exports from then on.
         stay: whether a served export keeps its open directory although its path may lead elsewhere, or nowhere, by now;
-            then `exports` must contain each served export with its directory.
+            then `exports` has to contain each served export with its directory, which is not checked.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class ExportsChange:
             self._nfs4.exports.serve(self._served, now_ns)
 
     def retire(self, *, close: bool) -> list[OSError]:
-        """Revokes the version 4 state on files of the exports that ended, and closes these files; may block.
+        """Revokes the version 4 state on files of the exports that ended, if any, and closes these files; may block.
 
         To be called after `install`, and again after the calls that began before it, which may have opened files since.
 

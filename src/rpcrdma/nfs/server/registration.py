@@ -52,7 +52,7 @@ class ProgramNetid(NamedTuple):
 def places_of(
     programs: Iterable[Program], listening: Sequence[str], *, loopback: bool = True
 ) -> dict[ProgramNetid, str]:
-    """Returns the universal addresses (RFC 5665 section 5.2.3) to register for an NFS server, by program and netid.
+    """Returns the universal addresses (RFC 5665 section 5.2.3) to register for an NFS server, by their keys.
 
     NFS is registered over TCP and RDMA, MOUNT over TCP alone, where all clients of version 3 ask for it. Of several
     addresses of one transport, a wildcard address is preferred, then the port that clients expect. A loopback address
@@ -125,7 +125,8 @@ class RegisteredPrograms:
     async def start(self, *, required: bool) -> None:
         """Registers the programs, and starts the task that keeps them registered until `close`.
 
-        Raises ConnectFailed (with `required`: a program could not be registered; the message names cause and remedy).
+        Raises ConnectFailed (with `required`: a program could not be registered; the others are removed again, and the
+        message names cause and remedy).
 
         Args:
             required: whether a fault is raised; else it is logged, and the task tries again.
@@ -154,7 +155,7 @@ class RegisteredPrograms:
             _LOGGER.warning("registrations stay at rpcbind, and mislead clients: %s", self._cause(error))
 
     def look_soon(self) -> None:
-        """Makes the task compare the registrations now, after a change of the addresses at which the server listens."""
+        """Wakes the task to compare the registrations, after a change of the addresses at which the server listens."""
         self._changed.set()
 
     async def _keep(self) -> None:
@@ -253,7 +254,7 @@ class RegisteredPrograms:
         present: Mapping[ProgramNetid, port_mapper.binding],
         places: Sequence[ProgramNetid],
     ) -> None:
-        """Removes the registrations of `places`, keys of `held`, which it takes out of `held`.
+        """Removes the registrations of `places`, which are keys of `held`, and takes these out of `held`.
 
         A registration that another server has replaced, by rpcbind's list `present`, stays.
         """

@@ -44,7 +44,7 @@ class CallLayout:
 
     Attributes:
         minor_version, shape: the minor version and the `Shape` of these calls.
-        misses: the calls of the same length for which `args_of` has returned None.
+        misses: the number of calls of the same length for which `args_of` has returned None.
     """
 
     __slots__ = ("_begun", "_expected", "_fixed", "_make", "_offsets", "_unpack", "minor_version", "misses", "shape")
@@ -75,7 +75,8 @@ class CallLayout:
     def args_of(self, dec: Decoder) -> list[Any] | None:
         """Decodes the arguments of each operation, and moves `dec` to its end; None, unmoved, for another layout.
 
-        `dec` stands at the beginning of COMPOUND4args, with exactly the octets of this layout left.
+        `dec` stands at the beginning of COMPOUND4args, with exactly the octets of this layout left. Sets `dec.begun` to
+        the offsets of the operations, in a list that later calls share; for another layout counts a miss.
         """
         at = dec.pos
         values = self._unpack(dec.data, at)

@@ -88,7 +88,7 @@ class CompoundCall(NamedTuple):
     def of(cls, operations: Iterable[tuple[int, Any]], *, minor_version: int = 2, tag: bytes = b"") -> CompoundCall:
         """Makes a call of operations, each given as its number in `nfs_opnum4` and its arguments (None for void).
 
-        The minor version is 1 or 2; the tag has at most 1024 octets.
+        The minor version is 1 or 2, which is not checked; `encode_call` refuses a tag of more than 1024 octets.
         """
         steps = list(operations)
         shape, args = Shape([number for number, _ in steps], len(steps)), [args for _, args in steps]
@@ -107,7 +107,7 @@ class CompoundCall(NamedTuple):
 class Shape:
     """The sequence of operations of a COMPOUND, with the properties that depend on it alone.
 
-    Calls of one sequence, none of which is faulty, share a shape.
+    Calls of one sequence that decode without a fault share a cached shape.
 
     Attributes:
         kinds: the numbers of the operations, up to and including the first that cannot be run.
@@ -236,10 +236,11 @@ _SILENT: Final = frozenset({"SEQUENCE", "PUTFH", "PUTROOTFH", "PUTPUBFH", "SAVEF
 
 
 def decode_call(dec: Decoder) -> CompoundCall:
-    """Decodes COMPOUND4args up to the first operation that cannot be run, and moves the decoder to its end.
+    """Decodes COMPOUND4args up to the first operation that cannot be run.
 
-    An operation cannot be run if it is unknown, not supported, or does not decode: it ends the call with a `fault`. At
-    most `NFS4_COMPOUND_OPERATIONS_MAX` operations are decoded, and none of a minor version that is not served. Raises
+    If operations are left, the decoder moves over them to its end, else to the end of the last operation. An operation
+    cannot be run if it is unknown, not supported, or does not decode: it ends the call with a `fault`. At most
+    `NFS4_COMPOUND_OPERATIONS_MAX` operations are decoded, and none of a minor version that is not served. Raises
     DecodeError (the octets end before the first operation, or the tag is too long) or ReducedIneligibleItem (an
     argument that must stay in the stream came in a Read chunk).
     """
@@ -320,7 +321,7 @@ def _drop_rest(dec: Decoder) -> None:
 
 
 def encode_call(enc: Encoder, call: CompoundCall) -> None:
-    """Encodes COMPOUND4args; each operation of the call must be supported and without a `fault`.
+    """Encodes COMPOUND4args; each operation of the call must be supported and without a `fault` (not checked).
 
     Raises LocalProtocolError if a value does not fit its type, the tag is too long, or there are too many operations.
     """

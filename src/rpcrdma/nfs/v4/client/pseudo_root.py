@@ -79,9 +79,10 @@ class _Object(NamedTuple):
 async def find_exports(session: ClientSession) -> list[ExportFound]:
     """Returns the exports of a server, sorted by path, as READDIR finds them from its root down.
 
-    Exports below other exports are not found, nor those beyond `NFS4_PSEUDO_CALLS_MAX` calls for names; as many calls
-    ask for flavors. Raises OperationRefused if the root, or a directory above exports, may not be read, DecodeError for
-    attributes that were not asked for, and RpcError, CallTimeout or TransportClosed as `rpcrdma.rpc.Caller.call`.
+    Exports below other exports are not found, nor those beyond `NFS4_PSEUDO_CALLS_MAX` calls for names. Flavors are
+    asked for with at most the same number of calls, and are empty for further exports. Raises OperationRefused if the
+    root, or a directory above exports, may not be read, DecodeError for attributes that were not asked for, and
+    RpcError, CallTimeout or TransportClosed as `rpcrdma.rpc.Caller.call`.
     """
     root = _Seen(b"/", 0, (_ROOT, (_O.OP_SECINFO_NO_NAME, secinfo_style4.SECINFO_STYLE4_CURRENT_FH)))
     try:
@@ -110,7 +111,8 @@ async def _seen(session: ClientSession, fsid: tuple[int, int] | None) -> list[_S
     """Returns the exports below the root of a server, from its directories on the file system `fsid`, that of the root.
 
     If the root is an export itself, the first element has an empty path; an empty list: there are no exports. Raises
-    OperationRefused if a directory may not be read, or DecodeError for attributes that were not asked for.
+    OperationRefused if a directory may not be read, DecodeError for attributes that were not asked for, and others as
+    `ClientSession.run`.
     """
     found: list[_Seen] = []
     above: deque[tuple[bytes, Called]] = deque([(b"", _ROOT)])
@@ -155,7 +157,7 @@ async def _pages(session: ClientSession, directory: Called) -> AsyncIterator[lis
     """Yields for each READDIR of a directory the list of its entries, each a name with its attributes.
 
     `directory` is the operation that makes the directory the current object. Raises OperationRefused if it may not be
-    read, or DecodeError for attributes that were not asked for.
+    read, DecodeError for attributes that were not asked for, and others as `ClientSession.run`.
     """
     cookie, verifier, ends = 0, bytes(nfs4.NFS4_VERIFIER_SIZE), False
     while not ends:

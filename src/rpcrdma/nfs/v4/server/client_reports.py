@@ -42,7 +42,7 @@ class ClientReport:
     slots: int
     slots_in_use: int
     calls: int
-    """The number of COMPOUNDs that the client has sent in the slots of its present sessions."""
+    """The number of COMPOUNDs that ran in the slots of the client's present sessions, modulo 2^32 for each slot."""
     holdings: Holdings
     revoked: int
     """The number of states that the client has lost and whose stateids it has not freed yet."""
@@ -91,8 +91,8 @@ def revoke_client(state: State, number: str, now_s: float) -> ClientReport | Non
         now_s: the present time in seconds, by the monotonic clock of `state`.
 
     Returns:
-        The report on the client, with the states that it has lost by this call as `holdings`; None if there is no such
-            client.
+        The report on the client as it was before, but with the states that it has lost by this call as `holdings`;
+            None if there is no such client.
     """
     client = next((each for each in _clients(state, now_s) if _number(each) == number), None)
     if client is None:

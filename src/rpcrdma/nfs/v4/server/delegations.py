@@ -147,7 +147,8 @@ def wait_for_delegations(compound: Compound, node: Node) -> None:
 def wait_for_delegations_of_name(compound: Compound, directory: Node, name: bytes) -> None:
     """Raises Refused (NFS4ERR_DELAY) if other clients have delegations on the object with a name; recalls them.
 
-    No effect if `directory` has no such name. Raises MustWait (run again in a worker thread). The caller holds no lock.
+    No effect if `directory` has no such name. Raises MustWait (run again in a worker thread), tree.Refused or OSError.
+    The caller holds no lock.
     """
     if state_of(compound).claims.delegations:
         compound.wait()
@@ -159,7 +160,8 @@ def wait_for_delegations_of_name(compound: Compound, directory: Node, name: byte
 def give_back(compound: Compound, args: nfs4.DELEGRETURN4args) -> None:
     """Runs DELEGRETURN (RFC 8881 section 18.6): ends a delegation on the current file.
 
-    Raises Refused: NFS4ERR_BAD_STATEID if it is none of the caller's, NFS4ERR_OLD_STATEID or NFS4ERR_DELEG_REVOKED.
+    Raises Refused: NFS4ERR_BAD_STATEID if it is no delegation of the caller on this file, NFS4ERR_OLD_STATEID,
+    NFS4ERR_DELEG_REVOKED or NFS4ERR_ADMIN_REVOKED.
     """
     state = state_of(compound)
     with state.locked():

@@ -32,7 +32,7 @@ _DEFINED: Final = _SUPPORTED | sum(_XATTRS)
 def described(compound: Compound, node: Node, attributes: int) -> Described:
     """Returns an object with all that the values of a set of attributes (`attributes.bits`) depend on.
 
-    Raises MustWait (run again in a worker thread) for attributes of the file system.
+    Raises MustWait (run again in a worker thread) or OSError for attributes of the file system.
     """
     server = compound.server
     mounted_on = server.exports.mounted_on(node)
@@ -116,7 +116,8 @@ def check_access(compound: Compound, args: nfs4.ACCESS4args) -> nfs4.ACCESS4reso
 def read_link(compound: Compound, _args: None) -> nfs4.READLINK4resok:
     """Runs READLINK (RFC 8881 section 18.24): returns the path in the current symbolic link.
 
-    Raises Refused (NFS4ERR_WRONG_TYPE) for other objects, MustWait (run again in a worker thread), or OSError.
+    Raises Refused (NFS4ERR_WRONG_TYPE) for other objects, MustWait (run again in a worker thread), tree.Refused or
+    OSError.
     """
     node = compound.node
     if node.kind is not FileKind.SYMLINK:

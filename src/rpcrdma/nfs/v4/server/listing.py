@@ -77,7 +77,7 @@ def _attributes(compound: Compound, entry: Entry, wanted: int, *, detailed: bool
     """Returns the attributes of an entry's object that are in the set `wanted` (`attributes.bits`).
 
     For an object that the caller cannot reach, these are rdattr_error with the reason, if wanted, else the fileids.
-    `detailed` says whether more than the fileids and rdattr_error are wanted. Raises OSError.
+    `detailed` says whether more than the fileids and rdattr_error are wanted. Raises tree.Refused or OSError.
     """
     if not detailed:
         return fattr_of(_numbered(compound, entry.number), wanted)

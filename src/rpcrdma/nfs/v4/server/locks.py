@@ -34,7 +34,8 @@ _SPLIT = 2
 class LockState(Held):
     """The locks of a lock owner on a file, with one stateid; they end with the open that they were first made with.
 
-    `opened` is this open, `other` the 12 octets of the stateid, and `owner` the name of the lock owner.
+    `opened` is this open, to whose `parts` the new state is added; `other` has the 12 octets of the stateid, and
+    `owner` is the name of the lock owner.
     """
 
     COUNTED_AS = "locks"
@@ -81,9 +82,9 @@ class LockState(Held):
 def lock(compound: Compound, args: nfs4.LOCK4args) -> nfs4.LOCK4resok:
     """Runs LOCK (RFC 8881 section 18.10): locks a range for a lock owner; returns the stateid of its locks on the file.
 
-    Never waits for a conflicting lock. Raises MustWait (run again in a worker thread) or Refused: NFS4ERR_DENIED with
-    the conflicting lock, NFS4ERR_DELAY at a bound of the server, NFS4ERR_OPENMODE, NFS4ERR_GRACE, NFS4ERR_BAD_STATEID
-    and others of the RFC.
+    Never waits for a conflicting lock. Raises MustWait (run again in a worker thread), OSError or Refused:
+    NFS4ERR_DENIED with the conflicting lock, NFS4ERR_DELAY at a bound of the server, NFS4ERR_OPENMODE, NFS4ERR_GRACE,
+    NFS4ERR_BAD_STATEID and others of the RFC.
     """
     wanted = _range(args.locktype, args.offset, args.length)
     node = _lockable(compound)
@@ -137,8 +138,8 @@ def lock(compound: Compound, args: nfs4.LOCK4args) -> nfs4.LOCK4resok:
 def lock_test(compound: Compound, args: nfs4.LOCKT4args) -> None:
     """Runs LOCKT (RFC 8881 section 18.11): checks that a lock owner could lock a range.
 
-    Raises MustWait (run again in a worker thread) or Refused: NFS4ERR_DENIED with the conflicting lock, NFS4ERR_GRACE,
-    NFS4ERR_INVAL (wrong range), or one for an object that is no regular file.
+    Raises MustWait (run again in a worker thread), OSError or Refused: NFS4ERR_DENIED with the conflicting lock,
+    NFS4ERR_GRACE, NFS4ERR_INVAL (wrong range), or a status of `check_regular` for other objects than files.
     """
     wanted = _range(args.locktype, args.offset, args.length)
     node = _lockable(compound)
@@ -163,8 +164,8 @@ def lock_test(compound: Compound, args: nfs4.LOCKT4args) -> None:
 def unlock(compound: Compound, args: nfs4.LOCKU4args) -> nfs4.stateid4:
     """Runs LOCKU (RFC 8881 section 18.12): unlocks a range of a lock owner; returns the new stateid.
 
-    Raises MustWait (run again in a worker thread) or Refused: NFS4ERR_INVAL (wrong range), NFS4ERR_DELAY (too many
-    ranges), NFS4ERR_BAD_STATEID and others of the RFC.
+    Raises MustWait (run again in a worker thread), OSError or Refused: NFS4ERR_INVAL (wrong range), NFS4ERR_DELAY (too
+    many ranges), NFS4ERR_BAD_STATEID and others of the RFC.
     """
     wanted = _range(args.locktype, args.offset, args.length)
     node = _lockable(compound)

@@ -28,7 +28,10 @@ _MADE: Final = {
 
 
 def change_of(directory: Node, change: Change) -> nfs4.change_info4:
-    """Returns the change_info4 of a directory; it is not atomic if `change` lacks the attributes before or after."""
+    """Returns the change_info4 of a directory, which is not atomic if `change` has only one of before and after.
+
+    With neither, nothing has changed: both numbers are the present one. Raises OSError if that cannot be read.
+    """
     before, after = change.before, change.after
     if before is not None and after is not None:
         return nfs4.change_info4(True, before.change, after.change)

@@ -124,7 +124,7 @@ def find(compound: Compound, stateid: nfs4.stateid4, kind: type[H]) -> H:
 def _resolved(compound: Compound, stateid: nfs4.stateid4, *, saved: bool = False) -> nfs4.stateid4:
     """Returns `stateid`, or the current (`saved`: the saved) one if `stateid` is the special stateid for that.
 
-    Raises Refused (NFS4ERR_BAD_STATEID) if there is no current one.
+    Raises Refused (NFS4ERR_BAD_STATEID) if the stateid that is asked for is not set.
     """
     if (stateid.seqid, stateid.other) != CURRENT:
         return stateid
@@ -286,9 +286,10 @@ def _share(state: State, mine: Open, access: int, deny: int) -> None:
 
 
 def _cut(compound: Compound, node: Node, state: State, mine: Open, before: tuple[int, int]) -> None:
-    """Truncates an existing file for a new OPEN; if that fails, restores `mine` and raises tree.Refused or OSError.
+    """Truncates an existing file for a new OPEN; if that fails, undoes its share and raises tree.Refused or OSError.
 
-    `before` has the bits of access and deny of `mine` before the OPEN; without access, the open is dropped.
+    `before` has the bits of access and deny of `mine` before the OPEN, which it gets again; without access, the open is
+    dropped. The open files and the seqid of `mine` stay.
     """
     try:
         node.set_attributes(compound.caller, Wanted(size=0), Change())
@@ -399,7 +400,7 @@ _TARGETS: Final[dict[nfs4.open_claim_type4, Callable[[Compound, nfs4.OPEN4args],
 def close(compound: Compound, args: nfs4.CLOSE4args) -> nfs4.stateid4:
     """Runs CLOSE (RFC 8881 section 18.2): ends an open, and returns the invalid special stateid.
 
-    Raises Refused: NFS4ERR_LOCKS_HELD while the open has locks, NFS4ERR_BAD_STATEID or NFS4ERR_OLD_STATEID.
+    Raises Refused: NFS4ERR_LOCKS_HELD while the open has locks, or a status of `find`, such as NFS4ERR_BAD_STATEID.
     """
     state = state_of(compound)
     with state.locked():

@@ -101,7 +101,7 @@ class PseudoRoot(Exports):
 
     @property
     def trees(self) -> Sequence[Tree]:
-        """All exported trees, in the order of the exports, without the pseudo file system."""
+        """All exported trees, also those that version 4 leaves out, in their order, without the pseudo file system."""
         return self._exports.trees
 
     @property
@@ -127,8 +127,8 @@ class PseudoRoot(Exports):
     def covers(self, node: Node, name: bytes) -> Node | None:
         """Returns the directory or root of an export that covers the name `name` in `node`; None if none does.
 
-        Only names in the root of an export are covered. If the export has an object of this name, only the root of
-        another export covers it.
+        Only names in the root of an export are covered. Does not look whether the export has an object of this name:
+        the caller prefers such an object to a directory of the pseudo file system.
         """
         path = self._paths.get(node.handle)
         if path is None:
@@ -149,7 +149,7 @@ class PseudoRoot(Exports):
     def parent(self, node: Node) -> Node | None:
         """Returns the directory above `node`, the root of an export or a directory of the pseudo file system.
 
-        Returns None above the root of all names. Raises Refused (ESTALE) if the export of `node` has ended.
+        Returns None above the root of all names. Raises Refused (ESTALE) if the export has ended, or for other objects.
         """
         path = node.path if isinstance(node, _Directory) else self._paths.get(node.handle)
         if path is None:
@@ -189,15 +189,15 @@ class PseudoRoot(Exports):
     def admit(self, tree: Tree, context: CallContext, version: int = 4) -> Grant | None:
         """Returns the caller's rights in a tree by `version` of NFS; in the pseudo file system every caller may read.
 
-        Returns None in the event loop if this may block. Raises Refused (EACCES) if the export is closed to the call,
-        or CredentialTooWeak if it asks for another security flavor.
+        Returns None in the event loop if this may block. Raises Refused (EACCES: the export is closed to the call;
+        EAGAIN: the caller's groups cannot be looked up now), or CredentialTooWeak if it asks for another flavor.
         """
         return _GRANT if tree is self._tree else self._exports.admit(tree, context, version)
 
     def admit_mount(self, tree: Tree, context: CallContext, version: int = 4) -> Grant | None:
         """Returns the caller's rights in a tree for SECINFO, which takes any security flavor, by `version` of NFS.
 
-        Returns None in the event loop if this may block. Raises Refused (EACCES) if no rule fits the host.
+        Returns None in the event loop if this may block. Raises Refused (EACCES, EAGAIN): see `Exports.admit_mount`.
         """
         return _GRANT if tree is self._tree else self._exports.admit_mount(tree, context, version)
 

@@ -82,7 +82,7 @@ def read_plus(compound: Compound, args: nfs4.READ_PLUS4args) -> nfs4.READ_PLUS4r
 def _next(file: OpenFile, offset: int, size: int, *, hole: bool) -> int:
     """Returns the first offset, from `offset` to `size`, of a hole (`hole`) or of data; `size` if there is none.
 
-    A file of a tree without holes has data up to its end. Raises OSError of the file.
+    A file of a tree without holes has data up to `size`. Raises OSError of the file.
     """
     if not isinstance(file, SparseFile):
         return size if hole else offset

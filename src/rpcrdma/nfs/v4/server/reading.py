@@ -41,7 +41,7 @@ def file_to_read(compound: Compound, stateid: stateid4) -> OpenFile:
 def lent_buffer(compound: Compound, octets: int) -> memoryview:
     """Returns writable memory for `octets` octets of a result; the RPC layer takes it back after the reply.
 
-    Raises Refused (NFS4ERR_DELAY) if the COMPOUND asks for too much, or RpcRdmaError for want of memory now.
+    Raises Refused (NFS4ERR_DELAY) if there is no memory for the COMPOUND now, or its connection has ended.
     """
     try:
         return compound.context.buffer(octets)

@@ -61,7 +61,7 @@ class RecoveryDatabase:
     """The clients on the disk that may reclaim state after a restart, and the number of this run of the server.
 
     Thread-safe; its methods wait for the disk. Servers with other addresses may use the same file at the same time. The
-    rows of each are apart: a client returns to the address that it knows, and two servers cannot have one. Rows of a
+    rows of each are apart: a client returns to the address that it knows, and no two servers have the same. Rows of a
     run that had none of the present exports stay where they are: none of their state can be claimed here. Raises
     OSError (the database cannot be used).
 

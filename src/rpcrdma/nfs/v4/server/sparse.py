@@ -86,9 +86,10 @@ def _file_to_change(compound: Compound, stateid: nfs4.stateid4, octets: int) -> 
 
 
 def advise(compound: Compound, args: nfs4.IO_ADVISE4args) -> nfs4.IO_ADVISE4resok:
-    """Runs IO_ADVISE (RFC 7862 section 15.5): reads a range of an open file into memory, if the client will need it.
+    """Runs IO_ADVISE (RFC 7862 section 15.5): starts to read a range of an open file ahead, if the client will need it.
 
-    Returns the hints that are followed. Raises MustWait (run again in a worker thread) or Refused for a wrong stateid.
+    Returns the hints that are followed. Raises MustWait (run again in a worker thread), OSError, or Refused for a wrong
+    stateid or an object that is no regular file.
     """
     check_regular(compound.node)
     file = io_file(compound, args.iaa_stateid, claims.READ)

@@ -140,7 +140,7 @@ class State:
         return self.past_courteous(locked_step, wait)
 
     def past_courteous(self, step: Callable[[], T], wait: Callable[[], None]) -> T:
-        """Calls `step` until no courteous client (lease passed) is in its way, ends these, and returns its result.
+        """Calls `step`, again after each end of courteous clients (lease passed) in its way; returns its result.
 
         `step` changes nothing if it raises `InTheWay`, which names the clients. `wait` is called before a wait for the
         disk; it raises `MustWait` in the event loop, and a worker thread calls this method again. The caller does not
@@ -188,7 +188,7 @@ class State:
 
         The client is deleted from the recovery database first: after a restart it must not reclaim claims that others
         have by then (RFC 8881 section 8.4.3). `keep_if_aware` writes it again. Returns the numbers of states that the
-        client has lost; None if the disk has failed: then nothing has changed.
+        client has lost, 0 for a client unconfirmed or gone; None if the disk has failed: then nothing has changed.
         """
         lost = Holdings()
         if client.state is ClientState.COURTEOUS:
@@ -224,14 +224,15 @@ class State:
     def keep_if_aware(self, client: Client) -> None:
         """Writes a client to the recovery database again if it knows of all revocations; may block.
 
-        It does once it has freed all stateids that an administrator revoked. No effect before RECLAIM_COMPLETE.
+        It does once it has freed all stateids that an administrator revoked. No effect before RECLAIM_COMPLETE, or for
+        an ended client. A failure of the disk is logged, not raised.
         """
         with self._disk:
             if not client.unaware and client.reclaim_complete and client.state is not ClientState.GONE:
                 self.database.keep(_row_of(client))
 
     def destroy(self, client: Client) -> None:
-        """Ends a client at its own request (DESTROY_CLIENTID), also in the recovery database; may block.
+        """Ends a client at its own request (DESTROY_CLIENTID), if possible in the recovery database, too; may block.
 
         Raises Refused (NFS4ERR_CLIENTID_BUSY: it has sessions or state).
         """
@@ -302,7 +303,8 @@ class State:
     def complete_reclaim(self, client: Client, now_s: float) -> None:
         """Handles RECLAIM_COMPLETE: writes the client to the recovery database, and ends its right to reclaim.
 
-        May block. Ends a grace period that is over at `now_s`. Raises Refused (NFS4ERR_BADSESSION) for an ended client.
+        Does not write it while it has to learn of a revocation (`Client.unaware`). Logs a failure of the disk. May
+        block. Ends a grace period that is over at `now_s`. Raises Refused (NFS4ERR_BADSESSION) for an ended client.
         """
         with self._disk:
             if client.state is ClientState.GONE:
