@@ -255,6 +255,7 @@ def test_an_open_whose_file_cannot_be_cut_is_taken_back() -> None:
     assert (len(server.claims), open_files(server)) == (0, 0)
     client.opened(b"file", READ, owner=b"o")
     assert client.run(ROOT, open_(b"o", WRITE, BOTH, name="file", create=UNCHECKED, size=0)).status != "OK"
+    assert open_files(server) == 1, "the first open cannot write"
     assert other.run(FILE, open_(b"o", BOTH)).status == "OK", "the first open goes on as it was"
 
 

@@ -120,15 +120,17 @@ class LockMirrors:
         `file` is the key of the file in claims, and `node` its object. Yields the system's locks on the file; None as
         `tree.Node.range_locks`. At exit a mirror is dropped if no client has locks and no thread waits for it.
         """
-        made = None
-        if file not in self._mirrors:
-            locks = node.range_locks()
-            if locks is None:
-                yield None
+        with self._held(file) as mirror:
+            if mirror is not None:
+                yield mirror.locks
                 return
-            made = _Mirror(locks)
-        with self._held(file, made) as mirror:
-            yield None if mirror is None else mirror.locks
+        locks = node.range_locks()
+        if locks is None:
+            yield None
+            return
+        with self._held(file, _Mirror(locks)) as mirror:
+            assert mirror is not None
+            yield mirror.locks
 
     def shrink(self, file: bytes) -> None:
         """Removes the system's locks of a file on octets that no client has locked any more.

@@ -218,7 +218,7 @@ def open_file(compound: Compound, args: nfs4.OPEN4args) -> nfs4.OPEN4resok:
     opened = compound.or_wait(node.open(compound.caller, _RIGHTS[access], at_once=compound.at_once))
     file = compound.file_of(node)
 
-    def claimed() -> tuple[Open, nfs4.stateid4, tuple[int, int]]:
+    def claimed() -> tuple[Open, nfs4.stateid4, tuple[int, int, int]]:
         owner, handle = args.owner.owner, node.handle
         mine = client.held.get((Open, owner, handle))
         conflicts = state.claims.share_conflicts(file, mine, access, deny)
@@ -233,7 +233,7 @@ def open_file(compound: Compound, args: nfs4.OPEN4args) -> nfs4.OPEN4resok:
             mine = Open(client, state.new_other(client), owner, handle, file)
             state.add(mine)
             stateid = nfs4.stateid4(mine.seqid, mine.other)
-        before = mine.access, mine.deny
+        before = mine.access, mine.deny, mine.shares
         mine.node = node
         mine.shares |= _share_bit(access, deny)
         if access & READ:
@@ -282,23 +282,28 @@ def _check_access(compound: Compound, node: Node, access: int) -> None:
 
 def _share(state: State, mine: Open, access: int, deny: int) -> None:
     mine.access, mine.deny = access, deny
+    if not access & READ:
+        mine.reader = None
+    if not access & WRITE:
+        mine.writer = None
     state.claims.share(mine.file, mine, access, deny)
 
 
-def _cut(compound: Compound, node: Node, state: State, mine: Open, before: tuple[int, int]) -> None:
+def _cut(compound: Compound, node: Node, state: State, mine: Open, before: tuple[int, int, int]) -> None:
     """Truncates an existing file for a new OPEN; if that fails, undoes its share and raises tree.Refused or OSError.
 
-    `before` has the bits of access and deny of `mine` before the OPEN, which it gets again; without access, the open is
-    dropped. The open files and the seqid of `mine` stay.
+    `before` has the bits of access and deny, and the shares, of `mine` before the OPEN, which it gets again; without
+    access, the open is dropped. The seqid of `mine` stays.
     """
     try:
         node.set_attributes(compound.caller, Wanted(size=0), Change())
     except (tree.Refused, OSError):
         with state.locked():
-            if not before[0]:
-                state.drop(mine)
+            access, deny, mine.shares = before
+            if access:
+                _share(state, mine, access, deny)
             else:
-                _share(state, mine, *before)
+                state.drop(mine)
         raise
 
 
@@ -431,10 +436,6 @@ def open_downgrade(compound: Compound, args: nfs4.OPEN_DOWNGRADE4args) -> nfs4.s
         if (_union(each[0] for each in kept), _union(each[1] for each in kept)) != (access, deny):
             raise Refused(_S.NFS4ERR_INVAL)
         opened.shares = _union(_share_bit(*each) for each in kept)
-        if not access & READ:
-            opened.reader = None
-        if not access & WRITE:
-            opened.writer = None
         _share(state, opened, access, deny)
         compound.stateid = bump(opened)
     return compound.stateid
