@@ -45,7 +45,11 @@ class TreeSearch:
         self._used = False
 
     def is_due(self) -> bool:
-        """Returns whether the tree may be walked now: the pause after the last walk, ten times its length, is over."""
+        """Returns whether the tree may be walked now.
+
+        It may always if the last walk, or none yet, has looked at no more than `NFS_SEARCH_FREE_ENTRIES` entries;
+        otherwise after a pause of `NFS_SEARCH_REST_NS` for each entry, or if the clock was set back since that walk.
+        """
         if self._cost <= NFS_SEARCH_FREE_ENTRIES:
             return True
         # A clock that was set back must not put off the next walk for long.
