@@ -55,7 +55,7 @@ def certificate(directory: Path) -> Path:
 
 @contextlib.contextmanager
 def server(directory: Path, certificate: Path) -> Iterator[tuple[int, str]]:
-    """A server of `directory`, its process and its URL."""
+    """A server of an empty export in `directory`, its process and its URL."""
     command = [sys.executable, "-m", "rpcrdma", "serve", "--stop-at-eof", "--no-root-squash", "--log-level", "warning"]
     command += [
         "--tls-cert",
@@ -65,7 +65,10 @@ def server(directory: Path, certificate: Path) -> Iterator[tuple[int, str]]:
         "--listen",
         "tcp://127.0.0.1:0",
     ]
-    with subprocess.Popen([*command, str(directory)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as run:
+    (directory / "export").mkdir()
+    with subprocess.Popen(
+        [*command, str(directory / "export")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as run:
         assert run.stdout is not None
         assert run.stdin is not None
         yield run.pid, run.stdout.readline().split()[-1]

@@ -61,8 +61,8 @@ async def test_a_request_is_answered_and_the_socket_is_its_owners_alone_while_it
     finally:
         os.umask(before)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    for _ in range(2):
-        assert await answered(path, b'{"ask": "echo", "x": 1}\n') == {
+    for more in (b"", b"more"):
+        assert await answered(path, b'{"ask": "echo", "x": 1}\n' + more) == {
             "ok": True, "answer": {"asked": {"ask": "echo", "x": 1}},
         }  # fmt: skip
     await admin.close()

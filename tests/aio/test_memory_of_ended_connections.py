@@ -86,9 +86,10 @@ class Served:
 
 @contextmanager
 def serving(root: Path, scheme: str) -> Iterator[Served]:
-    command = [sys.executable, "-m", "rpcrdma", "serve", "--state-dir", str(root), "--stop-at-eof"]
+    (root / "export").mkdir()
+    command = [sys.executable, "-m", "rpcrdma", "serve", "--state-dir", str(root / "state"), "--stop-at-eof"]
     command += ["--listen", "tcp://127.0.0.1:0", "--listen", "rdma://127.0.0.1:0"]
-    command += ["--metrics", "127.0.0.1:0", str(root)]
+    command += ["--metrics", "127.0.0.1:0", str(root / "export")]
     # Pieces of messages over RDMA lie in the heap of the C library, in which holes stay (docs/serving.md). These have
     # memory of their own.
     apart = {"MALLOC_MMAP_THRESHOLD_": "65536"} if scheme == "rdma" else {}

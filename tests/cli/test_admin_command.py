@@ -145,20 +145,21 @@ def test_an_administrator_sees_clients_and_revokes_the_state_of_one(
 def test_a_server_without_a_socket_of_its_own_goes_on_unless_the_socket_was_named(
     start: StartServer, tmp_path: Path, command: Command
 ) -> None:
-    state, path = tmp_path / "state", tmp_path / "own.sock"
+    root, state, path = tmp_path / "root", tmp_path / "state", tmp_path / "own.sock"
+    root.mkdir()
     ask = ("admin", "status", "--state-dir", str(state), "--json")
     ran = command.run(*ask)
     assert (ran.status, ran.json["error"]["message"]) == (3, f"no server answers at {state}/admin.sock")
     assert "--config" in ran.json["error"]["hint"]
-    with start(tmp_path, state) as first:
+    with start(root, state) as first:
         # Servers may share the directory.
-        with start(tmp_path, state) as second:
+        with start(root, state) as second:
             assert command.done(*ask).json["pid"] == first.process.pid
             assert second.stop() == 0
             assert f"admin.sock is the admin socket of the server with process {first.process.pid}; " in second.said
-        with start(tmp_path, state, "--admin", str(path)) as second:
+        with start(root, state, "--admin", str(path)) as second:
             assert command.done(*ask, "--admin", str(path)).json["pid"] == second.process.pid
-            serve = ["serve", "--state-dir", str(state), "--listen", "tcp://127.0.0.1:0", str(tmp_path)]
+            serve = ["serve", "--state-dir", str(state), "--listen", "tcp://127.0.0.1:0", str(root)]
             ran = command.run(*serve, "--admin", str(path))
             assert (ran.status, ran.err.splitlines()[-2:]) == (
                 1,

@@ -148,7 +148,9 @@ xprtsec = "tls"
     assert unknown.startswith("warning: c.toml:11: host.invalid: neither an address, a network nor a host name (")
     assert unknown.endswith("; correct the name, or write its address")
     told.remove(unknown)
-    holds_state = "/in has the directory of the server's state, in/below; set state-dir to one that is not exported"
+    holds_state = (
+        "the export /in has the directory of the server's state, in/below; set state-dir to one that is not exported"
+    )
     assert told == [
         "error: c.toml:3: workers: '0' is not a number of at least 1",
         "error: c.toml:12: the name /in is that of an earlier export (c.toml:7); give each its own",
@@ -182,13 +184,61 @@ def test_a_check_names_a_url_whose_package_is_missing(command: Command, file: Pa
 
 def test_the_state_is_exported_neither_by_a_symbolic_link_nor_at_the_start(command: Command, file: Path) -> None:
     (file.parent / "link").symlink_to(file.parent)
-    for directory in ("link", "one/..", "."):
-        export = f'[[export]]\nname = "/x"\ndirectory = "{directory}"\n'
+    for source in ('directory = "link"', 'directory = "one/.."', 'directory = "."', f'url = "file://{file.parent}"'):
+        export = f'[[export]]\nname = "/x"\n{source}\n'
         file.write_text(f'listen = ["tcp://127.0.0.1:0"]\nstate-dir = "state"\n{export}')
         for options in ([], ["--check"]):
             ran = command.run("serve", "--config", str(file), *options)
-            assert ran.status == 2, directory
-            assert f"c.toml:3: /x has the directory of the server's state, {file.parent}/state; set" in ran.err
+            assert ran.status == 2, source
+            assert f"c.toml:3: the export /x has the directory of the server's state, {file.parent}/state; " in ran.err
+    state = str(file.parent / "link" / "state")
+    ran = command.run("serve", "--state-dir", state, "--listen", "tcp://127.0.0.1:0", str(file.parent))
+    assert ran.status == 2
+    told = f"error: command line: the export / has the directory of the server's state, {file.parent}/state; "
+    assert ran.err == told + "set --state-dir to one that is not exported\n"
+
+
+def test_a_check_looks_at_an_export_whose_table_has_mistakes(command: Command, file: Path) -> None:
+    file.write_text(
+        """\
+state-dir = "state"
+[[export]]
+name = "/a"
+directory = "gone"
+access = "wr"
+hosts = ["host.invalid"]
+[[export]]
+directory = "lost"
+[[export]]
+name = "/a"
+url = "file:///gone"
+missing = "fail"
+"""
+    )
+    ran = command.run("serve", "--config", str(file), "--check")
+    told = [line.replace(f"{file.parent}/", "").partition(" (")[0] for line in ran.err.splitlines()]
+    store = "cannot export file:///gone: FileNotFoundError: [Errno 2] No such file or directory: '/gone'"
+    assert (ran.status, told[:3], sorted(told[3:])) == (
+        2,
+        [
+            'error: c.toml:5: access is \'wr\'; write "rw", "ro" or "none"',
+            'error: c.toml:7: an export has no name; write name = "/NAME", or "/" for the root',
+            "error: c.toml:9: the name /a is that of an earlier export",
+        ],
+        [
+            f"error: c.toml:9: {store}; check that the store runs and has this directory, or correct the URL",
+            "warning: c.toml:2: gone: no such file or directory; make the directory, or name another one",
+            "warning: c.toml:6: host.invalid: neither an address, a network nor a host name",
+            "warning: c.toml:7: lost: no such file or directory; make the directory, or name another one",
+        ],
+    )
+
+
+def test_a_server_names_its_files_by_whole_paths(command: Command, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.write_text("a = 1\n")
+    monkeypatch.chdir(file.parent)
+    assert command.run("serve", "--config", file.name).err.startswith(f"error: {file}:1: ")
+    assert command.run("serve", "--config", file.name, "--check").err.startswith(f"error: {file.name}:1: ")
 
 
 def test_a_check_finds_a_state_directory_that_cannot_be_made_or_used(command: Command, file: Path) -> None:

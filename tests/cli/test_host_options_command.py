@@ -72,8 +72,10 @@ def test_hosts_that_know_each_other(
 
 @pytest.mark.thorough
 def test_people_are_told_what_is_left_over_tcp(hosts: Hosts, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
     command = ["serve", "--stop-at-eof", "--state-dir", str(tmp_path / "state")]
-    command += ["--tls-cert", str(hosts.server), "--tls-ca", str(hosts.authority.path), str(tmp_path)]
+    command += ["--tls-cert", str(hosts.server), "--tls-ca", str(hosts.authority.path), str(root)]
     command += ["--listen", "rdma://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0"]
     done = run_command(*command, input="")
     assert done.returncode == 0

@@ -264,6 +264,7 @@ def test_serve_stops_when_it_has_no_standard_input(data: Path, tmp_path: Path, m
 
 
 def test_what_cannot_be_served_is_told(command: Command, data: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
     state = ["--state-dir", str(tmp_path / "state")]
     listen = ["--listen", "tcp://127.0.0.1:0"]
     for words, complaint in (
@@ -273,7 +274,7 @@ def test_what_cannot_be_served_is_told(command: Command, data: Path, tmp_path: P
         ([*state, "nonsense://x"], "cannot export nonsense://x: ValueError: Protocol not known: nonsense\n"),
         ([*state, "--export", "a=file:///missing"], "cannot export file:///missing: FileNotFoundError: "),
         ([*state, "gs://b"], "cannot export gs://b: Please install gcsfs"),
-        (["--state-dir", str(data / "a" / "state"), str(data)], "cannot use the state directory: "),
+        (["--state-dir", str(tmp_path / "file" / "state"), str(data)], "cannot use the state directory: "),
     ):
         ran = command.run("serve", *listen, *words)
         assert (ran.status, ran.out) == (1, b"")

@@ -111,7 +111,8 @@ def test_serve_tells_of_its_start_its_life_and_its_end(
     monkeypatch.setenv("NOTIFY_SOCKET", manager.getsockname())
     monkeypatch.setenv("WATCHDOG_USEC", "20000")
     manager.settimeout(HANG_S)
-    with start(tmp_path, tmp_path / "state") as served:
+    (tmp_path / "root").mkdir()
+    with start(tmp_path / "root", tmp_path / "state") as served:
         ready = manager.recv(4096).decode()
         signs = {manager.recv(4096) for _ in range(3)}
         served.process.send_signal(signal.SIGTERM)
@@ -157,7 +158,9 @@ def test_standard_error_is_the_journal_only_if_it_is_the_stream_of_the_variable(
 
 @pytest.mark.thorough
 def test_lines_of_serve_in_the_journal_have_priorities_and_no_second_time(tmp_path: Path) -> None:
-    words = ["serve", str(tmp_path), "--state-dir", str(tmp_path / "state"), "--listen", "tcp://127.0.0.1:0"]
+    root = tmp_path / "root"
+    root.mkdir()
+    words = ["serve", str(root), "--state-dir", str(tmp_path / "state"), "--listen", "tcp://127.0.0.1:0"]
     reading, writing = os.pipe()
     environment = {**os.environ, "JOURNAL_STREAM": stream_name(writing)}
     settings = {"stdout": subprocess.PIPE, "stderr": writing, "text": True, "env": environment}
@@ -169,5 +172,5 @@ def test_lines_of_serve_in_the_journal_have_priorities_and_no_second_time(tmp_pa
         rest = journal.read().splitlines()
     assert (status, out) == (0, "")
     assert first.startswith("<5>listening at tcp://127.0.0.1:")
-    assert second.startswith(f"<5>exporting {tmp_path} as /, read-write; ")
+    assert second.startswith(f"<5>exporting {root} as /, read-write; ")
     assert rest == ["<5>stopping: running calls are answered first", "<5>stopped"]

@@ -302,8 +302,9 @@ def test_a_server_under_nohup_outlives_its_terminal() -> None:
 @pytest.mark.thorough
 def test_the_end_of_its_terminal_stops_a_server_in_an_orderly_way(tmp_path: Path) -> None:
     """Both the signal and the loss of standard output and error."""
-    state = tmp_path / "state"
-    line = [sys.executable, "-m", "rpcrdma", "serve", "--state-dir", str(state), str(tmp_path)]
+    root, state = tmp_path / "root", tmp_path / "state"
+    root.mkdir()
+    line = [sys.executable, "-m", "rpcrdma", "serve", "--state-dir", str(state), str(root)]
     line += ["--listen", "rdma://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0"]
     ours, theirs = pty.openpty()
     # The leader of a session takes the first terminal that it opens as its own.
@@ -351,3 +352,24 @@ def test_a_sweep_that_fails_keeps_no_later_one_from_running(
     assert looked[:2] == [1, 2], "exports that are served from then on are told"
     assert len(swept) >= 2
     assert "the disk has failed" in caplog.text
+
+
+def test_a_store_that_does_not_answer_holds_up_no_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_IDLE_S", "_LOOK_S"):
+        monkeypatch.setattr(serve, name, 0)
+
+    async def main() -> list[Any]:
+        stop, loop = asyncio.Event(), asyncio.get_running_loop()
+        swept: list[int] = []
+
+        def sweep() -> None:
+            swept.append(1)
+            if len(swept) > 2:
+                loop.call_soon_threadsafe(stop.set)
+
+        services: Any = SimpleNamespace(nfs=SimpleNamespace(close_idle=sweep))
+        exports: Any = SimpleNamespace(look=asyncio.Event().wait)
+        async with asyncio.timeout(HANG_S):
+            return [export async for export in serve._wait(stop, services, None, exports)]
+
+    assert asyncio.run(main()) == []

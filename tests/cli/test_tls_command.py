@@ -119,7 +119,7 @@ def test_options_of_serve_that_do_not_fit_together_are_refused(command: Command,
             f"leave out --listen rdma://, or {NO_TLS_OVER_RDMA.partition('; ')[2]}",
         ),
     ):
-        ran = command.run("serve", "--state-dir", str(tmp_path / "state"), *options, str(tmp_path))
+        ran = command.run("serve", "--state-dir", str(tmp_path / "state"), *options, str(tmp_path / "data"))
         assert (ran.status, ran.err.splitlines()) == (2, [f"error: {error}", f"hint: {hint}"])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -92,6 +93,28 @@ def test_an_export_is_served_when_its_directory_is_there(
         assert above.export_of(late.handle) is late.tree
         assert above.mounted_on(late) not in {None, mounted_on, number, above.at((b"late",)).attributes().number}
         assert look(found, services, above, 8) == set()
+
+
+def test_a_url_is_served_when_its_store_is_there_and_stays_while_it_is_away(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "dirs" / "a").mkdir(parents=True)
+    store = tmp_path / "store"
+    settings = table("/a") + f'[[export]]\nname = "/url"\nurl = "file://{store}"\n'
+    found = waiting(tmp_path, settings)
+    with served(found, tmp_path) as services:
+        assert names(services) == ["/a"]
+        (message,) = caplog.messages
+        assert message.startswith(f"/url is not served: cannot export file://{store}: FileNotFoundError: ")
+        assert message.endswith("or correct the URL; it will be once that is mended")
+        store.mkdir()
+        assert look(found, services) == {"/url"}
+        tree = services.nfs.exports.trees[1]
+        store.rmdir()
+        # A reload makes all exports anew.
+        again = WaitingExports(found._exports, served=found.ready())
+        look(again, services)
+        assert services.nfs.exports.trees[1] is tree
 
 
 def host(name: str) -> CallOrigin:
@@ -185,8 +208,12 @@ def test_a_mount_point_is_served_while_something_is_mounted_there(
 
 def test_an_export_that_must_be_there_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "dirs" / "a").mkdir(parents=True)
-    with pytest.raises(FileNotFoundError):
+    place = re.escape(f"{tmp_path}/c.toml:4: ")
+    with pytest.raises(OSError, match=f"{place}.*/dirs/b: no such file"):
         waiting(tmp_path, table("/a") + table("/b", 'missing = "fail"')).ready()
+    url = f'[[export]]\nname = "/url"\nurl = "file://{tmp_path}/gone"\nmissing = "fail"\n'
+    with pytest.raises(OSError, match=f"{place}cannot export file://.*; check that the store runs"):
+        waiting(tmp_path, table("/a") + url).ready()
     with pytest.raises(OSError, match="no file system is mounted there; mount it"):
         waiting(tmp_path, table("/a", 'missing = "fail"', "mount-point = true")).ready()
     # Of the command line every export must be there.

@@ -7,6 +7,7 @@ import errno
 import os
 import re
 import stat
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +35,7 @@ __all__ = [
     "parse_root",
     "parse_security",
     "principal",
+    "reached_source",
     "served_directory",
 ]
 
@@ -65,7 +67,8 @@ class ExportArgument:
     """An export as the command line or a file has it; `own` are the settings that it sets, by attribute names.
 
     `source` is a directory or a URL of fsspec. `origins` has the place of the export in a file under "", and that of
-    each of its own settings; it is empty for exports of the command line.
+    each of its own settings; it is empty for exports of the command line. `mistaken`: whether its table has mistakes;
+    mistaken values are left out, and a name that is left out is the place of the export.
     """
 
     name: str
@@ -73,6 +76,7 @@ class ExportArgument:
     own: Mapping[str, Any] = field(default_factory=dict)
     origins: Mapping[str, str] = field(default_factory=dict)
     rules: Sequence[RuleArgument] = ()
+    mistaken: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -439,6 +443,19 @@ def served_directory(export: Exported) -> Path | None:
     if export.mount_point and not directory.is_mount():
         raise OSError(f"{directory}: no file system is mounted there; mount it")
     return directory
+
+
+def reached_source(export: Exported) -> Path | None:
+    """Returns the directory of an export as `served_directory` does; for a URL asks its store, and returns None.
+
+    Raises:
+        OSError: the directory cannot be served, the store does not answer, or has no directory at the URL.
+    """
+    if isinstance(export.source, str):
+        from rpcrdma.nfs.export.fsspec_store import FsspecStore  # noqa: PLC0415 - the libraries take their time
+
+        FsspecStore(export.source, {}, time.time_ns)
+    return served_directory(export)
 
 
 def default_state_dir() -> Path:

@@ -12,9 +12,9 @@ import secrets
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rpcrdma.cli.event_loop import run_async
 from rpcrdma.cli.export_options import Exported
@@ -27,7 +27,7 @@ from rpcrdma.cli.serve_registration import register
 from rpcrdma.cli.serve_reload import ConfigurationReload
 from rpcrdma.cli.served_exports import ServedExports
 from rpcrdma.cli.service_manager import ServiceManager
-from rpcrdma.cli.settings.check import conflicts_of_tls, exposed_state, find_mistakes, no_exports, report
+from rpcrdma.cli.settings.check import at_start, find_mistakes, report
 from rpcrdma.cli.settings.effective import Effective, effective
 from rpcrdma.cli.settings.options import add_settings
 from rpcrdma.cli.stop_requests import handle_hang_ups, stop_at_eof, stop_on_signals
@@ -70,11 +70,14 @@ a Linux client mounts it, by version 4.2:
   mount -t nfs -o rdma HOST:/ /mnt
   mount -t nfs -o proto=tcp,port=20048 HOST:/ /mnt
 """
+_T = TypeVar("_T")
 _LOGGER = logging.getLogger("rpcrdma.server")
 _NFS_PORT = 2049
 """The port of NFS over TCP: rpc.gssd makes contexts there, for mounts over RDMA as well (RFC 8166 section 8.2.2.1)."""
 _IDLE_S = 5.0
 """How often files that are no longer in use are closed: the space of deleted ones is free only then."""
+_LOOK_S = 5.0
+"""How long a look for missing exports, which asks their stores, may hold up the other work."""
 _DRAIN_S = 10.0
 """Seconds for calls in progress after the server was asked to stop."""
 _SWITCH_S = 0.0005
@@ -110,14 +113,15 @@ def run(args: argparse.Namespace) -> int:
     A signal or, with --stop-at-eof, the end of standard input asks for that. With --check, it checks the settings and
     starts no server.
     """
+    if args.config is not None and not args.check:
+        # Those who read the log, or ask the running server, do not know its working directory.
+        args.config = args.config.absolute()
     given = argparse.Namespace(**vars(args))
     found = effective(args)
     found.put_into(args)
     if args.check:
         return report(find_mistakes(args, found), as_json=args.json)
-    # A reload would refuse such a file, too.
-    of_file = () if args.config is None else (*exposed_state(found), *conflicts_of_tls(args, found))
-    if (status := report([*found.faults, *no_exports(args, found), *of_file], as_json=False)) is not ExitStatus.DONE:
+    if (status := report(at_start(args, found), as_json=False)) is not ExitStatus.DONE:
         return status
     if (fault := tls_conflict(args)) is not None:
         return console.error(*fault, status=ExitStatus.USAGE)
@@ -317,21 +321,35 @@ async def _wait(
     Yields:
         The exports that are served from now on.
     """
-    while not stop.is_set():
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_IDLE_S):
-                await stop.wait()
-                return
-        found: list[Exported] = []
-        sweeps = [services.nfs.close_idle, *([] if nfs4 is None else [nfs4.sweep])]
-        works: list[Callable[[], Awaitable[Any]]] = [functools.partial(asyncio.to_thread, sweep) for sweep in sweeps]
-        for work in (*works, exports.look):
-            try:
-                found = await work() or []
-            except Exception:  # the next time may succeed, and the server goes on
-                _LOGGER.exception("cannot close idle files, end leases, or look for exports")
-        for export in found:
-            yield export
+    looking: asyncio.Task[list[Exported] | None] | None = None
+    try:
+        while not stop.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_IDLE_S):
+                    await stop.wait()
+                    return
+            for sweep in (services.nfs.close_idle, *([] if nfs4 is None else [nfs4.sweep])):
+                await _tried(asyncio.to_thread(sweep))
+            if looking is None:
+                looking = asyncio.create_task(_tried(exports.look()))
+            # A store that does not answer must hold up no lease.
+            await asyncio.wait((looking,), timeout=_LOOK_S)
+            if looking.done():
+                found, looking = looking.result() or (), None
+                for export in found:
+                    yield export
+    finally:
+        if looking is not None:
+            looking.cancel()
+
+
+async def _tried(work: Awaitable[_T]) -> _T | None:
+    """Awaits a part of the regular work and returns its result; logs a failure, and returns None."""
+    try:
+        return await work
+    except Exception:  # the next time may succeed, and the server goes on
+        _LOGGER.exception("cannot close idle files, end leases, or look for exports")
+        return None
 
 
 def _announce(

@@ -82,7 +82,7 @@ class ServedExports:
             ValueError, OSError: an export cannot be served, or data of a removed export is lost; nothing has changed.
         """
         async with self._turn:
-            waiting = WaitingExports(exports, names)
+            waiting = WaitingExports(exports, names, served=self._served)
             ready = await asyncio.to_thread(waiting.ready)
             change = self._change(ready)
             await asyncio.to_thread(change.plan)

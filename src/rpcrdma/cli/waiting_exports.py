@@ -1,4 +1,4 @@
-"""Exports whose directory is missing, or whose hosts have no address yet: the server looks for them while it runs."""
+"""Exports whose directory or store is missing, or whose hosts lack an address: the server looks for them as it runs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rpcrdma.cli.export_options import ALL_HOSTS, Exported, ExportedRule, served_directory
+from rpcrdma.cli.export_options import ALL_HOSTS, Exported, ExportedRule, reached_source
 from rpcrdma.cli.host_names import HostNames, Network
+from rpcrdma.cli.settings.effective import COMMAND_LINE
 from rpcrdma.commands import describe
 
 if TYPE_CHECKING:
@@ -22,19 +23,25 @@ _LOGGER = logging.getLogger("rpcrdma.server")
 class WaitingExports:
     """Makes the exports of a server from its settings, and keeps those that it can serve only later.
 
-    An export waits while its directory is missing or a host that restrains others has no address.
+    An export waits while its directory is missing, its URL leads to no directory or cannot be reached, or a host that
+    restrains others has no address.
 
     Args:
         exports: all exports. The error of an export with `missing` "fail" is raised by `ready`.
         names: looks up names of hosts; None: a new `HostNames`.
+        served: exports that a server serves now: their stores are not asked again, and stay while they are out of
+            reach.
     """
 
-    def __init__(self, exports: Sequence[Exported], names: HostNames | None = None) -> None:
+    def __init__(
+        self, exports: Sequence[Exported], names: HostNames | None = None, *, served: Sequence[Export] = ()
+    ) -> None:
         self.absent = list(exports)
         """The exports that are not served yet."""
         self._exports = list(exports)
         self.names = names or HostNames()
         """Looks up the names of the exports' hosts."""
+        self._stores = {(export.name, export.url) for export in served}
         self._made: dict[str, Export] = {}
         """The exports that can be served, by name."""
         self._unresolved: set[str] = set()
@@ -47,7 +54,8 @@ class WaitingExports:
         The log has the reason why each other export waits, at the first call.
 
         Raises:
-            OSError: an export with `missing` "fail" has no directory, or a host without an address.
+            OSError: an export with `missing` "fail" has no directory, a store out of reach, or a host without an
+                address; the text begins with its place in a file.
         """
         # At once, so that all of them together wait for their name servers once.
         self.names.look_up(host for export in self._exports for host in export.all_hosts)
@@ -56,10 +64,15 @@ class WaitingExports:
                 self._made[export.name] = self._new(export)
             except OSError as error:
                 if export.missing == "fail":
-                    raise
+                    if (place := export.origins[""]) == COMMAND_LINE:
+                        raise
+                    message, hint, _ = describe(error)
+                    raise OSError(f"{place}: {message}; {hint}" if hint else f"{place}: {message}") from None
                 if not self._told:
+                    message, hint, _ = describe(error)
+                    remedy = f"{hint}; " if hint else ""
                     _LOGGER.warning(
-                        "%s is not served: %s; it will be once that is mended", export.name, describe(error)[0]
+                        "%s is not served: %s; %sit will be once that is mended", export.name, message, remedy
                     )
             else:
                 self.absent.remove(export)
@@ -83,7 +96,8 @@ class WaitingExports:
         # A host must not have the rights of a later rule because its name has no address.
         for error in self.names.networks_of(exported.restrained_hosts)[1]:
             raise error
-        export, unknown = _export(exported, served_directory(exported), self.names)
+        is_open = (exported.name, exported.source) in self._stores
+        export, unknown = _export(exported, None if is_open else reached_source(exported), self.names)
         if unknown:
             if exported.missing == "fail":
                 raise unknown[0]

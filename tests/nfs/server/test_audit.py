@@ -83,10 +83,12 @@ def replaced(server: Any) -> list[str]:
 @pytest.fixture
 def made(start: Any, tree: Path, tmp_path: Path) -> Any:
     servers: list[Audited] = []
+    other = tmp_path / "other"
+    other.mkdir()
 
     def make(*kinds: str, **terms: Any) -> Audited:
         export = Export(name="/data", directory=tree, **terms)
-        servers.append(Audited(start([export, Export(name="/other", directory=tmp_path)]), tmp_path, *kinds))
+        servers.append(Audited(start([export, Export(name="/other", directory=other)]), tmp_path, *kinds))
         return servers[-1]
 
     yield make

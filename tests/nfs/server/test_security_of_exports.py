@@ -178,7 +178,8 @@ class ClaimedCall:
 
 def test_objects_that_the_server_does_not_hold_open_are_guarded_as_well(tmp_path: Path) -> None:
     state = open_state(tmp_path / "state", os.urandom)
-    services = build_services([Export(name="/", directory=tmp_path, security=(KRB5P,))], state=state)
+    (tmp_path / "files").mkdir()
+    services = build_services([Export(name="/", directory=tmp_path / "files", security=(KRB5P,))], state=state)
     backend = services.nfs.exports
     (tree,) = backend.trees
     context: Any = ClaimedCall()

@@ -7,15 +7,16 @@ import os
 import sqlite3
 import stat
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 
 from rpcrdma.nfs.export.file_handle import IDENTITY_MAX, HandleSeal, export_identity, kernel_handle, object_identity
 from rpcrdma.nfs.export.object_cache import ObjectCache
-from rpcrdma.nfs.export.server_state import FORMAT, NameInDirectory, PlaceIndex, open_state
+from rpcrdma.nfs.export.server_state import FORMAT, NameInDirectory, PlaceIndex, exposes, open_state
 from rpcrdma.nfs.export.tree import Refused
+from rpcrdma.nfs.server import Export, build_services
 from rpcrdma.nfs.v3 import nfsstat3
 from rpcrdma.nfs.v3.server.statuses import status_of
 from support.cases import each_case
@@ -84,6 +85,29 @@ def test_a_directory_without_a_format_is_used_where_only_its_key_can_be_read(
     monkeypatch.setattr("rpcrdma.nfs.export.server_state._make_file", refuse(errno.EIO))
     with pytest.raises(OSError, match="Input/output"):
         open_state(tmp_path, os.urandom)
+
+
+def test_a_server_exports_no_directory_that_holds_its_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    with closing(open_state(tmp_path / "top" / "state")) as state:
+        for source in (
+            tmp_path,
+            tmp_path / "top",
+            tmp_path / "top/state",
+            tmp_path / "link",
+            f"dir::file://{tmp_path}",
+        ):
+            export = {"url": source, "read_only": True} if isinstance(source, str) else {"directory": source}
+            with pytest.raises(OSError, match="contains the directory of the server's state"):
+                build_services([Export(name="/a", **export)], state=state)
+    assert not exposes(tmp_path / "top" / "state" / "x", tmp_path / "top" / "state")
+    assert not exposes("s3://b/", tmp_path)
+    # Another place where the file system is mounted; a file system that is mounted within the export.
+    mounts = [(b"8:1", b"/", b"/"), (b"8:1", b"/srv/with space", bytes(tmp_path / "top")), (b"8:2", b"/", b"/")]
+    for second, exposed in ((mounts[1], True), (mounts[2], False)):
+        answers = iter([mounts[0], second])
+        monkeypatch.setattr("rpcrdma.nfs.export.linux_calls._mounted", lambda _mount, answers=answers: next(answers))
+        assert exposes(Path("/srv"), tmp_path / "top" / "state") is exposed
 
 
 def test_keys_are_unpredictable_by_default(tmp_path: Path) -> None:

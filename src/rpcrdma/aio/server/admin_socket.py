@@ -215,7 +215,7 @@ async def _line(sock: socket.socket) -> bytes:
         if not octets:
             break
         data += octets
-    return bytes(data)
+    return bytes(data[: data.find(b"\n") + 1] or data)
 
 
 def _refused(message: str, hint: str) -> dict[str, Any]:

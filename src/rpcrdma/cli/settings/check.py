@@ -9,19 +9,18 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from rpcrdma.cli.export_options import Exported, served_directory
+from rpcrdma.cli.export_options import Exported, reached_source
 from rpcrdma.cli.host_names import HostNames
 from rpcrdma.cli.serve_health import expiry_warning
 from rpcrdma.cli.serve_protection import hosts_of, least_protection, tls_conflict
 from rpcrdma.cli.settings.effective import COMMAND_LINE, DEFAULT, Effective, in_keys
 from rpcrdma.cli.settings.file import Mistake, Value
-from rpcrdma.cli.settings.rules import doubts
+from rpcrdma.cli.settings.rules import doubts, faults_of_hosts
 from rpcrdma.commands import ExitStatus, console, describe
 from rpcrdma.file_limits import CONFIGURATION_FAULTS_MAX
 
 __all__ = [
-    "as_entries", "conflicts_of_tls", "exposed_state", "find_mistakes", "first_ones", "is_installed", "no_exports",
-    "report",
+    "as_entries", "at_start", "find_mistakes", "first_ones", "is_installed", "report",
 ]  # fmt: skip
 
 
@@ -33,8 +32,8 @@ def is_installed(package: str) -> bool:
 def find_mistakes(args: argparse.Namespace, found: Effective, names: HostNames | None = None) -> list[Mistake]:
     """Returns the mistakes in files, and a mistake for each setting that does not fit this machine.
 
-    It looks up host names, and reads certificates and directories, and so may block; it binds no socket and changes
-    nothing.
+    It looks up host names, asks the stores of URLs, and reads certificates and directories, and so may block; it binds
+    no socket and changes nothing.
 
     Args:
         args: parsed arguments, with the values of `found`.
@@ -42,14 +41,18 @@ def find_mistakes(args: argparse.Namespace, found: Effective, names: HostNames |
         names: looks up names of hosts; None: a new `HostNames`.
     """
     names = names or HostNames()
-    names.look_up(host for export in found.exports for host in export.all_hosts)
-    faults = [*found.faults, *no_exports(args, found)]
-    if not found.exports:
+    exports = (*found.exports, *found.mistaken)
+    names.look_up(host for export in exports for host in export.all_hosts)
+    faults = [*found.faults, *_no_exports(args, found)]
+    if not exports:
         return faults
     for export in found.exports:
         faults += _faults_of_export(export, found, names)
-    faults += exposed_state(found)
-    faults += _directories_within(found.exports)
+    for export in found.mistaken:
+        faults += _faults_of_source(export)
+        faults += faults_of_hosts(export, names)
+    faults += _exposed_state(found)
+    faults += _directories_within(exports)
     faults += _faults_of_state(found.server["state-dir"])
     admin = found.server["admin"]
     if isinstance(admin.value, Path) and not admin.value.absolute().parent.is_dir():
@@ -90,7 +93,21 @@ def _faults_of_access_log(found: Effective) -> Iterator[Mistake]:
             yield Mistake(log.origin, f"this user may not write to {there}; allow it, or name another file")
 
 
-def no_exports(args: argparse.Namespace, found: Effective) -> list[Mistake]:
+def at_start(args: argparse.Namespace, found: Effective) -> list[Mistake]:
+    """Returns those mistakes for which a server does not start, as far as its start does not find them itself.
+
+    `args` are parsed arguments with the values of `found`.
+    """
+    faults = [*found.faults, *_no_exports(args, found), *_exposed_state(found)]
+    if args.config is not None:
+        # A reload would refuse such a file, too.
+        faults += _conflicts_of_tls(args, found)
+        for export in found.exports:
+            faults += _faults_of_url(export)
+    return faults
+
+
+def _no_exports(args: argparse.Namespace, found: Effective) -> list[Mistake]:
     """Returns the mistake that there is nothing to serve, in a list; an empty list if there are exports.
 
     The list is also empty if other mistakes may be the cause.
@@ -104,32 +121,39 @@ def no_exports(args: argparse.Namespace, found: Effective) -> list[Mistake]:
 
 
 def _faults_of_export(export: Exported, found: Effective, names: HostNames) -> Iterator[Mistake]:
-    place = export.origins[""]
-    if isinstance(export.source, Path):
-        try:
-            served_directory(export)
-        except OSError as error:
-            message, hint, _ = describe(error)
-            text = f"{message}; {hint or 'make the directory, or name another one'}"
-            yield Mistake(place, text, is_warning=export.missing == "skip")
-    elif (fault := _fault_of_url(export)) is not None:
-        yield Mistake(place, fault)
+    yield from _faults_of_source(export)
     yield from doubts(export, names)
     if (served := found.server["nfs"].value) and not any(str(each) in served.split(",") for each in export.versions):
         text = f"no version of {export.name} is served, since nfs is {served}; change one of both"
         yield Mistake(export.origins["versions"], text)
 
 
-def exposed_state(found: Effective) -> Iterator[Mistake]:
-    """Yields a mistake for each export whose directory contains that of the server's state, symbolic links followed.
+def _faults_of_source(export: Exported) -> Iterator[Mistake]:
+    """Yields a mistake if the directory or URL of an export cannot be served at present; may block."""
+    if faults := [*_faults_of_url(export)]:
+        yield from faults
+        return
+    try:
+        reached_source(export)
+    except OSError as error:
+        message, hint, _ = describe(error)
+        text = f"{message}; {hint or 'make the directory, or name another one'}"
+        yield Mistake(export.origins[""], text, is_warning=export.missing == "skip")
+
+
+def _exposed_state(found: Effective) -> Iterator[Mistake]:
+    """Yields a mistake for each export that contains the directory of the server's state: see `exposes`.
 
     A client that reads the key of file handles there can make handles of its own.
     """
-    state = _real(found.server["state-dir"].value)
-    for export in found.exports:
-        if isinstance(export.source, Path) and state.is_relative_to(_real(export.source)):
-            text = f"{export.name} has the directory of the server's state, {state}; set state-dir to one that is not"
-            yield Mistake(export.origins[""], f"{text} exported")
+    from rpcrdma.nfs.export.server_state import exposes  # noqa: PLC0415 - the database takes its time
+
+    state = found.server["state-dir"].value
+    for export in (*found.exports, *found.mistaken):
+        if exposes(export.source, state):
+            place = export.origins[""]
+            text = f"the export {export.name} has the directory of the server's state, {_real(state)}"
+            yield Mistake(place, in_keys(f"{text}; set --state-dir to one that is not exported", place))
 
 
 def _real(path: Path | str) -> Path:
@@ -137,26 +161,29 @@ def _real(path: Path | str) -> Path:
     return Path(os.path.realpath(path))
 
 
-def _fault_of_url(export: Exported) -> str | None:
-    """Returns the text of a mistake if a package is missing for a protocol of the export's URL; else None.
-
-    The store itself is not asked.
-    """
+def _faults_of_url(export: Exported) -> Iterator[Mistake]:
+    """Yields a mistake if a package is missing for a protocol of the export's URL; the store itself is not asked."""
+    if isinstance(export.source, Path):
+        return
+    place = export.origins[""]
     if not is_installed("fsspec"):
-        return "a url takes the package fsspec; install it"
+        yield Mistake(place, "a url takes the package fsspec; install it")
+        return
     from fsspec import get_filesystem_class  # noqa: PLC0415 - an optional package
 
-    *wrappers, last = str(export.source).split("::")
+    *wrappers, last = export.source.split("::")
     # The end of a chain may be a path of this machine, as in zip::archive.zip.
     for part in (*wrappers, last) if "://" in last else wrappers:
         protocol = part.partition("://")[0]
         try:
             get_filesystem_class(protocol)
         except ImportError as error:
-            return f"{export.shown} takes a package that is not installed: {error}"
+            yield Mistake(place, f"{export.shown} takes a package that is not installed: {error}")
+            return
         except ValueError:
-            return f"{export.shown}: fsspec knows no protocol {protocol!r}; correct it, or write directory"
-    return None
+            text = f"{export.shown}: fsspec knows no protocol {protocol!r}; correct it, or write directory"
+            yield Mistake(place, text)
+            return
 
 
 def _faults_of_state(state: Value) -> Iterator[Mistake]:
@@ -168,7 +195,7 @@ def _faults_of_state(state: Value) -> Iterator[Mistake]:
     elif not os.access(place, os.W_OK | os.X_OK):
         yield Mistake(state.origin, f"this user may not write to {place}; allow it, or set another state-dir")
     else:
-        from rpcrdma.nfs.export.server_state import check_format  # noqa: PLC0415 - the database takes its time
+        from rpcrdma.nfs.export.server_state import check_format  # noqa: PLC0415 - as above
 
         try:
             check_format(directory)
@@ -188,7 +215,7 @@ def _directories_within(exports: tuple[Exported, ...]) -> Iterator[Mistake]:
         by_directory.setdefault(directory, export)
 
 
-def conflicts_of_tls(args: argparse.Namespace, found: Effective) -> Iterator[Mistake]:
+def _conflicts_of_tls(args: argparse.Namespace, found: Effective) -> Iterator[Mistake]:
     """Yields a mistake if the settings about TLS contradict each other or lack files; at most one."""
     if found.exports and (fault := tls_conflict(args)) is not None:
         rules = [rule for export in found.exports for rule in export.admitting]
@@ -199,9 +226,9 @@ def conflicts_of_tls(args: argparse.Namespace, found: Effective) -> Iterator[Mis
 
 def _faults_of_certificates(args: argparse.Namespace, found: Effective) -> Iterator[Mistake]:
     certificate = found.server["tls-cert"]
-    conflicts = [*conflicts_of_tls(args, found)]
+    conflicts = [*_conflicts_of_tls(args, found)]
     yield from conflicts
-    if conflicts or certificate.value is None:
+    if conflicts or certificate.value is None or not found.exports:
         return
     from rpcrdma.errors import HostAuthenticationFailed  # noqa: PLC0415
     from rpcrdma.transport.config import Role  # noqa: PLC0415

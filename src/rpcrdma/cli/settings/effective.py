@@ -35,6 +35,8 @@ class Effective(NamedTuple):
     exports: tuple[Exported, ...]
     faults: list[Mistake]
     """The mistakes in the files and in the names of exports."""
+    mistaken: tuple[Exported, ...] = ()
+    """Exports with mistakes in their tables, without the mistaken values: a check looks at the others."""
 
     @contextmanager
     def blamed(self, name: str) -> Iterator[None]:
@@ -82,11 +84,13 @@ def effective(args: argparse.Namespace) -> Effective:
     given: list[ExportArgument] = [*getattr(args, "export", ())]
     if args.directory is not None:
         given.insert(0, args.directory)
-    exports = tuple(_complete(export, defaults) for export in given or file.exports)
+    wanted = given or file.exports
+    exports = tuple(_complete(export, defaults) for export in wanted if not export.mistaken)
+    mistaken = tuple(_complete(export, defaults) for export in wanted if export.mistaken)
     faults = [*file.faults, *_equal_names(file.exports), *_equal_names(given)]
     for export in exports:
         faults += contradictions(export, has_authorities=server["tls-ca"].value is not None)
-    return Effective(server, defaults, exports, faults)
+    return Effective(server, defaults, exports, faults, mistaken)
 
 
 def _values(settings: Iterable[Setting], args: argparse.Namespace, in_file: Mapping[str, Value]) -> dict[str, Value]:

@@ -88,7 +88,10 @@ class Mistake(NamedTuple):
 
 @dataclass(slots=True)
 class FileSettings:
-    """The settings that configuration files have, by name, and the files' mistakes; mistaken values are left out."""
+    """The settings that configuration files have, by name, and the files' mistakes; mistaken values are left out.
+
+    An export is in `exports` if its table has a source, even if other values of it are mistaken.
+    """
 
     server: dict[str, Value] = field(default_factory=dict)
     defaults: dict[str, Value] = field(default_factory=dict)
@@ -214,12 +217,13 @@ class _File:
             self._check_of_url(path, values)
         elif "directory" in values and "fsspec-valid" in table:
             self._fault((*path, "fsspec-valid"), "fsspec-valid is for a url; leave it out beside a directory")
-        if len(self._found.faults) > before:
-            return
         source = values.get("directory", values.get("url"))
-        assert source is not None, "checked above"
+        if source is None:
+            return
+        mistaken = len(self._found.faults) > before
+        name = values["name"].value if "name" in values else self._place(path)
         own, origins = self._own_terms(path, values, OF_EXPORTS)
-        self._found.exports.append(ExportArgument(values["name"].value, source.value, own, origins, rules))
+        self._found.exports.append(ExportArgument(name, source.value, own, origins, rules, mistaken))
 
     def _read_rules(self, path: KeyPath, tables: Any, of_url: bool) -> list[RuleArgument]:
         if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):

@@ -9,7 +9,7 @@ from rpcrdma.cli.host_names import HostNames, Network, network_of
 from rpcrdma.cli.settings.file import Mistake
 from rpcrdma.commands import describe
 
-__all__ = ["contradictions", "covers", "doubts"]
+__all__ = ["contradictions", "covers", "doubts", "faults_of_hosts"]
 
 
 def contradictions(export: Exported, *, has_authorities: bool) -> Iterator[Mistake]:
@@ -35,10 +35,8 @@ def doubts(export: Exported, names: HostNames) -> Iterator[Mistake]:
 
     `names` has looked up the names of its hosts; the terms of the export itself are the last rule.
     """
+    yield from faults_of_hosts(export, names)
     for rule in (*export.rules, export):
-        # A rule may have the terms of the export.
-        if rule is export or rule.hosts is not export.hosts:
-            yield from _faults_of_hosts(rule, export, names)
         if _trusts_all(rule) and (rule is export or rule.origins["squash"] != export.origins["squash"]):
             text = f'squash "none" lets every host act as root in {export.name}; name hosts, or ask for krb5 or mtls'
             yield Mistake(rule.origins["squash"], text, is_warning=True)
@@ -70,12 +68,15 @@ def _is_within(host: str, networks: list[Network]) -> bool:
     )
 
 
-def _faults_of_hosts(rule: ExportedRule, export: Exported, names: HostNames) -> Iterator[Mistake]:
-    _, unknown = names.networks_of(host for host in rule.hosts if host != ALL_HOSTS)
-    for error in unknown:
-        text = f"{describe(error)[0]}; correct the name, or write its address"
-        serves = export.missing == "skip" and error.filename not in export.restrained_hosts
-        yield Mistake(rule.origins["hosts"], text, is_warning=serves)
+def faults_of_hosts(export: Exported, names: HostNames) -> Iterator[Mistake]:
+    """Yields a mistake for each host of the rules of an export that has no address; `names` has looked them up."""
+    for rule in (*export.rules, export):
+        # A rule may have the hosts of the export.
+        hosts = () if rule is not export and rule.hosts is export.hosts else rule.hosts
+        for error in names.networks_of(host for host in hosts if host != ALL_HOSTS)[1]:
+            text = f"{describe(error)[0]}; correct the name, or write its address"
+            serves = export.missing == "skip" and error.filename not in export.restrained_hosts
+            yield Mistake(rule.origins["hosts"], text, is_warning=serves)
 
 
 def _trusts_all(rule: ExportedRule) -> bool:

@@ -456,8 +456,8 @@ OF_EXPORTS: Final = _taken_at_once(
         default="skip",
         default_text="skip",
         option=None,
-        help="without the directory, or the address of a host: skip serves the other exports, and this one when it is "
-        "there; fail starts no server",
+        help="without the directory, the store or the address of a host: skip serves the other exports, and this one "
+        "when it is there; fail starts no server",
     ),
 )
 """The settings of one export; an option of the command line, and `[defaults]` in a file, sets it for all exports."""

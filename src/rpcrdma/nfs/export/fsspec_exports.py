@@ -31,6 +31,7 @@ class FsspecExports(AdmittedExports):
     def __init__(
         self, exports: Sequence[Export], state: ServerState, *, clock: Callable[[], float] | None = None
     ) -> None:
+        self._state = state
         self.parts = FsspecParts(state, clock or loop_clock())
         user = ServingUser()
         self.admission = HostAdmission(lambda _: user)
@@ -56,6 +57,8 @@ class FsspecExports(AdmittedExports):
         for export in exports:
             tree = self._trees.get(export_identity(export.name))
             if tree is None or not tree.stands_for(export):
+                assert export.url is not None
+                self._state.refuse_to_export(export.url)
                 tree = FsspecTree(export, self.parts)
             planned.append((tree, export))
         return planned

@@ -220,7 +220,7 @@ class FsspecStore:
                 cause = "the package fsspec is not installed: run pip install fsspec"
             raise OSError(f"cannot export {self.shown}: {cause}") from None
         except Exception as error:
-            raise OSError(f"cannot export {self.shown}: {_cause(error)}") from error
+            raise self._failure(_cause(error)) from error
 
     def _check_root(self) -> None:
         try:
@@ -230,9 +230,14 @@ class FsspecStore:
                     return
                 info = filesystem.info(self._root)
         except Exception as error:  # noqa: BLE001 - libraries raise what they like
-            raise OSError(f"cannot export {self.shown}: {_cause(error)}") from None
+            raise self._failure(_cause(error)) from None
         if not isinstance(info, Mapping) or info.get("type") != "directory":
-            raise OSError(f"cannot export {self.shown}: it is no directory")
+            raise self._failure("it is no directory")
+
+    def _failure(self, cause: str) -> OSError:
+        error = OSError(f"cannot export {self.shown}: {cause}")
+        error.add_note("check that the store runs and has this directory, or correct the URL")
+        return error
 
     def _where(self, path: str, *, in_directory: bool = False) -> str:
         """Returns a path as the library takes it: below that of the URL, with a slash if `only_lists` asks for it."""

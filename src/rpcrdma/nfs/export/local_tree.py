@@ -103,6 +103,7 @@ class LocalExports(AdmittedExports):
                 assert export.directory is not None
                 tree = self._trees.get(export_identity(export.name))
                 if tree is None or not (stay or tree.stands_for(export.directory)):
+                    self.parts.state.refuse_to_export(export.directory)
                     before, tree = tree, LocalTree(export, self.parts, self.nodes, self._locks)
                     if before is not None and before.root.handle == tree.root.handle:
                         _LOGGER.warning(
@@ -213,7 +214,12 @@ class LocalExports(AdmittedExports):
         return tree
 
     def close_idle(self) -> None:
-        """Drops objects, files and groups not used since the last call, and writes places to disk; may block."""
+        """Drops what the server holds for calls that may not come again, and writes places to disk; may block.
+
+        These are objects and open files not used since the last call, except files with unstable data that still have a
+        name, and groups of users looked up longer ago than they are valid, however recently they were used. If any
+        groups are dropped, all remembered admissions are as well.
+        """
         self.nodes.drop_idle()
         self.parts.files.drop_idle()
         if self.groups.drop_old():

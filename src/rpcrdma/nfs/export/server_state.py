@@ -25,9 +25,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from rpcrdma.nfs.export.export_limits import NFS_PLACES_IN_MEMORY_MAX, NFS_PLACES_MAX, NFS_PLACES_UNWRITTEN_MAX
+from rpcrdma.nfs.export.linux_calls import path_in_file_system
 from rpcrdma.nfs.export.state_database import is_damage, open_database, put_aside
 
-__all__ = ["DELETED", "FORMAT", "NameInDirectory", "PlaceIndex", "ServerState", "check_format", "open_state"]
+__all__ = ["DELETED", "FORMAT", "NameInDirectory", "PlaceIndex", "ServerState", "check_format", "exposes", "open_state"]
 
 _LOGGER = logging.getLogger("rpcrdma.server")
 FORMAT: Final = 1
@@ -38,6 +39,8 @@ _KEY_FILE = "file-handle.key"
 _INDEX_FILE = "places.sqlite3"
 _KEY_OCTETS = 32
 _VERIFIER_OCTETS = 8
+_LOCAL_PROTOCOLS = {"file", "local"}
+"""The protocols of fsspec for directories of this machine."""
 
 _LOSS = "objects are looked for anew"
 _SCHEMA = "CREATE TABLE IF NOT EXISTS place (object BLOB PRIMARY KEY, parent BLOB NOT NULL, name BLOB NOT NULL)"
@@ -217,9 +220,11 @@ class ServerState:
     new in each run. `open_state` makes it.
     """
 
-    __slots__ = ("key", "places", "write_verifier")
+    __slots__ = ("directory", "key", "places", "write_verifier")
 
-    def __init__(self, key: bytes, write_verifier: bytes, places: PlaceIndex) -> None:
+    def __init__(self, key: bytes, write_verifier: bytes, places: PlaceIndex, directory: Path) -> None:
+        self.directory = directory
+        """The directory that holds the key and the places."""
         self.key = key
         self.write_verifier = write_verifier
         self.places = places
@@ -228,9 +233,41 @@ class ServerState:
         """Replaces the write verifier after a loss of unstable data, so that clients send that again."""
         self.write_verifier = hashlib.blake2b(self.write_verifier, key=self.key, digest_size=8).digest()
 
+    def refuse_to_export(self, source: Path | str) -> None:
+        """Raises OSError if `source`, the directory or URL of an export, contains the directory of this state."""
+        if exposes(source, self.directory):
+            text = f"{source} contains the directory of the server's state, {self.directory}"
+            raise OSError(f"{text}; keep the state in a directory that is not exported")
+
     def close(self) -> None:
         """Writes the places that are only in memory to the database, and closes it; may be called again."""
         self.places.close()
+
+
+def exposes(source: Path | str, directory: Path) -> bool:
+    """Returns whether an export shows its clients the state in `directory`, with the key of all file handles.
+
+    Symbolic links are followed, and a directory is known under all places where its file system is mounted; what is
+    mounted below an exported directory is part of the export only if that is a URL. False if one of both cannot be
+    examined. May block.
+
+    Args:
+        source: the exported directory or URL. Of URLs only those that lead to a directory of this machine expose it.
+        directory: the directory of the state, which need not exist.
+    """
+    if isinstance(source, str):
+        protocol, colons, path = source.rpartition("::")[2].rpartition("://")
+        if colons and protocol not in _LOCAL_PROTOCOLS:
+            return False
+        source = Path(path)
+        if Path(os.path.realpath(directory)).is_relative_to(os.path.realpath(source)):
+            return True
+    try:
+        device, exported = path_in_file_system(source)
+        of_state, state = path_in_file_system(directory)
+    except OSError:
+        return False
+    return device == of_state and state.is_relative_to(exported)
 
 
 def open_state(directory: Path, random_bytes: Callable[[int], bytes] = os.urandom) -> ServerState:
@@ -251,7 +288,7 @@ def open_state(directory: Path, random_bytes: Callable[[int], bytes] = os.urando
     if not check_format(directory):
         _name_format(directory / _FORMAT_FILE, random_bytes)
     key = _read_or_make_key(directory / _KEY_FILE, random_bytes)
-    return ServerState(key, random_bytes(_VERIFIER_OCTETS), PlaceIndex(directory / _INDEX_FILE))
+    return ServerState(key, random_bytes(_VERIFIER_OCTETS), PlaceIndex(directory / _INDEX_FILE), directory)
 
 
 def check_format(directory: Path) -> bool:

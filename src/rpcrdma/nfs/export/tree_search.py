@@ -45,9 +45,10 @@ class TreeSearch:
         self._used = False
 
     def is_due(self) -> bool:
-        """Returns whether the tree may be walked now: no pause, of ten times the last walk's length, is still to run.
+        """Returns whether the tree may be walked now.
 
-        A walk of at most `NFS_SEARCH_FREE_ENTRIES` entries has no pause.
+        It may always if the last walk, or none yet, has looked at no more than `NFS_SEARCH_FREE_ENTRIES` entries;
+        otherwise after a pause of `NFS_SEARCH_REST_NS` for each entry, or if the clock was set back since that walk.
         """
         if self._cost <= NFS_SEARCH_FREE_ENTRIES:
             return True
