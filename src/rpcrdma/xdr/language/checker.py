@@ -42,7 +42,7 @@ def check(
         The module that the definition describes, and the warnings.
 
     Raises:
-        LanguageError: the definition is wrong; names every error.
+        LanguageError: the definition is wrong; has the errors in source order, as many as `first_remarks` returns.
     """
     symbols = Symbols(specification)
     resolver = Resolver(symbols, source_name, default_limit)
