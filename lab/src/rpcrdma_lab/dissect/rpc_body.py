@@ -98,7 +98,7 @@ class Interfaces:
     def body(
         self, called: Called, part: Part, data: bytes, start: int, items: Sequence[WholeItem], *, whole: bool
     ) -> Body | None:
-        """Decodes arguments or results as far as possible; returns None if no definition has the procedure.
+        """Decodes arguments or results as far as possible; returns None if they are void or the procedure is unknown.
 
         Args:
             called: the numbers of the program, its version and the procedure.
@@ -106,7 +106,7 @@ class Interfaces:
             data: the RPC message, as far as it is available.
             start: the octet of `data` at which the body begins; field offsets count from the start of `data`, too.
             items: the items in chunks, which `data` lacks.
-            whole: whether `data` has the end of the message; if not, missing octets get no remark.
+            whole: whether `data` has the end of the message; if not, octets that cannot be decoded get no remark.
         """
         known = self._find(*called[:2])
         procedure = self._procedure(known, called[2])
