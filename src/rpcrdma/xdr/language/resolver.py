@@ -424,7 +424,7 @@ class Resolver:
     def _size(self, declaration: syntax.Declaration, key: tuple[str, str]) -> int:
         """Returns the length or the limit of a declaration.
 
-        Without either it is the default limit, or 0 if a pragma sets the limit or, with an error, if there is no limit.
+        Without either it is 0 if a pragma sets the limit, else the default limit, else 0 with an error.
         """
         if declaration.size is not None:
             value = self.symbols.evaluate(declaration.size)
