@@ -60,7 +60,7 @@ class Interfaces:
     def add_when_met(self, program: int, version: int, text: Callable[[], str], file: str) -> None:
         """Adds a definition that is compiled only when a message of this program and version is decoded.
 
-        `text` returns its text then, and `file` is its name for error texts.
+        `text` returns its text then, whose faults raise LanguageError; `file` is its name for error texts.
         """
         self._unread[program, version] = text, file
 
