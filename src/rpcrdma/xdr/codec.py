@@ -309,7 +309,7 @@ class Encoder(Payload):
         self.opaque(_text_octets(text, field), limit, field)
 
     def bulk(self, data: Buffer, limit: int, field: str) -> None:
-        """Appends the length word of `data` and records `data` uncopied; it must not change until sent.
+        """Appends the length word of `data` and records `data` uncopied; `data` must not change until it is sent.
 
         The data are placed directly or sent inline. Data over `limit` octets are a `LocalProtocolError`.
         """
@@ -324,7 +324,7 @@ class Encoder(Payload):
         self.removed += (length + 3) & ~3
 
     def bulk_string(self, text: str, limit: int, field: str) -> None:
-        """Records a string in UTF-8 for direct placement, without a copy; over `limit` octets: LocalProtocolError."""
+        """Encodes a string as UTF-8, and records it as `bulk` does; over `limit` octets: LocalProtocolError."""
         self.bulk(_text_octets(text, field), limit, field)
 
 
@@ -343,13 +343,15 @@ class Placed(Protocol):
     """The items of a message that its transport placed directly, outside of the stream that a `Decoder` reads."""
 
     padded: bool
-    """Whether a taken item arrived with padding, which is not to be placed."""
+    """Whether a taken item in a Write chunk had padding, against RFC 8166 section 3.4.6.2; False for Read chunks."""
 
     def take(self, position: int, length: int, field: str) -> memoryview | None:
-        """Returns the item of `length` octets at `position` of the unreduced stream; None if the stream itself has it.
+        """Takes the item of `length` octets at `position` of the unreduced stream; None if the stream itself has it.
+
+        Calls follow the order of the stream. Padding behind the item is left out.
 
         Raises:
-            DecodeError: an item of another length was placed there; `field` names it.
+            DecodeError: an item of another length, padding aside, was placed there; `field` names it.
         """
 
     def done(self) -> None:

@@ -40,7 +40,7 @@ def say(**message: Any) -> Step:
 
 
 def hear(*patterns: Any) -> Step:
-    """Returns a step that expects a message or event that matches one of `patterns`."""
+    """Returns a step that expects a message or event that matches one of `patterns` (docs/send.md)."""
     return {"hear": list(patterns)}
 
 
@@ -99,7 +99,7 @@ def discarded() -> list[Step]:
 def error(code: int, *numbers: Any, version: Any = 1) -> dict[str, Any]:
     """Returns the pattern of RDMA_ERROR of version 1 with this `code` and the `numbers` after it (RFC 8166, 4.5).
 
-    `version` is the version field of its header.
+    `version` is the version field of its header; it and `numbers` are numbers or patterns (docs/send.md).
     """
     start = {"xid": _XID, "version": version, "credit": {"min": 1}, "type": 4}
     header = {**start, "error": code, "numbers": list(numbers)}

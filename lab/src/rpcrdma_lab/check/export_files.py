@@ -39,8 +39,9 @@ async def prepared_export(
 ) -> AsyncIterator[Abilities]:
     """Finds a file for READ in an NFS export, or creates files for the checks, and yields the abilities of the server.
 
-    The created files are removed at exit over a new connection, since a check may end the existing ones. Notes in the
-    abilities say why no file was found, or which file could not be removed.
+    The created files are removed at exit over a new connection, since a check may end the existing ones; without
+    `write`, an exit without an exception sets `file_changed`. Notes in the abilities say why no file was found, or
+    which file could not be removed.
 
     Args:
         url: the export, with the path of a file or of the directory in which a large enough file is looked for.

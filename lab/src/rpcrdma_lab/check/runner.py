@@ -95,7 +95,7 @@ async def spoken_versions(target: RawTarget, given: Mapping[str, int | bytes]) -
 
     Raises:
         OSError: the server cannot be reached.
-        RpcError: the server speaks a version, but does not offer the program.
+        RpcError: the server speaks a version, and offers the program in none.
     """
     spoken, refusals = {}, []
     for name, probe in _PROBES.items():
@@ -213,12 +213,15 @@ class Witness:
         return False
 
     async def keep_busy(self) -> None:
-        """Makes a call if there is a connection, so that the server does not end it as idle."""
+        """Takes a `turn` if there is a connection, so that the server does not end it as idle."""
         if self._live is not None:
             await self.turn()
 
     async def fate(self) -> str:
-        """Returns a description of what happened to the connection after a check; "" if calls are still answered."""
+        """Returns a description of what happened to the connection after a check; may wait 10 s for a restart.
+
+        Returns "" if calls are still answered, or if an answer breaks a rule of frames. May set `gone`.
+        """
         # The first reply may be older than the mistake.
         if self._live is not None and await self.turn() and await self.turn():
             return ""

@@ -123,7 +123,7 @@ class PassageBudget:
 
 
 def void_verdicts(results: Sequence[Result]) -> None:
-    """Changes failures of checks that read the file to INCONCLUSIVE, because the file changed during the run."""
+    """Changes VIOLATES and IGNORES of checks that need the file to INCONCLUSIVE, because the file changed meanwhile."""
     for result in results:
         if "file" in result.check.needs and result.verdict in {Verdict.VIOLATES, Verdict.IGNORES}:
             result.verdict = Verdict.INCONCLUSIVE

@@ -190,7 +190,7 @@ class Exchanges:
         """The messages of unfinished RPC messages in several pieces, by connection, sender and XID."""
 
     def each(self, messages: Iterable[Message]) -> Iterator[Exchange]:
-        """Yields all exchanges of `messages`, the unfinished ones at the end."""
+        """Yields all exchanges of `messages`, as `add` and then `finish` do."""
         for message in messages:
             yield from self.add(message)
         yield from self.finish()
@@ -203,7 +203,7 @@ class Exchanges:
         yield from self._ended()
 
     def finish(self) -> Iterator[Exchange]:
-        """Yields the exchanges that are unfinished at the end of the input, in the order of their first messages."""
+        """Yields the remaining exchanges, ended or not, at the end of input, in the order of their first messages."""
         for pieces in self._pieces.values():
             self._begin_with(pieces)
         yield from sorted(self._open.values(), key=lambda exchange: exchange.messages[0].number)

@@ -37,11 +37,12 @@ class HexText(NamedTuple):
 def read_hex(text: str) -> HexText:
     """Decodes hex digits or a hex dump; returns the octets and the form.
 
-    Text after `#` is a comment; digits may be grouped by spaces, commas, colons and `|`.
+    Text after `#` is a comment; digits may be grouped by spaces, commas, colons and `|`. Lines whose offsets do not fit
+    their octets are no dump, and are read as digits.
 
     Raises:
         NotHex: there are no digits, half an octet, more than `TEXT_MAX` characters or too many octets; a line is
-            neither digits nor a line of a dump; offsets do not fit the octets; or the dump has 16-bit words.
+            neither digits nor a line of a dump; or the dump has 16-bit words.
     """
     if len(text) > TEXT_MAX:
         raise NotHex(f"more than {TEXT_MAX} characters of hex text; use a capture")

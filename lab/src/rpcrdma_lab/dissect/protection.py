@@ -39,7 +39,7 @@ _LENGTH_OCTETS = 4
 
 
 def protection_of(credential: Field) -> Protection | None:
-    """Returns the protection that an annotated credential states; None if it is of RPCSEC_GSS and cannot be decoded."""
+    """Returns the protection that an annotated credential states; None for an undecodable one of RPCSEC_GSS."""
     if credential.number("flavor") != AuthFlavor.RPCSEC_GSS:
         return Protection.NONE
     procedure, service = credential.number("body", "gss_proc"), credential.number("body", "service")

@@ -60,7 +60,7 @@ class Interfaces:
     def add_when_met(self, program: int, version: int, text: Callable[[], str], file: str) -> None:
         """Adds a definition that is compiled only when a message of this program and version is decoded.
 
-        `text` returns its text then, and `file` is its name for error texts.
+        `text` returns its text then, whose faults raise LanguageError; `file` is its name for error texts.
         """
         self._unread[program, version] = text, file
 
@@ -98,7 +98,7 @@ class Interfaces:
     def body(
         self, called: Called, part: Part, data: bytes, start: int, items: Sequence[WholeItem], *, whole: bool
     ) -> Body | None:
-        """Decodes arguments or results as far as possible; returns None if no definition has the procedure.
+        """Decodes arguments or results as far as possible; returns None if they are void or the procedure is unknown.
 
         Args:
             called: the numbers of the program, its version and the procedure.
@@ -106,7 +106,7 @@ class Interfaces:
             data: the RPC message, as far as it is available.
             start: the octet of `data` at which the body begins; field offsets count from the start of `data`, too.
             items: the items in chunks, which `data` lacks.
-            whole: whether `data` has the end of the message; if not, missing octets get no remark.
+            whole: whether `data` has the end of the message; if not, octets that cannot be decoded get no remark.
         """
         known = self._find(*called[:2])
         procedure = self._procedure(known, called[2])

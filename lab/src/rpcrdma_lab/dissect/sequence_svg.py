@@ -42,7 +42,7 @@ class Arrow:
 def svg_text(x: int, y: int, words: str, kind: str = "", anchor: str = "middle") -> str:
     """Returns an SVG text element at column `x` with its baseline at `y`.
 
-    `kind` is its class, `anchor` its text-anchor.
+    `words` is plain text, which is escaped here; `kind` is its class, "" for none, and `anchor` its text-anchor.
     """
     return f'<text x="{x}" y="{y}" text-anchor="{anchor}"{f" class={kind!r}" if kind else ""}>{page_text(words)}</text>'
 

@@ -122,7 +122,7 @@ class Transmissions:
             end: the sender.
             header: the decoded header.
             data: the whole message.
-            piece: the result of `Sequences.add`, which messages outside of groups keep.
+            piece: the result of `Sequences.add`, to which messages outside of groups add faults alone.
             late: whether groups may have begun before the capture.
         """
         prefix = TRANSMISSIONS.get(header.kind)

@@ -81,8 +81,8 @@ class ServingConversation(LiveConversation):
     async def start(self, fields: Mapping[str, Any]) -> None:
         """Waits for the client's start-up message, and accepts the connection with `fields` in the reply.
 
-        If no start-up message arrives in time, or another event instead, `outcome.failure` is set with the step -1, and
-        nothing is raised. docs/send.md has the fields.
+        If no start-up message arrives in time, or another event instead, `outcome.failure` is set with the step -1.
+        docs/send.md has the fields; a malformed field raises LocalProtocolError.
         """
         if not await self.run([{"hear": {"startup": self._peer.request}}]):
             failure = self.outcome.failure
@@ -115,8 +115,8 @@ class ServingConversation(LiveConversation):
     async def answer(self, conversation: Mapping[str, Any]) -> Outcome:
         """Runs the steps of a conversation with the client, closes the connection, and returns `outcome`.
 
-        If a step fails, `outcome.failure` describes it. A client of another protocol version gets RDMA_ERROR with
-        ERR_VERS.
+        If a step fails, `outcome.failure` describes it. A client that `spoken_version` has found to speak another
+        protocol version gets RDMA_ERROR with ERR_VERS first.
 
         Raises:
             LocalProtocolError: `conversation` is malformed; the error's text names the field.

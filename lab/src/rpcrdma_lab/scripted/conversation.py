@@ -163,10 +163,10 @@ async def run_conversation(
 async def open_conversation(
     conversation: Mapping[str, Any], target: RawTarget, given: Mapping[str, int | bytes] | None = None
 ) -> LiveConversation:
-    """Connects to the server and exchanges the start-up; `run` of the returned object then takes the steps.
+    """Connects, exchanges the start-up unless "startup" is None, and returns the conversation, whose `run` takes steps.
 
     `conversation` is JSON-like data (docs/send.md), `target` has the server and settings, and `given` has values for
-    {"given": NAME}. A start-up that fails is in `outcome.failure` with the step -1.
+    {"given": NAME}. A start-up that fails is in `outcome.failure` with the step -1; the caller closes the connection.
 
     Raises:
         LocalProtocolError: `conversation` is malformed; the error's text names the field.
@@ -288,7 +288,7 @@ class LiveConversation:
     async def start(self, fields: Mapping[str, Any]) -> None:
         """Sends the start-up request with `fields` in place of the usual values, and waits until the server accepts it.
 
-        If the server does not, `outcome.failure` is set with the step -1, and nothing is raised.
+        If it does not in time, `outcome.failure` has the step -1. LocalProtocolError: a field is malformed.
         """
         try:
             await self._say({"startup": fields}, "startup")

@@ -40,6 +40,7 @@ class MarkedFrames:
 
         Raises:
             asyncio.IncompleteReadError: the stream ends before or within the FPDU.
+            OSError: the connection fails.
         """
         self._start, self._fault = self._position, None
         self._octets.clear()

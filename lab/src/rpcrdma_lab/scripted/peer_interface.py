@@ -35,7 +35,7 @@ class RawMemory:
     def place(self, start: int, data: bytes) -> None:
         """Stores octets that the other end writes, from index `start` of `data` on, and notes the piece in `written`.
 
-        Adjoining and overlapping pieces are joined when there are many.
+        The octets must end within the region. Adjoining and overlapping pieces are joined when there are many.
         """
         self.data[start : start + len(data)] = data
         self.written.append((start, len(data)))
@@ -161,6 +161,7 @@ class ScriptedPeer(Protocol):
 
         Raises:
             LocalProtocolError: the peer cannot send a given field, or its value is not valid.
+            OSError: the provider makes no queue pair.
         """
 
     def register(self, *, handle: int, offset: int, data: bytearray, may: str) -> RawMemory:
@@ -219,4 +220,4 @@ class ScriptedPeer(Protocol):
         """Waits without a time limit for the next event, and returns it; after the end, always an event "end"."""
 
     async def close(self) -> None:
-        """Aborts the connection, without sending anything more, and waits until it is closed."""
+        """Aborts the connection without sending more, and waits for its end; over a device, for a bounded time."""

@@ -12,9 +12,9 @@ _LAST = 1 << 31
 
 
 class ProgramOverTcp:
-    """Forwards RPC calls to a server over TCP with record marking (RFC 5531 section 11), one call at a time.
+    """Forwards RPC calls to a server over TCP with record marking (RFC 5531 section 11).
 
-    The connection to `host` and `port` is made by the first call.
+    The first call connects to `host` and `port`. Calls must not overlap; after a failed or cancelled call, `close`.
     """
 
     def __init__(self, host: str, port: int) -> None:

@@ -142,9 +142,9 @@ class PlannedReply:
 def planned_reply(version: str, call: Mapping[str, Any], reply: bytes, inline_octets: int) -> PlannedReply:
     """Plans a reply with the chunks that the call offers.
 
-    It becomes an error if it fits neither inline nor a Reply chunk. The data of NFSv3 READ and READLINK go to the first
-    Write chunk (RFC 8267 section 6.1); other chunks return unused. A Transmit Request with response directions is
-    refused, since its client may repeat it in plain messages.
+    It becomes an error if it fits neither inline nor a Reply chunk. The data of NFSv3 READ and READLINK are placed in
+    the first Write chunk (RFC 8267 section 6.1) if they fit there; other chunks return unused. A Transmit Request with
+    response directions is refused, since its client may repeat it in plain messages.
 
     Args:
         version: the protocol version, "1" or "2".

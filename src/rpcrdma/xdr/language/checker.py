@@ -39,10 +39,10 @@ def check(
             one; None makes these items errors.
 
     Returns:
-        The module that the definition describes, and the warnings.
+        The module that the definition describes, and the warnings, as many as `first_remarks` returns.
 
     Raises:
-        LanguageError: the definition is wrong; names every error.
+        LanguageError: the definition is wrong; has the errors in source order, as many as `first_remarks` returns.
     """
     symbols = Symbols(specification)
     resolver = Resolver(symbols, source_name, default_limit)

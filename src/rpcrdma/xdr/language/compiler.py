@@ -33,7 +33,7 @@ def compile_source(
         default_limit: the most octets or elements of items without a limit; None: such items are errors.
 
     Raises:
-        LanguageError: the definition is faulty; the error names every fault with its place.
+        LanguageError: the definition is faulty; names the first syntax error, or else the first XDR_REMARKS_MAX faults.
     """
     specification = parse(text, source_name)
     module, warnings = check(specification, text, source_name, lenient=lenient, default_limit=default_limit)

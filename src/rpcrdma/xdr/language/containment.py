@@ -17,7 +17,7 @@ __all__ = ["check_containment"]
 def check_containment(module: model.Module, symbols: Symbols) -> None:
     """Adds the names of classes that contain themselves to `module.recursive`; a pointer permits that.
 
-    Adds errors to `symbols` for classes whose every value contains itself, and for the first class that is nested more
+    Adds errors to `symbols` for classes without a value of finite size, and for the first class that is nested more
     than XDR_CLASSES_NESTED_MAX levels deep.
     """
     endless = module.classes.keys() - _finite(module)

@@ -90,9 +90,9 @@ def _shortened(text: str) -> str:
 
 
 def first_remarks(remarks: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """Returns remarks in source order, at most XDR_REMARKS_MAX.
+    """Returns the first XDR_REMARKS_MAX remarks in source order.
 
-    If there are more, a last remark states their number.
+    If there are more, a further remark states the number of those left out.
     """
     ordered = sorted(remarks, key=lambda remark: remark.place)
     more = len(ordered) - XDR_REMARKS_MAX
@@ -103,7 +103,7 @@ def first_remarks(remarks: Iterable[Diagnostic]) -> list[Diagnostic]:
 
 
 class LanguageError(RpcRdmaError):
-    """An interface definition does not compile; the message has all errors as text for people.
+    """An interface definition does not compile; the message is the text of `diagnostics` for people.
 
     Args:
         diagnostics: the errors; the attribute has them in source order, limited as by `first_remarks`.

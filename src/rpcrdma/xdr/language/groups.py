@@ -15,7 +15,7 @@ _MOST_ELEMENTS = 16
 
 
 def slots_of(kind: model.Type, module: model.Module) -> int | None:
-    """Returns the number of values that `struct` unpacks for a type; None if no `struct` layout can contain it."""
+    """Returns the number of values that `struct` unpacks for a type; None if it is of variable size, empty or large."""
     kind = model.strip(kind)
     match kind:
         case model.Number() | model.Boolean() | model.EnumRef():

@@ -103,7 +103,7 @@ class JsonReader:
 
         Args:
             kind: the type of the value; None: void.
-            document: the parsed JSON.
+            document: the parsed JSON; for void, None or {}.
             path: the name of the document in errors.
 
         Returns:

@@ -86,7 +86,10 @@ def _shape(module: model.Module, kind: model.Type, within: tuple[str, ...], left
 
 
 def data_paths(module: model.Module, kind: model.Type | None, path: str) -> Iterator[str]:
-    """Yields the paths of opaque items in a type's JSON documents, below `path`, with `[]` for an index."""
+    """Yields the paths of opaque items in a type's JSON documents, below `path`, with `[]` for an index; None is void.
+
+    Classes within themselves, and classes after the first JSON_CLASSES_WALKED_MAX, are left out.
+    """
     return iter(()) if kind is None else _data_paths(module, kind, path, (), iter(range(JSON_CLASSES_WALKED_MAX)))
 
 

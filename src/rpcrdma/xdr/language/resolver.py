@@ -78,7 +78,7 @@ class Resolver:
                     self._alias(name)
 
     def check_pragmas(self) -> None:
-        """Adds an error for each pragma whose target does not exist or cannot have it; to be called after all types."""
+        """Adds an error for each ddp, limit or pairs pragma with a missing or unfit target; follows all types."""
         for key, (limit, _) in self.symbols.limits.items():
             if key not in self._limits_used:
                 self._no_target(limit.target, "is not of variable length")
@@ -165,7 +165,7 @@ class Resolver:
         return model.UNSIGNED_INT
 
     def _bare(self, name: str, place: SourceSpan) -> model.Type:
-        """Returns the type of the bare word `string` as an argument or result: a string with the default limit.
+        """Returns the type of the bare word `string`: a string with the default limit, which is a deviation.
 
         Without a default limit, and for `opaque`, adds an error and returns another type.
         """
@@ -424,7 +424,7 @@ class Resolver:
     def _size(self, declaration: syntax.Declaration, key: tuple[str, str]) -> int:
         """Returns the length or the limit of a declaration.
 
-        Without either it is the default limit, or 0 if a pragma sets the limit or, with an error, if there is no limit.
+        Without either it is 0 if a pragma sets the limit, else the default limit, else 0 with an error.
         """
         if declaration.size is not None:
             value = self.symbols.evaluate(declaration.size)

@@ -75,7 +75,7 @@ class Symbols:
     def declare(self, name: syntax.Identifier) -> bool:
         """Registers a global name; returns False and adds an error if it is defined already.
 
-        A reserved word is an error, too.
+        A reserved word adds an error, and is registered.
         """
         self.check_word(name)
         first = self._places.get(name.name)

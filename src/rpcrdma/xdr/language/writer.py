@@ -35,7 +35,7 @@ class Writer:
         self.indent = 0
 
     def line(self, text: str = "") -> None:
-        """Appends one line at the present indentation; it must fit into WIDTH columns. "" is an empty line."""
+        """Appends one line at the present indentation, whatever its width; "" is an empty line."""
         self.lines.append(f"{'    ' * self.indent}{text}" if text else "")
 
     @contextmanager

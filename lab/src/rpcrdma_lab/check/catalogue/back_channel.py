@@ -32,7 +32,7 @@ class CallTrigger:
     parts: Sequence[Any]
     """The named parts of the reverse call's arguments, for `parts_of`."""
     results: Any
-    """The octets of the results of a reply to the reverse call."""
+    """The octets (docs/send.md) of the results of a reply to the reverse call."""
     ending: Sequence[Step]
     """The steps by which the client removes its state from the server."""
 

@@ -54,7 +54,7 @@ class _Client(ABC):
         return {"serve": {"each": [{**each, "as": "call"} for each in self.calls]}}
 
     def called(self, xid: Any = _REVERSE_XID, **message: Any) -> Step:
-        """Returns a step that sends a reverse call with this XID.
+        """Returns a step that sends a reverse call with this XID, a number as in docs/send.md.
 
         "header" and "rpc" of `message` replace usual fields; "body" replaces the whole RPC message.
         """
@@ -64,7 +64,7 @@ class _Client(ABC):
         return say(header=header, **message)
 
     def reply(self, *xids: Any) -> dict[str, Any]:
-        """Returns the pattern of a reply to a reverse call with one of `xids` (none: the usual XID)."""
+        """Returns the pattern of a reply to a reverse call with one of `xids`, as `called` has them (none: usual)."""
         header = {"xid": {"any": list(xids or (_REVERSE_XID,))}, **self._replying}
         return {"message": {"header": header, "rpc": {"direction": 1, "same_xid": 1}, "invalidates": None}}
 

@@ -181,7 +181,7 @@ class _Checks:
     def reported(self, fault: int, number: int = 0, xid: Any = None) -> list[Step]:
         """Returns steps that expect a Report Error about a transmission, and that the client continues.
 
-        `fault` is the code, `number` the transmission's number, and `xid` its XID (None: that of the call).
+        `fault` is the code, `number` the transmission's, and `xid` its XID as in docs/send.md (None: that of the call).
         """
         xid = xid or {"given": "call.xid"}
         header = {"type": REPORT, "version": 2, "xid": xid, "flags": 0}

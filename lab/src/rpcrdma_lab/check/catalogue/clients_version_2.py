@@ -190,11 +190,11 @@ class Version2Client:
         return say(header={"xid": _XID, "type": 4, "error": code, "numbers": list(numbers), "flags": 1})
 
     def part(self, body: Any) -> Step:
-        """Returns a step that sends a part of a reply with the payload `body`, which is continued."""
+        """Returns a step that sends a continued part of a reply with `body`, as `make_message` takes "body"."""
         return say(header={"xid": _XID, "flags": 3}, body=body)
 
     def last_part(self, body: Any) -> Step:
-        """Returns a step that sends the last part of a continued reply with the payload `body`."""
+        """Returns a step that sends the last part of a reply with `body`, as `make_message` takes "body"."""
         return say(header={"xid": _XID, "flags": 1}, body=body)
 
 

@@ -77,8 +77,9 @@ def made_old() -> list[Step]:
 def shown(count: int, statement: str, data: Any = None) -> list[Step]:
     """Returns steps that read the file for WRITE, and expect the pattern of `count` octets, or `data`, at its start.
 
-    Other data break `statement`. The READ itself is not judged: other checks test its header and padding, and a server
-    may return fewer octets than requested (RFC 1813 section 3.3.6).
+    `data` are octets (docs/send.md). The READ asks for `_SHOWN_MAX` octets at most. Other data break `statement`. The
+    READ itself is not judged: other checks test its header and padding, and a server may return fewer octets than
+    requested (RFC 1813 section 3.3.6).
     """
     xid = {"given": "xid", "plus": _SHOWN_PLUS}
     count = min(count, _SHOWN_MAX)

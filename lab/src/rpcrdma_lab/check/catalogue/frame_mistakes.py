@@ -74,7 +74,7 @@ def _request(length: int, handle: int, **ddp: Any) -> dict[str, Any]:
 def _into_sink(opcode: str, payload: Any, at: int = 0, **ddp: Any) -> dict[str, Any]:
     """Returns the fields of an RDMA message to the memory into which the server reads, at octet `at`.
 
-    `opcode` is "write" or "read_response", `payload` its octets, and `ddp` has fields of its segments.
+    `opcode` is "write" or "read_response", `payload` its octets (docs/send.md), and `ddp` has fields of its segments.
     """
     place = {"handle": {"given": "read.sink"}, "offset": {"given": "read.sink_offset", "plus": at}}
     return {"payload": payload, "ddp": {"opcode": opcode, **place, **ddp}}

@@ -101,7 +101,7 @@ class _Checks:
     def response(self, *items: Mapping[str, Any], count: Any = 1, **message: Any) -> Step:
         """Returns a step that expects a Transmit Response of `count` transmissions, with results at the places `items`.
 
-        `message` replaces fields of its pattern.
+        `count` is a number or a pattern, and `message` replaces fields of the pattern.
         """
         header = {"type": RESPONSE, "xid": _XID, "version": 2, "count": count, "items": list(items)}
         rpc = {"xid": _XID, "direction": 1, "accepted": 0, **message.pop("rpc", {"result_status": 0})}

@@ -60,7 +60,8 @@ def request(*, rpc: Mapping[str, Any] | None = None, **fields: Any) -> dict[str,
 def continuation(number: Any, body: Any = "", **fields: Any) -> dict[str, Any]:
     """Returns the fields of a Transmit Continue of a request, with this number and the payload `body`.
 
-    `fields` are fields of the header; "bulk" is one of the message.
+    `number` and `body` are values of the script language (docs/send.md). `fields` are fields of the header; "bulk" is
+    one of the message.
     """
     message = {name: fields.pop(name) for name in ("bulk",) if name in fields}
     return {"header": {"type": CONTINUE, "number": number, "begun_by": REQUEST, **fields}, "body": body, **message}
@@ -69,7 +70,7 @@ def continuation(number: Any, body: Any = "", **fields: Any) -> dict[str, Any]:
 def write_request(octets: int, *items: Mapping[str, Any], bulk: Any = None, **fields: Any) -> Any:
     """Returns the fields of a Transmit Request with a WRITE of `octets` octets, whose data are at the places `items`.
 
-    `bulk` are octets for the first segment of the buffer; None: none. `fields` are as in `request`.
+    `bulk` are octets (docs/send.md) for the first segment of the buffer; None: none. `fields` are as in `request`.
     """
     placed = [{"position": {"given": "write_position"}, "length": octets, **item} for item in items]
     at = {"at": {"given": "2.segment_at"}}

@@ -41,7 +41,7 @@ def _ended(field: str, name: str, title: str, statements: str, **frame: Any) -> 
 def _answered(
     field: str, name: str, title: str, statements: str, *replies: Any, then: Sequence[Step] = _CALL, **frame: Any
 ) -> FrameMistake:
-    """Returns a first frame with these fields, whose outcome is a usual Reply or a match of `replies`, and `then`.
+    """Returns a first frame with these fields, whose outcome is a match of `replies` (none: a usual Reply), and `then`.
 
     `field` is the tested field, and `then` has the further steps. `name` and `title` identify the check; `statements`
     are identifiers of the tested statements, separated by spaces.

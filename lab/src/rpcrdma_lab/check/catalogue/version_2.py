@@ -81,7 +81,7 @@ class Family:
     def done(self, plus: int = 0, *, results: Any = None, **fields: Any) -> dict[str, Any]:
         """Returns the pattern of an NFS reply with status 0, in a plain Send; `fields` are fields of its header.
 
-        `plus` is added to the first XID. With `results`, its results end with these octets.
+        `plus` is added to the first XID. Unless None, `results` are octets (docs/send.md) with which its results end.
         """
         message = self.accepted(plus, **fields)["message"]
         rpc = {**message["rpc"], "result_status": 0, **({} if results is None else {"results": {"ends": results}})}
@@ -102,7 +102,7 @@ class Family:
         return {"message": {"header": {**header, "numbers": list(numbers)}, "invalidates": None}}
 
     def piece(self, payload: Any) -> Step:
-        """Returns a step that sends a part of a call, with this payload, which is continued."""
+        """Returns a step that sends a continued part of a call with `payload`, as `make_message` takes "body"."""
         return say(header={"flags": 2}, body=payload)
 
     def afterwards(self, plus: int = 1) -> list[Step]:

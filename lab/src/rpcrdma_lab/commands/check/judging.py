@@ -56,7 +56,7 @@ _INTERRUPTED = "the command was interrupted before it"
 async def judge(args: argparse.Namespace) -> ExitStatus:
     """Runs the checks that the arguments choose against a server or clients, and reports the verdicts.
 
-    Returns the exit status: DONE, FAILED after a violation or harm, USAGE for wrong arguments.
+    Returns the exit status: DONE, FAILED after a violation or harm or for a wrong --program, USAGE for wrong arguments.
 
     Raises:
         RpcRdmaError, OSError: the server cannot be reached, or a file cannot be written.
@@ -193,9 +193,9 @@ def _wrong_usage_for_clients(args: argparse.Namespace) -> tuple[str, str] | None
 
 
 async def _judge_client(args: argparse.Namespace, checks: Sequence[Check], files: Mapping[str, TextIO]) -> ExitStatus:
-    """Runs the checks of clients until all are run or the command is interrupted, and reports the verdicts.
+    """Runs the checks of clients until no more can be run or the command is interrupted, and reports the verdicts.
 
-    Returns the exit status, FAILED after a violation or harm.
+    Returns the exit status, FAILED after a violation or harm; an unusable address is a ConnectFailed.
     """
     url: Url = args.listen
     timeout_s = args.timeout or TrialOptions().timeout_s

@@ -53,7 +53,7 @@ class Relay:
         self._connections = 0
 
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Forwards an accepted connection until both directions end, a rule cuts it, or the task is cancelled."""
+        """Forwards an accepted connection until it ends or fails, a rule cuts it, or the task is cancelled."""
         self._connections += 1
         try:
             await self._relay(self._connections, reader, writer)

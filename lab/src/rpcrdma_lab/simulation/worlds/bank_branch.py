@@ -101,7 +101,7 @@ class BankBranch(bank.BANK_V1_Service):
             known.came_back(context.client)
 
     async def _print(self) -> None:
-        """Waits for 0.5 ms or until the bank is not stalled, while other calls of the connection are handled."""
+        """Waits for at least 0.5 ms and until the bank is not stalled; other calls are handled meanwhile."""
         await asyncio.sleep(max(_PRINTING_S, self._stalled_until_s(self._server) - self._loop.time()))
 
     async def _tell(self, customer: int, entry: int) -> None:

@@ -44,7 +44,7 @@ class _Cut:
         """By connection, the messages and the octets that `sender` has sent."""
 
     def place(self, message: Message, now_s: float) -> int | None:
-        """Counts a message; returns the octets of it after which the connection breaks, None if it stays.
+        """Counts a message; returns its octets after which the connection breaks, None if the connection stays.
 
         `now_s` is the time in seconds.
         """

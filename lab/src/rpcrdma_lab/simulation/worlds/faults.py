@@ -13,7 +13,7 @@ from dataclasses import dataclass
 __all__ = ["FIELDS", "Fault", "FaultKind", "FaultRule", "Range", "Side"]
 
 Range = tuple[float, float]
-"""The least and the greatest value of draws; all orders of magnitude between them are equally likely."""
+"""The least and the greatest value that may be drawn; see `between`."""
 
 
 class Side(enum.StrEnum):
@@ -148,7 +148,7 @@ class FaultRule:
 
 
 def between(choose: random.Random, limits: Range) -> float:
-    """Returns a random value in a range, in which all orders of magnitude, and 0, are equally likely."""
+    """Returns a random value in a range: all orders of magnitude, from 0 to below 1 all values, are equally likely."""
     least, most = limits
     if least <= 0:
         return round((1 + most) ** choose.random() - 1, 9) if most >= 1 else round(most * choose.random(), 9)

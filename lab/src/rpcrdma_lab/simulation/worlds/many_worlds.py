@@ -25,7 +25,7 @@ _CHUNK = 25
 
 @dataclass(slots=True)
 class Totals:
-    """Sums over worlds: their number, calls, faults, virtual seconds, and the worlds that ran twice."""
+    """Sums over worlds that raised no exception: number, calls, faults, virtual seconds, and worlds that ran twice."""
 
     worlds: int = 0
     calls: int = 0
@@ -33,7 +33,7 @@ class Totals:
     virtual_s: float = 0.0
     repeated: int = 0
     failures: list[tuple[int, list[str]]] = field(default_factory=list)
-    """The seeds of failed worlds, with descriptions of the violations."""
+    """The seeds of failed worlds, with descriptions of the violations or of the exception."""
 
     def add(self, other: Totals) -> None:
         """Adds the sums and failures of `other` to these."""

@@ -52,7 +52,7 @@ def minimise(plan: Plan, fails: Callable[[Kept], bool], kept: Kept | None = None
 
 
 def _fewer(items: Iterable[T], fails: Callable[[frozenset[T]], bool]) -> frozenset[T]:
-    """Returns the items without which a part still fails: it leaves out halves first, and in the end single items."""
+    """Returns fewer items, with which alone a part still fails: leaves out all if possible, else halves, then each."""
     kept = sorted(items)  # type: ignore[type-var]
     size = len(kept)
     while size:
