@@ -153,6 +153,7 @@ def test_wrong_usage_says_what_is_wrong_and_what_to_do(
     ("line", "said", "told"),
     [
         ("lss rdma://h", "there is no command 'lss'", "did you mean rpcrdma ls?"),
+        ("rmdir rdma://h/d", "there is no command 'rmdir'", "that is rpcrdma rm -r"),
         ("xdr lnt a.x", "there is no command 'lnt'", "did you mean rpcrdma xdr lint?"),
         ("fly", "there is no command 'fly'", "rpcrdma --help lists the commands"),
         ("get server:/data .", "server:/data is not a URL", "write rdma://server/data or tcp://server/data"),

@@ -509,6 +509,8 @@ def test_tls_without_a_certificate_is_told_at_the_start_where_it_is_asked_for(
             ["async for some clients of /a cannot be expressed; none has it"],
         ),
         # Nothing is served to more hosts than the line has.
+        ("/a h1,h2(rw)", None, ["h1,h2 is left out: exports(5) has no lists", "no client of /a"]),
+        ("/a h_1(rw) 010.0.0.1", {"access": "rw", "hosts": ["h_1"]}, ["'010.0.0.1' is no host"]),
         ("/a @group(rw)", None, ["the netgroup @group", "no client of /a"]),
         ("/a *.example(rw)", None, ["the pattern *.example", "no client of /a"]),
         ("/a gss/krb5(rw)", None, ["gss/krb5 cannot", "no client of /a"]),

@@ -50,6 +50,17 @@ def lines_of(command: Command, file: Path, text: str) -> list[str]:
             ["RequiresMountsFor=/srv/a", "RequiresMountsFor=/var/other", "ReadWritePaths=-/var/other",
              "ReadOnlyPaths=-/srv/a", "ProtectHome=no"],
         ),
+        # What the server writes itself: logrotate renames a log, so its directory is written.
+        (
+            'access-log = "/var/log/rpcrdma/access.log"\nadmin = "/run/own/a.sock"\n' + export("a", "/srv/a"),
+            ["RequiresMountsFor=/srv/a", "RequiresMountsFor=/run/own", "RequiresMountsFor=/var/log/rpcrdma",
+             "ReadWritePaths=-/srv/a", "ReadWritePaths=-/run/own", "ReadWritePaths=-/var/log/rpcrdma"],
+        ),
+        (
+            'access-log = "/srv/a/log/access.log"\nadmin = "off"\n' + export("a", "/srv/a"),
+            ["RequiresMountsFor=/srv/a", "ReadWritePaths=-/srv/a"],
+        ),
+        ('access-log = "journal"\n' + export("a", "/srv/a"), ["RequiresMountsFor=/srv/a", "ReadWritePaths=-/srv/a"]),
         (
             export("a", "/srv/a") + export("b", "/srv/b", 'access = "ro"\nsquash = "none"'),
             ["RequiresMountsFor=/srv/a", "RequiresMountsFor=/srv/b", "ReadWritePaths=-/srv/a", "ReadOnlyPaths=-/srv/b",
@@ -83,3 +94,17 @@ def test_a_directory_that_no_unit_can_name_is_an_error(command: Command, tmp_pat
     assert (ran.status, ran.text) == (2, "")
     assert ran.err.startswith(f"error: {file}:1: ")
     assert ran.err.endswith("has a character that a unit cannot have; rename the directory\n")
+
+
+def test_a_log_whose_directory_no_unit_can_name_is_an_error(command: Command, tmp_path: Path) -> None:
+    file = tmp_path / "c.toml"
+    file.write_text(f'access-log = "/a\'b/access.log"\n{export("a", "/srv/a")}')
+    ran = command.run("config", "unit", "--config", str(file))
+    assert (ran.status, ran.text) == (2, "")
+    assert ran.err.startswith(f"error: {file}:1: ")
+
+
+def test_without_an_export_there_is_no_drop_in_which_would_take_the_usual_paths_away(command: Command) -> None:
+    ran = command.run("config", "unit")
+    assert (ran.status, ran.text) == (2, "")
+    assert ran.err.startswith("error: command line: there is no export; ")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rpcrdma.cli.ping import _Outcome, _print
 from rpcrdma.transport import Properties
 from rpcrdma.wire.native import DATA_PATH
 
@@ -55,6 +56,12 @@ def test_ping_shows_a_histogram(remote: Remote) -> None:
     assert lines[0] == f"{remote.base}: 20 calls, 0 lost"
     assert lines[1].startswith("round trip in µs: min ")
     assert sum(int(line.split()[3]) for line in lines if line.startswith("  <")) == 20
+
+
+def test_slow_calls_have_their_times_in_full(capsys: pytest.CaptureFixture[str]) -> None:
+    report = {"url": "tcp://h", "calls": 1, "lost": 0, "rtt_us": {"p99": 2934580.0}, "principal": None}
+    _print(report | {"security": "sys", "version": None, "xprtsec": "none"}, _Outcome([2934580.0]))
+    assert capsys.readouterr().out.startswith("tcp://h: 1 call, 0 lost\nround trip in µs: p99 2934580.0\n")
 
 
 @pytest.mark.thorough

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import contextlib
 import functools
@@ -19,9 +20,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rpcrdma.cli import event_loop, serve, stop_requests
+from rpcrdma.cli.copies import naming_partial_files
 from rpcrdma.cli.event_loop import HeldHangUp, Stopped, holding_hang_ups, run_async
 from rpcrdma.cli.main import main
 from rpcrdma.cli.stop_requests import handle_hang_ups, stop_on_signals
+from rpcrdma.commands.failures import describe
 from support.cases import each_case
 from support.command_process import HANG_S, CommandProcess
 
@@ -209,6 +212,21 @@ def test_a_signal_leaves_no_loop_open_that_is_being_made(monkeypatch: pytest.Mon
     finally:
         signal.signal(signal.SIGTERM, before)
     assert [loop.is_closed() for loop in made] == [True]
+
+
+def test_an_interrupted_copy_that_keeps_partial_files_says_so_and_how_to_go_on() -> None:
+    async def copy(*, resume: bool) -> None:
+        with naming_partial_files(argparse.Namespace(resume=resume)):
+            os.kill(os.getpid(), signal.SIGTERM)
+            await asyncio.Event().wait()
+
+    for resume in (False, True):
+        with pytest.raises(Stopped) as stopped:
+            run_async(copy(resume=resume))
+        message, hint, status = describe(stopped.value)
+        assert (message, status) == ("terminated", 143)
+        assert hint.startswith("with --resume the partial copy of a large file stays") is resume
+        assert bool(hint) is resume
 
 
 def test_a_hangup_does_not_abort_a_stop_that_has_begun(monkeypatch: pytest.MonkeyPatch) -> None:

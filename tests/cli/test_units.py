@@ -61,4 +61,5 @@ def test_no_unit_takes_away_what_clients_may_do(name: str) -> None:
     # Set-group-ID directories, other users' files, and the machine's network are what a file server is for.
     assert not unit.keys() & {"RestrictSUIDSGID", "PrivateUsers", "DynamicUser", "PrivateNetwork", "Conflicts"}
     assert unit["UMask"] == ["0077"]
-    assert unit["StateDirectoryMode"] == ["0700"]
+    assert unit["StateDirectoryMode"] == unit["LogsDirectoryMode"] == ["0700"]
+    assert unit["LogsDirectory"] == unit["StateDirectory"], "docs/serving.md has the access log there"

@@ -6,9 +6,12 @@ import argparse
 import errno
 import functools
 import inspect
+import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+
+import pytest
 
 from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.aio.host_options import HostAuthentication
@@ -32,7 +35,9 @@ from rpcrdma.errors import (
     TransportClosed,
     UserAuthenticationFailed,
 )
+from rpcrdma.nfs.errors import nfs_error
 from rpcrdma.nfs.server import Export
+from rpcrdma.nfs.v3 import nfsstat3
 from rpcrdma.rpc.loaded_interface import LoadedInterface
 from support.cases import each_case
 
@@ -99,6 +104,16 @@ def test_a_very_long_path_is_shown_by_its_start_and_its_end_and_whole_in_json() 
     assert as_json(error)["path"] == path
     usual = "/" + "d" * 255 + "/" + "e" * 255
     assert describe(OSError(errno.EIO, "Odd", usual))[0] == f"{usual}: odd"
+
+
+@each_case("status", [nfsstat3.NFS3ERR_PERM, nfsstat3.NFS3ERR_ACCES])
+def test_the_hint_for_root_names_all_causes_that_a_client_cannot_tell_apart(
+    monkeypatch: pytest.MonkeyPatch, status: nfsstat3
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    hint = describe(nfs_error(status, "/x"))[1]
+    assert "the user nobody" in hint
+    assert "--reserved-port" in hint
 
 
 OWNERS: dict[str, Callable[..., object]] = {

@@ -46,7 +46,7 @@ def objects(out: str) -> list[dict[str, Any]]:
 def test_a_message_in_hex_is_shown_field_by_field(monkeypatch, capsys) -> None:
     status, out, err = decode(monkeypatch, capsys, V1_CALL + RPC_CALL)
     assert status == 0
-    assert err == "input: hex digits, 68 octets of an RPC-over-RDMA message\n1 messages, 0 with something wrong\n"
+    assert err == "input: hex digits, 68 octets of an RPC-over-RDMA message\n1 message, 0 with something wrong\n"
     lines = out.splitlines()
     assert lines[0] == "#1 RDMA_MSG xid 0x0a0b0c0d: call NFS_V3 GETATTR"
     assert "  RPC-over-RDMA version 1" in lines
@@ -124,7 +124,8 @@ def test_an_iwarp_stream_in_hex(monkeypatch, capsys) -> None:
     ("data", "message"),
     [
         ("hello", "line 1: 'h' is no hex digit"),
-        (b"", "there is no hex digit in the input"),
+        (b"", "standard input is empty"),
+        ("# a comment", "there is no hex digit in the input"),
         (b"\x1f\x8b\x08\x00", "the input is compressed"),
         (b"\x0a\x0b\x00\x01", "the input is neither pcap, pcapng nor hex text"),
     ],
@@ -189,7 +190,7 @@ def test_packets_that_were_cut_when_they_were_captured_are_told(monkeypatch, cap
         out += octets[at : at + 8] + kept.to_bytes(4, "little") + octets[at + 12 : at + 16 + kept]
         at += 16 + length
     _, shown, err = decode(monkeypatch, capsys, bytes(out), "--brief")
-    assert "were cut off when they were captured" in err
+    assert "packets were cut off when captured" in err
     assert "octets are missing in the capture" in shown
 
 

@@ -71,7 +71,7 @@ def test_each_call_is_a_ladder_in_the_order_of_the_calls(capsys, capture) -> Non
     ]
     assert "  arguments: file 0x01020304, offset 0, count 10" in out.splitlines()
     assert "[RFC 8166 3.3.1, V1-3]" in out
-    assert err == "5 calls, 3 exchanges that failed, 1 broken rules\n"
+    assert err == "5 calls, 3 exchanges that failed, 1 broken rule\n"
 
 
 def test_json_is_one_object_a_call_with_the_same_keys(capsys, capture) -> None:

@@ -248,13 +248,9 @@ def _show_exports(found: Mapping[str, Any]) -> None:
 
 def _show_revoked(found: Mapping[str, Any]) -> None:
     name = f" ({found['name']} at {found['address']})" if found["name"] else ""
-    lost = [_counted(found[f"{noun}s"], noun) for noun in ("open", "lock", "delegation")]
-    lost += [_counted(len(found["mounts"]), "mount")] if found["mounts"] else []
+    lost = [console.counted(found[f"{noun}s"], noun) for noun in ("open", "lock", "delegation")]
+    lost += [console.counted(len(found["mounts"]), "mount")] if found["mounts"] else []
     console.data(f"revoked of {found['client']}{name}: {', '.join(lost)}")
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _span(seconds: float) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rpcrdma.cli.settings.check import report
+from rpcrdma.cli.settings.check import no_exports, report
 from rpcrdma.cli.settings.effective import DEFAULT, effective
 from rpcrdma.cli.settings.options import add_settings
 from rpcrdma.cli.settings.table import OF_EXPORTS, OF_RULES, OF_SERVER
@@ -176,6 +176,6 @@ def _unit(args: argparse.Namespace) -> int:
 
     found = effective(args)
     text, faults = drop_in(found, args.config)
-    if (status := report([*found.faults, *faults], as_json=False)) is ExitStatus.DONE:
+    if (status := report([*found.faults, *no_exports(args, found), *faults], as_json=False)) is ExitStatus.DONE:
         console.write(text, flush=True)
     return status

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import errno
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from rpcrdma.nfs.client.trees.not_carried import Lost
     from rpcrdma.nfs.client.trees.tree_copy import CopyReport
 
-__all__ = ["Copies", "add_copy_options"]
+__all__ = ["Copies", "add_copy_options", "naming_partial_files"]
 
 _NOT_CARRIED = {
     "holes": "holes",
@@ -54,6 +55,19 @@ def add_copy_options(parser: CommandParser, exact_modes: str) -> None:
     )
     add_exclude(parser, "leave out entries of trees")
     add_json(parser, "the totals as one JSON object, with the failures and the entries left out")
+
+
+@contextlib.contextmanager
+def naming_partial_files(args: argparse.Namespace) -> Iterator[None]:
+    """Adds a note to a cancellation in the context of a copy with --resume: partial files stay, and how to go on."""
+    try:
+        yield
+    except BaseException as error:
+        # asyncio is not imported for --help: a cancellation is no Exception.
+        if args.resume and not isinstance(error, Exception):
+            again = "the same command continues it, that of a tree with -T"
+            error.add_note(f"with --resume the partial copy of a large file stays (.rpcrdma-*.part); {again}")
+        raise
 
 
 class Copies:
@@ -231,7 +245,7 @@ class Copies:
         elif sys.stderr.isatty() and self.files:
             links = f" ({self.hard_links:,} of them links to others)" if self.hard_links else ""
             console.talk(
-                f"{self.files:,} {'file' if self.files == 1 else 'files'}{links}, "
+                f"{console.counted(self.files, 'file')}{links}, "
                 f"{console.readable_octets(self.octets)} in {seconds:.2f} s, "
                 f"{console.readable_rate(self.octets, seconds)}"
             )

@@ -76,7 +76,7 @@ def run_async(main: Coroutine[Any, Any, T]) -> T:
     or SIGTERM ends the process at once. Signals that the process ignores stay ignored.
 
     Raises:
-        Stopped: a signal has cancelled the coroutine.
+        Stopped: a signal has cancelled the coroutine; it has the notes of the cancellation.
     """
     # Every command has this function; --help of no command needs this slow import.
     import asyncio  # noqa: PLC0415
@@ -91,10 +91,13 @@ def run_async(main: Coroutine[Any, Any, T]) -> T:
     with stopping.handling(), asyncio.Runner(loop_factory=factory) as runner:
         try:
             return runner.run(stopping.run(main))
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
             if stopping.number is None:
                 raise
-            raise Stopped(stopping.number) from None
+            stopped = Stopped(stopping.number)
+            for note in getattr(error, "__notes__", ()):
+                stopped.add_note(note)
+            raise stopped from None
 
 
 def stop_at_once() -> None:

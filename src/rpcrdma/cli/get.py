@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rpcrdma.cli.copies import Copies, add_copy_options
+from rpcrdma.cli.copies import Copies, add_copy_options, naming_partial_files
 from rpcrdma.cli.remote import Servers
 from rpcrdma.commands import CommandParser, ExitStatus, console, service_url
 from rpcrdma.commands.arguments import is_url, local_name, no_url
@@ -60,7 +60,7 @@ async def run(args: argparse.Namespace) -> int:
 async def _get(args: argparse.Namespace, urls: list[Url], dest: Path) -> int:
     from rpcrdma.nfs.client.trees.not_carried import lost_from_server  # noqa: PLC0415
 
-    with progress_bar("get") as bar:
+    with naming_partial_files(args), progress_bar("get") as bar:
         copies = Copies(bar)
         failures = copies.failures
         async with Servers(args, failures) as servers:

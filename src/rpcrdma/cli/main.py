@@ -39,6 +39,10 @@ environment:
 """
 
 
+_OTHER_NAMES = {"cp": "get or rpcrdma put", "rmdir": "rm -r", "showmount": "exports"}
+"""What does the work of commands of the system that have no namesake here."""
+
+
 class _CommandLine(CommandParser):
     """The parser of the command line `rpcrdma`; subcommands of other distributions are added when a word needs them.
 
@@ -114,6 +118,9 @@ class _CommandLine(CommandParser):
             if value in OF_LAB and value not in self._commands.choices:
                 hint = "in a checkout of rpcrdma: pip install ./lab"
                 self.exit(console.error(f"{value} is a command of rpcrdma-lab", hint, status=ExitStatus.USAGE))
+        if action is self._commands and value not in self._commands.choices and value in _OTHER_NAMES:
+            hint = f"that is rpcrdma {_OTHER_NAMES[value]}"
+            self.exit(console.error(f"there is no command {value!r}", hint, status=ExitStatus.USAGE))
         super()._check_value(action, value)
 
 

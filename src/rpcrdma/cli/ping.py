@@ -223,9 +223,11 @@ def _print_operations(operations: list[dict[str, Any]]) -> None:
 
 
 def _print(report: dict[str, Any], outcome: _Outcome) -> None:
-    console.data(f"{report['url']}: {report['calls']} calls, {report['lost']} lost")
+    console.data(f"{report['url']}: {console.counted(report['calls'], 'call')}, {report['lost']:,} lost")
     if report["rtt_us"]:
-        console.data("round trip in µs: " + ", ".join(f"{name} {value:g}" for name, value in report["rtt_us"].items()))
+        console.data(
+            "round trip in µs: " + ", ".join(f"{name} {value:.1f}" for name, value in report["rtt_us"].items())
+        )
         _print_histogram(outcome.round_trips_us)
     told = f" as {report['principal']}" if report["principal"] else ""
     console.data(f"security: {report['security']}{told}")
@@ -254,7 +256,7 @@ def _print(report: dict[str, Any], outcome: _Outcome) -> None:
             values = "; ".join(f"{key} {value}" for key, value in (told or {}).items()) or "nothing told of it"
             console.data(f"extension {name}, {_SIDES[side]}: {values}")
     if report["distance_us"] is not None:
-        console.data(f"the network takes {report['distance_us']:g} µs to the server and back")
+        console.data(f"the network takes {report['distance_us']:.1f} µs to the server and back")
     console.data(
         f"remote invalidation {'on' if report['remote_invalidation'] else 'off'}, "
         f"CRC32C {'on' if report['crc'] else 'off'}"

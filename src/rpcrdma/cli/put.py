@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rpcrdma.cli.copies import Copies, add_copy_options
+from rpcrdma.cli.copies import Copies, add_copy_options, naming_partial_files
 from rpcrdma.cli.remote import Servers
 from rpcrdma.commands import CommandParser, ExitStatus, console, service_url
 from rpcrdma.commands.arguments import is_url, local_name, no_url
@@ -58,7 +58,7 @@ async def _put(args: argparse.Namespace, sources: list[Path], url: Url) -> int:
 
     from rpcrdma.nfs.client.trees.not_carried import lost_from_local  # noqa: PLC0415
 
-    with progress_bar("put") as bar:
+    with naming_partial_files(args), progress_bar("put") as bar:
         copies = Copies(bar, at_server=True)
         failures = copies.failures
         with contextlib.suppress(OSError):

@@ -57,8 +57,8 @@ async def run(args: argparse.Namespace) -> int:
                 if report is not None and report.failures:
                     failures.tell_of_tree(report.failures, report.failures_total, f"failures to remove parts of {url}")
                 elif report is not None and report.excluded:
-                    entries = "entry" if report.excluded == 1 else "entries"
-                    console.talk(f"{url} stays, since --exclude keeps {report.excluded:,} {entries} in it")
+                    entries = console.counted(report.excluded, "entry", "entries")
+                    console.talk(f"{url} stays, since --exclude keeps {entries} in it")
                 elif args.json:
                     console.json_line({"removed": str(url)})
     return failures.status

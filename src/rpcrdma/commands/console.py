@@ -17,6 +17,7 @@ __all__ = [
     "OPTIONS",
     "ExitStatus",
     "announce",
+    "counted",
     "data",
     "error",
     "errors_as_json",
@@ -53,6 +54,7 @@ OPTIONS: Final[Mapping[str, str]] = {
     "ConnectOptions(security=...)": "--sec",
     'ConnectOptions(security="sys")': "--sec sys",
     "ConnectOptions(mount_in_clear=True)": "--mount-in-clear",
+    "ConnectOptions(reserved_port=True)": "--reserved-port",
     "Export(mount_in_clear=True)": "--mount-in-clear",
     "procedure(program=...)": "--program",
     "start a MetricsExporter for the server": "start the server with --metrics HOST:PORT",
@@ -307,6 +309,17 @@ def table(
         ]
         line = "  ".join(cells).rstrip()
         write(f"\x1b[1m{line}\x1b[0m\n" if bold and number == 0 else f"{line}\n")
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """Returns a number with its noun, such as "1 call" or "1,000 calls".
+
+    Args:
+        number: The number.
+        noun: The noun for one.
+        plural: The noun for other numbers; "": `noun` with an s.
+    """
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def readable_octets(octets: float) -> str:

@@ -36,9 +36,11 @@ _PATH_SHOWN_MAX = 600
 _TOO_WEAK_HINT = "it asks for more protection: TLS (--xprtsec tls or mtls), or Kerberos (--sec krb5p)"
 
 _ROOT_SQUASH_HINT = (
-    "root has no privileges there: the server maps root to the user nobody, or runs as a user (rpcrdma serve --help)"
+    "root has no privileges there: the server maps root to the user nobody, or runs as a user (rpcrdma serve --help); "
+    "or the export takes ports below 1024 alone (--reserved-port)"
 )
-"""The hint for every permission error of root; refusals of hosts by MOUNT have notes of their own."""
+"""The hint for every permission error of root; refusals of hosts by MOUNT have notes of their own. Linux refuses other
+ports with EPERM, our server with EACCES."""
 
 _SIGNALS = {
     signal.SIGHUP: ("hung up", ExitStatus.HUNG_UP),
@@ -160,7 +162,7 @@ def _describe(error: BaseException) -> tuple[str, str, ExitStatus]:
         return message + (f" (and {others} more like it)" if others else ""), hint, status
     if isinstance(error, OSError):
         message, hint = _os_error(error)
-        if isinstance(error, NfsError) and error.errno == errno.EACCES and os.geteuid() == 0:
+        if isinstance(error, NfsError) and error.errno in {errno.EACCES, errno.EPERM} and os.geteuid() == 0:
             hint = hint or _ROOT_SQUASH_HINT
         return message, hint or _HINTS_BY_ERRNO.get(error.errno or 0, ""), ExitStatus.FAILED
     if isinstance(error, MemoryError):

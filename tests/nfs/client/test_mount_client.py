@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -10,8 +11,9 @@ import pytest
 from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.aio.urls import Url
 from rpcrdma.errors import CallTimeout, ConnectFailed, ProgramMismatch, ProgramUnavailable
+from rpcrdma.nfs import mount, v3
 from rpcrdma.nfs.client import mount_client
-from rpcrdma.nfs.client.mount_client import Mount, confirm_root, list_exports, mount_export
+from rpcrdma.nfs.client.mount_client import Mount, NoSuchExport, confirm_root, list_exports, mount_export
 from support.cases import each_case
 from support.loops import in_virtual_time
 from support.waiting import time_passes
@@ -63,6 +65,8 @@ async def test_an_error_says_that_a_server_has_no_version_3(monkeypatch: pytest.
         return _OfVersion4()
 
     async def refused(*_: object, **__: object) -> None:
+        # MOUNT elsewhere would be that of another server.
+        assert work is list_exports
         raise ConnectFailed("connection refused")
 
     monkeypatch.setattr(mount_client, "connect_nfs", connected)
@@ -73,6 +77,52 @@ async def test_an_error_says_that_a_server_has_no_version_3(monkeypatch: pytest.
         ConnectFailed, match=r"speaks NFS version 4 alone, and this client version 3; .*serve version 3"
     ):
         await (work(url, options) if work is list_exports else work(url, options, await connected()))
+
+
+class _WithExports(_Silent):
+    """A MOUNT service that exports /other, and an NFS server of version 3 that knows the handle or does not."""
+
+    def __init__(self, *, knows: bool) -> None:
+        self.knows = knows
+
+    async def call(self, procedure: Any, args: Any, *, timeout_s: float = 0) -> Any:
+        if procedure is v3.GETATTR:
+            return v3.GETATTR3res(v3.nfsstat3.NFS3_OK if self.knows else v3.nfsstat3.NFS3ERR_STALE, None)
+        if procedure is mount.EXPORT:
+            return [mount.exportnode("/other", [])]
+        if procedure is mount.MNT and args != "/other":
+            return mount.mountres3(mount.mountstat3.MNT3ERR_NOENT, None)
+        return mount.mountres3(mount.mountstat3.MNT3_OK, mount.mountres3_ok(b"handle", [1]))
+
+
+class _WithoutMount(_WithExports):
+    async def call(self, procedure: Any, args: Any, *, timeout_s: float = 0) -> Any:
+        if procedure.program != 100003:
+            raise ProgramUnavailable
+        return await super().call(procedure, args)
+
+
+@each_case("knows", [False, True])
+@in_virtual_time
+async def test_a_list_of_exports_is_taken_only_from_the_mount_service_of_the_server(
+    monkeypatch: pytest.MonkeyPatch, knows: bool
+) -> None:
+    async def connected(*_: object, **__: object) -> _WithExports:
+        return _WithExports(knows=knows)
+
+    async def no_other_port(*_: object) -> AsyncIterator[int]:
+        yield 20048
+
+    monkeypatch.setattr(mount_client, "_connected", connected)
+    monkeypatch.setattr(mount_client, "_ports", no_other_port)
+    url, nfs = Url(scheme="tcp", host="192.0.2.1", port=1, path="/"), _WithoutMount(knows=knows)
+    if knows:
+        with pytest.raises(NoSuchExport) as caught:
+            await mount_export(url, ConnectOptions(), nfs)
+        assert caught.value.exports == ("/other",)
+    else:
+        with pytest.raises(ConnectFailed, match=r"does not know the handle of /other .* are not one server"):
+            await mount_export(url, ConnectOptions(), nfs)
 
 
 @in_virtual_time

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from rpcrdma.commands import CommandParser, DefinitionText, console, own_definition_text, read_text, uint32
+from rpcrdma.commands import CommandParser, DefinitionText, ExitStatus, console, own_definition_text, read_text, uint32
 from rpcrdma_lab.commands.added_extension import METAVAR, extension_maker
 
 if TYPE_CHECKING:
@@ -161,6 +161,12 @@ def open_input(args: argparse.Namespace, stack: ExitStack) -> BinaryIO:
     return stack.enter_context(args.file.open("rb"))  # type: ignore[no-any-return]
 
 
+def tell_empty(args: argparse.Namespace) -> ExitStatus:
+    """Prints the error that the input of `args` is empty; returns its exit status."""
+    name = "standard input" if args.file is None or str(args.file) == "-" else args.file
+    return console.error(f"{name} is empty", "tcpdump writes a capture when it ends, and with -U at once")
+
+
 def tell_what_was_left_out(dissector: CaptureDissector, messages: int) -> None:
     """Prints warnings about packets that the dissector skipped or found truncated, and if `messages`, a count, is 0."""
     if dissector.link_types_unknown:
@@ -169,10 +175,11 @@ def tell_what_was_left_out(dissector: CaptureDissector, messages: int) -> None:
             f"warning: packets of link type {kinds} were left out; known are Ethernet, Linux cooked and raw IP"
         )
     if dissector.cut_packets:
-        console.talk(f"warning: {dissector.cut_packets} packets were cut off when they were captured: tcpdump -s 0")
+        cut = console.counted(dissector.cut_packets, "packet was", "packets were")
+        console.talk(f"warning: {cut} cut off when captured; tcpdump -s 0 takes them whole")
     if not messages:
         console.talk(
-            f"warning: neither iWARP nor RoCEv2 in {dissector.packets} packets ({dissector.segments} of TCP, "
-            f"{dissector.roce_packets} to UDP port 4791); "
+            f"warning: neither iWARP nor RoCEv2 in {console.counted(dissector.packets, 'packet')} "
+            f"({dissector.segments} of TCP, {dissector.roce_packets} to UDP port 4791); "
             "an RDMA adapter's traffic does not pass through the kernel, and is not seen by tcpdump"
         )

@@ -16,6 +16,7 @@ from rpcrdma_lab.commands.capture_input import (
     chooses,
     open_input,
     settings_for,
+    tell_empty,
     tell_what_was_left_out,
 )
 
@@ -92,6 +93,8 @@ def _decode(args: argparse.Namespace, settings: Settings, file: BinaryIO) -> int
     )
 
     start = file.read(MAGIC_OCTETS)
+    if not start:
+        return tell_empty(args)
     count = _Count()
     damage = None
     if form := capture_form(start):
@@ -116,7 +119,7 @@ def _decode(args: argparse.Namespace, settings: Settings, file: BinaryIO) -> int
         _say_input(args, f"{found.form}, {len(found.octets)} octets of {what}")
         _show(args, hex_messages(found.octets, settings, iwarp=args.iwarp), count)
     if not args.json:
-        console.talk(f"{count.messages} messages, {count.faulty} with something wrong")
+        console.talk(f"{console.counted(count.messages, 'message')}, {count.faulty} with something wrong")
     if damage is not None:
         raise damage
     return ExitStatus.PROTOCOL_VIOLATION if count.faulty else ExitStatus.DONE

@@ -16,6 +16,7 @@ from rpcrdma_lab.commands.capture_input import (
     add_input_options,
     open_input,
     settings_for,
+    tell_empty,
     tell_what_was_left_out,
 )
 
@@ -87,6 +88,8 @@ def _explain(args: argparse.Namespace, settings: Settings, file: BinaryIO) -> in
     from rpcrdma_lab.dissect.exchanges import Exchanges  # noqa: PLC0415
 
     start = file.read(MAGIC_OCTETS)
+    if not start:
+        return tell_empty(args)
     if not capture_form(start):
         hint = "rpcrdma decode takes hex text; a compressed capture must be decompressed first"
         return console.error("the input is neither pcap nor pcapng", hint)
@@ -101,7 +104,8 @@ def _explain(args: argparse.Namespace, settings: Settings, file: BinaryIO) -> in
     if not args.json:
         deliberate = f", {count.deliberate} that a checker broke on purpose" if count.deliberate else ""
         console.talk(
-            f"{count.calls} calls, {count.failed} exchanges that failed, {count.faults} broken rules{deliberate}"
+            f"{console.counted(count.calls, 'call')}, {console.counted(count.failed, 'exchange')} that failed, "
+            f"{console.counted(count.faults, 'broken rule')}{deliberate}"
         )
     if dissector.damage is not None:
         raise dissector.damage
@@ -136,5 +140,6 @@ def _write_page(args: argparse.Namespace, exchanges: Iterator[Exchange]) -> None
         args.html.write_text(page.text, encoding="utf-8")
         place = str(args.html)
     if page.left_out:
-        console.talk(f"warning: {page.left_out} calls were left out of the page; choose fewer by --procedure or --xid")
-    console.talk(f"{place} has {page.shown} exchanges")
+        left_out = console.counted(page.left_out, "call was", "calls were")
+        console.talk(f"warning: {left_out} left out of the page; choose fewer by --procedure or --xid")
+    console.talk(f"{place} has {console.counted(page.shown, 'exchange')}")

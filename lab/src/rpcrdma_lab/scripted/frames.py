@@ -180,10 +180,11 @@ def make_fpdu(
 
     Args:
         ulpdu: the DDP segment.
-        given: "length", "pad" (octets), "crc" and "marker" (numbers that are added to the right values), and "cut" (the
-            number of octets after which the frame ends).
+        given: "length" (a number) and "pad" (octets), which replace the right values; "crc" and "marker", numbers that
+            are added to the right values; and "cut", the number of octets after which the frame ends.
         names: the names that values refer to.
-        crc: whether the frame has a CRC; otherwise the CRC field is zero.
+        crc: whether the frame has a CRC; otherwise the CRC field is zero, unless `given` has "crc": then it is the
+            frame's CRC plus that number.
         markers: inserts the markers of the stream; None: the stream has none.
 
     Raises:

@@ -113,5 +113,5 @@ class SoftwareRnic:
     def explain_unmade(self, where: str, cause: str) -> str:
         return (
             f"{where} takes TCP connections but sets up no RDMA connection ({cause}); check that an NFS/RDMA server "
-            "with iWARP listens on this port"
+            f"with iWARP listens on this port: if it is its TCP port, write tcp://{where}"
         )

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from rpcrdma.cli.export_options import export_name, parse_security
+from rpcrdma.cli.export_options import export_name, host_or_network, parse_security
 from rpcrdma.cli.settings.file import Mistake
 from rpcrdma.commands.options import XPRTSEC_WORDS
 
@@ -195,7 +195,14 @@ class _Line:
             except ValueError:
                 self._fault(f"{client} is no network; it is left out")
                 return None
-        return client
+        if "," in client:
+            self._fault(f"{client} is left out: exports(5) has no lists of hosts; write each, with its options, apart")
+            return None
+        try:
+            return host_or_network(client)
+        except argparse.ArgumentTypeError as error:
+            self._fault(f"{error}; it is left out")
+            return None
 
     def _terms(self, options: str) -> dict[str, Any] | None:
         """Returns the terms of a client's options, by our keys, after noting mistakes.

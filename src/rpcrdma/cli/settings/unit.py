@@ -16,6 +16,8 @@ _TEMPORARY: Final = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - nothing is 
 """The directories that `PrivateTmp=yes` replaces: systemd.exec(5)."""
 _OF_ROOT: Final = "CAP_CHOWN CAP_FOWNER CAP_FSETID CAP_MKNOD"
 """The capabilities that a caller with the rights of root uses, beyond those of the unit."""
+_WRITTEN: Final = ("state-dir", "admin", "access-log")
+"""The settings with paths that the server writes, beside the exports."""
 _FILES: Final = ("tls-cert", "tls-key", "tls-ca", "keytab")
 
 
@@ -23,7 +25,7 @@ def drop_in(found: Effective, config: Path | None) -> tuple[str, list[Mistake]]:
     """Returns the text of a systemd drop-in for `rpcrdma.service` by the settings of a server, and mistakes.
 
     An export within another one has no path of its own: the mount point that systemd makes for a path would lie within
-    the outer export, and clients do not enter mount points. There is a mistake for each export whose directory has a
+    the outer export, and clients do not enter mount points. There is a mistake for each directory that has a
     character that no unit can have; the text lacks these.
 
     Args:
@@ -31,26 +33,36 @@ def drop_in(found: Effective, config: Path | None) -> tuple[str, list[Mistake]]:
         config: the configuration file; None: there is none.
     """
     writable: dict[Path, bool] = {}
-    faults = []
+    faults: list[Mistake] = []
+
+    def expressible(directory: Path, origin: str) -> bool:
+        if str(directory).isprintable() and not set(str(directory)) & set("\"'\\"):
+            return True
+        text = f"{str(directory)!r} has a character that a unit cannot have; rename the directory"
+        faults.append(Mistake(origin, text))
+        return False
+
     for export in found.exports:
         if not isinstance(export.source, Path):
             continue
         directory = export.source.resolve()
-        if _is_expressible(directory):
+        if expressible(directory, export.origins[""]):
             writable[directory] = writable.get(directory, False) or not export.is_read_only
-        else:
-            text = f"{str(directory)!r} has a character that a unit cannot have; rename the directory"
-            faults.append(Mistake(export.origins[""], text))
     roots = {
         root: any(may_write for path, may_write in writable.items() if path.is_relative_to(root))
         for root in sorted(writable)
         if not any(above in writable for above in root.parents)
     }
-    state = found.server["state-dir"]
-    own = [] if state.origin == DEFAULT else [Path(state.value).resolve()]
-    admin = found.server["admin"].value
-    if isinstance(admin, Path):
-        own.append(admin.parent.resolve())
+    own: list[Path] = []
+    for name in _WRITTEN:
+        setting = found.server[name]
+        if setting.origin == DEFAULT or not isinstance(setting.value, Path):
+            continue
+        # A socket and a log that logrotate renames are made anew: their directory is written.
+        directory = (setting.value if name == "state-dir" else setting.value.parent).resolve()
+        covered = any(roots[root] and directory.is_relative_to(root) for root in roots)
+        if not covered and directory not in own and expressible(directory, setting.origin):
+            own.append(directory)
     read = [path.absolute() for path in (config, *(found.server[name].value for name in _FILES)) if path is not None]
     # The empty value takes away /srv, which may lie within an export.
     service = ["ReadWritePaths="]
@@ -65,10 +77,6 @@ def drop_in(found: Effective, config: Path | None) -> tuple[str, list[Mistake]]:
         service.append(f"CapabilityBoundingSet={_OF_ROOT}")
     mounts = [f"RequiresMountsFor={_word(path)}" for path in (*roots, *own)]
     return "\n".join(["[Unit]", *mounts, "", "[Service]", *service, ""]), faults
-
-
-def _is_expressible(path: Path) -> bool:
-    return str(path).isprintable() and not set(str(path)) & set("\"'\\")
 
 
 def _word(path: Path, prefix: str = "") -> str:

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -165,7 +165,12 @@ async def mount_export(
     """
 
     async def mounted(caller: Caller, port: int) -> Mount:
-        found = await mount_with(caller, url.path or "/", timeout_s=options.connect_timeout_s)
+        try:
+            found = await mount_with(caller, url.path or "/", timeout_s=options.connect_timeout_s)
+        except NoSuchExport as error:
+            if port and nfs is not None and not (url.mount_port or mount_port):
+                await _confirm_list(caller, nfs, url, port, error.exports, options.connect_timeout_s)
+            raise
         export = replace(url, path=found.export, mount_port=None)
         _LOGGER.info("mounted %s: MOUNT at %s", export, authority(url.host, port or url.port))
         return replace(found, port=port)
@@ -255,9 +260,10 @@ async def _at_mount_service(
             await _offers_mount(nfs, url, options.connect_timeout_s)
             return await work(nfs, 0)
         except _REFUSALS as error:
-            if not isinstance(error, (RpcError, _Silence)):
-                # If NFS does not answer either, that error matters more than MOUNT's.
-                await nfs.call(v3.NULL, None, timeout_s=options.connect_timeout_s)
+            if instead is None or not isinstance(error, (RpcError, _Silence)):
+                # If NFS does not answer either, that error matters more than MOUNT's; so does the lack of version 3.
+                with contextlib.suppress(RpcError), contextlib.nullcontext() if instead else _version_3_at(url):
+                    await nfs.call(v3.NULL, None, timeout_s=options.connect_timeout_s)
             tried.append(f"{url.server}: {_cause(error, url.host, url.port)}")
             if instead is not None:
                 try:
@@ -286,22 +292,23 @@ async def _at_mount_service(
         except (ConnectFailed, TransportClosed, RpcError) as error:
             tried.append(f"TCP port {port}: {_cause(error, url.host, port)}")
     if nfs is not None:
-        try:
+        # Without an answer MOUNT is the better clue.
+        with contextlib.suppress(*_REFUSALS), _version_3_at(url):
             await nfs.call(v3.NULL, None, timeout_s=options.connect_timeout_s)
-        except ProgramMismatch as error:
-            raise _without_version_3(url, error) from None
-        except RpcRdmaError:
-            # Then MOUNT is the better clue.
-            pass
     raise ConnectFailed(f"no MOUNT service answers at {url.host} ({', '.join(tried)}); {_REMEDY}")
 
 
-def _without_version_3(url: Url, error: ProgramMismatch) -> ConnectFailed:
-    versions = f"version {error.low}" if error.low == error.high else f"versions {error.low} to {error.high}"
-    return ConnectFailed(
-        f"the server at {url.authority} speaks NFS {versions} alone, and this client version 3; have it serve version "
-        "3 as well (rpcrdma serve does so by default), or mount it by a kernel (mount -t nfs)"
-    )
+@contextlib.contextmanager
+def _version_3_at(url: Url) -> Iterator[None]:
+    """Raises ConnectFailed in place of a ProgramMismatch in the context: NFS at `url` has other versions alone."""
+    try:
+        yield
+    except ProgramMismatch as error:
+        versions = f"version {error.low}" if error.low == error.high else f"versions {error.low} to {error.high}"
+        raise ConnectFailed(
+            f"the server at {url.authority} speaks NFS {versions} alone, and this client version 3; have it serve "
+            "version 3 as well (rpcrdma serve does so by default), or mount it by a kernel (mount -t nfs)"
+        ) from None
 
 
 async def _offers_mount(nfs: Caller, url: Url, within_s: float) -> None:
@@ -356,15 +363,28 @@ async def confirm_root(caller: Caller, url: Url, mounted: Mount) -> None:
             has no NFS version 3.
         RpcRdmaError: the other errors of `Caller.call`; other statuses of GETATTR are ignored.
     """
-    try:
+    with _version_3_at(url):
         reply = await caller.call(v3.GETATTR, v3.GETATTR3args(v3.nfs_fh3(mounted.handle)))
-    except ProgramMismatch as error:
-        raise _without_version_3(url, error) from None
     if reply.status in {nfsstat3.NFS3ERR_STALE, nfsstat3.NFS3ERR_BADHANDLE}:
         raise ConnectFailed(
             f"the NFS server at {url.authority} does not know the handle of {mounted.export} that MOUNT at "
             f"{authority(url.host, mounted.port or url.port)} gave: MOUNT and NFS are not one server; {_REMEDY}"
         )
+
+
+async def _confirm_list(
+    caller: Caller, nfs: Caller, url: Url, port: int, exports: Sequence[str], within_s: float
+) -> None:
+    """Checks by the first of `exports` that MOUNT at `port` grants, if any, that it belongs to the server at `url`.
+
+    Each call of MOUNT waits up to `within_s` seconds. Raises the ConnectFailed of `confirm_root`.
+    """
+    for export in exports[:_SHOWN_MAX]:
+        with contextlib.suppress(NfsError, RpcError):
+            handle, _ = await _mnt(caller, export, within_s)
+            await caller.call(mount.UMNT, export, timeout_s=within_s)
+            await confirm_root(nfs, url, Mount(export=export, handle=handle, directory="/", port=port))
+            return
 
 
 async def mount_with(caller: Caller, path: str, *, timeout_s: float | None = None) -> Mount:
@@ -411,8 +431,9 @@ async def mount_with(caller: Caller, path: str, *, timeout_s: float | None = Non
 
 def _why_refused(export: str, admitted: Sequence[str]) -> str:
     """Returns a text that explains why MOUNT refuses `export`: it names the hosts and networks in `admitted`."""
-    if not admitted:
-        return f"the server's MOUNT refuses {export} to this host or user; the server's log may have the reason"
+    if not admitted or "*" in admitted:
+        port = "or to ports from 1024 on (ConnectOptions(reserved_port=True))"
+        return f"the server's MOUNT refuses {export} to this host or user, {port}; its log may have the reason"
     more = len(admitted) - _SHOWN_MAX
     shown = ", ".join(admitted[:_SHOWN_MAX]) + (f" and {more} more" if more > 0 else "")
     return f"the server exports {export} to {shown} alone"
