@@ -51,9 +51,10 @@ class Failures:
         self.status = tell(error, in_report=self.collected is not None)
 
     def tell_of_tree(self, errors: Sequence[Exception], total: int, kind: str) -> None:
-        """Prints the first TOLD_MAX of the `errors` with a tree, and a line with the number of further ones.
+        """Prints the failures in one tree: the first TOLD_MAX of `errors` as `tell` does, and the number of the others.
 
-        `total` is the number of all failures, `kind` their noun for that line.
+        `total` is the number of all failures, of which `errors` may hold only the first; `kind` is their noun for that
+        line. `status` becomes that of the last printed error, but PROTOCOL_VIOLATION if any of them is one.
         """
         violated = False
         for error in errors[:TOLD_MAX]:

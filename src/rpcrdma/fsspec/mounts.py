@@ -221,7 +221,10 @@ _MOUNTS: dict[tuple[int, asyncio.AbstractEventLoop, str], Mounts] = {}
 
 
 def mounts_of(server: Server, loop: asyncio.AbstractEventLoop) -> Mounts:
-    """Returns the mounts of the event loop `loop` at the server in this process, a new object at the first call."""
+    """Returns this process's mounts of `server` for the event loop `loop`, made at the first call.
+
+    A forked child gets mounts of its own; servers with the same `key` share them.
+    """
     key = (os.getpid(), loop, server.key)
     found = _MOUNTS.get(key)
     if found is None:

@@ -183,7 +183,10 @@ class RdmaServer:
                 connection.abort(OTHER_AUTHORITIES)
 
     def stop_listening(self, places: Collection[tuple[str, int]]) -> None:
-        """Stops accepting connections at the given hosts and ports; present connections stay."""
+        """Stops accepting connections at addresses and ports `places`, as `listen` returned them; others are ignored.
+
+        Present connections stay.
+        """
         self._listeners.stop(places)
 
     def set_limits(self, connections_max: int, connections_per_host: int | None, idle_s: float | None) -> None:

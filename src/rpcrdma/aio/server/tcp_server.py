@@ -180,7 +180,10 @@ class TcpServer:
         return await self._listener.listen(host, port)
 
     def stop_listening(self, places: Collection[tuple[str, int]]) -> None:
-        """Stops accepting connections at the given hosts and ports; present connections stay."""
+        """Stops accepting connections at addresses and ports `places`, as `listen` returned them; others are ignored.
+
+        Present connections stay.
+        """
         self._listener.stop(places)
 
     def set_limits(self, connections_max: int, connections_per_host: int | None, idle_s: float | None) -> None:

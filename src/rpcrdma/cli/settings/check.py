@@ -43,7 +43,7 @@ def find_mistakes(args: argparse.Namespace, found: Effective, names: HostNames |
     names = names or HostNames()
     exports = (*found.exports, *found.mistaken)
     names.look_up(host for export in exports for host in export.all_hosts)
-    faults = [*found.faults, *_no_exports(args, found)]
+    faults = [*found.faults, *no_exports(args, found)]
     if not exports:
         return faults
     for export in found.exports:
@@ -98,7 +98,7 @@ def at_start(args: argparse.Namespace, found: Effective) -> list[Mistake]:
 
     `args` are parsed arguments with the values of `found`.
     """
-    faults = [*found.faults, *_no_exports(args, found), *_exposed_state(found)]
+    faults = [*found.faults, *no_exports(args, found), *_exposed_state(found)]
     if args.config is not None:
         # A reload would refuse such a file, too.
         faults += _conflicts_of_tls(args, found)
@@ -107,7 +107,7 @@ def at_start(args: argparse.Namespace, found: Effective) -> list[Mistake]:
     return faults
 
 
-def _no_exports(args: argparse.Namespace, found: Effective) -> list[Mistake]:
+def no_exports(args: argparse.Namespace, found: Effective) -> list[Mistake]:
     """Returns the mistake that there is nothing to serve, in a list; an empty list if there are exports.
 
     The list is also empty if other mistakes may be the cause.

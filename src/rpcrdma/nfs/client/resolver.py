@@ -103,7 +103,9 @@ class Resolver:
         self.directory = directory
 
     def absolute(self, path: Path) -> str:
-        """Returns `path` as an absolute path from the root of the mount, with the export's URL if that is known.
+        """Returns `path` as an absolute path from the root of the mount; relative paths begin at `directory`.
+
+        If the export's URL is known, the result is an `ExportPath`: the same text, with the URL in `export_url`.
 
         Raises:
             ValueError: `path` holds a NUL.

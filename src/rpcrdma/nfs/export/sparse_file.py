@@ -19,7 +19,10 @@ class SparseObject(OpenObject):
     in_memory: bool
 
     def seek(self, offset: int, *, hole: bool) -> int | None:
-        """Returns the first offset, from `offset` on, in a hole (with `hole`) or in data; None: none. Or OSError."""
+        """Returns the first offset, from `offset` on, in a hole (with `hole`) or in data; None if there is none.
+
+        The end of the file counts as a hole. Raises OSError.
+        """
         try:
             return os.lseek(self.fd, offset, os.SEEK_HOLE if hole else os.SEEK_DATA)
         except OSError as error:

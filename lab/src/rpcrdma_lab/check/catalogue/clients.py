@@ -34,9 +34,11 @@ _READLINK, _READ, _WRITE, _SYMLINK = 5, 6, 7, 10
 
 
 def serving_together(calls: list[dict[str, Any]], number: int, **header: Any) -> Step:
-    """Returns a step that answers calls matching `calls` until `number` of them are outstanding at the same time.
+    """Returns a step that waits until `number` calls that match `calls` are outstanding together, and leaves these.
 
-    `header` are fields of the replies' headers.
+    Fewer calls are answered after a pause, so that the client continues, with the fields `header` in the replies'
+    headers. Later steps name the outstanding calls "call.0", "call.1" and so on. If the client never makes `number` at
+    once, the check is not judged.
     """
     return {"serve": {"each": calls, "together": number, "header": header}}
 
