@@ -76,6 +76,7 @@ class BufferedNfsFile(AbstractBufferedFile):
     Shared by the methods:
         length, size: the most octets; None or negative: all up to the end of the file, or of the line.
         ValueError: the file is closed.
+        RpcRdmaError: the server cannot be reached, or does not answer; it is no OSError.
     """
 
     DEFAULT_BLOCK_SIZE = 4 << 20
@@ -306,7 +307,7 @@ class BufferedNfsFile(AbstractBufferedFile):
             self.loc = self._file.tell()
 
     def close(self) -> None:
-        """Sends the remaining data and ends the use of the file, also when it raises OSError as writing has failed."""
+        """Sends the remaining data and ends the use of the file, also when it raises the error of a failed write."""
         if self.closed or getattr(self, "_unclosable", False):
             return
         try:

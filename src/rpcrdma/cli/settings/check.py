@@ -152,7 +152,9 @@ def _fault_of_url(export: Exported) -> str | None:
         try:
             get_filesystem_class(protocol)
         except ImportError as error:
-            return f"{export.shown} takes a package that is not installed: {error}"
+            from rpcrdma.nfs.export.fsspec_store import missing_package  # noqa: PLC0415 - an optional package
+
+            return f"{export.shown} takes a package that is not installed: {missing_package(protocol, error)}"
         except ValueError:
             return f"{export.shown}: fsspec knows no protocol {protocol!r}; correct it, or write directory"
     return None
