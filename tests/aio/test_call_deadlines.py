@@ -70,6 +70,8 @@ async def test_each_call_ends_at_its_own_deadline(scheme: str) -> None:
         connect(server.listening[0], options=PLAIN) as client,
     ):
         await client.call(v3.NULL, None)
+        with pytest.raises(TypeError, match="timeout_s must be a number of seconds, not str"):
+            await client.call(v3.NULL, None, timeout_s="9")  # type: ignore[arg-type]
         ended: list[str] = []
 
         async def ask(name: str, timeout_s: float) -> None:

@@ -90,6 +90,8 @@ async def pair(
 @with_threads
 async def test_calls_of_all_sizes_come_back_whole_and_the_handler_sees_who_calls(transport: str, flavor: str) -> None:
     async with pair(transport, flavor, FakeMechanism()) as (connection, echo, _):
+        with pytest.raises(TypeError, match=r"ECHO: .*no octets"):
+            await connection.call(ECHO, 5)
         for length in (0, 5, 5000, MIB):
             data = bytes(range(256)) * (length // 256) + bytes(length % 256)
             assert bytes(await connection.call(ECHO, data)) == data

@@ -11,9 +11,11 @@ import pytest
 
 import rpcrdma
 import rpcrdma.sync
-from rpcrdma.nfs import FileOptions
+from rpcrdma.nfs import FileOptions, v3
 from rpcrdma.rpc import Service
 from support.cases import each_case
+
+URL = "rdma://127.0.0.1:1"
 
 
 @each_case(
@@ -23,8 +25,26 @@ from support.cases import each_case
         (lambda: rpcrdma.nfs_open(Path("/data")), "a URL must be a str .* not PosixPath"),
         (lambda: rpcrdma.sync.nfs_open(None), "a URL must be a str .* not NoneType"),
         (lambda: rpcrdma.serve([], listen="tcp://127.0.0.1"), r'write \["tcp://127.0.0.1"\]'),
-        (lambda: rpcrdma.serve([Service]), "subclasses of Service, not the class Service"),
-        (lambda: rpcrdma.serve([5]), "subclasses of Service, not int"),
+        (
+            lambda: rpcrdma.serve([Service]),
+            r"services\[0\] must be of type Service, not the class Service: write Service",
+        ),
+        (lambda: rpcrdma.serve([5]), r"services\[0\] must be of type Service, not int"),
+        (lambda: rpcrdma.serve(Service()), r"services must be a list of objects of Service, not Service: write \["),
+        (
+            lambda: rpcrdma.serve([], options={}),
+            r"options must be of type ServeOptions, not dict: write ServeOptions\(",
+        ),
+        (
+            lambda: rpcrdma.ConnectOptions(services=[object]),
+            r"services\[0\] must be of type Service, not the class object",
+        ),
+        (lambda: rpcrdma.ConnectOptions(iwarp={}), r"iwarp must be of type IwarpConfig, not dict"),
+        (lambda: rpcrdma.connect(URL, options={}), r"options must be of type ConnectOptions, not dict: write Conn"),
+        (lambda: rpcrdma.connect(URL, v3), "program must be of type Program, not the module .*: write .*v3.PROGRAM"),
+        (lambda: rpcrdma.sync.nfs_open(URL, options={"call_timeout_s": 3}), "options must be of type ConnectOptions"),
+        (lambda: rpcrdma.nfs_open(URL, files={}), r"files must be of type FileOptions, not dict: write FileOptions\("),
+        (lambda: rpcrdma.nfs_open(URL, mount_port="9"), "mount_port must be of type int, not str$"),
         (lambda: rpcrdma.buffer("8"), "octets must be of type int, not str"),
     ],
 )

@@ -271,9 +271,12 @@ def test_what_cannot_be_served_is_told(command: Command, data: Path, tmp_path: P
         ([*state, str(tmp_path / "missing")], f"{tmp_path / 'missing'}: no such file or directory\n"),
         ([*state, "--export", "a=relative/x"], f"{Path.cwd() / 'relative' / 'x'}: no such file or directory\n"),
         ([*state, "--allow", "nobody.invalid", str(data)], "nobody.invalid: neither an address"),
-        ([*state, "nonsense://x"], "cannot export nonsense://x: ValueError: Protocol not known: nonsense\n"),
-        ([*state, "--export", "a=file:///missing"], "cannot export file:///missing: FileNotFoundError: "),
-        ([*state, "gs://b"], "cannot export gs://b: Please install gcsfs"),
+        ([*state, "nonsense://x"], "cannot export nonsense://x: Protocol not known: nonsense\n"),
+        ([*state, "--export", "a=file:///missing"], "cannot export file:///missing: nothing is there"),
+        (
+            [*state, "gs://b"],
+            "cannot export gs://b: Please install gcsfs to access Google Storage: pip install 'fsspec[gs]'\n",
+        ),
         (["--state-dir", str(tmp_path / "file" / "state"), str(data)], "cannot use the state directory: "),
     ):
         ran = command.run("serve", *listen, *words)

@@ -147,6 +147,14 @@ def test_urls_of_another_protocol_and_mistaken_options_are_refused_in_words() ->
     for host in ("rdma://server", "server/data", "[::1", "server:7"):
         with pytest.raises(ValueError, match="is no host: write rdma://HOST"):
             fsspec.filesystem("rdma", host=host)
+    with pytest.raises(ValueError, match="5 is no host: write rdma://HOST"):
+        fsspec.filesystem("rdma", host=5)
+    for name in ("port", "mountport", "attributes_valid_s"):
+        with pytest.raises(ValueError, match=f"the option {name} must be a number, not 'abc'"):
+            fsspec.filesystem("rdma", host="server", **{name: "abc"})
+    for use in (fs.cat, fs.cat_file, fs.open, fs.info, fs.ls):
+        with pytest.raises(TypeError, match=r"a path must be of type str or os\.PathLike, not int"):
+            use(5)
     with pytest.raises(LocalProtocolError, match="in full, or rdma:///PATH and the option host='::1'"):
         fsspec.open("rdma://[::1]:20049/data/a")
     # An option that pandas adds is passed over.

@@ -259,6 +259,31 @@ def test_the_first_program_of_the_tutorial_works_over_both_transports(tmp_path: 
     assert "RDMA Write, 800000 octets" in run("rpcrdma", "decode", "--brief", "columns.pcap", directory=tmp_path)
 
 
+BIDS = """
+import asyncio, bids, rpcrdma
+
+async def main():
+    auction = bids.Auction()
+    async with rpcrdma.serve([auction], ["rdma://127.0.0.1:0", "tcp://127.0.0.1:0"]) as server:
+        for name, url, amount in zip(("Ann", "Bob"), server.listening, (50, 90), strict=True):
+            staying = asyncio.create_task(bids.bid(url, name, amount))
+            # Who has joined has bid before, and then all others have answered.
+            while name not in auction._bidders and not staying.done():
+                await asyncio.sleep(0)
+
+asyncio.run(main())
+"""
+
+
+def test_the_program_that_calls_clients_back_tells_a_client_of_the_bids_of_others(tmp_path: Path) -> None:
+    (program,) = (text for text in blocks("python-api.md", "python") if "Bidder" in text)
+    (tmp_path / "bids.py").write_text(program)
+    (tmp_path / "run_bids.py").write_text(BIDS)
+    run("rpcrdma", "xdr", "compile", ROOT / "examples/callback/auction.x", "-o", "auction.py", directory=tmp_path)
+    assert run(sys.executable, "run_bids.py", directory=tmp_path) == "Bob bids 90\n"
+    check_types([tmp_path / "bids.py", tmp_path / "auction.py"], tmp_path)
+
+
 def test_the_first_program_is_typed_strictly(tmp_path: Path) -> None:
     """An array of NumPy is memory for octets in the stubs for each Python."""
     (tmp_path / "columns.x").write_text(blocks("first-program.md", "")[0])
@@ -267,11 +292,14 @@ def test_the_first_program_is_typed_strictly(tmp_path: Path) -> None:
         ("serve", "read", "read_sync", "record"), blocks("first-program.md", "python"), strict=True
     ):
         (tmp_path / f"{name}.py").write_text(program)
-    files = [*tmp_path.glob("*.py"), ROOT / "examples" / "copy_tree.py"]
+    check_types([*tmp_path.glob("*.py"), ROOT / "examples" / "copy_tree.py"], tmp_path)
+
+
+def check_types(files: list[Path], directory: Path) -> None:
     environment = {**os.environ, "MYPYPATH": f"{LIBRARY.parent}:{LAB.parent}"}
     for version in ("3.11", "3.14"):
         command = [sys.executable, "-m", "mypy", "--strict", "--python-version", version, "--config-file", "", *files]
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout
 
 

@@ -194,7 +194,8 @@ IMPORTING = "\n".join(path.read_text() for path in PAGES if path.name != RUN_WHO
 
 
 @pytest.mark.parametrize("body", [body for _, body in blocks("python", IMPORTING)])
-def test_python_imports_what_exists(body: str) -> None:
+def test_python_imports_what_exists(body: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "examples" / "callback")
     tree = ast.parse(body)
     for tool in DATA_TOOLS & {
         alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names

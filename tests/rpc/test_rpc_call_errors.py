@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from rpcrdma import errors
-from rpcrdma.errors import DecodeError, RpcError
+from rpcrdma.errors import DecodeError, LocalProtocolError, RpcError
+from rpcrdma.nfs import v3
 from rpcrdma.rpc.auth import AUTH_BODY_MAX, AuthFlavor, AuthStat, OpaqueAuth
 from rpcrdma.rpc.calling import CallEncoder, XidSource, decode_result
 from rpcrdma.rpc.message import (
@@ -48,6 +49,15 @@ def test_names_and_sizes_have_the_numbers_of_the_specification() -> None:
         assert {member.name: member.value for member in table} == numbers
     assert (RPC_VERSION, AUTH_BODY_MAX) == (2, 400)
     assert (CALL_HEADER_OCTETS, REPLY_HEADER_OCTETS) == (10 * 4, 6 * 4)
+
+
+def test_arguments_of_a_wrong_type_are_told_with_the_procedure_and_its_type() -> None:
+    with pytest.raises(
+        LocalProtocolError, match=r"^NFSPROC3_GETATTR: 'str' .* no attribute .*; it takes GETATTR3args, not str$"
+    ):
+        CallEncoder().encode(1, v3.GETATTR, "x")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"^NFSPROC3_GETATTR: .*no octets"):
+        CallEncoder().encode(1, v3.GETATTR, v3.GETATTR3args(v3.nfs_fh3(5)))  # type: ignore[arg-type]
 
 
 def test_only_a_generator_function_can_go_on_in_a_worker() -> None:

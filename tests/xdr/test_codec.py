@@ -157,6 +157,7 @@ def test_a_list_over_its_limit_is_refused() -> None:
         (lambda e: e.opaque(b"abc", 2, "T.x"), "T.x: 3 octets, the limit is 2"),
         (lambda e: e.bulk(b"abc", 2, "T.x"), "T.x: 3 octets, the limit is 2"),
         (lambda e: e.string("né", 2, "T.x"), "T.x: 3 octets, the limit is 2"),
+        (lambda e: e.string(5, 9, "T.x"), "T.x: 5 is no str"),
         (lambda e: e.string("\ud800", 9, "T.x"), "T.x: '\\ud800' has characters that have no octets"),
         (lambda e: e.count(3, 2, "T.x"), "T.x: 3 elements, the limit is 2"),
         (lambda e: e.numbers("i", [1 << 31], "T.x"), "T.x: an element does not fit its XDR type"),

@@ -184,6 +184,13 @@ HINTS = {
     "program P { void F(void) = 1; } = 7;": "procedures belong to versions: version NAME { ... } = 1;",
     "program P { version V { string F(void) = 1; } = 1; } = 7;": "typedef string text<N>;",
     "program P { version V { void F(opaque) = 1; } = 1; } = 7;": "typedef opaque text<N>;",
+    "program P { version V { void F(string<9>) = 1; } = 1; } = 7;": "a typedef names it: typedef string name<N>;",
+    "program P { version V { void F(int, opaque<9>) = 1; } = 1; } = 7;": "a typedef names it: typedef opaque name<N>;",
+    "program P { version V { void F(void) = 1; string<9> G(void) = 2; } = 1; } = 7;": (
+        "a typedef names it: typedef string name<N>;"
+    ),
+    "program P { version V { void F(int a[3]) = 1; } = 1; } = 7;": "a typedef names it: typedef int name<N>;",
+    "union u switch (int a) { case 1: string<4> x; };": "the limit follows the name: name<N>",
     "struct s { int a }": "",
     "const = 4;": "",
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import dataclasses
+import re
 import sys
 import tomllib
 import typing
@@ -443,6 +444,17 @@ def test_a_default_limit_bounds_what_nothing_else_does() -> None:
     with pytest.raises(DecodeError, match="data at offset 0: need at most 4, have 5"):
         module.decode_data(Decoder(b"\0\0\0\5hello\0\0\0"))
     assert module.decode_bounded(Decoder(b"\0\0\0\5hello\0\0\0")) == b"hello"
+
+
+def test_the_table_of_types_in_the_tutorial_is_what_the_compiler_makes() -> None:
+    page = (Path(__file__).parents[2] / "docs/first-program.md").read_text()
+    rows = re.findall(r"^\| `([a-z]+ .*?;)` \| `(.*?)`(.*) \|$", page, re.MULTILINE)
+    assert len(rows) == 9
+    module = load("".join(definition for definition, _, _ in rows))
+    for _, written, _ in rows:
+        value = eval(written, vars(module))
+        assert octets(getattr(module, f"encode_{type(value).__name__}"), value)
+    assert octets(module.encode_found, module.found(module.status.BUSY, None))
 
 
 def test_structures_and_unions_are_dataclasses() -> None:

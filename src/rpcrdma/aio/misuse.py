@@ -7,12 +7,22 @@ import dataclasses
 import functools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from rpcrdma.errors import LocalProtocolError
 
-__all__ = ["AsynchronousOnly", "Opening", "check_loop", "check_numbers", "known_options"]
+__all__ = [
+    "AsynchronousOnly",
+    "Opening",
+    "all_of",
+    "check_loop",
+    "check_options",
+    "check_type",
+    "known_options",
+    "not_seconds",
+]
 
 T = TypeVar("T")
 
@@ -128,18 +138,61 @@ def _similar(name: str, known: list[str]) -> list[str]:
     return holding[:3] or difflib.get_close_matches(name.lower(), known, 1, 0.7)
 
 
-def check_numbers(options: Any) -> None:
-    """Checks that each int and float among options is finite and at least 0.
+def check_type(name: str, value: object, kind: type, *, optional: bool = False) -> None:
+    """Checks that the argument `name` is an instance of `kind`, or with `optional` None.
+
+    Raises:
+        TypeError: it is another object; the message names the argument and the remedy: for a module, the instances in
+            it.
+    """
+    if isinstance(value, kind) or (optional and value is None):
+        return
+    hint = "" if kind.__module__ == "builtins" else f"{kind.__name__}(...)"
+    given = type(value).__name__
+    if isinstance(value, ModuleType):
+        given = f"the module {value.__name__}"
+        hint = " or ".join(f"{value.__name__}.{each}" for each, own in vars(value).items() if isinstance(own, kind))
+    elif isinstance(value, type):
+        given = f"the class {value.__name__}"
+        hint = f"{value.__name__}(...)" if issubclass(value, kind) else hint
+    raise TypeError(f"{name} must be of type {kind.__name__}, not {given}" + (f": write {hint}" if hint else ""))
+
+
+def all_of(name: str, values: Iterable[T], kind: type[T]) -> tuple[T, ...]:
+    """Returns the elements of the argument `name`, which are instances of `kind`.
+
+    Raises:
+        TypeError: it is no sequence, or holds another object.
+    """
+    if isinstance(values, type) or not isinstance(values, Iterable):
+        raise TypeError(
+            f"{name} must be a list of objects of {kind.__name__}, not {type(values).__name__}: write [...]"
+        )
+    elements = tuple(values)
+    for number, each in enumerate(elements):
+        check_type(f"{name}[{number}]", each, kind)
+    return elements
+
+
+def not_seconds(timeout_s: object) -> TypeError:
+    """Returns the error of a call whose time limit is no number."""
+    return TypeError(f"timeout_s must be a number of seconds, not {type(timeout_s).__name__}")
+
+
+def check_options(options: Any) -> None:
+    """Checks the types of options, and that each int and float among them is finite and at least 0.
 
     Args:
         options: an instance of a dataclass whose annotations are strings. Only fields annotated with `int` or `float`,
-            with or without None, are checked.
+            with or without None, and those whose default is an object of a class, are checked.
 
     Raises:
         TypeError: a field has a value of another type; the message names the field.
         ValueError: a number is negative, infinite or not a number; the message names the field.
     """
     for field in dataclasses.fields(options):
+        if isinstance(field.default_factory, type):
+            check_type(field.name, getattr(options, field.name), field.default_factory)
         kind, _, other = str(field.type).partition(" | ")
         if kind not in {"int", "float"} or other not in {"", "None"}:
             continue

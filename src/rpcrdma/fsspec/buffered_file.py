@@ -80,6 +80,7 @@ class BufferedNfsFile(AbstractBufferedFile):
     Shared by the methods:
         length, size: the most octets; None or negative: all up to the end of the file, or of the line.
         ValueError: the file is closed.
+        RpcRdmaError: the server cannot be reached, or does not answer; it is no OSError.
     """
 
     DEFAULT_BLOCK_SIZE = 4 << 20
@@ -311,7 +312,7 @@ class BufferedNfsFile(AbstractBufferedFile):
             self.loc = self._file.tell()
 
     def close(self) -> None:
-        """Sends the remaining data and ends the use of the file, also when it raises OSError as writing has failed.
+        """Sends the remaining data and ends the use of the file, also when it raises the error of a failed write.
 
         No effect if it is closed. In a transaction the temporary name stays until `commit` or `discard`.
         """

@@ -33,11 +33,11 @@ class RdmaFileSystem(ServerFileSystem):
     """The files of NFSv3 servers over RDMA for fsspec: `fsspec.filesystem("rdma")`, or by URL.
 
     Paths begin with the server, then name the export: "server:20049/data/x.csv" for `rdma://server:20049/data/x.csv`.
-    One object reaches any number of servers. Errors are those of `os` and `open`.
+    One object reaches any number of servers. Errors are those of `os` and `open`; a server that is out of reach, or
+    does not answer, leads to `ConnectFailed` or another RpcRdmaError, which are no OSErrors.
 
     `info`, `exists`, `isfile` and `isdir` use cached attributes, unless they get `refresh=True`. Changes through this
-    object invalidate them, and `open` asks the server (close-to-open consistency). `invalidate_cache` empties the
-    cache.
+    object invalidate them, as `invalidate_cache` does; `open` asks the server (close-to-open consistency).
 
     Objects with the same options share the connections of their event loop; `close`, or the end of the process, ends
     them. After a fork an object connects anew in the child; open files are the parent's, and raise an error.

@@ -23,7 +23,12 @@ class OpeningFileSystem(OwnLoop, Protocol):
         """Invalidates the cached attributes of the file at `path`, which has been written."""
 
     def info(self, path: str, refresh: bool = False) -> dict[str, Any]:
-        """Returns the attributes of the file at `path` by name; with `refresh` not from a cache. Raises OSError."""
+        """Returns the attributes of the file at `path` by name; with `refresh` not from a cache.
+
+        Raises:
+            OSError: the server refuses.
+            RpcRdmaError: the server cannot be reached, or does not answer.
+        """
 
 
 class FsspecFile:
@@ -51,7 +56,7 @@ class FsspecFile:
         return self.tell()
 
     def info(self) -> dict[str, Any]:
-        """Returns the attributes of the file by name ("name", "size", "type" and more); raises OSError."""
+        """Returns the attributes of the file by name ("name", "size", "type" and more); raises as `fs.info`."""
         return self.fs.info(self.path)
 
     def __repr__(self) -> str:

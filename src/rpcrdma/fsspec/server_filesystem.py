@@ -18,7 +18,7 @@ from rpcrdma.errors import RpcRdmaError
 from rpcrdma.fsspec.entry_info import Info, entry_info, info_above, info_at, listed_infos
 from rpcrdma.fsspec.known_files import Known, known_files
 from rpcrdma.fsspec.mounts import MountedPath, Mounts, Server, close_mounts, mounts_of
-from rpcrdma.fsspec.servers import MountPorts, ServerPath, Servers, authority_of, strip_url
+from rpcrdma.fsspec.servers import MountPorts, ServerPath, Servers, authority_of, number_of, strip_url
 from rpcrdma.fsspec.waiting import sync
 from rpcrdma.nfs.client import DirEntry, FileOptions, MountedFilesystem
 from rpcrdma.nfs.client.mount_client import NoSuchExport
@@ -74,7 +74,7 @@ class ServerFileSystem(AsyncFileSystem):
         super().__init__(**kwargs)
         self._servers = Servers(self.protocol, host, port, mountport, options, files)
         self.auto_mkdir = auto_mkdir
-        self._valid_s = float(attributes_valid_s)
+        self._valid_s = number_of("attributes_valid_s", attributes_valid_s, float)
         self._close_to_open = close_to_open
 
     def __repr__(self) -> str:
@@ -185,7 +185,8 @@ class ServerFileSystem(AsyncFileSystem):
 
         Raises:
             FileNotFoundError: nothing exists there, or a link leads nowhere.
-            OSError: NFS itself cannot be reached, or refuses: see `rpcrdma.errors`.
+            OSError: the server refuses.
+            ConnectFailed, RpcRdmaError: the server cannot be reached, or does not answer.
         """
         known = None if refresh else self._believed(path)
         if known is not None:
@@ -290,14 +291,15 @@ class ServerFileSystem(AsyncFileSystem):
             path: the directory at the top.
             maxdepth: levels of directories, at least 1; None: all.
             topdown: whether a directory precedes those below it.
-            on_error: "omit" ignores all failures, "raise" raises all; or a function that is called with each.
+            on_error: "omit" ignores each OSError, "raise" raises it; or a function that is called with it.
             kwargs: `detail=True` for infos by name.
 
         Yields:
             (directory, names or infos of directories, the same of other entries) for each directory.
 
         Raises:
-            OSError: a directory cannot be listed; NFS itself cannot be reached: see `rpcrdma.errors`.
+            OSError: a directory cannot be listed.
+            ConnectFailed, RpcRdmaError: the server cannot be reached, or does not answer, whatever `on_error` is.
         """
         tell, kwargs = _told(on_error, kwargs)
         return super().walk(path, maxdepth, topdown, tell, **kwargs)  # type: ignore[no-any-return]
@@ -308,6 +310,11 @@ class ServerFileSystem(AsyncFileSystem):
         tell, kwargs = _told(on_error, kwargs)
         async for found in super()._walk(path, maxdepth, topdown, tell, **kwargs):
             yield found
+
+    async def _expand_path(self, path: Any, *args: Any, **kwargs: Any) -> list[str]:
+        # fsspec takes what is no str for a list of paths.
+        listed = path if isinstance(path, Iterable) else self._strip_protocol(path)
+        return await super()._expand_path(listed, *args, **kwargs)  # type: ignore[no-any-return]
 
     async def _ls(self, path: str, detail: bool = True, **_kwargs: Any) -> list[Info] | list[str]:
         place = self.place(path)
@@ -339,7 +346,7 @@ class ServerFileSystem(AsyncFileSystem):
             return await listed_infos(fs, at, above, keep)
 
     def exists(self, path: str, refresh: bool = False, **_kwargs: Any) -> bool:
-        """Returns whether `path` leads to an object, or is above an export; raises OSError if that stays unknown.
+        """Returns whether `path` leads to an object, or is above an export; raises as `info` if that stays unknown.
 
         `refresh`: asks the server even if the answer is cached.
         """
@@ -347,12 +354,12 @@ class ServerFileSystem(AsyncFileSystem):
         return believed or bool(sync(self.loop, self._exists, path))
 
     def isdir(self, path: str) -> bool:
-        """Returns whether `path` leads to a directory, or is above an export; raises OSError if that stays unknown."""
+        """Returns whether `path` leads to a directory, or is above an export; raises as `info` if unknown."""
         known = self._believed(path)
         return bool(sync(self.loop, self._isdir, path)) if known is None else known.entry.is_dir()
 
     def isfile(self, path: str) -> bool:
-        """Returns whether `path` leads to a regular file; raises OSError if that stays unknown."""
+        """Returns whether `path` leads to a regular file; raises as `info` if that stays unknown."""
         known = self._believed(path)
         return bool(sync(self.loop, self._isfile, path)) if known is None else known.entry.is_file()
 
@@ -381,7 +388,7 @@ class ServerFileSystem(AsyncFileSystem):
     def checksum(self, path: str) -> int:
         """Returns a number made of a file's present identity, size and times, which change with the content.
 
-        Raises FileNotFoundError or another OSError as `info`.
+        Raises the errors of `info`.
         """
         info = self.info(path, refresh=True)
         address = self.place(path).server.url.authority
@@ -390,7 +397,7 @@ class ServerFileSystem(AsyncFileSystem):
         )
 
     def modified(self, path: str) -> dt.datetime:
-        """Returns the time of a file's last modification, in UTC; raises OSError as `info`."""
+        """Returns the time of a file's last modification, in UTC; raises the errors of `info`."""
         return dt.datetime.fromtimestamp(self.info(path, refresh=True)["mtime"], tz=dt.UTC)
 
     def created(self, path: str) -> dt.datetime:

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from ipaddress import AddressValueError, IPv6Address
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from fsspec.utils import tokenize
 
@@ -34,10 +34,13 @@ __all__ = [
     "ServerPath",
     "Servers",
     "authority_of",
+    "number_of",
     "server_of",
     "split_path",
     "strip_url",
 ]
+
+N = TypeVar("N", int, float)
 
 PROTOCOLS: dict[str, Scheme] = {"rdma": "rdma", "nfstcp": "tcp"}
 """The schemes of fsspec's URLs, and the schemes of `nfs_open` that they stand for.
@@ -104,7 +107,7 @@ class Servers:
         files: FileOptions | Mapping[str, Any] | None,
     ) -> None:
         self._protocol = protocol
-        self._port = int(port) if port else DEFAULT_PORTS[PROTOCOLS[protocol]]
+        self._port = number_of("port", port, int) if port else DEFAULT_PORTS[PROTOCOLS[protocol]]
         self._mount_port: int | None = None
         self._mount_ports: dict[tuple[str, int], int] = {}
         self._told = (options, files)
@@ -113,9 +116,11 @@ class Servers:
         self.own: Url | None = None
         """The URL of `host` with its ports; None without a host."""
         if isinstance(mount_ports, Mapping):
-            self._mount_ports = {self._address(server): int(each) for server, each in mount_ports.items()}
+            self._mount_ports = {
+                self._address(server): number_of("mountport", each, int) for server, each in mount_ports.items()
+            }
         elif mount_ports is not None:
-            self._mount_port = int(mount_ports)
+            self._mount_port = number_of("mountport", mount_ports, int)
         if host:
             own = Url(scheme=PROTOCOLS[protocol], host=self._checked(host), port=self._port)
             self.own = replace(own, mount_port=self._mount_port_of(own.host, own.port))
@@ -168,8 +173,8 @@ class Servers:
         return url.host, url.port if url.port_given else self._port
 
     def _checked(self, host: str) -> str:
-        bare = host.strip("[]").lower()
-        if _HOST.fullmatch(host):
+        bare = str(host).strip("[]").lower()
+        if isinstance(host, str) and _HOST.fullmatch(host):
             with contextlib.suppress(AddressValueError):
                 return str(IPv6Address(bare)) if ":" in bare else bare
         form = f"{self._protocol}://HOST[:PORT]/PATH"
@@ -178,16 +183,32 @@ class Servers:
         )
 
 
+def number_of(name: str, value: Any, kind: Callable[[Any], N]) -> N:
+    """Returns the option `name`, a number or its text, as `kind`, int or float.
+
+    Raises:
+        ValueError: it is no such number; the message names the option.
+    """
+    try:
+        return kind(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"the option {name} must be a number, not {value!r}") from None
+
+
 def strip_url(text: str, protocol: str) -> str:
     """Returns a URL's path, or a path, in its usual form: "SERVER/PATH", "SERVER" alone, "/PATH" or "/".
 
     `protocol` is the scheme of URLs, "rdma" or "nfstcp".
 
     Raises:
+        TypeError: the path is no str.
         ValueError: the URL is of another protocol.
         LocalProtocolError: the server is not valid; the message says why and shows the form.
     """
-    scheme, separator, rest = text.partition("://")
+    try:
+        scheme, separator, rest = text.partition("://")
+    except (AttributeError, TypeError):
+        raise TypeError(f"a path must be of type str or os.PathLike, not {type(text).__name__}") from None
     query = None
     if separator and "/" not in scheme:
         if scheme != protocol:

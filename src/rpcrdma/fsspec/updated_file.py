@@ -26,6 +26,7 @@ class UpdatedFile(FsspecFile, NfsFile):
     Raises:
         io.UnsupportedOperation: the file is opened in a transaction.
         OSError, ValueError: the server refuses, or the mode is unknown, as `open`.
+        RpcRdmaError: the server cannot be reached, or does not answer; also raised by the methods.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class UpdatedFile(FsspecFile, NfsFile):
         return self.fs.info(self.path, refresh=True)
 
     def close(self) -> None:
-        """Sends the remaining data and ends the use of the file, also when it raises OSError as writing has failed."""
+        """Sends the remaining data and ends the use of the file, also when it raises the error of a failed write."""
         if not self.closed:
             try:
                 super().close()

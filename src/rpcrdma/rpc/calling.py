@@ -13,7 +13,7 @@ from rpcrdma.rpc.program import Procedure
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import PADDING_MAX, Decoder, Encoder, Payload, PlacedInOrder
 
-__all__ = ["CallEncoder", "ReplyDecoder", "ResultDecoder", "XidSource", "decode_result"]
+__all__ = ["CallEncoder", "ReplyDecoder", "ResultDecoder", "XidSource", "decode_result", "wrong_arguments"]
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -44,6 +44,17 @@ class XidSource:
         self._next = (xid + 1) & 0xFFFFFFFF
         self.taken[xid] = call
         return xid
+
+
+def wrong_arguments(procedure: Procedure[Any, Any], args: object, error: Exception) -> Exception:
+    """Returns the exception for the caller whose arguments could not be encoded because of `error`.
+
+    A TypeError stays one; any other becomes a LocalProtocolError. The text names the procedure, the type of the
+    arguments, and the one that they should have.
+    """
+    given, wanted = type(args).__name__, getattr(procedure.encode_args, "__annotations__", {}).get("value")
+    text = f"{procedure.name}: {error}" + (f"; it takes {wanted}, not {given}" if wanted not in {None, given} else "")
+    return TypeError(text) if isinstance(error, TypeError) else LocalProtocolError(text)
 
 
 class CallEncoder:
@@ -77,7 +88,10 @@ class CallEncoder:
             tail = self._tails[procedure] = self._tail(procedure)
         enc = Encoder()
         enc.reduced += _U32.pack(xid) + tail
-        procedure.encode_args(enc, args)
+        try:
+            procedure.encode_args(enc, args)
+        except (AttributeError, TypeError) as error:
+            raise wrong_arguments(procedure, args, error) from None
         return enc
 
     def _tail(self, procedure: Procedure[Any, Any]) -> bytes:

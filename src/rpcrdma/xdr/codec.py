@@ -331,8 +331,9 @@ class Encoder(Payload):
 def _text_octets(text: str, field: str) -> bytes:
     try:
         return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        raise LocalProtocolError(f"{field}: {text!r} has characters that have no octets") from None
+    except (AttributeError, UnicodeEncodeError):
+        why = "has characters that have no octets" if isinstance(text, str) else "is no str"
+        raise LocalProtocolError(f"{field}: {text!r} {why}") from None
 
 
 class ReducedIneligibleItem(DecodeError):

@@ -29,7 +29,7 @@ from rpcrdma.aio.drivers.provider import ProviderChoice, ProviderInUse
 from rpcrdma.aio.drivers.provider_choice import chosen_providers
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.aio.host_options import NO_TLS_OVER_RDMA, HostAuthentication, TlsSettings
-from rpcrdma.aio.misuse import Opening, check_numbers, known_options
+from rpcrdma.aio.misuse import Opening, all_of, check_options, check_type, known_options
 from rpcrdma.aio.security_options import Kerberos
 from rpcrdma.aio.urls import DEFAULT_PORTS, Url, parse_url
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed, NoAnswer, TransportClosed
@@ -79,7 +79,7 @@ class ConnectOptions:
     Raises:
         ValueError: `rpcrdma_version`, `xprtsec`, `extension` or the name in `security` is unknown, or a number is
             negative or not finite.
-        TypeError: an option is unknown, or a number has another type.
+        TypeError: an option is unknown, or has another type than it says.
         LocalProtocolError: two of `extensions` use the same code.
     """
 
@@ -165,7 +165,8 @@ class ConnectOptions:
     """A function that the event loop calls with each `Call` that has ended; it must not raise."""
 
     def __post_init__(self) -> None:
-        check_numbers(self)
+        check_options(self)
+        all_of("services", self.services, Service)
         version_choice(self.rpcrdma_version)
         if self.xprtsec not in XPRTSEC_CHOICES:
             raise ValueError(f"xprtsec is {self.xprtsec!r}, not one of {', '.join(XPRTSEC_CHOICES)}")
@@ -276,6 +277,7 @@ def connect(url: str, program: Program | None = None, *, options: ConnectOptions
         An object that connects when it is awaited or entered, and yields the `Connection`.
 
     Raises:
+        TypeError: an argument is of another type.
         LocalProtocolError: `url` is no such URL; when entered or awaited: `provider` is unknown or cannot be captured.
         NotPermitted: when entered or awaited: `reserved_port` is wanted, but not allowed.
         HostAuthenticationFailed: when entered or awaited: either host refused the other, or a file of
@@ -283,6 +285,8 @@ def connect(url: str, program: Program | None = None, *, options: ConnectOptions
         UserAuthenticationFailed: by calls under Kerberos: there is no ticket, or the server refuses it.
         ConnectFailed: when entered or awaited: no connection could be made; the message names cause and remedy.
     """
+    check_type("program", program, Program, optional=True)
+    check_type("options", options, ConnectOptions, optional=True)
     return _Connecting(parse_url(url), program, options or ConnectOptions())
 
 

@@ -14,7 +14,7 @@ from rpcrdma.aio.client.reconnecting import BREACHES_MAX, ConnectionKeeper, Reco
 from rpcrdma.aio.client.silence_warning import SilenceWatch
 from rpcrdma.aio.connections.calls_made import CallObserver, ended, observer_of
 from rpcrdma.aio.connections.negotiated import Negotiated
-from rpcrdma.aio.misuse import AsynchronousOnly, check_loop
+from rpcrdma.aio.misuse import AsynchronousOnly, check_loop, not_seconds
 from rpcrdma.aio.security_options import Kerberos
 from rpcrdma.aio.urls import Url
 from rpcrdma.errors import CallTimeout, LocalProtocolError, RpcError, RpcRdmaError, TransportClosed
@@ -155,7 +155,10 @@ class Connection:
         Sets the call's deadline and XID. Observers get the call at its end. Errors get the server's URL.
         """
         if call.timeout_s is not None:
-            call.deadline_s = self._loop.time() + call.timeout_s
+            try:
+                call.deadline_s = self._loop.time() + call.timeout_s
+            except TypeError:
+                raise not_seconds(call.timeout_s) from None
         keeper, observer = self._keeper, self._observer
         if keeper.addressed is None:
             keeper.addressed = call.procedure.program, call.procedure.version

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any, TypeVar
 
 from rpcrdma.aio.drivers.effects import random_bits
+from rpcrdma.aio.misuse import not_seconds
 from rpcrdma.errors import CallTimeout, TransportClosed
 from rpcrdma.rpc.calling import XidSource
 from rpcrdma.rpc.program import Procedure
@@ -105,7 +106,10 @@ class ReturningClient:
             RpcError, DecodeError, MessageTooLong, LocalProtocolError, ValueError: as `rpcrdma.Connection.call`.
         """
         timeout_s = self._call_timeout_s if timeout_s is None else timeout_s
-        deadline_s = self._loop.time() + timeout_s
+        try:
+            deadline_s = self._loop.time() + timeout_s
+        except TypeError:
+            raise not_seconds(timeout_s) from None
         xid = self._xids.take()
         breaches = 0
         try:

@@ -9,9 +9,10 @@ from collections.abc import Awaitable, Callable, Iterable
 from math import inf
 from operator import itemgetter
 from time import perf_counter_ns
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
+from rpcrdma.aio.misuse import not_seconds
 from rpcrdma.errors import (
     AuthError,
     CallTimeout,
@@ -36,6 +37,9 @@ from rpcrdma.rpc.program import Procedure
 from rpcrdma.rtr import Preference
 from rpcrdma.transport import Call, CallRefused, ChunkRefused, VersionRefused
 from rpcrdma.wire.buffers import Memory
+
+if TYPE_CHECKING:
+    from rpcrdma.aio.connections.negotiated import Negotiated
 
 __all__ = [
     "REPLY_BOUND_REMEDY",
@@ -227,6 +231,8 @@ class CallsMade(ABC):
     __slots__ = ("_look_again_s", "_loop", "_observer", "_xid", "timer")
 
     _loop: asyncio.AbstractEventLoop
+    _called_back: bool
+    """Whether this is a server's end, which may call the client."""
     _look_again_s: float
     """No deadline of a call is earlier than this time; infinite while no call has a deadline."""
     _observer: CallObserver | None
@@ -235,6 +241,11 @@ class CallsMade(ABC):
     _xid: int
     timer: DeadlineTimer
     """The connection's one timer."""
+
+    @property
+    @abstractmethod
+    def negotiated(self) -> Negotiated | None:
+        """The terms of an RDMA connection; None over TCP."""
 
     @abstractmethod
     def _outstanding(self) -> Iterable[Call]:
@@ -293,7 +304,10 @@ class CallsMade(ABC):
         if credential is not None:
             call.encoder = CallEncoder(credential)
         if timeout_s is not None:
-            call.deadline_s = self._loop.time() + timeout_s
+            try:
+                call.deadline_s = self._loop.time() + timeout_s
+            except TypeError:
+                raise not_seconds(timeout_s) from None
         result: R = await observed(call, self.start, self._observer)
         return result
 
@@ -330,7 +344,14 @@ class CallsMade(ABC):
                 self._look_again_s = due_s
                 break
             self.give_up(call)
-            future.fail(CallTimeout(f"{call.procedure.name}: no reply within {call.timeout_s:g} s"))
+            future.fail(CallTimeout(f"{call.procedure.name}: no reply within {call.timeout_s:g} s{self._why_silent()}"))
+
+    def _why_silent(self) -> str:
+        """Returns a clause on a client that may take no calls, if it cannot have said so; else ""."""
+        if not self._called_back or ((terms := self.negotiated) is not None and terms.peer_properties is not None):
+            return ""
+        where = "over TCP" if terms is None else f"in version {terms.version}"
+        return f"; the client may offer no services (ConnectOptions.services), which it cannot say {where}"
 
 
 def again(error: TransportClosed) -> TransportClosed:

@@ -78,8 +78,8 @@ class TcpConnection(CallsMade):
     """
 
     __slots__ = (
-        "_active", "_active_at", "_called", "_encoder", "_end", "_end_error", "_finishing", "_idle", "_idle_s",
-        "_in_flight", "_in_flight_max", "_messages", "_on_ended", "_pending", "_queue", "_ready",
+        "_active", "_active_at", "_called", "_called_back", "_encoder", "_end", "_end_error", "_finishing", "_idle",
+        "_idle_s", "_in_flight", "_in_flight_max", "_messages", "_on_ended", "_pending", "_queue", "_ready",
         "_record_octets_max", "_setting", "_stream", "_tls", "calls_taken", "host", "host_identity", "name", "origin",
         "xprtsec",
     )  # fmt: skip
@@ -115,7 +115,7 @@ class TcpConnection(CallsMade):
         self._observer = observer
         self._xid = random_bits(32)
         self._on_ended = on_ended
-        self._finishing = False
+        self._finishing = self._called_back = False
         self._ready = self._called = active
         """`_called`: whether messages of the peer may be replies."""
         self._pending: dict[int, Call] = {}
@@ -231,7 +231,7 @@ class TcpConnection(CallsMade):
         if not self._active:
             if credential is not None:
                 self._encoder = CallEncoder(credential)
-            self._ready = True
+            self._ready = self._called_back = True
 
     @property
     def closed(self) -> bool:

@@ -18,7 +18,7 @@ from rpcrdma.aio.drivers.provider import Link, ProviderChoice, ProviderInUse
 from rpcrdma.aio.drivers.provider_choice import chosen_providers
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.aio.host_options import OTHER_AUTHORITIES, AuthoritiesInUse, HostAuthentication
-from rpcrdma.aio.misuse import check_numbers, known_options
+from rpcrdma.aio.misuse import check_options, known_options
 from rpcrdma.aio.server.connection_limits import Admission, connections_that_fit
 from rpcrdma.aio.server.rdma_listeners import RdmaListeners
 from rpcrdma.iwarp import IwarpConfig
@@ -90,7 +90,7 @@ class RdmaServerConfig:
     without "mtls"."""
 
     def __post_init__(self) -> None:
-        check_numbers(self)
+        check_options(self)
         version_choice(self.rpcrdma_version)
         self.all_extensions()
 

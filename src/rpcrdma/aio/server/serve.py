@@ -18,7 +18,7 @@ from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.aio.drivers.provider import ProviderInUse
 from rpcrdma.aio.drivers.sockets import authority, cannot_listen
 from rpcrdma.aio.host_options import NO_TLS_OVER_RDMA
-from rpcrdma.aio.misuse import Opening, check_numbers, known_options
+from rpcrdma.aio.misuse import Opening, all_of, check_options, check_type, known_options
 from rpcrdma.aio.security_options import KerberosKeys
 from rpcrdma.aio.server.definition_limits import MessageLimit, limits_over_rdma, limits_over_tcp, messages_refused
 from rpcrdma.aio.server.rdma_server import RdmaServer, RdmaServerConfig
@@ -78,7 +78,7 @@ class ServeOptions:
     """Seconds that running calls get to finish when the server closes."""
 
     def __post_init__(self) -> None:
-        check_numbers(self)
+        check_options(self)
         self.flavors()
 
     def flavors(self) -> tuple[SecurityFlavor, ...]:
@@ -444,16 +444,13 @@ def serve(
     Raises:
         LocalProtocolError: when entered or awaited: a URL of `listen` is not valid, two services offer the same program
             and version, a provider cannot be captured, or `xprtsec` is asked for over RDMA.
-        TypeError: `services` holds a class or another object that is no `Service`, or `listen` is one str.
+        TypeError: `services` is no list of objects of `Service`, `options` is of another type, or `listen` is one str.
         HostAuthenticationFailed: when entered or awaited: a file of `host_authentication` is unfit.
         UserAuthenticationFailed: when entered or awaited: there is no key for a flavor of Kerberos.
         ConnectFailed: when entered or awaited: the server cannot listen at an address.
     """
-    services = tuple(services)
-    for service in services:
-        if not isinstance(service, Service):
-            kind = f"the class {service.__name__}" if isinstance(service, type) else f"{type(service).__name__}"
-            raise TypeError(f"services must hold objects of subclasses of Service, not {kind}")
+    services = all_of("services", services, Service)
+    check_type("options", options, ServeOptions, optional=True)
     if isinstance(listen, str):
         raise TypeError(f'listen must be a sequence of URLs: write ["{listen}"]')
     return _Starting(services, listen, options or ServeOptions())

@@ -20,7 +20,7 @@ from rpcrdma.aio.drivers.provider import Listening
 from rpcrdma.aio.drivers.sockets import address_of, authority
 from rpcrdma.aio.drivers.tls_socket import TlsSocket
 from rpcrdma.aio.host_options import OTHER_AUTHORITIES, AuthoritiesInUse, HostAuthentication
-from rpcrdma.aio.misuse import check_numbers, known_options
+from rpcrdma.aio.misuse import check_options, known_options
 from rpcrdma.aio.server.connection_limits import Admission, connections_that_fit
 from rpcrdma.limits import RPC_IDLE_S, RPC_RECORD_OCTETS_MAX, RPC_REVERSE_CALLS_MAX, TLS_HANDSHAKES_MAX
 from rpcrdma.rpc.call_statistics import CallStatistics
@@ -68,7 +68,7 @@ class TcpServerConfig:
     with "mtls"."""
 
     def __post_init__(self) -> None:
-        check_numbers(self)
+        check_options(self)
 
 
 class TcpServer:

@@ -178,7 +178,10 @@ def _faults_of_url(export: Exported) -> Iterator[Mistake]:
         try:
             get_filesystem_class(protocol)
         except ImportError as error:
-            yield Mistake(place, f"{export.shown} takes a package that is not installed: {error}")
+            from rpcrdma.nfs.export.fsspec_store import missing_package  # noqa: PLC0415 - an optional package
+
+            missing = missing_package(protocol, error)
+            yield Mistake(place, f"{export.shown} takes a package that is not installed: {missing}")
             return
         except ValueError:
             text = f"{export.shown}: fsspec knows no protocol {protocol!r}; correct it, or write directory"

@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 
 from rpcrdma.aio.client.connect import Connection, ConnectOptions
-from rpcrdma.aio.misuse import Opening
+from rpcrdma.aio.misuse import Opening, check_type
 from rpcrdma.aio.urls import Url, parse_url
 from rpcrdma.nfs.client.filesystem import NfsFilesystem
 from rpcrdma.nfs.client.mount_client import Mount, confirm_root, connect_nfs, mount_export, unmount, unproved
@@ -165,6 +165,7 @@ def nfs_open(
         the path below the export; if that is a file, "." is the file.
 
     Raises:
+        TypeError: an argument is of another type.
         LocalProtocolError: `url` is no such URL.
         NotPermitted: when entered or awaited: `options.reserved_port` is wanted, but not allowed.
         ConnectFailed: when entered or awaited: NFS or MOUNT cannot be reached; the message names the remedy.
@@ -174,4 +175,7 @@ def nfs_open(
         NfsError: when entered or awaited: the server refuses to mount, or the path cannot be reached
             (FileNotFoundError: there is no such export, or nothing at the path below it).
     """
+    check_type("mount_port", mount_port, int, optional=True)
+    check_type("options", options, ConnectOptions, optional=True)
+    check_type("files", files, FileOptions, optional=True)
     return _Opening(parse_url(url), mount_port, options or ConnectOptions(), files)

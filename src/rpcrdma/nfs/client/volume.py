@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
 from rpcrdma.aio.drivers.effects import loop_clock
-from rpcrdma.aio.misuse import check_numbers, known_options
+from rpcrdma.aio.misuse import check_options, known_options
 from rpcrdma.limits import NFS_LISTED_NAMES_HELD_MAX, NFS_LISTED_NAMES_MAX
 from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.procedures import NfsProcedures
@@ -42,7 +42,7 @@ class FileOptions:
     """The most names of one directory for calls that hold all names in memory: `listdir` and `walk`."""
 
     def __post_init__(self) -> None:
-        check_numbers(self)
+        check_options(self)
 
 
 _LEAST = 4096

@@ -7,6 +7,7 @@ words in the names of their classes; all of these but a missing object are logge
 from __future__ import annotations
 
 import errno
+import importlib.metadata
 import logging
 import re
 import threading
@@ -19,7 +20,7 @@ from rpcrdma.nfs.export.export_limits import NFS_FSSPEC_INSTANCES_MAX, NFS_FSSPE
 from rpcrdma.nfs.export.fsspec_info import ObjectInfo, Unusable, info_of
 from rpcrdma.nfs.export.tree import NAME_OCTETS_MAX, FileKind, Refused
 
-__all__ = ["FsspecStore", "errno_of", "shown_url"]
+__all__ = ["FsspecStore", "errno_of", "missing_package", "shown_url"]
 
 _LOGGER = logging.getLogger("rpcrdma.server")
 _PASSWORD = re.compile(r"(//[^/@:]*):[^/@]*@")
@@ -111,9 +112,21 @@ def _open_url(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
     return filesystem, path
 
 
+def missing_package(protocol: str, error: ImportError) -> str:
+    """Returns the text of fsspec's `error`, that a package is missing, with the command that installs it if known."""
+    text = str(error)
+    extras = importlib.metadata.metadata("fsspec").get_all("Provides-Extra") or ()
+    return text if protocol not in extras or "pip install" in text else f"{text}: pip install 'fsspec[{protocol}]'"
+
+
 def _cause(error: BaseException) -> str:
-    text = " ".join(str(error).split()) or "no details"
-    return f"{type(error).__name__}: {shown_url(text)[:_CAUSE_SHOWN_MAX]}"
+    if isinstance(error, FileNotFoundError):
+        # Libraries give the path alone.
+        return "nothing is there"
+    text = shown_url(" ".join(str(error).split()))[:_CAUSE_SHOWN_MAX]
+    if text and type(error).__module__ == "builtins" and not isinstance(error, LookupError):
+        return text
+    return f"{type(error).__name__}: {text or 'no details'}"
 
 
 class FsspecStore:
@@ -214,10 +227,11 @@ class FsspecStore:
         try:
             return _open_url(self._url, self._options)
         except ImportError as error:
-            # The text names the package of the protocol.
-            cause = str(error)
             if error.name is not None and error.name.startswith("fsspec"):
                 cause = "the package fsspec is not installed: run pip install fsspec"
+            else:
+                # The last scheme of a chain, such as zip::s3://, needs a package most often.
+                cause = missing_package((re.findall(r"(\w+)://", self._url) or [""])[-1], error)
             raise OSError(f"cannot export {self.shown}: {cause}") from None
         except Exception as error:
             raise self._failure(_cause(error)) from error

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.rpc.auth import AuthFlavor, OpaqueAuth
-from rpcrdma.rpc.calling import ReplyDecoder, ResultDecoder
+from rpcrdma.rpc.calling import ReplyDecoder, ResultDecoder, wrong_arguments
 from rpcrdma.rpc.gss.bodies import CONTENT_AT, body_octets_max, decode_body, encode_body
 from rpcrdma.rpc.gss.context_turns import ContextTurns
 from rpcrdma.rpc.gss.flavors import GssService
@@ -123,7 +123,10 @@ class ProtectedCall:
         """
         if self._has_body:
             inner = Encoder()
-            procedure.encode_args(inner, args)
+            try:
+                procedure.encode_args(inner, args)
+            except (AttributeError, TypeError) as error:
+                raise wrong_arguments(procedure, args, error) from None
             self._content = inner.joined()
         return len(self._content or b"")
 
@@ -170,7 +173,10 @@ class ProtectedCall:
         enc.reduced += auth_octets(verifier, "verifier")
         content, self._content = self._content, None
         if content is None:
-            procedure.encode_args(enc, args)
+            try:
+                procedure.encode_args(enc, args)
+            except (AttributeError, TypeError) as error:
+                raise wrong_arguments(procedure, args, error) from None
         else:
             encode_body(enc, session.gss, service, number, content)
         return enc

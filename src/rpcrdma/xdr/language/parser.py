@@ -35,11 +35,16 @@ _TYPE_TOKENS = {
     "INT", "HYPER", "LONG", "UNSIGNED", "FLOAT", "DOUBLE", "QUADRUPLE", "BOOL", "CHAR", "SHORT", "ENUM", "STRUCT",
     "UNION",
 }  # fmt: skip
+_OF_PROCEDURE = r"(?:[(,]|\bversion\s+\w+\s*{(?:[^}]*;)?)\s*"
+"""What comes before the type of an argument or a result."""
 _MISTAKES: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
     (re.compile(rf"(?:{before})\s*$"), found, hint)
     for before, found, hint in (
         (r"\bstring\s+\w+", ";[", "a string has a limit: string name<N>"),
         (r"\bopaque\s+\w+", ";", "opaque data have a length, name[N], or a limit, name<N>"),
+        (rf"{_OF_PROCEDURE}string(?:\s+\w+)?", "<[", "a typedef names it: typedef string name<N>;"),
+        (rf"{_OF_PROCEDURE}opaque(?:\s+\w+)?", "<[", "a typedef names it: typedef opaque name<N>;"),
+        (rf"{_OF_PROCEDURE}(?:unsigned\s+)?\w+(?:\s+\w+)?", "<[", "a typedef names it: typedef int name<N>;"),
         (r"\b(?:string|opaque)", "<[", "the limit follows the name: name<N>"),
         (r"\b(?:string|opaque)", "*", "what is optional has a name of its own: typedef string text<N>; and text *name"),
         (r"\w\s*[<\[]\w*[>\]]", "[<", "an array of arrays has a name for the inner one: typedef int row[3];"),
