@@ -31,6 +31,8 @@ from rpcrdma.transport import (
 )
 from rpcrdma.transport.call import IncomingCall
 from rpcrdma.transport.call_credits import CallWindow
+from rpcrdma.transport.outbox import UNFINISHED_SELDOM
+from rpcrdma.transport.session import JOIN_OCTETS_MAX
 from rpcrdma.verbs.loopback import LoopbackQueuePair
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder
@@ -197,6 +199,35 @@ def test_a_peer_may_leave_unread_twice_the_calls_of_both_and_some_more(granted: 
         assert window.admit(made_call(1, message(1, CALL), ReplyBound(8), ())) == 8
     assert window.may_owe(most + SPARE_RECEIVES)
     assert not window.may_owe(most + SPARE_RECEIVES + 1)
+
+
+@each_case("unfinished", [UNFINISHED_SELDOM, UNFINISHED_SELDOM + 1])
+def test_a_peer_that_gave_one_credit_may_leave_some_sends_unread(unfinished: int) -> None:
+    outbox = EndpointPair(version="2").client._outbox
+    outbox.posted = unfinished
+    assert not outbox._session.window.may_owe(unfinished)
+    assert outbox.backlog is (unfinished > UNFINISHED_SELDOM)
+
+
+@each_case(("octets", "pieces"), [(8, 1), (JOIN_OCTETS_MAX, 1), (JOIN_OCTETS_MAX + 4, 2)])
+def test_a_longer_call_is_not_copied_to_stand_behind_its_header(
+    octets: int, pieces: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = []
+    pair = EndpointPair(version="2").connect()
+    monkeypatch.setattr(LoopbackQueuePair, "post_send", lambda _qp, _wr, gather, **_: sent.append(len(gather)))
+    pair.client.call(7, message(7, CALL, (bytes(octets - 8), None)), ReplyBound(8))
+    assert sent == [pieces]
+
+
+@each_case("octets", [0, 1, 2])
+def test_a_call_went_by_rdma_if_any_octet_came_back_so(octets: int) -> None:
+    pair = EndpointPair(TransportConfig()).connect()
+    pair.client.call(7, message(7, CALL), ReplyBound(8, (5000,)))
+    (incoming,) = pair.arrived()
+    pair.server.reply(incoming, message(7, REPLY, (b"", bytes(octets))))
+    pair.run()
+    assert (pair.client.statistics.octets_returned, pair.client.statistics.calls_by_rdma) == (octets, octets > 0)
 
 
 # Under the names that Linux has for them

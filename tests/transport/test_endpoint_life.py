@@ -153,6 +153,18 @@ def test_call_over_its_own_bound_is_refused_without_any_rdma_read() -> None:
     assert pair.server.statistics.rdma_reads == 2
 
 
+def test_a_call_over_the_bound_of_the_connection_waits_until_another_is_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "CONNECTION_OCTETS_PULLED_MAX", 12_000)
+    pair = EndpointPair(SMALL_MESSAGES, replace(SMALL_MESSAGES, call_octets_pulled_max=8000)).connect()
+    pair.client.call(0, message(0, CALL), NOTHING)
+    answer_all(pair)
+    for xid in (1, 2):
+        pair.client.call(xid, message(xid, CALL, (b"", bytes(8000))), NOTHING)
+    assert [answer_all(pair) for _ in range(3)] == [[1], [2], []]
+
+
 def test_end_of_the_connection_fails_every_call_once_and_comes_last() -> None:
     pair = EndpointPair(SMALL_MESSAGES, TransportConfig(credits_granted=2)).connect()
     pair.client.call(0, message(0, CALL), NOTHING)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import struct
+from array import array
 from typing import Any
 
 import pytest
@@ -31,6 +32,7 @@ from rpcrdma.transport import (
 )
 from rpcrdma.transport.chunks import NO_CHUNKS
 from rpcrdma.transport.message import Cause
+from rpcrdma.verbs.loopback import LoopbackQueuePair
 from rpcrdma.verbs.receive_pool import ReceiveBuffer, ScatteredBuffer
 from support.cases import each_case
 
@@ -113,6 +115,28 @@ def test_what_an_extension_delivers_begins_with_the_xid_and_direction(start: tup
     assert not pair.link.deliver_reply(8, struct.pack(">II", 8, 1), None)
     assert pair.link.deliver_reply(7, struct.pack(">II", 7, 1), None)
     assert not server.deliver_reply(7, struct.pack(">II", 7, 1), None)
+
+
+@each_case(("octets", "pieces"), [(4076, 1), (4077, 2)])
+def test_a_body_that_one_message_holds_is_joined_with_its_header(
+    octets: int, pieces: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = Pair(Recorded(), Recorded(), offered_send_octets=4096, offered_receive_octets=4096)
+    sent = []
+    monkeypatch.setattr(LoopbackQueuePair, "post_send", lambda _qp, _wr, gather, **_: sent.append(len(gather)))
+    pair.link.send(ASK, [bytes(octets)])
+    assert sent[0] == pieces
+
+
+def test_a_body_is_octets_without_gaps() -> None:
+    pair = Pair(Recorded(), Recorded())
+    for unfit in ("words", memoryview(bytes(8))[::2]):
+        with pytest.raises(TypeError, match="body"):
+            pair.link.send(ASK, [unfit])  # type: ignore[list-item]
+    pair.link.send(ASK, [array("I", [1, 2]), memoryview(b"octets")[:4]])
+    pair.run()
+    assert pair.of_server is not None
+    assert [body for *_, body in pair.of_server.messages] == [array("I", [1, 2]).tobytes() + b"octe"]
 
 
 @each_case("octets", [4000, 4096, 4097, 10_000, 100_000])

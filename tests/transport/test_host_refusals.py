@@ -157,7 +157,7 @@ def test_four_names_are_shown_each_to_its_80th_character() -> None:
 FIT = {Role.CLIENT: ssl.PROTOCOL_TLS_CLIENT, Role.SERVER: ssl.PROTOCOL_TLS_SERVER}
 
 
-@each_case("role", Role)
+@each_case("role", [Role.SERVER, Role.CLIENT])
 def test_a_context_for_its_side_is_prepared_and_one_for_the_other_refused(role: Role) -> None:
     for each, protocol in FIT.items():
         context = ssl.SSLContext(protocol)

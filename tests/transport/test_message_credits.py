@@ -157,6 +157,7 @@ def test_unread_sends_are_bounded_by_what_the_peer_gave() -> None:
     assert client.may_owe(2 * (10 + SPARE_RECEIVES))
     assert not client.may_owe(2 * (10 + SPARE_RECEIVES) + 1)
     assert client.on_arrival(received(Kind.PROPERTIES, CREDITS_MAX))
+    assert client.balance == CREDITS_MAX, "no peer gives more"
     assert client.may_owe(2 * (UNREAD_SENDS_MAX + SPARE_RECEIVES))
     assert not client.may_owe(2 * (UNREAD_SENDS_MAX + SPARE_RECEIVES) + 1)
 

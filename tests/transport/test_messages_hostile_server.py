@@ -49,12 +49,12 @@ def test_client_sends_one_message_of_at_most_1024_octets_and_no_more_until_it_is
 
 def refusals_of_the_first_message() -> list[tuple[bytes, str]]:
     return [
+        (raw.error(1, 1, 3, 9), "versions 3 to 9"),
         (raw.error(1, raw.BAD_XDR), "refused the transport properties"),
         (raw.error(1, raw.INVAL_HTYPE), "refused the transport properties"),
         (raw.error(1, raw.SYSTEM), "refused the transport properties"),
         (raw.error(77, raw.SYSTEM), "refused the transport properties"),
         (struct.pack(">IIIIIII", 1, 2, 32, 4, 1, 2, 2), "version 2 of RPC-over-RDMA only"),
-        (raw.error(1, 1, 3, 9), "versions 3 to 9"),
         (raw.error(1, 1, 2, 2), "version 2 of RPC-over-RDMA only"),
     ]
 
@@ -70,10 +70,10 @@ def test_refusal_of_the_first_message_ends_the_connection_with_the_reason(
     peer = BareMessages(Role.CLIENT, introduce=False, versions=versions)
     peer.endpoint.call(XID, message(XID, 0), NOTHING)
     peer.send(octets)
-    failed, closed = peer.endpoint_events()
-    assert isinstance(failed, CallFailed)
-    assert isinstance(closed, Closed)
-    assert reason in closed.reason
+    events = peer.endpoint_events()
+    assert [type(event) for event in events] == [CallFailed, Closed]
+    assert isinstance(events[1], Closed)
+    assert reason in events[1].reason
     assert len(peer.received) == 1
 
 
@@ -106,6 +106,17 @@ def test_a_server_that_begins_without_properties_has_the_defaults(octets: bytes)
     assert peer.endpoint.inline_send_octets == peer.endpoint.inline_receive_octets == 4096
     peer.received.clear()
     assert_works(peer)
+
+
+def test_a_server_is_given_credits_for_more_pieces_of_its_properties_from_the_first_on() -> None:
+    peer = BareMessages(Role.CLIENT, introduce=False)
+    peer.heard()
+    octets = raw.property_set((RECEIVE_SIZE, word(8192)))
+    peer.send(raw.prefix(1, CONNPROP, MORE, give=1) + octets[:8])
+    assert [(each.kind, each.give > 0) for each in peer.heard()] == [(NOMSG, True)]
+    peer.send(raw.prefix(1, CONNPROP) + octets[8:])
+    assert [type(event) for event in peer.endpoint_events()] == [Ready]
+    assert peer.endpoint.inline_send_octets == 8192
 
 
 @pytest.mark.req("V2-9", "V2-10")

@@ -15,6 +15,7 @@ from rpcrdma.transport import (
     CallArrived,
     CallFailed,
     CallForm,
+    Closed,
     Extension,
     ReplyBound,
     Role,
@@ -223,6 +224,7 @@ NOT_TAKEN = Refusal(Cause.EXTENSION, code=0x104)
 def test_a_call_that_the_peer_has_not_taken_goes_again_without_the_extension(attempts: int) -> None:
     peer, requester, handle = called()
     handle.carried = carried = cast("Any", Carried())
+    assert requester.carried(7) is carried
     handle.form = handle.form._replace(attempts=attempts)
     failed = attempts == CALL_ATTEMPTS_MAX
     assert requester.on_refused(not_taken(7), None)
@@ -252,6 +254,7 @@ def test_a_call_that_waits_goes_out_when_another_has_ended(end: str, abandoned: 
     peer.run()
     assert len(peer.received) == 1
     assert (peer.endpoint._outbox.queued, requester.in_flight) == (1, 1)
+    assert requester.carried(8) is None
     if abandoned:
         peer.endpoint.abandon(handle)
         handle.carried = cast("CarriedCall", Carried())
@@ -260,6 +263,22 @@ def test_a_call_that_waits_goes_out_when_another_has_ended(end: str, abandoned: 
     assert len(peer.endpoint_events()) == (0 if abandoned else 1)
     peer.run()
     assert [octets[:4] for octets in peer.received] == [struct.pack(">I", xid) for xid in (7, 8)]
+
+
+@each_case("end", ["answered", "refused", "failed"])
+def test_a_call_whose_memory_stays_open_ends_with_the_connection(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def invalidate(*_: object) -> None:
+        raise LocalProtocolError("the provider cannot")
+
+    peer, requester, handle = called(5000)
+    monkeypatch.setattr(type(peer.endpoint_pd), "invalidate", invalidate)
+    assert END_OF_CALL[end](requester) is True
+    assert (peer.endpoint_events(), handle.state) == ([], CallState.SENT)
+    peer.run()
+    failed, closed = peer.endpoint_events()
+    assert isinstance(failed, CallFailed)
+    assert isinstance(closed, Closed)
+    assert str(failed.error) == closed.reason == "memory cannot be invalidated: the provider cannot"
 
 
 class Batching:

@@ -7,12 +7,13 @@ from typing import Any
 from rpcrdma.errors import DecodeError
 from rpcrdma.limits import CALL_ATTEMPTS_MAX
 from rpcrdma.rpc.reply_bound import ReplyBound
-from rpcrdma.transport import refusals, routing
+from rpcrdma.transport import host_authentication, refusals, routing
 from rpcrdma.transport.authenticator import TAKES_PART, HostPolicy
 from rpcrdma.transport.config import ReverseSupport, Role
 from rpcrdma.transport.connection_states import MAY_LEAVE, TRANSITIONS, Input, State
 from rpcrdma.transport.dialects import header_v2
 from rpcrdma.transport.dialects.v2 import _opens
+from rpcrdma.transport.host_authentication import HandshakeInput, HandshakeState
 from rpcrdma.transport.message import Cause, Kind, Refusal
 from rpcrdma.transport.plan_call import PlanLimits
 from rpcrdma.transport.properties import _Level, with_receive_octets
@@ -97,6 +98,17 @@ def test_connections_move_as_their_table_says() -> None:
     ends = {(state, Input.BREAK): State.BROKEN for state in standing}
     ends |= {(state, Input.END): State.CLOSED for state in standing}
     assert dict(TRANSITIONS) == {**WAYS, **ends}
+
+
+def test_host_authentication_moves_as_its_table_says() -> None:
+    assert dict(host_authentication.TRANSITIONS) == {
+        (HandshakeState.WAITING, HandshakeInput.DECLINE): HandshakeState.UNAUTHENTICATED,
+        (HandshakeState.WAITING, HandshakeInput.TAKE_PART): HandshakeState.HANDSHAKE,
+        (HandshakeState.HANDSHAKE, HandshakeInput.FLIGHT): HandshakeState.HANDSHAKE,
+        (HandshakeState.HANDSHAKE, HandshakeInput.PROOF): HandshakeState.CONFIRMING,
+        (HandshakeState.HANDSHAKE, HandshakeInput.ACCEPT): HandshakeState.AUTHENTICATED,
+        (HandshakeState.CONFIRMING, HandshakeInput.ACCEPT): HandshakeState.AUTHENTICATED,
+    } | {(state, HandshakeInput.FAIL): HandshakeState.FAILED for state in HandshakeState}
 
 
 def test_what_may_leave_in_each_state() -> None:

@@ -10,10 +10,12 @@ from rpcrdma.testing.endpoint_pair import EndpointPair, made_call, message
 from rpcrdma.transport.assembly import Assembly
 from rpcrdma.transport.authenticator import HostPolicy
 from rpcrdma.transport.call import IncomingCall
+from rpcrdma.transport.chunks import NO_CHUNKS
 from rpcrdma.transport.config import Role
 from rpcrdma.transport.host_authentication import HostAuthenticator
 from rpcrdma.transport.message import (
     Cause,
+    Outgoing,
     OutgoingError,
     OutgoingExtension,
     OutgoingGrant,
@@ -83,4 +85,7 @@ MADE: dict[str, Callable[[], Any]] = {
 
 @each_case("name", MADE)
 def test_no_attribute_is_missing(name: str) -> None:
-    assert missing(MADE[name]()) == []
+    made = MADE[name]()
+    assert missing(made) == []
+    if isinstance(made, Outgoing):
+        assert (made.chunks, made.long, made.ends, made.group) == (NO_CHUNKS, False, None, None)

@@ -52,7 +52,6 @@ __all__ = ["Endpoint"]
 _RECEIVE = Verb.RECEIVE
 _SUCCESS = Status.SUCCESS
 _OPEN = State.OPEN
-_CONNECTING = State.CONNECTING
 _PIECE = Kind.PIECE
 
 
@@ -358,12 +357,10 @@ class Endpoint:
         completions, events = self._qp.completions, self._qp.events
         session = self._session
         while completions or events:
-            # Messages may only come once the connection stands, so that its event goes first; the one of its end last.
-            if events and (not completions or session.state is _CONNECTING):
+            # Messages may only come once the connection stands, so that its event goes first; that of its end is kept.
+            if events:
                 self._on_event(events.pop(0))
-                continue
-            completion = completions.popleft()
-            if completion.verb is _RECEIVE and completion.status is _SUCCESS:
+            elif (completion := completions.popleft()).verb is _RECEIVE and completion.status is _SUCCESS:
                 self._on_receive(completion)
             else:
                 self._on_work_ended(completion)
@@ -375,7 +372,7 @@ class Endpoint:
     def _on_event(self, event: QueuePairEvent) -> None:
         session = self._session
         if isinstance(event, Disconnected):
-            # Messages that arrived before it come first.
+            # Messages that arrived before it come first: `progress` closes after them.
             self._disconnected = event
             return
         session.agree(decode_private_data(event.private_data))

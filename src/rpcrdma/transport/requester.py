@@ -405,7 +405,7 @@ class Requester:
         except LocalProtocolError as error:
             self.on_unsendable(call, error)
 
-    def on_closed(self, reason: str, *, protocol_error: bool = False) -> None:
+    def on_closed(self, reason: str, *, protocol_error: bool) -> None:
         """Ends every call after the connection's end: deregisters its memory, and fails it unless it was abandoned.
 
         The error is `TransportClosed`. `reason` is in words. `protocol_error`: whether one side broke the protocol.

@@ -423,7 +423,7 @@ class Responder:
         if incoming.message_octets:
             self._memory.release(incoming.message_octets)
             incoming.message_octets = 0
-        if incoming.held_octets and incoming not in self._reading:
+        if incoming.held_octets:
             self._held_octets -= incoming.held_octets
             incoming.held_octets = 0
         if self._waiting:
