@@ -105,7 +105,7 @@ def test_a_url_is_served_when_its_store_is_there_and_stays_while_it_is_away(
     with served(found, tmp_path) as services:
         assert names(services) == ["/a"]
         (message,) = caplog.messages
-        assert message.startswith(f"/url is not served: cannot export file://{store}: FileNotFoundError: ")
+        assert message.startswith(f"/url is not served: cannot export file://{store}: nothing is there")
         assert message.endswith("or correct the URL; it will be once that is mended")
         store.mkdir()
         assert look(found, services) == {"/url"}
