@@ -119,12 +119,16 @@ def missing_package(protocol: str, error: ImportError) -> str:
     return text if protocol not in extras or "pip install" in text else f"{text}: pip install 'fsspec[{protocol}]'"
 
 
+_SAID_IN_WORDS = {ValueError, ImportError, ModuleNotFoundError}
+"""Classes of errors whose texts fsspec itself writes, as sentences."""
+
+
 def _cause(error: BaseException) -> str:
     if isinstance(error, FileNotFoundError):
         # Libraries give the path alone.
         return "nothing is there"
     text = shown_url(" ".join(str(error).split()))[:_CAUSE_SHOWN_MAX]
-    if text and type(error).__module__ == "builtins" and not isinstance(error, LookupError):
+    if text.startswith("[Errno") or (text and type(error) in _SAID_IN_WORDS):
         return text
     return f"{type(error).__name__}: {text or 'no details'}"
 
