@@ -38,8 +38,7 @@ class Bar:
     def __call__(self, octets: int, files: int = 0) -> None:
         """Adds `octets` that were moved since the last call, and `files` that were completed."""
         self._files += files
-        told = f"{self._files:,} {'file' if self._files == 1 else 'files'}" if self._files else ""
-        self._update(advance=octets, files=told)
+        self._update(advance=octets, files=console.counted(self._files, "file") if self._files else "")
 
     def expect(self, octets: int) -> None:
         """Sets the total of octets that the transfer moves."""

@@ -1,6 +1,6 @@
 """Prepares an export for checks, by this library's NFS client: a file to be read, and a file to be written.
 
-This preparation is no part of any verdict: the checks themselves use no code of the client.
+Verdicts do not depend on this preparation: the checks themselves use no code of the client.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class RdmapMessage:
 
     @property
     def is_send(self) -> bool:
-        """Whether the message is a Send of any kind, which a receive of the other end takes."""
+        """Whether the message is one of the four kinds of Send (RFC 5040), each of which uses up a posted receive."""
         return self.opcode in _SENDS
 
     @property

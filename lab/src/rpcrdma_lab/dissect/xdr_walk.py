@@ -87,7 +87,7 @@ class Walk:
         return self.item(model.ClassRef(name), shown_as or name)
 
     def item(self, kind: model.Type, name: str) -> Field:
-        """Decodes an item of any XDR type as a field `name`, which is incomplete if `faults` is not empty then."""
+        """Decodes an item of type `kind`; returns the field `name`, incomplete if `faults` has entries afterwards."""
         top: _Path = []
         with contextlib.suppress(_FaultFound):
             self._value(kind, name, Note("", ""), top)

@@ -185,7 +185,8 @@ class RdmaConnection(CallsMade):
     @property
     def idle_since(self) -> float | None:
         """The loop time in seconds since which it is idle; None: a call waits, or the client takes calls (RFC 8167)."""
-        busy = self._endpoint.calls_in_flight or self._endpoint.reverse_calls_in_flight or self._called_back
+        endpoint = self._endpoint
+        busy = endpoint.calls_in_flight or endpoint.reverse_calls_in_flight or self._called_back
         return None if busy else self._active_at
 
     @property
@@ -286,7 +287,8 @@ class RdmaConnection(CallsMade):
     def _offered(self, call: Call) -> ReplyBound:
         """Returns the sizes to offer memory for, each at most `reply_octets_max`, except an item that `into` bounds."""
         bound = call.procedure.reply_bound(call.args)
-        items, given = bound.items, bool(call.into)
+        items = bound.items
+        given = bool(call.into)
         if self._role is _SERVER and self._endpoint.reverse_support is not ReverseSupport.GENERAL:
             # All replies come inline. Few results are as large as they could be: nothing is refused before it is.
             return bound.inline(self._endpoint.inline_results_octets)

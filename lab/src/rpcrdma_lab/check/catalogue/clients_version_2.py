@@ -153,7 +153,7 @@ class Version2Client:
         return self.first(name, title, statements, self.told(), *steps, needs=needs)
 
     def taken(self, name: str, title: str, statements: str, *told: Any) -> Check:
-        """Returns a check that the client continues to make calls after the server has sent the properties `told`.
+        """Returns a check that the client makes further calls after the server has announced the properties `told`.
 
         `name` and `title` identify the check; `statements` are identifiers of the tested statements, separated by
         spaces.

@@ -115,7 +115,7 @@ class _Rows:
         ]
 
     def _of_type(self, kind: int, xid: Any = _XID) -> dict[str, Any]:
-        """Returns the pattern of any Report Error, or of any RDMA2_ERROR, as the header type `kind` says."""
+        """Returns the pattern that any message of header type `kind`, Report Error or RDMA2_ERROR, matches."""
         header = {"type": kind, "version": 2, "xid": xid, "flags": 1}
         return {"message": {"header": header, "invalidates": None}}
 

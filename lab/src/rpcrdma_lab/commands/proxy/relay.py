@@ -33,7 +33,7 @@ class Relay:
         address: host and port of the server.
         rules: the rules.
         settings: returns the decoder's settings for a connection.
-        told: is called for each message with faults.
+        told: called for each message to which rules apply faults.
         unreachable: is called for each connection whose server cannot be reached.
     """
 
