@@ -128,7 +128,7 @@ class _AwaitedCall(Generic[T]):
         self._wake.acquire()
 
     def submit(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Schedules the start of the coroutine in the loop.
+        """Schedules the start of the coroutine in `loop`; returns at once.
 
         Raises:
             LocalProtocolError: the loop is closed.

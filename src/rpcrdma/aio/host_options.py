@@ -88,7 +88,9 @@ class HostAuthentication:
             )
 
     def source(self, role: Role, host: str | None = None) -> AuthenticatorSource:
-        """Returns a function that makes the authenticator of each RDMA connection, and reads the files for it now.
+        """Returns a function without arguments that makes a new connection's authenticator; reads the files for it now.
+
+        With the policy OFF no file is read.
 
         Args:
             role: client or server.
@@ -117,11 +119,12 @@ class HostAuthentication:
 
         Args:
             role: client or server.
-            xprtsec: the least protection.
+            xprtsec: the least protection. With "mtls" a client needs a certificate, and a server authorities.
             host: the host that a client connects to, expected of the peer if `names` is empty; None at a server.
 
         Raises:
-            HostAuthenticationFailed: a file or a name is unfit or missing; the message names it and the remedy.
+            HostAuthenticationFailed: a file or a name is unfit or missing, or `context` is set; the message names the
+                remedy.
         """
         if self.context is not None:
             _unfit("a prepared SSL context serves over RDMA alone", "name the files for TLS")
@@ -208,7 +211,7 @@ class AuthoritiesInUse:
         self._content = self._read()
 
     def replaced(self) -> bool:
-        """Reads the file again; returns whether its content (empty if unreadable) has changed since the last call."""
+        """Reads the file of authorities again; returns whether its content (b"" if unreadable) has changed since."""
         before, self._content = self._content, self._read()
         return self._content != before
 
@@ -256,7 +259,7 @@ class _Files:
         self._context = load()
 
     def context(self) -> ssl.SSLContext:
-        """Returns the context of the present files; if they are unfit, logs a warning and returns the earlier one."""
+        """Returns the SSL context of the present files; if they are unfit, logs a warning and returns the earlier."""
         seen = self._state()
         if seen != self._seen:
             try:

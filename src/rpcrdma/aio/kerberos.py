@@ -97,7 +97,7 @@ class KerberosMechanism:
         return self._gssapi.OID.from_int_seq(_OID)
 
     def _credentials(self, usage: str) -> Any:
-        """Returns the library's credentials: tickets for the usage "initiate", keys for the usage "accept".
+        """Returns credentials of `gssapi`: a client's tickets if `usage` is "initiate", a server's keys if "accept".
 
         Raises:
             GSSError: there are none in the places that the options or the system name.
@@ -125,7 +125,7 @@ class KerberosMechanism:
             raise GssFailure(_WORDS[32])
 
     def check_keys(self) -> None:
-        """Checks that the keytab has a key for a server. May block.
+        """Checks that the keytab has a key by which a server accepts clients. May block.
 
         Raises:
             GssFailure: there is none; the message has the remedy.

@@ -123,9 +123,9 @@ class MetricsEndpoint(ABC, Generic[T]):
 
     @abstractmethod
     def _ask(self) -> Asked[T]:
-        """Asks each event loop for its `T`, without waiting; may be called in any thread.
+        """Asks each event loop for its statistics, a `T`, without waiting; may be called in any thread.
 
-        Returns the futures, and the function that makes metrics of their results.
+        Returns the futures of the answers, and the function that makes metrics of the list of their results.
         """
 
     def collect(self) -> Iterable[Metric]:
@@ -273,8 +273,8 @@ class CallMetrics:
         Args:
             side: "server" or "client".
             transport: "rdma" or "tcp".
-            operations: the counts by procedure and status.
-            server: with `by_server` the URL of the server, else unused.
+            operations: the counts, one object for each procedure and status.
+            server: the URL of the server if the constructor got `by_server`, else unused.
         """
         for each in operations:
             labels = [side, transport, str(each.program), str(each.version), each.procedure, each.status]

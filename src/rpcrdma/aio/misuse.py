@@ -142,8 +142,8 @@ def check_type(name: str, value: object, kind: type, *, optional: bool = False) 
     """Checks that the argument `name` is an instance of `kind`, or with `optional` None.
 
     Raises:
-        TypeError: it is another object; the message names the argument and the remedy: for a module, the instances in
-            it.
+        TypeError: `value` is another object; the message has `name` and a remedy, such as the instances of `kind` in
+            a module that was passed.
     """
     if isinstance(value, kind) or (optional and value is None):
         return
@@ -159,10 +159,10 @@ def check_type(name: str, value: object, kind: type, *, optional: bool = False) 
 
 
 def all_of(name: str, values: Iterable[T], kind: type[T]) -> tuple[T, ...]:
-    """Returns the elements of the argument `name`, which are instances of `kind`.
+    """Returns the elements of `values` as a tuple, after checking that they are instances of `kind`.
 
     Raises:
-        TypeError: it is no sequence, or holds another object.
+        TypeError: `values` is not iterable, or has another object; the message calls the argument `name`.
     """
     if isinstance(values, type) or not isinstance(values, Iterable):
         raise TypeError(
@@ -175,7 +175,7 @@ def all_of(name: str, values: Iterable[T], kind: type[T]) -> tuple[T, ...]:
 
 
 def not_seconds(timeout_s: object) -> TypeError:
-    """Returns the error of a call whose time limit is no number."""
+    """Returns the TypeError for a call whose argument `timeout_s` is no number; its text names the type."""
     return TypeError(f"timeout_s must be a number of seconds, not {type(timeout_s).__name__}")
 
 

@@ -25,7 +25,7 @@ class KerberosKeys:
     """A mechanism in place of Kerberos, for tests."""
 
     def made(self) -> GssMechanism:
-        """Returns `mechanism`, or else Kerberos with `keytab`.
+        """Returns the field `mechanism` or, if that is None, a `KerberosMechanism` with the field `keytab`.
 
         Raises:
             UserAuthenticationFailed: the package `gssapi` is not installed, or does not work.
@@ -64,7 +64,7 @@ class Kerberos:
         return security_flavor(self.flavor)
 
     def lacks(self) -> str:
-        """Returns cause and remedy if there is no ticket, so that calls cannot be made; else "". May block."""
+        """Returns cause and remedy in words if there is no valid ticket, or no package `gssapi`; else "". May block."""
         try:
             self.made().check_ticket()
         except RpcRdmaError as error:
@@ -72,7 +72,7 @@ class Kerberos:
         return ""
 
     def made(self) -> GssMechanism:
-        """Returns `mechanism`, or else Kerberos with `principal` and `ccache`.
+        """Returns the field `mechanism` or, if that is None, a `KerberosMechanism` with `principal` and `ccache`.
 
         Raises:
             UserAuthenticationFailed: the package `gssapi` is not installed, or does not work.

@@ -75,9 +75,9 @@ class Url:
 
 
 def url_form(text: str) -> str:
-    """Returns a hint for messages about `text`, which is no URL.
+    """Returns a hint for messages about `text`, which is no URL: a clause that begins with "write".
 
-    The hint is the URL that `text` stands for if it has the form HOST:/PATH of `mount`, else the general form of URLs.
+    The hint has the URL that `text` stands for if it has the form HOST:/PATH of `mount`, else the general form of URLs.
     """
     mounted = _AS_MOUNT.fullmatch(text)
     if mounted is None:

@@ -40,9 +40,9 @@ class AnswerLog:
     def failed(self, call: _FailedCall, error: BaseException) -> Payload:
         """Returns the error reply (`call.failure(error)`) to a call whose handler raised `error`, and logs the failure.
 
-        Nothing is logged for `ProcedureUnavailable` and `CredentialTooWeak`, which are ordinary refusals, and for an
-        error that only the end of the call's connection has caused. Memory exhaustion (`OutOfBuffers`) is a warning,
-        any other error an ERROR with its traceback.
+        Nothing is logged for `ProcedureUnavailable` and `CredentialTooWeak`, which are ordinary refusals, and for
+        `OutOfBuffers` and `TransportClosed` after the call's connection has ended. Otherwise `OutOfBuffers` (no memory)
+        is a warning, and any other error an ERROR with its traceback.
         """
         name = _name(call)
         if call.ended and isinstance(error, OutOfBuffers | TransportClosed):

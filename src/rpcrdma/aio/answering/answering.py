@@ -54,9 +54,10 @@ class Answering:
     def take(self, call: ServerCall, source: CallSource[ServerCall]) -> None:
         """Answers a call that has arrived on the connection `source`, at once or when its handler has ended.
 
-        A call whose arguments cannot be decoded is refused in the transport's way, or dropped where the transport has
-        none. A call under RPCSEC_GSS may first wait for its turn in its security context. Refusals of the dispatcher
-        are sent at once. Errors of handlers become error replies and are not raised.
+        Over RDMA an undecodable header, or a Read chunk with an argument that must be inline, is answered with
+        RDMA_ERROR; over TCP the message is dropped, and so is a replay under RPCSEC_GSS. A call whose RPCSEC_GSS
+        context is in use, or whose decryption takes long, waits. Refusals such as PROG_UNAVAIL and GARBAGE_ARGS are
+        sent at once. Errors of handlers become error replies and are not raised.
         """
         call.source, call.client = source, source.client
         if self._statistics is not None and call.statistics is None:
@@ -86,10 +87,10 @@ class Answering:
             self.runner.run(call)
 
     def _take_again(self, call: ServerCall, outcome: Outcome[None]) -> None:
-        """Starts a call over, from the first octet of its message, after its wait for a turn in its security context.
+        """Takes a call again, from the first octet of its message, after its wait for its RPCSEC_GSS context.
 
-        `outcome` is called to raise the error of that turn, if there is one. The call is dropped if its connection has
-        ended.
+        `outcome` is called first: it raises the exception of the work that the call waited for, if that failed. The
+        call is dropped if its connection has ended.
         """
         outcome()
         if call.ended:
@@ -117,8 +118,8 @@ class _Run:
     def answer(self, reply: Payload) -> None:
         """Stores the handler's reply in the reply cache, and sends it to the newest transmission of the call.
 
-        The first transmission is dropped if it is another. If the newest cannot carry the reply, the cache holds the
-        reply for a later transmission.
+        The first transmission is dropped if it is another. If the reply does not fit the chunks of the newest, the
+        cache holds the reply for a later transmission.
         """
         first, newest, known = self.first, self.newest, self._known
         first.once = known.context = None
@@ -177,7 +178,7 @@ class AtMostOnce:
         """Runs the handler of a new call; answers a repeated call from the reply cache.
 
         If the first transmission still runs, the repeat gets the reply in its place. A repeat whose reply is no longer
-        kept is refused.
+        kept is refused with ERR_CHUNK over RDMA, or SYSTEM_ERR over TCP.
         """
         protection = call.protection
         if protection is not None:

@@ -61,8 +61,8 @@ def room(most: int, free: int, *, of_client: int, own: int, parts: int = CLIENT_
     of its client together hold `of_client`. A client that holds nothing may have all that is free. Another one gets
     more as long as the amounts that the connection holds, that its client holds and that it asks for are together at
     most 1/`parts` of what is free then. With 8 parts a connection can hold a 17th, a client a ninth, and the next
-    client a ninth of the rest: 16 greedy clients leave 15 % to others. While half of all is free, a connection without
-    any gets its first request, whatever its client holds.
+    client a ninth of the rest: 16 greedy clients leave 15 % to others. A connection that holds nothing may always have
+    the octets by which `free` exceeds half of `most`, whatever its client holds.
     """
     if not of_client:
         return free
@@ -125,7 +125,7 @@ class BufferPool:
         return memoryview(buffer)[:length]
 
     def release(self, buffer: memoryview) -> None:
-        """Takes back a buffer that `acquire` of the pool returned, and schedules `_serve` for waiting connections.
+        """Takes back a buffer that `acquire` of the pool returned; connections that wait for memory are resumed soon.
 
         Other buffers have no effect. The caller must not use the buffer afterwards.
         """
@@ -134,14 +134,14 @@ class BufferPool:
         self.serve_soon()
 
     def share(self, client: str) -> BufferShare:
-        """Returns a new share in the pool for one connection, which `BufferShare.close` ends.
+        """Returns a new share, by which one connection borrows memory of the pool until `BufferShare.close`.
 
         `client` is the peer's address: all shares with one address count together as one client.
         """
         return BufferShare(self, self.turns.join(client))
 
     def take(self, length: int, room: int, share: BufferShare | None = None) -> PooledMemory | None:
-        """Lends a buffer of at least `length` octets that occupies at most `room` octets; None if it cannot.
+        """Lends a buffer of at least `length` octets that occupies at most `room`; None if `length` exceeds `room`.
 
         Its whole size counts as lent. The caller holds `lock`. `share` is the borrower, None for the pool's own
         `acquire`.
@@ -183,7 +183,7 @@ class BufferPool:
         return size
 
     def _may_pool(self, size: int) -> bool:
-        """Returns whether the pool may keep `size` octets more; drops unused buffers of other sizes to that end."""
+        """Returns whether `size` octets more fit in `pool_octets_max`; drops unused buffers to make room for them."""
         excess = self._pooled + size - self.pool_octets_max
         if excess <= 0:
             return True
@@ -206,13 +206,13 @@ class BufferPool:
         self.turns.leave(share)
 
     def forget(self, share: BufferShare) -> None:
-        """Ends the count of `share`, which is closed and holds no memory, for its client; for `BufferShare` alone."""
+        """Removes `share`, which is closed and holds no memory, from those of its client; `BufferShare` calls it."""
         self.turns.part(share)
 
     def serve_soon(self) -> None:
-        """Schedules `_serve` in the event loop, which resumes waiting requests; no effect if no connection waits.
+        """Has the event loop resume requests that wait for memory, if there is room; no effect if no connection waits.
 
-        They are not resumed at once, because the connection that has freed memory may be in the midst of a turn.
+        They are not resumed at once, because the connection that has freed memory may be processing its events.
         Thread-safe.
         """
         if self.turns.waiting and not self._serving:
@@ -221,7 +221,7 @@ class BufferPool:
             self._loop.call_soon_threadsafe(self._serve)
 
     def _serve(self) -> None:
-        """Lets one waiting request of each client continue if its memory is available, in the order of `turns`."""
+        """Resumes at most one waiting request of each client, if there is room for it; who holds least is first."""
         self._serving = False
         for client in self.turns.in_order():
             for share in client.in_order():
@@ -261,10 +261,10 @@ class BufferShare(Share):
 
     @property
     def crowded(self) -> bool:
-        """Whether this client's share is so full that a result of ordinary size might find no memory at present.
+        """Whether the client holds memory of the pool and has no room for a result of BULK_RESULT_OCTETS at present.
 
-        The octets that this connection has reserved are left out: the handlers that they are for may wait for the call
-        that asks.
+        The octets that this connection has reserved count as free: the handlers that they are for may wait for the
+        call that asks.
         """
         counted = self.counted
         ordinary = min(BULK_RESULT_OCTETS, self._pool.octets_max)
@@ -276,7 +276,7 @@ class BufferShare(Share):
         return bool(self._turns)
 
     def acquire(self, length: int, *, outliving: bool = False, reserved: int = 0) -> memoryview | None:
-        """Returns writable memory of `length` octets with unspecified content; None if there is no room: see `wait`.
+        """Returns writable memory of `length` octets with unspecified content; None if there is no room at present.
 
         Args:
             length: octets.
@@ -359,15 +359,19 @@ class BufferShare(Share):
         pool.serve_soon()
 
     def wait(self, length: int, resume: Callable[[], None]) -> None:
-        """Returns at once; the event loop calls `resume` at this share's turn, if it has room for `length` octets.
+        """Returns at once; the event loop later calls `resume`, when the share has room for `length` octets.
 
-        `close` calls `resume`, too, and a closed share calls it at once. Nothing is held for the caller: `resume` asks
-        for the memory again, may find it taken, and may wait once more.
+        Among the shares that wait, those of clients that hold least are first. `close` calls `resume`, too, and a
+        closed share calls it at once. Nothing is held for the caller: `resume` asks for the memory again, may find it
+        taken, and may wait once more.
         """
         self._wait(length, resume, leaves_counted=False)
 
     def wait_while_crowded(self, resume: Callable[[], None]) -> None:
-        """Has `resume` called, as `wait` does, when the share has room for a result of ordinary size: see `crowded`."""
+        """Has `resume` called, as `wait` does, when there is room for BULK_RESULT_OCTETS, at most for the whole pool.
+
+        The octets that this connection has reserved count as free.
+        """
         self._wait(min(BULK_RESULT_OCTETS, self._pool.octets_max), resume, leaves_counted=True)
 
     def _wait(self, length: int, resume: Callable[[], None], *, leaves_counted: bool) -> None:
@@ -382,8 +386,8 @@ class BufferShare(Share):
     def take_turn(self) -> bool:
         """Calls the `resume` of the oldest waiting request if its memory is available; returns whether it did.
 
-        If octets are reserved, a request of `wait_while_crowded`, which does not count them, may pass those before it.
-        Only `BufferPool` calls this.
+        If octets are reserved, a request of `wait_while_crowded`, which does not count them, may be resumed before
+        older ones. Only `BufferPool` calls this.
         """
         for number, (length, leaves_counted, resume) in enumerate(self._turns):
             if number and not (leaves_counted and self.counted):
@@ -409,7 +413,7 @@ class BufferShare(Share):
             self._leave()
 
     def _leave(self) -> None:
-        """Ends the share's count for its client, once, if the closed share holds no octets any more."""
+        """Removes the closed share from the shares of its client, once, if it holds no octets any more."""
         if not self.held and not self._over:
             self._over = True
             self._pool.forget(self)

@@ -41,15 +41,15 @@ class CallSource(Protocol[C_contra]):
         """Sends `reply` to `call` and sets `call.octets_sent`; drops the reply if the connection has ended.
 
         If the reply does not fit the chunks that the call provides, the requester gets an error, and the implementation
-        sets `call.refusal`: the requester may repeat the call with more memory. A reply that is too long for the
-        transport is replaced by an error.
+        sets `call.refusal` to the reason: the requester may repeat the call with more memory. A reply that is too long
+        for the transport is replaced by an error.
         """
 
     def reply_octets_max(self, call: C_contra, items: Sequence[int]) -> int:
-        """Returns the most octets of a reply to `call` without its bulk items, whose lengths in octets are `items`.
+        """Returns the most octets of a reply to `call`, RPC header included, beside its bulk items.
 
-        0: the items have no room. An item that no Write chunk of the call takes counts as a part of the reply. The
-        method may be called in any thread.
+        `items` are the lengths of the bulk items in octets. 0: they have no room. An item that no Write chunk of the
+        call takes counts as a part of the reply. The method may be called in any thread.
         """
 
     def refuse(self, call: C_contra) -> bool:
@@ -78,7 +78,7 @@ class CallWithResults(IncomingCall):
     _wanted: int = 0
 
     def release(self) -> None:
-        """Gives every buffer of the call back to the connection's share; no effect when repeated."""
+        """Gives every buffer that the handler borrowed back to the buffer pool; no effect when repeated."""
         buffers = self.buffers
         if buffers is not None:
             self.buffers = None
@@ -91,11 +91,11 @@ class CallWithResults(IncomingCall):
         self.source.results.give_back(reserved)
 
     def wait_for_room(self, resume: Callable[[Self], None]) -> bool:
-        """Returns whether the call must wait for memory for its results; if so, calls `resume(call)` later.
+        """Returns whether the call must wait for memory for its results; if so, has `resume(call)` called later.
 
-        `resume` asks again. A handler with bulk results that must not be run twice waits until memory for its largest
-        results is reserved. Any other call begins if there is memory for a result of ordinary size, or if its
-        connection holds no memory and the handler may be run again. After the end of the connection no call waits.
+        `resume` asks again by this method. A handler with bulk results that must not be run twice waits until memory
+        for its largest results is reserved. Any other call begins if its client has room for BULK_RESULT_OCTETS, or if
+        its connection holds no memory and the handler may be run again. After the end of the connection no call waits.
         """
         share = self.source.results
         if share.closed:
@@ -120,8 +120,8 @@ class CallWithResults(IncomingCall):
     def wait_for_buffers(self, resume: Callable[[Self], None]) -> bool:
         """Gives all buffers back after the handler met `OutOfBuffers`, and calls `resume(call)` when it may run again.
 
-        Returns False, without any effect, if the handler can never have its memory: the connection has ended, the
-        request exceeds the pool, or no request of `buffer` has failed.
+        Returns False, and keeps the buffers, if the handler can never have its memory: the connection has ended, all
+        its buffers together exceed the pool, or `ServerCall.buffer` has not raised `OutOfBuffers` for lack of room.
         """
         share = self.source.results
         wanted, self._wanted = self._wanted, 0

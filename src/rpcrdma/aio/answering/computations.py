@@ -62,4 +62,4 @@ def _result(computation: _Computation, worker: Worker) -> Any:
 
 
 def _stay(computation: _Computation) -> None:
-    """Does nothing at the end of a connection: no computation is dropped."""
+    """Does nothing: takes the place of `let_go` of the thread pool, which is called for no computation."""

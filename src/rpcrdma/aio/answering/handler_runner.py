@@ -67,12 +67,12 @@ class HandlerRunner:
         """The earlier periods whose calls still run."""
 
     def run(self, call: ServerCall) -> None:
-        """Runs the handler of `call` as its route says, and answers or drops the call exactly once, in the event loop.
+        """Runs the handler of `call`, and answers or drops the call exactly once, in the event loop.
 
-        An inline handler has ended when this method returns. A call without room for its results waits first. A handler
-        that finds no memory while it runs is repeated later if the call is idempotent. Errors of handlers become error
-        replies. Calls that still run at the deadline of `drain` are not answered; a call after `drain` is answered with
-        SYSTEM_ERR.
+        `call.route.execution` says where: inline, as a task or in a thread. An inline handler has ended when this
+        method returns. A call without room for its results waits first. A handler that finds no memory while it runs
+        (`OutOfBuffers`) runs anew later if it may begin twice. Errors of handlers become error replies. Calls that
+        still run at the deadline of `drain` are not answered; a call after `drain` is answered with SYSTEM_ERR.
         """
         if self._drained:
             call.answer(call.failure(_STOPPED))
@@ -119,7 +119,7 @@ class HandlerRunner:
             self.run(call)
 
     def connection_ended(self, connection: object) -> None:
-        """Drops the calls of the ended `connection` that wait for a thread.
+        """Drops the calls of the ended `connection`, their `source`, that wait for a thread.
 
         A call that must not run twice and has begun is run to its end: a repeat of it gets the reply.
         """
@@ -178,7 +178,7 @@ class HandlerRunner:
         self.end_one()
 
     def end_one(self) -> None:
-        """Counts the end of one running call or computation, and wakes `drain` after the last."""
+        """Takes one ended call or computation off the count `running`, and wakes `drain` when none is left."""
         self.running -= 1
         if not self.running and self._idle is not None:
             self._idle.set()

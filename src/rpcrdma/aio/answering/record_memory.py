@@ -42,27 +42,27 @@ class CallMemory:
         return self._octets
 
     def add(self, octets: int) -> None:
-        """Counts the `octets` of a received call; `short` becomes true if the share has no room for them."""
+        """Counts the `octets` of a received call; sets `short` (stop reading) if the share has no room for them."""
         self._octets += octets
         if self._octets + self.expected > self._covered:
             self._cover()
 
     def remove(self, octets: int) -> None:
-        """Ends the count of the `octets` of an answered call; `short` becomes false if there is room again."""
+        """Ends the count of the `octets` of an answered call; clears `short` (stop reading) if there is room again."""
         self._octets -= octets
         if self._covered > RPC_UNCOUNTED_CALL_OCTETS:
             self._cover()
 
     def expect(self, octets: int) -> None:
-        """Sets the announced length in octets of the record that is being received, 0 if none is; updates `short`."""
+        """Sets the announced octets of the record being received, 0 if none; sets `short` by whether they have room."""
         self.expected = octets
         if self._octets + octets > self._covered or self._covered > RPC_UNCOUNTED_CALL_OCTETS:
             self._cover()
 
     def close(self) -> None:
-        """Closes the share at the end of the connection and clears `short`; `on_room` is called no more.
+        """Closes the pool share at the end of the connection and clears `short`; `on_room` is called no more.
 
-        Running calls count until they are removed.
+        Running calls count until `remove` is called for them.
         """
         self.expected = 0
         self.short = False

@@ -103,10 +103,10 @@ class ServerCall(CallWithResults):
         return self.source.results.closed
 
     def success(self, result: Any) -> Payload:
-        """Returns the encoded reply that carries `result`, of the procedure's result type, and sets `status`.
+        """Returns the encoded reply that carries `result`, and sets `status` to the procedure's status in it, or 0.
 
         Raises:
-            Exception: any error of the encoder, because the handler has returned a value of another type.
+            Exception: any error of the encoder, because `result` is not of the procedure's result type.
         """
         enc = Encoder()
         enc.reduced += self.xid.to_bytes(4, "big") + SUCCESS_TAIL
@@ -184,7 +184,7 @@ class ServerCall(CallWithResults):
     def drop(self) -> None:
         """Ends the call without a reply, releases its memory and counts it as dropped.
 
-        The connection of the call has ended, or a repeat of the call gets the reply.
+        Called if the connection has ended, if a repeat of the call gets the reply, and for a replay under RPCSEC_GSS.
         """
         self.status = DROPPED
         self.source.drop(self)
@@ -220,10 +220,12 @@ class ServerCall(CallWithResults):
     def buffer(self, length: int) -> memoryview:
         """Returns writable memory of `length` octets for a bulk result; it is lent until the reply has been sent.
 
-        The content is unspecified. A small buffer does not count against the connection's share.
+        The content is unspecified. A buffer of up to UNCOUNTED_RESULT_OCTETS does not count against the connection's
+        share of the pool. Handlers let `OutOfBuffers` pass: if they may begin twice, they run again when there is room.
 
         Raises:
-            OutOfBuffers: the connection has no room for `length` octets now, or in a pool of this size, or has ended.
+            OutOfBuffers: the share has no room for `length` octets at present, the whole pool is smaller, or the
+                connection has ended and the handler may begin twice.
         """
         share = self.source.results
         if length <= UNCOUNTED_RESULT_OCTETS and not share.closed:

@@ -28,7 +28,7 @@ class Share:
         self.held = 0
 
     def hold(self, more: int) -> None:
-        """Adds `more` to the amount that the connection and its client hold; a negative amount reduces both."""
+        """Adds `more` octets or threads to what the connection and its client hold; a negative number reduces both."""
         self.held += more
         self.client.held += more
 
@@ -71,7 +71,7 @@ class Turns(Generic[S]):
         return client
 
     def part(self, share: S) -> None:
-        """Ends the count of a share that began with `join`; forgets a client without shares."""
+        """Takes a share off the count of its client, to which `join` added it; forgets a client without shares."""
         client = share.client
         client.shares -= 1
         if not client.shares:
@@ -91,9 +91,9 @@ class Turns(Generic[S]):
             self.waiting.pop(client, None)
 
     def had_turn(self, share: S, *, waits: bool) -> None:
-        """Ends the turn of a connection that has got its part: its client moves behind the others that hold as much.
+        """Records that a waiting connection has got memory or a thread: its client moves behind equals in line.
 
-        `waits`: whether the connection stays in line for more.
+        Equals are the clients that hold as much. `waits`: whether the connection stays in line for more.
         """
         client: Client[S] = share.client
         self.leave(share)

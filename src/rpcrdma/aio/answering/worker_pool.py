@@ -200,8 +200,8 @@ class WorkerPool(Generic[T, R]):
 
         Args:
             address: the network address of the client.
-            connection: the connection, by its identity as a dictionary key.
-            call: the call.
+            connection: any hashable object that identifies the connection.
+            call: the call, the first argument of `run`.
             brief: whether the call is expected to end within about 2 ms; brief calls share one thread
                 until one of them takes longer.
             may_be_let_go: whether the call is passed to `let_go` if its connection ends before it begins.
@@ -331,9 +331,9 @@ class WorkerPool(Generic[T, R]):
                 thread.start()
 
     def _watch(self, brief_done: int) -> None:
-        """Moves the waiting brief calls to threads of their own if none has ended since `brief_done` was the count.
+        """Moves the waiting brief calls to threads of their own if the count of ended ones is still `brief_done`.
 
-        The brief call before them has turned out to be long then.
+        The brief call that runs before them has turned out to be long then.
         """
         self._watches = False
         self._take_results()

@@ -67,7 +67,7 @@ class ConnectionToTell:
         self._reconnects = reconnects
 
     def told(self) -> _Told:
-        """Returns the present counts; called in the connection's event loop, or after that loop was closed."""
+        """Returns the present counts of calls, RDMA and reconnects; called in the event loop, or after its closing."""
         statistics = self._statistics()
         return _Told(statistics.counters(), statistics.operations, statistics.answered, self._reconnects())
 
@@ -104,7 +104,8 @@ class ClientMetrics(MetricsEndpoint[list[_OfServer]]):
         """Includes a connection in the metrics from now on; `Connection` calls it.
 
         Args:
-            connection: the new connection. The URL in `server` becomes OTHER if METRICS_SERVERS_MAX others are known.
+            connection: the new connection. The URL in its `server` becomes "other" if METRICS_SERVERS_MAX others are
+                known.
         """
         with self._lock:
             if connection.server not in self._made and len(self._made) >= METRICS_SERVERS_MAX:

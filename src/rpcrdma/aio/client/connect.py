@@ -195,14 +195,14 @@ class ConnectOptions:
         return self.count_calls or self.metrics is not None
 
     def all_extensions(self) -> list[Extension]:
-        """Lists `extensions`, and the round-trip extension unless `extension` is "off".
+        """Lists the protocol extensions of each new connection: `extensions`, and this library's round-trip extension.
 
-        Returns:
-            The extensions that each new connection gets.
+        The latter is left out if `extension` is "off", or if `extensions` has it.
 
         Raises:
             ValueError: `extension` is none of `rpcrdma.extension.EXTENSION_CHOICES`.
-            LocalProtocolError: two extensions use the same code.
+            LocalProtocolError: two extensions, or one and the protocol, use the same number of a header type, property
+                or error.
         """
         return all_extensions(extension_choice(self.extension), self.transport, self.extensions)
 
@@ -284,6 +284,7 @@ def connect(url: str, program: Program | None = None, *, options: ConnectOptions
             `host_authentication` is unfit.
         UserAuthenticationFailed: by calls under Kerberos: there is no ticket, or the server refuses it.
         ConnectFailed: when entered or awaited: no connection could be made; the message names cause and remedy.
+        OSError: when entered or awaited: this process has no free file descriptor.
     """
     check_type("program", program, Program, optional=True)
     check_type("options", options, ConnectOptions, optional=True)
@@ -345,8 +346,8 @@ def tls_of(url: Url, options: ConnectOptions) -> TlsSettings | None:
     """Returns the settings for TLS with the server at `url`, with certificate files read; None: no TLS is asked for.
 
     Raises:
-        HostAuthenticationFailed: the options ask for a protection that the URL's scheme does not have, or a file is
-            unfit.
+        HostAuthenticationFailed: the options ask for TLS over RDMA, or require host authentication where the scheme,
+            `xprtsec` or the RPC-over-RDMA version has none; or a file is unfit.
     """
     hosts = options.host_authentication
     if url.scheme == "rdma":
@@ -367,7 +368,7 @@ def tls_of(url: Url, options: ConnectOptions) -> TlsSettings | None:
 async def _dial(
     url: Url, options: ConnectOptions, answering: Answering | None, tls: TlsSettings | None, addressed: tuple[int, int]
 ) -> SingleConnection:
-    """Makes one transport connection to the server, and logs its terms.
+    """Makes one transport connection to the server, and logs its version, provider and limits, or its TLS.
 
     Args:
         url: the server.
@@ -380,6 +381,7 @@ async def _dial(
         NotPermitted: the process may not take a reserved port.
         HostAuthenticationFailed: either host refused the other.
         ConnectFailed: no connection could be made; the message also names the remedy for a wrong default port.
+        OSError: this process has no free file descriptor.
     """
     place = url.server
     if url.scheme == "tcp":
@@ -426,7 +428,7 @@ def _host_of(connection: TcpConnection) -> str:
 
 
 def _known_servers() -> KnownServers:
-    """Returns the record of servers' versions and silences, of this process or of the simulation that runs the loop."""
+    """Returns what is known of servers' RPC-over-RDMA versions: to this process or, in a simulation, to the latter."""
     known: KnownServers | None = effects_of(asyncio.get_running_loop()).known_servers
     return _KNOWN_SERVERS if known is None else known
 

@@ -131,6 +131,8 @@ class Connection:
             LocalProtocolError: the procedure is not of the connection's program, or the caller runs in another event
                 loop.
             ValueError: `placement` is unknown.
+            TypeError: when awaited: `timeout_s` is no number, or `args` is of another type.
+            UserAuthenticationFailed: when awaited, under Kerberos: there is no ticket, or the server refuses it.
             RpcError, CallTimeout, TransportClosed, DecodeError, MessageTooLong: as `rpcrdma.rpc.Caller.call`, when
                 awaited.
         """
@@ -152,7 +154,8 @@ class Connection:
     async def _result_of(self, call: Call) -> Any:
         """Makes the call and returns its decoded result, on further transport connections if the present one is lost.
 
-        Sets the call's deadline and XID. Observers get the call at its end. Errors get the server's URL.
+        Sets the call's deadline and XID. The observer of calls is called at its end. Errors get the server's URL in
+        their text. Raises as `call` when awaited.
         """
         if call.timeout_s is not None:
             try:
@@ -196,8 +199,9 @@ class Connection:
         XID and its arguments. Its buffers are exposed anew, after the lost connection has fenced them.
 
         Raises:
-            TransportClosed: the policy permits no further attempt, or the connection was closed.
+            TransportClosed: the policy permits no further attempt, or `close` was called.
             CallTimeout: the deadline has passed.
+            RpcRdmaError: any other error of the call on a later connection.
         """
         keeper = self._keeper
         policy = keeper.policy
@@ -267,15 +271,15 @@ class Connection:
         return ClientStatistics.of(add_up(counters), made, answered)
 
     def extension(self, name: str) -> ExtensionLink | None:
-        """Returns the present transport connection's link of an extension, by which programs use it.
+        """Returns the object by which programs use an extension of RPC-over-RDMA on the present transport connection.
 
-        A reconnect makes a new link.
+        A reconnect makes a new object.
 
         Args:
             name: `Extension.name`.
 
         Returns:
-            The link; None over TCP, and if the connection was made without the extension.
+            The object; None over TCP, and if the connection was made without the extension.
         """
         return self._present.extension(name)
 

@@ -69,10 +69,10 @@ class GssSessions:
         """The client's principal; None before a context has been made."""
 
     async def start(self, call: Call, connection: _Connection) -> Any:
-        """Makes a call under the present context on `connection`, and returns its decoded result.
+        """Makes a call under the present RPCSEC_GSS context on `connection`, and returns its decoded result.
 
-        If there is no usable context, one is made first. The call is sent once more with a new context after a
-        `GssFailure`, or an `AuthError` whose status says that the server does not know the context.
+        If there is no usable context, or it is due for renewal, one is made first. The call is sent once more with a
+        new context after a `GssFailure`, or an `AuthError` whose status says that the server does not know the context.
 
         Raises:
             UserAuthenticationFailed: no context can be made, or the second try ended with a `GssFailure`.
@@ -101,7 +101,11 @@ class GssSessions:
     async def _protected(self, call: Call, connection: _Connection, protected: ProtectedCall) -> Any:
         """Sends a call once under the context of `protected`, and returns its decoded result.
 
-        Long arguments and results are encrypted and decrypted in a thread, in the order of the context's uses.
+        Long arguments and results are encrypted and decrypted in a thread. The context has one use at a time.
+
+        Raises:
+            GssFailure: the mechanism fails, or the reply is not protected as it should be.
+            RpcRdmaError: any error of calls on a connection.
         """
         turns = protected.session.turns
         call.protection = protected
@@ -115,10 +119,10 @@ class GssSessions:
         return protected.result(opened, call.procedure, call.into)
 
     async def _in_turn(self, turns: ContextTurns, work: Callable[[], T], octets: int) -> T:
-        """Runs `work` when it is its turn among the uses of the context, and returns its result.
+        """Runs `work` when no other use of the GSS context is running, and returns its result.
 
-        It runs in a thread if it is long. `octets` is the length of the data that `work` encrypts or decrypts.
-        Exceptions of `work` are raised.
+        `turns` admits one use of the context at a time. `octets` is the length of the data that `work` encrypts or
+        decrypts; above GSS_SHORT_OCTETS it runs in a thread. Exceptions of `work` are raised.
         """
         result: asyncio.Future[T] = self._loop.create_future()
 
@@ -139,7 +143,7 @@ class GssSessions:
         self._loop.run_in_executor(None, work).add_done_callback(lambda future: done(future.result()))
 
     async def close(self, connection: _Connection) -> None:
-        """Destroys the context by a call on `connection` (none if that has ended), for which it waits at most 1 s.
+        """Destroys the RPCSEC_GSS context by a call on `connection`, unless that has ended; waits at most 1 s for it.
 
         Errors are ignored, since the server ends the context by itself later.
         """
@@ -161,7 +165,9 @@ class GssSessions:
             self._session = None
 
     async def _renewed(self, call: Call, connection: _Connection) -> GssSession:
-        """Returns a new context, which all waiting calls share; the present one if it cannot be renewed but is valid.
+        """Returns a new RPCSEC_GSS context, shared by all waiting calls, or the present one if only renewal has failed.
+
+        `call` names the program and limits the wait; `connection` carries the calls of procedure 0 that make a context.
 
         Raises:
             UserAuthenticationFailed: no context can be made, or not before the deadline of `call`.
@@ -256,7 +262,7 @@ class GssSessions:
             del self._xids.taken[call.xid]
 
     async def _blocking(self, work: Callable[..., T], *args: Any) -> T:
-        """Returns the result of `work(*args)`, a step of the GSS mechanism, in a thread if it may ask the KDC."""
+        """Runs `work(*args)`, a step of the GSS mechanism, in a thread if it may ask the KDC; returns its result."""
         if self._mechanism is not None and self._mechanism.blocks:
             return await asyncio.to_thread(work, *args)
         return work(*args)

@@ -41,7 +41,10 @@ class KnownServers:
         return len(self._found)
 
     def version_of(self, server: ServerPlace, now_s: float) -> str | None:
-        """Returns the version that the server speaks; None if it is unknown, expired or an unconfirmed guess."""
+        """Returns the name of the RPC-over-RDMA version that the server speaks; None if unknown, expired or a guess.
+
+        A version from `guessed` counts as a guess until a call has been answered.
+        """
         found = self._found.get(server)
         if found is None or now_s - found.at_s >= self._again_s:
             return None
@@ -59,18 +62,18 @@ class KnownServers:
     def guessed(self, server: ServerPlace, version: str, now_s: float, proof: TransportStatistics) -> None:
         """Records `version` for a server that has lost, or left unanswered, the first message of a newer version.
 
-        The guess holds as soon as a call has been answered, as the counters `proof` of that connection show. It does
-        not replace a version that the server has stated meanwhile, over another connection.
+        `proof` has the counters of the connection in `version`: the guess holds as soon as they count an answered call.
+        It does not replace a version that the server has stated meanwhile, over another connection.
         """
         if self.version_of(server, now_s) in (None, version):
             self._keep(server, _Found(version, now_s, proof))
 
     def left_unanswered(self, server: ServerPlace, now_s: float) -> None:
-        """Records that the server was silent over this entry's provider while it was reached over another one."""
+        """Records that `server` was silent over the provider that it names, and was reached over another provider."""
         self._keep(server, _Found(None, now_s))
 
     def is_silent(self, server: ServerPlace, now_s: float) -> bool:
-        """Returns whether the server is known, by an entry that has not expired, not to answer over this provider."""
+        """Returns whether an entry that has not expired says that `server` is silent over the provider it names."""
         found = self._found.get(server)
         return found is not None and found.version is None and now_s - found.at_s < self._again_s
 

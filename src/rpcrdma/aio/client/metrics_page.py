@@ -132,6 +132,7 @@ def fetch(url: str, timeout_s: float) -> str:
     Raises:
         ConnectFailed: there is no answer, or an error of HTTP; the message names the remedy.
         RemoteProtocolError: the answer is longer than METRICS_PAGE_OCTETS_MAX octets, or is no UTF-8.
+        ValueError: `url` has no scheme.
     """
     # Not through a proxy: servers are asked directly, as Prometheus does.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -153,11 +154,13 @@ def fetch(url: str, timeout_s: float) -> str:
 
 
 def read_page(text: str) -> dict[Where, Calls]:
-    """Parses the call statistics in the text of a metrics endpoint's answer; groups without calls are left out.
+    """Parses the call statistics in the text of a metrics endpoint's answer: the calls of each set of labels.
+
+    Labels without calls are left out.
 
     Raises:
         ConnectFailed: the package prometheus-client is not installed.
-        RemoteProtocolError: the text is not in the format of Prometheus, or not of this library's metrics.
+        RemoteProtocolError: the text is not in the format of Prometheus, or lacks this library's metrics of calls.
     """
     try:
         from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415
@@ -205,9 +208,10 @@ def _take(page: dict[Where, Calls], sample: Any) -> None:
 
 
 def since(before: Page, now: Page) -> dict[Where, Calls]:
-    """Returns the calls between two pages of one endpoint; groups without calls in between are left out.
+    """Returns the calls by which `now` exceeds `before`, two results of `read_page` of one endpoint.
 
-    Counts that have fallen show a restart of the server: then all calls since its start are returned.
+    Labels without calls in between are left out. If the number of calls of a set of labels has fallen, the endpoint has
+    restarted, and all calls in `now` are returned.
     """
     found = {}
     for where, calls in now.items():

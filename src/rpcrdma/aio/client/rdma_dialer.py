@@ -32,7 +32,7 @@ _PATIENCE = 0.1
 
 class _MakeConnection(Protocol):
     def __call__(self, link: Link, *, version: str, on_version_refused: Callable[[], None] | None) -> RdmaConnection:
-        """Returns a new connection over `link`, which begins its start-up in `version`, a value of VERSION_CHOICES.
+        """Returns a new connection over `link`; `version` is a value of `rpcrdma.transport.VERSION_CHOICES`.
 
         `on_version_refused` is called when the server refuses a call because of the version; None: the call alone
         fails.
@@ -81,6 +81,7 @@ class RdmaDialer:
             HostAuthenticationFailed: either host refused the other.
             NotPermitted: the process may not take a reserved port.
             ConnectFailed: no connection could be made in time; the message names cause, attempts and remedy.
+            OSError: this process has no free file descriptor.
         """
         try:
             async with asyncio.timeout(self._timeout_s):
@@ -91,7 +92,7 @@ class RdmaDialer:
     def _late(self) -> ConnectFailed:
         """Returns the error for an attempt to connect that has used up its time.
 
-        If the server was known to speak the newest version, that is forgotten: the server may have lost it.
+        If the server was known to speak the newest of the versions offered, that is forgotten: it may have lost it.
         """
         newest = self._names[0]
         if self._known.speaks(self.server, newest):
@@ -120,11 +121,12 @@ class RdmaDialer:
                     made.abort("another version was answered")
 
     async def _choose(self, first: RdmaConnection, attempts: list[asyncio.Task[RdmaConnection]]) -> RdmaConnection:
-        """Returns the connection of the first attempt, or of another one, in the version that every server knows.
+        """Returns the connection of the first attempt, in the newest version offered, or of a second, in the oldest.
 
-        `first` is the connection of the only task in `attempts`; the task of a second attempt is appended. The result
-        is recorded in `known`. The caller ends the connection that is not chosen. If the server is known to speak
-        the newest version and ended the connection, dialling starts again.
+        `first` is the connection of the only task in `attempts`; the task of a second attempt, made if the first is
+        not answered, is appended. The version found is recorded in the dialer's `KnownServers`. The caller ends the
+        connection that is not chosen. If the server is known to speak the newest version and ended the connection,
+        dialling starts again.
 
         Raises:
             HostAuthenticationFailed: either host refused the other.

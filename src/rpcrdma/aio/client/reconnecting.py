@@ -52,7 +52,7 @@ class SingleConnection(Protocol):
         """The counters of an RDMA connection; over TCP they are 0."""
 
     def extension(self, name: str) -> ExtensionLink | None:
-        """Returns the connection's part of the extension `name`; None over TCP, or without that extension."""
+        """Returns the object for using the extension `name` on the connection; None over TCP, or without it."""
 
     @property
     def timer(self) -> DeadlineTimer:
@@ -65,7 +65,7 @@ class SingleConnection(Protocol):
     def start(self, call: Call) -> Awaitable[Any]:
         """Sends a call; the caller awaits the returned object at once, for the decoded result or the call's error.
 
-        When it raises, the buffers of the call are fenced: no peer can access them.
+        When the call or the awaiting raises, the buffers of the call are fenced: no peer can access them.
 
         Raises:
             TransportClosed: the connection has ended; the call was not taken, and its `future` stays None.
@@ -185,8 +185,8 @@ class ConnectionKeeper:
     async def wait_connection(self, call: Call, *, first: bool) -> SingleConnection:
         """Returns the present connection for a call, or waits until the next one has been made.
 
-        `first`: the call has not waited before; a pause between attempts that has begun without calls is shortened for
-        it.
+        `first`: the call has not waited before. If no other call waits, it ends a pause between attempts that followed
+        a failed one.
 
         Raises:
             CallTimeout: there was no connection before the deadline of the call.
@@ -225,7 +225,7 @@ class ConnectionKeeper:
         return f"the connection was lost ({self._trouble}) and is made again if the server is back"
 
     async def wait_reconnected(self, count: int) -> None:
-        """Waits until `reconnects` is more than `count`; a lost connection is then made again without a call.
+        """Waits until `reconnects` is more than `count`; a lost connection is made again even if no call waits for it.
 
         Raises:
             TransportClosed: the limits of the policy are reached, or this side has closed.
@@ -280,13 +280,16 @@ class ConnectionKeeper:
         return self._breaches > 0 or self._losses >= _UNANSWERED_MAX
 
     def final(self, error: TransportClosed) -> TransportClosed:
-        """Returns the error for a call that is not sent again: `error`, or that of `no_answer` without any answer."""
+        """Returns the error for a call that is not sent again: `error`, or `no_answer(error)` of the constructor.
+
+        The latter is for a server that has never answered, before `close`.
+        """
         if self._answers or self.closed or self._no_answer is None:
             return error
         return self._no_answer(error)
 
     def lost(self, connection: SingleConnection, error: TransportClosed) -> None:
-        """Records that `connection` was lost by `error`, so that another is made; no effect if known or closed."""
+        """Records the loss of `connection` by `error`, so that another is made; no effect if known or after `close`."""
         if self._usable is not connection or self.closed:
             return
         self._usable = None
@@ -336,9 +339,10 @@ class ConnectionKeeper:
             self._next = self._loop.create_future()
 
     def _keep_alive(self, connection: SingleConnection, *, asked: bool = False) -> KeepAlive:
-        """Returns a new `KeepAlive`, watched by the connection's timer, which asks a silent server and gives it up.
+        """Returns a new `KeepAlive`, which the connection's timer serves.
 
-        `asked`: whether its first question, a NULL call, is under way from the beginning.
+        After `keepalive_s` of silence it has a NULL call made; without a reply in `keepalive_reply_s` it aborts
+        `connection`. `asked`: whether the caller makes the first NULL call itself, at once.
         """
         policy = self.policy
         self._silent.clear()
@@ -411,8 +415,8 @@ class ConnectionKeeper:
     async def _reconnect(self) -> tuple[SingleConnection, KeepAlive] | None:
         """Attempts to connect until it succeeds; returns the connection and its keep-alive.
 
-        None: the time for attempts is up, or further attempts make no sense (`hopeless`). Without waiting calls, a
-        random pause of up to `max_s` precedes.
+        None: the time for attempts (`for_s`) is up, or no further connection is to be made (`hopeless`). A random pause
+        of up to `max_s` precedes, unless the server may call this client; the first call that waits ends it.
         """
         policy, time = self.policy, self._loop.time
         lost_s: float | None = time()
@@ -458,7 +462,7 @@ class ConnectionKeeper:
         self._wanted_again.clear()
 
     async def _greet(self, connection: SingleConnection, keep_alive: KeepAlive) -> bool:
-        """Makes the first NULL call on a new connection; returns whether the connection can be used.
+        """Makes the first NULL call on a new connection; returns whether the connection has not ended.
 
         The first reply on an RDMA connection states how many calls may be sent (RFC 8166 section 3.3.3). With a NULL
         call, other calls need not wait for a slow first one.

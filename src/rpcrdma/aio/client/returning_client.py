@@ -103,7 +103,8 @@ class ReturningClient:
         Raises:
             CallTimeout: no reply, or no client, within the time limit.
             TransportClosed: `forget` was called, or the client broke the protocol on three connections during the call.
-            RpcError, DecodeError, MessageTooLong, LocalProtocolError, ValueError: as `rpcrdma.Connection.call`.
+            RpcError, DecodeError, MessageTooLong, LocalProtocolError, ValueError, TypeError: as
+                `rpcrdma.Connection.call`.
         """
         timeout_s = self._call_timeout_s if timeout_s is None else timeout_s
         try:

@@ -47,7 +47,7 @@ class SilenceWatch:
         """Whether the owner has to call `begin`: the watch looks at nothing until then."""
 
     def begin(self) -> None:
-        """Starts looking for answers, three times per period; the present count of answers is the start."""
+        """Starts looking for answers, three times within the silence that a warning takes; past ones do not count."""
         self.resting = False
         self._looks = 0
         self._counted = self._answers()

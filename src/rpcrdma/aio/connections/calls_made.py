@@ -93,7 +93,7 @@ _PADS_WRONGLY: dict[str, None] = {}
 
 
 def status_of(error: BaseException) -> str:
-    """Returns the name under which statistics count a call that ended with `error`, as "TIMEOUT"; OTHER if unknown."""
+    """Returns the name under which statistics count a call that ended with `error` ("TIMEOUT"); "other" if unknown."""
     return next((status for kind, status in _STATUSES if isinstance(error, kind)), OTHER)
 
 
@@ -134,8 +134,8 @@ def ended(call: Call, observer: CallObserver, outcome: Any, error: BaseException
 def with_cause(call: Call, error: RpcRdmaError) -> RpcRdmaError:
     """Returns the exception for the caller of a call that failed over RDMA with `error`, with its probable cause added.
 
-    A refusal of chunks (`ChunkRefused`, `CallRefused`) gets the limits of the call that may have caused it; any other
-    error is returned as it is.
+    A refusal by RDMA_ERROR (`ChunkRefused`, `CallRefused`) gets the sizes of the call that may have caused it; any
+    other error is returned as it is.
     """
     if isinstance(error, ChunkRefused):
         hint = f"; the reply of {call.procedure.name} could have {call.form.bound.results} octets"
@@ -148,7 +148,7 @@ def with_cause(call: Call, error: RpcRdmaError) -> RpcRdmaError:
 
 
 def _octets_pulled(call: Call) -> str:
-    """Returns a clause on the octets of the call's Read chunks and the server's limit; "" without Read chunks."""
+    """Returns a clause on the octets of the call's Read chunks and this library's limit; "" without Read chunks."""
     pulled = sum(segment.length for chunk in call.chunks.reads for segment in chunk.segments)
     if not pulled:
         return ""
@@ -159,7 +159,10 @@ def _octets_pulled(call: Call) -> str:
 
 
 def tell_of_padding(call: Call) -> None:
-    """Logs a warning that the call's server pads results wrongly, once for each of the last SERVERS_KNOWN_MAX such."""
+    """Logs a warning that the server pads the results of `call` wrongly (RFC 4506 section 3); once for each server.
+
+    Of more than SERVERS_KNOWN_MAX such servers, the first are forgotten.
+    """
     if call.peer in _PADS_WRONGLY:
         return
     _PADS_WRONGLY[call.peer] = None
@@ -249,13 +252,13 @@ class CallsMade(ABC):
 
     @abstractmethod
     def _outstanding(self) -> Iterable[Call]:
-        """Returns the calls without a result; calls that have ended may be among them."""
+        """Returns this side's calls whose reply is awaited; calls that have just ended may be among them."""
 
     @abstractmethod
     def start(self, call: Call) -> CallFuture:
         """Sends a call and returns the future of its decoded result; cancelling it fences the call's memory at once.
 
-        The call has an XID and, if it is limited, a deadline.
+        The caller has set the call's `xid` and, if its time is limited, `deadline_s`.
 
         Raises:
             TransportClosed: the connection has ended: the call was not taken, and its `future` stays None.
@@ -290,11 +293,13 @@ class CallsMade(ABC):
             into: a writable buffer for the DDP-eligible item of the result; None: new memory.
             timeout_s: the time limit in seconds; None: no limit.
             xid: the XID; None: the next one.
-            placement: a value of `rpcrdma.extension.Preference`; "": the connection's.
+            placement: how the round-trip extension moves the call's bulk items: a value of
+                `rpcrdma.extension.Preference`; "": as the connection's extension is set.
             credential: the credential; None: the connection's.
 
         Raises:
             ValueError: `placement` is unknown.
+            TypeError: `timeout_s` is no number, or `args` is of another type.
             TransportClosed, CallTimeout, RpcError, DecodeError, LocalProtocolError, MessageTooLong: as `Caller.call`.
         """
         if placement:
@@ -347,7 +352,7 @@ class CallsMade(ABC):
             future.fail(CallTimeout(f"{call.procedure.name}: no reply within {call.timeout_s:g} s{self._why_silent()}"))
 
     def _why_silent(self) -> str:
-        """Returns a clause on a client that may take no calls, if it cannot have said so; else ""."""
+        """Returns, for the error of a call to a client that could not state whether it takes calls, a hint; else ""."""
         if not self._called_back or ((terms := self.negotiated) is not None and terms.peer_properties is not None):
             return ""
         where = "over TCP" if terms is None else f"in version {terms.version}"

@@ -71,13 +71,15 @@ class RdmaCallsTaken:
 
     @property
     def may_answer(self) -> bool:
-        """Whether calls wait, and the replies that wait to be sent are within their bound."""
+        """Whether calls wait, and fewer than RDMA_UNSENT_REPLY_OCTETS_MAX octets of replies wait to be sent."""
         return bool(self.deferred) and self.unsent_octets < RDMA_UNSENT_REPLY_OCTETS_MAX
 
     def on_call(self, call: ServerCall) -> None:
-        """Answers a call that has arrived; defers it while replies or calls wait, or if CONNECTION_TURN_S is over.
+        """Answers a call that has arrived, or defers it for `answer_deferred`.
 
-        A call is dropped without `answering`, and after `drain`.
+        It is deferred while RDMA_UNSENT_REPLY_OCTETS_MAX octets of replies or earlier calls wait, or if the connection
+        has answered calls for CONNECTION_TURN_S seconds in this iteration of the event loop. It is dropped if the
+        connection has no services, and after `drain`.
         """
         if self._draining or self._answering is None:
             self.drop(call)
@@ -93,10 +95,10 @@ class RdmaCallsTaken:
                 self._answering.take(call, self)
 
     def answer_deferred(self) -> bool:
-        """Answers deferred calls until too many replies wait or the connection's turn in the event loop is over.
+        """Answers deferred calls until `may_answer` is false or the connection's turn in the event loop is over.
 
-        Returns whether it answered any. In a turn that is over it answers none: the replies of the next turn leave
-        together.
+        A turn ends CONNECTION_TURN_S seconds after its first call. Returns whether any call was answered. In a turn
+        that is over none is: the replies of the next turn leave together.
         """
         waited = len(self.deferred)
         if self.turn_ends_s is None:
@@ -117,7 +119,10 @@ class RdmaCallsTaken:
             self.drop(self.deferred.pop(0))
 
     def close(self) -> None:
-        """Drops deferred calls, and calls whose handlers have not begun, when the connection ends; closes `results`."""
+        """Drops deferred calls, and calls whose handlers have not begun; called once, at the end of the connection.
+
+        Closes `results`, the connection's share of the buffer pool.
+        """
         self._ended = True
         self.drain()
         self.results.close()
@@ -125,9 +130,10 @@ class RdmaCallsTaken:
             self._answering.runner.connection_ended(self)
 
     def reply(self, call: ServerCall, reply: Payload) -> None:
-        """Implements `CallSource.reply`: sends `reply` in a Send, with Writes for chunks; drops `call` after the end.
+        """Implements `CallSource.reply`: sends `reply` in a Send, with RDMA Writes of the items that chunks take.
 
-        The call's buffers are released at once if the transport does not use them, else by `on_sent`.
+        After the connection's end it drops `call`. The call's buffers are released at once if the transport does not
+        use them, else by `on_sent`.
         """
         if self._ended:
             self.drop(call)
@@ -184,7 +190,7 @@ class RdmaCallsTaken:
         return True
 
     def drop(self, call: ServerCall) -> None:
-        """Ends `call` without a reply and releases its memory; the client loses a credit that counts calls."""
+        """Ends `call` without a reply and releases its memory; where credits count calls, the client loses one."""
         assert self._responder is not None
         self._responder.drop(call)
         call.release()

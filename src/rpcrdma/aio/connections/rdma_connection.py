@@ -179,12 +179,15 @@ class RdmaConnection(CallsMade):
 
     @property
     def calls_in_progress(self) -> int:
-        """The unanswered calls of the client: those sent at a client, those received at a server."""
+        """The number of the client's unanswered calls: those sent at a client, those received at a server."""
         return self._endpoint.calls_in_flight
 
     @property
     def idle_since(self) -> float | None:
-        """The loop time in seconds since which it is idle; None: a call waits, or the client takes calls (RFC 8167)."""
+        """The loop time in seconds since which no call was in progress; None: one is, or the client takes calls.
+
+        A client that takes calls (RFC 8167) expects the connection to stay.
+        """
         endpoint = self._endpoint
         busy = endpoint.calls_in_flight or endpoint.reverse_calls_in_flight or self._called_back
         return None if busy else self._active_at
@@ -232,13 +235,20 @@ class RdmaConnection(CallsMade):
 
     @property
     def arguments_octets_max(self) -> int:
-        """The most octets of a call's encoded arguments: those of an inline message to a client without chunks."""
+        """The most octets of a call's encoded arguments: what `TransportConfig.call_octets_pulled_max` leaves for them.
+
+        At a server whose client takes no chunks in calls of the server: what an inline message leaves.
+        """
         if self._role is _SERVER and self._endpoint.reverse_support is not ReverseSupport.GENERAL:
             return self._endpoint.inline_arguments_octets - self._encoder.credential_octets
         return self._transport.call_octets_pulled_max - CALL_HEADER_OCTETS - self._encoder.credential_octets
 
     def ready(self, credential: Credential | None = None) -> None:
-        """Permits calls to the client (RFC 8167), with `credential` (None: the present one); no effect at a client."""
+        """Permits calls to the client (RFC 8167), with `credential` (None: the present one); no effect at a client.
+
+        Raises:
+            LocalProtocolError: the credential cannot be encoded.
+        """
         if self._role is _SERVER:
             if credential is not None:
                 self._encoder = CallEncoder(credential)
@@ -246,10 +256,10 @@ class RdmaConnection(CallsMade):
             self._called_back = True
 
     def start(self, call: Call) -> CallFuture:
-        """Sends a call, alone or together with others of this turn, and returns the future of its decoded result.
+        """Sends a call, alone or together with others of this iteration of the loop; returns the future of its result.
 
-        Raises TransportClosed: the connection has ended, also by a fault of this side, and the call was not taken;
-        LocalProtocolError: the call cannot be sent.
+        The result is decoded. Raises TransportClosed: the connection has ended, also by a fault of this side, and the
+        call was not taken; LocalProtocolError, TypeError: the call cannot be sent, or its arguments not be encoded.
         """
         if (end := self.end_reason) is not None:
             raise TransportClosed(end.reason, protocol_error=end.protocol_error)
@@ -285,7 +295,11 @@ class RdmaConnection(CallsMade):
         return future
 
     def _offered(self, call: Call) -> ReplyBound:
-        """Returns the sizes to offer memory for, each at most `reply_octets_max`, except an item that `into` bounds."""
+        """Returns the octets of the result and of its bulk items for which `call` offers memory to the peer.
+
+        Each is at most `TransportConfig.reply_octets_max`, except an item that `call.into` bounds. To a client that
+        takes no chunks a server offers what fits an inline reply.
+        """
         bound = call.procedure.reply_bound(call.args)
         items = bound.items
         given = bool(call.into)
@@ -318,11 +332,11 @@ class RdmaConnection(CallsMade):
             queued.pop(0).sent_ns = now_ns
 
     def extension(self, name: str) -> ExtensionLink | None:
-        """Returns the connection's part of the extension `name`; None if the connection was made without it."""
+        """Returns the object for using the extension `name` on the connection; None if it was made without it."""
         return self._endpoint.extensions.get(name)
 
     def _flush_posted(self) -> None:
-        """Sends the messages that an extension has posted; within `_turn` they are sent at its end."""
+        """Sends the messages that a protocol extension has posted; no effect within `_turn`, which sends at its end."""
         if not self.calls_taken.in_turn:
             self._driver.flush()
 
@@ -360,9 +374,10 @@ class RdmaConnection(CallsMade):
         self._queue_pair.abort("an internal error")
 
     def _turn(self) -> None:
-        """Takes completions and events, begins calls for CONNECTION_TURN_S seconds from the first on, and sends.
+        """Takes the queue pair's completions and events, answers calls of the peer, and sends what was posted.
 
-        An exception of this side's own code ends this connection alone, and no peer can make the loop spin on it.
+        After CONNECTION_TURN_S seconds from its first call on, it defers further calls to the next run. An exception of
+        this side's own code ends this connection alone, and no peer can make the loop spin on it.
         """
         driver, endpoint, events, calls_taken = self._driver, self._endpoint, self._endpoint.events, self.calls_taken
         calls_taken.in_turn = True

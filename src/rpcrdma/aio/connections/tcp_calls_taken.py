@@ -127,8 +127,9 @@ class TcpCallsTaken:
     def on_call(self, message: Buffer) -> None:
         """Answers the call in a received record, if the bounds permit it.
 
-        Beyond the bounds a server holds the call, and a client refuses it with SYSTEM_ERR. A draining server, and a
-        client without `answering`, drop it.
+        At a server the bounds are on unanswered calls and their octets, on unsent replies, and on memory; beyond them
+        it holds the call. A client with RPC_OUTSTANDING_CALLS_MAX unanswered calls refuses a further one with
+        SYSTEM_ERR. A draining server, and a client without services, drop it.
         """
         if self._active:
             if self._answering is None:
@@ -159,7 +160,7 @@ class TcpCallsTaken:
         self._answering.take(call, self)
 
     def on_expected(self, octets: int) -> None:
-        """Counts the announced octets of the incoming message, 0 if none are; stops reading at the bounds."""
+        """Counts the announced octets of the incoming call, 0 if none; stops reading if they find no memory."""
         if not self.memory.expected:
             self._expected_at = self._time()
         self.memory.expect(octets)
@@ -196,7 +197,10 @@ class TcpCallsTaken:
         )
 
     def _may_hold(self) -> bool:
-        """Returns whether calls beyond the bounds are read and held; if not, the stream is left unread."""
+        """Returns whether a server reads calls beyond the bounds and holds them; if not, it leaves the stream unread.
+
+        It reads on for the replies to its own calls, up to RPC_UNSENT_REPLY_OCTETS_MAX octets of held calls.
+        """
         return bool(self._pending) and self._held_octets < RPC_UNSENT_REPLY_OCTETS_MAX
 
     def go_on(self) -> None:
@@ -218,9 +222,9 @@ class TcpCallsTaken:
         self.go_on()
 
     def reply(self, call: ServerCall, reply: Payload) -> None:
-        """Implements `CallSource.reply`: queues `reply` on the stream; ends `call` without it after the end.
+        """Implements `CallSource.reply`: queues `reply` on the stream; only ends `call` if the stream is closed.
 
-        A reply longer than the bound is logged, and a SYSTEM_ERR is sent in its place.
+        A reply longer than `record_octets_max` is logged, and a SYSTEM_ERR is sent in its place.
         """
         self.running -= 1
         if self.stream.closed:
@@ -239,7 +243,7 @@ class TcpCallsTaken:
         call.octets_sent = reply.length
 
     def reply_octets_max(self, _call: ServerCall, items: Sequence[int]) -> int:
-        """Returns the most octets of a reply beside bulk items of the lengths `items`; 0: they have no room."""
+        """Returns the octets that `record_octets_max` leaves a reply beside bulk items of the lengths `items`, or 0."""
         return max(self._record_octets_max - padded_octets(items), 0)
 
     def refuse(self, _call: ServerCall) -> bool:
@@ -247,7 +251,7 @@ class TcpCallsTaken:
         return False
 
     def drop(self, call: ServerCall) -> None:
-        """Ends `call` without a reply and releases its memory; logs it if it was no RPC call."""
+        """Ends `call` without a reply and releases its memory; logs a warning if the message was no RPC call."""
         self.running -= 1
         self._answered(call)
         if call.procedure is None:
@@ -264,7 +268,10 @@ class TcpCallsTaken:
             self.client.abort("the server does not read the answers to its calls", protocol_error=True)
 
     def on_sent(self, ticket: Any) -> None:
-        """Releases the memory of a call (`ticket`) whose reply has left, and continues; other tickets only count."""
+        """Releases the memory of the call `ticket`, whose reply has left, and answers held calls.
+
+        Any other `ticket`, of a message that is no such reply, only shows that the peer reads.
+        """
         self.sent_at = self._time()
         if isinstance(ticket, ServerCall):
             self._answered(ticket)
@@ -276,7 +283,10 @@ class TcpCallsTaken:
         self.memory.remove(call.message_octets)
 
     def close(self) -> None:
-        """Drops held calls, and calls whose handlers have not begun, when the connection ends; closes pool shares."""
+        """Drops held calls, and calls whose handlers have not begun; called once, at the end of the connection.
+
+        Closes the connection's shares of the buffer pools.
+        """
         while self._held:
             self.memory.remove(len(self._held.popleft()))
         self.results.close()

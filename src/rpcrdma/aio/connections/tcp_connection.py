@@ -194,6 +194,7 @@ class TcpConnection(CallsMade):
             NotPermitted: this process may not take a reserved port.
             HostAuthenticationFailed: `tls` is given, and there is no TLS with the wanted server.
             ConnectFailed: no address of the host takes the connection within `timeout_s` seconds.
+            OSError: this process has no free file descriptor, or the peer has reset the connection at once.
         """
         where = authority(host, port)
         try:
@@ -227,7 +228,11 @@ class TcpConnection(CallsMade):
         await self.close()
 
     def ready(self, credential: Credential | None = None) -> None:
-        """Permits calls to the client (RFC 8167), with `credential` (None: the present one); no effect at a client."""
+        """Permits calls to the client (RFC 8167), with `credential` (None: the present one); no effect at a client.
+
+        Raises:
+            LocalProtocolError: the credential cannot be encoded.
+        """
         if not self._active:
             if credential is not None:
                 self._encoder = CallEncoder(credential)
@@ -264,8 +269,9 @@ class TcpConnection(CallsMade):
         TCP cannot place data: a bulk result is received elsewhere and copied into `call.into` once. The memory of bulk
         arguments must not change until the call has ended.
 
-        Raises TransportClosed: the connection has ended; LocalProtocolError: the client does not yet take calls, or the
-        XID is in use; MessageTooLong: the call is too long, and the connection stays (a queued call fails so later).
+        Raises TransportClosed: the connection has ended; LocalProtocolError: the client does not yet take calls, the
+        XID is in use, or the arguments cannot be encoded; MessageTooLong: the call is longer than `record_octets_max`,
+        and the connection stays (a queued call fails so later).
         """
         if self._end_error is not None:
             raise again(self._end_error)
@@ -320,7 +326,7 @@ class TcpConnection(CallsMade):
         self._leave(call)
 
     def _leave(self, call: Call) -> None:
-        """Removes an ended call, and sends the calls that have waited for its place."""
+        """Removes an ended call, and sends calls that have waited because `in_flight_max` calls were in flight."""
         del self._pending[call.xid]
         call.payload = None
         if call in self._queue:
@@ -376,7 +382,10 @@ class TcpConnection(CallsMade):
 
     @property
     def idle_since(self) -> float | None:
-        """The loop time in seconds since which it is idle; None: in use, or the client takes calls (RFC 8167)."""
+        """The loop time in seconds since which a server's connection is idle; None: in use, or `ready` was called.
+
+        At a client it is always None.
+        """
         return None if self.busy or self._ready else self._last_active_at
 
     @property
@@ -415,12 +424,15 @@ class TcpConnection(CallsMade):
             self._messages.clear()
 
     def require(self, xprtsec: XprtSec) -> None:
-        """Sets the least TLS protection that calls in the clear are judged by from now on; no effect without `tls`."""
+        """Has later calls in the clear answered ("none") or refused ("tls", "mtls"); no effect without `tls`."""
         if self._tls is not None:
             self._tls = self._tls._replace(least=xprtsec)
 
     def _on_clear_record(self, message: Buffer) -> None:
-        """Begins TLS by a probe; takes a message in the clear if `ServerTls.least` permits it, else refuses a call."""
+        """Begins TLS if `message` is a TLS probe (RFC 9289); else takes it in the clear, or refuses the call in it.
+
+        `ServerTls.least` decides. A message in the clear that is no call is ignored where calls are refused.
+        """
         tls = self._tls
         assert tls is not None
         if is_probe(message):

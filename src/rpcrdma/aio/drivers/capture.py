@@ -109,7 +109,7 @@ class _Direction:
         self.in_startup = True
 
     def next_unit(self) -> int:
-        """Returns the length in octets of the first whole frame in `pending`; 0 if no frame is whole yet."""
+        """Returns the octets of the first frame in `pending`, MPA start-up or FPDU; 0 if it is not whole yet."""
         pending = self.pending
         if self.in_startup:
             if len(pending) < _MPA_STARTUP_OCTETS:
@@ -152,11 +152,11 @@ class CapturedStream:
         self._packet(first, second, _ACK, b"")
 
     def sent(self, gather: Iterable[Buffer], octets: int) -> None:
-        """Records the first `octets` octets of the gather list `gather` as sent by this end."""
+        """Records the first `octets` octets of the buffers `gather` as sent by this end."""
         self._take(self._sent, self._received, gather, octets)
 
     def received(self, scatter: Iterable[Buffer], octets: int) -> None:
-        """Records the first `octets` octets of the scatter list `scatter` as received from the peer."""
+        """Records the first `octets` octets of the buffers `scatter` as received from the peer."""
         self._take(self._received, self._sent, scatter, octets)
 
     def close(self) -> None:
@@ -190,9 +190,9 @@ class CapturedStream:
             direction.sequence = (direction.sequence + len(part)) & 0xFFFFFFFF
 
     def _packet(self, direction: _Direction, other: _Direction, flags: int, data: bytes, options: bytes = b"") -> None:
-        """Writes one packet with TCP `flags` in `direction`; with ACK it acknowledges the octets of `other`.
+        """Writes one packet with the TCP `flags` in `direction`; with ACK it acknowledges all octets of `other`.
 
-        `data` is the payload. `options` has a multiple of four octets.
+        `data` is the payload, `options` the TCP options, in a multiple of four octets. No count is changed.
         """
         acknowledged = other.sequence if flags & _ACK else 0
         offset = (5 + len(options) // 4) << 4

@@ -16,13 +16,13 @@ class Timed(Protocol):
     """
 
     def next_deadline_s(self, now_s: float, /) -> float | None:
-        """Returns the time at which `on_time` is to be called next; None for never.
+        """Returns the loop time in seconds at which `on_time` is to be called next; None for never.
 
-        `now_s` is the present time: a wait that has begun since the last call starts from it.
+        `now_s` is the present loop time: the object, which has no clock, counts a wait that has just begun from it.
         """
 
     def on_time(self, now_s: float, /) -> None:
-        """Acts on all deadlines that are not later than `now_s`."""
+        """Acts on all deadlines of the object up to the loop time `now_s`, in seconds; may be called early."""
 
 
 class Alarm:

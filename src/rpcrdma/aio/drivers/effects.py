@@ -35,7 +35,7 @@ _MACHINE = Effects()
 
 
 def effects_of(loop: asyncio.AbstractEventLoop) -> Effects:
-    """Returns the effects of an event loop: its attribute `effects`, or those of the machine."""
+    """Returns the sources of randomness, time and threads for code in `loop`: `loop.effects`, or the system's."""
     found: Effects = getattr(loop, "effects", _MACHINE)
     return found
 
@@ -48,7 +48,7 @@ def _running() -> Effects:
 
 
 def random_bits(count: int) -> int:
-    """Returns an integer of `count` random bits, from the running loop's effects or, without a loop, the machine."""
+    """Returns an integer of `count` random bits: unpredictable ones, or those of the simulation that runs the loop."""
     return _running().random_bits(count)
 
 
@@ -58,5 +58,5 @@ def random_fraction() -> float:
 
 
 def loop_clock() -> Callable[[], float]:
-    """Returns the clock of the running loop, a function that returns seconds; without a loop, that of the machine."""
+    """Returns a monotonic clock, a function that returns seconds: `time.monotonic`, or that of a simulation's loop."""
     return _running().clock

@@ -173,7 +173,7 @@ class IwarpDriver:
                 break
 
     def _hung_up(self) -> None:
-        """Reads the octets before the end of a dead connection, every 50 ms, since the loop may not report them."""
+        """Reads the octets before the end of a dead connection, which the loop may not report; again every 50 ms."""
         if not self._closed:
             self._readable()
         if not self._closed:
@@ -202,7 +202,7 @@ class IwarpDriver:
         return shortest_round_trip_s(self._socket)
 
     def expect_end(self) -> None:
-        """Closes the connection in 2 s if the peer has not taken the remaining data; called after a disconnect."""
+        """Aborts the connection in 2 s if the peer has not let it end by then; called after a disconnect."""
         if self._linger.due_s is None and not self._closed:
             self._linger.due_s = self._loop.time() + _LINGER_S
             self._timer.look()
@@ -279,7 +279,7 @@ class IwarpDriver:
         self._discard()
 
     def _wait_quiet(self) -> None:
-        """Sets the alarm that closes the connection when nothing arrives for 0.5 s, at the latest at `_give_up_s`."""
+        """Sets the alarm that ends the connection after 0.5 s without octets, at the latest at loop time `_give_up_s`."""
         assert self._give_up_s is not None
         self._linger.due_s = min(self._give_up_s, self._loop.time() + _QUIET_S)
         self._timer.look()

@@ -111,7 +111,7 @@ class LimitedLog:
             self._tell(known)
 
     def _look(self) -> None:
-        """Logs the counts that are due, and schedules the next look for the others."""
+        """Logs the counts of held-back events whose minute is over, and schedules the next run for the others."""
         self._waits = False
         now_s = self._clock()
         for known in self._kinds.values():

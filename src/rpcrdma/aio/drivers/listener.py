@@ -46,7 +46,7 @@ class Listener:
         with most servers on Linux, unless this listener has an IPv4 address with the same port.
 
         Raises:
-            OSError: an address is in use, not of this machine or not permitted; then no address is added.
+            OSError: `host` is unknown, or an address in use, not of this machine or not permitted; none is added then.
         """
         added: list[socket.socket] = []
         served: list[Listening] = []

@@ -78,7 +78,7 @@ class MemoryDriver(ABC, Generic[Q]):
 
     @abstractmethod
     def _move(self) -> None:
-        """Starts the work that was posted to the queue pair; completions follow in a later turn of the event loop."""
+        """Starts the work that was posted to the queue pair; completions follow in a later callback of the loop."""
 
     @abstractmethod
     def _part(self) -> None:

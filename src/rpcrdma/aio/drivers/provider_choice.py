@@ -25,7 +25,7 @@ def chosen_providers(
     """Returns the providers that a value of the option `provider` stands for, in the order in which a client uses them.
 
     "auto" stands for the RDMA devices, if this machine has one, and then the software RNIC, which runs anywhere; with a
-    capture, or if this process may lock too little memory, for the software RNIC alone.
+    capture, or if this process may lock less than LOCKED_OCTETS_MIN (64 MiB), for the software RNIC alone.
 
     Args:
         choice: "auto", "iwarp", "verbs" or a provider.

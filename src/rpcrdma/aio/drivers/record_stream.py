@@ -141,7 +141,7 @@ class RecordStream:
             self._process()
 
     def deliver_to(self, on_record: Callable[[Buffer], None]) -> None:
-        """Replaces `on_record` from the next message on."""
+        """Replaces the function that is called with each received message, from the next message on."""
         self._on_record = on_record
 
     def withdraw(self, ticket: Any) -> None:
@@ -211,14 +211,14 @@ class RecordStream:
             on_lost(TransportClosed(reason, protocol_error=protocol_error))
 
     def _fault(self, error: Exception) -> None:
-        """Logs an exception of this side's own code and ends the stream."""
+        """Logs an exception of this side's own code, closes the stream and calls `on_lost`."""
         _LOGGER.error("a fault in the connection with %s, which is ended", self._peer, exc_info=error)
         self._lose("an internal error")
 
     def _on_hang_up(self) -> None:
         """Reads the octets before the end of a dead connection, which the loop may not report.
 
-        It reads for one turn at most, and again after 50 ms until the stream is closed.
+        It reads for CONNECTION_TURN_S seconds at most, and again after 50 ms until the stream is closed.
         """
         until_s = self._clock() + CONNECTION_TURN_S
         for _ in range(_HUNG_UP_READS):
@@ -274,7 +274,7 @@ class RecordStream:
     def _process(self) -> None:
         """Delivers received messages and sends queued messages, as far as both are possible now.
 
-        After CONNECTION_TURN_S seconds the rest of the messages waits until other connections have had their turn.
+        After CONNECTION_TURN_S seconds the event loop runs callbacks of other connections before further messages.
         """
         self._busy = True
         until_s = self._clock() + CONNECTION_TURN_S
@@ -301,7 +301,7 @@ class RecordStream:
             self._busy = False
 
     def _go_on(self) -> None:
-        """Delivers the messages that the last turn has left because it took too long."""
+        """Delivers the messages that `_process` has left because it ran for CONNECTION_TURN_S seconds."""
         self._goes_on = False
         if not self.closed:
             self._process()

@@ -100,9 +100,9 @@ def _told(sock: socket.socket, offset: int) -> int | None:
 
 
 def tune(sock: socket.socket) -> None:
-    """Makes a connected TCP socket non-blocking and sets the options that both transports need.
+    """Makes a connected TCP socket non-blocking and sets the options that iWARP and RPC over TCP need.
 
-    Nothing waits to be sent (RFC 5044 section 4.5), and keep-alive probes notice a dead machine. A connection within
+    TCP_NODELAY is set (RFC 5044 section 4.5), and keep-alive probes notice a dead machine. A connection within
     this machine has no path that could be congested: there the system's congestion control gives way to Reno, since BBR
     sets a timer for each segment, a tenth of the processor time of bulk data.
 

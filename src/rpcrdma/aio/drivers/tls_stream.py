@@ -53,9 +53,9 @@ class TlsRecordStream(RecordStream):
 
         Args:
             reply: the octets of the reply, without record header.
-            context: the certificates.
+            context: the SSL context of a server, with its certificates.
             names: the host names of which a certificate of the client must have one; empty: any.
-            on_secured: called with the session after the handshake; then messages are delivered again.
+            on_secured: called with the TLS session after the handshake; then messages are delivered again.
         """
         if self._receiver.mid_record or self._receiver.next_record() is not None:
             self._lose("the peer sent octets in the clear behind its probe for TLS", protocol_error=True)
@@ -80,7 +80,7 @@ class TlsRecordStream(RecordStream):
         return self._sender.unsent_octets + (0 if self.tls is None else self.tls.unsent)
 
     def resume(self) -> None:
-        """Ends a `pause`: delivers the messages that have arrived, and reads again, also octets left in the session."""
+        """Ends a `pause`: delivers the messages that have arrived, and reads again, also octets that TLS has taken."""
         super().resume()
         self._read_on()
 
@@ -176,8 +176,8 @@ async def begin_tls(
 
     Args:
         sock: the connected, non-blocking socket, which is closed if this raises.
-        context: returns the certificates.
-        names: the host names of which the server's certificate must have one.
+        context: returns the SSL context of a client, with its certificates.
+        names: the host names of which the server's certificate must have one; empty: any.
         server_name: the DNS name by which the server is reached, sent as SNI; None for an address.
         where: the server's address, for messages.
         addressed: the number and the version of the program that the probe names.
@@ -204,7 +204,10 @@ async def _session(
     where: str,
     addressed: tuple[int, int],
 ) -> TlsSocket:
-    """Returns the session; raises HostAuthenticationFailed, and OSError if the connection has failed."""
+    """Does the work of `begin_tls`, but leaves `sock` open, and raises OSError if the connection has failed.
+
+    `context` is the SSL context itself. HostAuthenticationFailed is raised as by `begin_tls`.
+    """
     loop = asyncio.get_running_loop()
     xid = random_bits(32)
     probe = probe_call(xid, *addressed)

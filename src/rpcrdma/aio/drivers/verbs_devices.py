@@ -51,7 +51,7 @@ class DeviceUser(Protocol):
         """Ends everything that uses the device, which is being removed; `reason` is a clause for messages."""
 
     def on_port_down(self, reason: str) -> None:
-        """Reacts to a port of the device that has been down for `_PORT_DOWN_S` seconds; `reason` says so in words."""
+        """Reacts to a port of the device that has been down for 10 s; `reason` is a clause with port and remedy."""
 
 
 class Announcements(Protocol):
@@ -158,8 +158,8 @@ class WatchedDevice:
     def trouble(self, port: int) -> str:
         """Returns a clause that names the ports of the device that are down; "" if none is.
 
-        `port` is the number of the only port that counts; 0: every port. If the device has failed as a whole, `lose` is
-        scheduled.
+        `port` is the number of the only port that counts; 0: every port. If the device has failed as a whole, the event
+        loop soon reports its loss to the users.
         """
         if not self.lost and self._fatal():
             asyncio.get_running_loop().call_soon(self.lose)
@@ -178,9 +178,9 @@ class WatchedDevice:
             self.lose()
 
     def _fatal(self) -> bool:
-        """Reads the waiting events of the device, and notes which ports go down and up.
+        """Reads the waiting asynchronous events of the device, and notes and logs which ports go down and up.
 
-        Returns whether the device has failed as a whole.
+        Returns whether the device has failed as a whole (DEVICE_FATAL).
         """
         for kind, port in self._device.events():
             if kind == DeviceEventKind.DEVICE_FATAL:
@@ -204,7 +204,7 @@ class WatchedDevice:
             tell(user.on_port_down, f"{trouble}: {remedy}")
 
     def on_manager_event(self, event: ManagerEvent) -> None:
-        """Handles an event of the connection manager for the guard: the removal of the device."""
+        """Takes an event of the rdma_cm_id that keeps the device open: a removal is reported, others are ignored."""
         if event.kind == ManagerEventKind.DEVICE_REMOVED:
             self.lose()
 
@@ -280,7 +280,7 @@ class WatchedDevices:
                     tell(on_added)
 
     def find(self, identifier: ConnectionIdentifier, scope: int = 0) -> WatchedDevice | None:
-        """Returns the device of a bound or resolved identifier, which is watched from now on.
+        """Returns the device of a bound or resolved identifier (rdma_cm_id), and watches the device from now on.
 
         None: the identifier has no device, or the device cannot be watched. `scope` is the number of the network
         interface of an IPv6 link-local address, 0 if unknown.
@@ -322,7 +322,7 @@ class WatchedDevices:
         return watched[0]
 
     def forget(self, device: WatchedDevice) -> None:
-        """Stops watching the device; a later device of its name is another one."""
+        """Removes a lost device, so that `find` makes a new object for a later device of its name."""
         if self._devices.get(device.name) is device:
             del self._devices[device.name]
 

@@ -134,7 +134,7 @@ class VerbsDriver:
         self._turn()
 
     def _stay_awake(self) -> None:
-        """Starts, or prolongs, busy polling in each turn of the loop, for `busy_poll_s` seconds."""
+        """Starts, or prolongs, busy polling in each iteration of the loop, for `busy_poll_s` seconds."""
         self._awake_until_s = self._loop.time() + self._busy_poll_s
         if not self._polls:
             self._polls = True
@@ -158,7 +158,7 @@ class VerbsDriver:
         self._turn()
 
     def _turn(self) -> None:
-        """Calls `on_turn` if there are completions or events; else flushes."""
+        """Calls `on_turn` if there are completions or events; else starts posted work by `flush`."""
         queue_pair = self.queue_pair
         if (queue_pair.completions or queue_pair.events) and not self.blocked:
             # It flushes at its end.
@@ -209,7 +209,7 @@ class VerbsDriver:
             self._turn()
 
     def _probe(self) -> None:
-        """Sends a probe, which shows the device a dead peer, if nothing has completed since the last call; repeats."""
+        """Sends a probe, which shows the device a dead peer, if nothing has completed for 30 s; runs every 30 s."""
         queue_pair = self.queue_pair
         if not queue_pair.heard:
             queue_pair.probe()
@@ -219,7 +219,7 @@ class VerbsDriver:
             self._probe_timer = self._loop.call_later(_PROBE_S, self._probe)
 
     def expect_end(self) -> None:
-        """Closes the connection in 2 s although the peer has not done its part; called after a disconnect."""
+        """Aborts the connection in 2 s if the peer has not let it end by then; called after a disconnect."""
         if self._linger.due_s is None and not self.blocked:
             self._linger.due_s = self._loop.time() + _LINGER_S
             self._timer.look()

@@ -145,7 +145,7 @@ class ListeningAddress:
 
 
 def _check_device(identifier: ConnectionIdentifier) -> None:
-    """Checks that the bound identifier has a device or a wildcard address.
+    """Checks that a bound identifier (rdma_cm_id) has a device or a wildcard address.
 
     Raises:
         OSError: it has neither, as with loopback addresses: Linux takes these for those of all devices, open to the

@@ -43,18 +43,18 @@ class ConnectionManager:
         return identifier
 
     def watch(self, identifier: ConnectionIdentifier, handler: Callable[[ManagerEvent], None]) -> None:
-        """Passes the identifier's events to `handler` from now on, in place of an earlier handler."""
+        """Passes the events of an rdma_cm_id to `handler` from now on, in place of an earlier handler."""
         if not self._handlers:
             asyncio.get_running_loop().add_reader(self._channel.fileno(), self._readable)
         self._handlers[identifier] = handler
 
     def forget(self, identifier: ConnectionIdentifier) -> None:
-        """Discards further events of the identifier; no effect if it has no handler."""
+        """Discards further events of an rdma_cm_id, which stays open; no effect if it has no handler."""
         if self._handlers.pop(identifier, None) is not None and not self._handlers:
             asyncio.get_running_loop().remove_reader(self._channel.fileno())
 
     def end(self, identifier: ConnectionIdentifier) -> None:
-        """Closes the identifier and discards its further events."""
+        """Closes an rdma_cm_id and discards its further events."""
         self.forget(identifier)
         identifier.close()
 
@@ -69,11 +69,11 @@ class ConnectionManager:
     async def resolved(
         self, host: str, port: int, scope: int, bind: Callable[[ConnectionIdentifier], None]
     ) -> ConnectionIdentifier:
-        """Returns an identifier with a resolved address and route to a peer.
+        """Returns an identifier (rdma_cm_id) with a resolved address and route to a peer.
 
         The connection manager does not know which local ports TCP uses, and an iWARP device shares those of TCP, so
-        that it could not connect: an identifier with such a port is replaced, and after `_PORTS_TRIED` of them
-        the method fails. InfiniBand and RoCE have ports of their own.
+        that it could not connect: an identifier with such a port is replaced, and after 8 of them the method fails.
+        InfiniBand and RoCE have ports of their own.
 
         Args:
             host: the peer's address.
@@ -82,7 +82,7 @@ class ConnectionManager:
             bind: called first with each identifier; may bind it to a local port.
 
         Raises:
-            OSError: no device reaches the peer, the route is unknown, or TCP uses the ports.
+            OSError: no device reaches the peer, the route is unknown, TCP uses the ports, or `bind` has failed.
         """
         for _ in range(_PORTS_TRIED):
             identifier = await self._resolved(host, port, scope, bind)

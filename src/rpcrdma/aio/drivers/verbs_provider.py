@@ -77,7 +77,7 @@ class _VerbsLink:
 
     @property
     def remote_invalidation(self) -> bool:
-        """Whether the device has memory windows, which Send with Invalidate needs; False also if it makes no domain."""
+        """Whether the device has memory windows, which Send with Invalidate needs; False if it has no free domain."""
         try:
             if self._domain is None:
                 self._domain = self._identifier.domain()

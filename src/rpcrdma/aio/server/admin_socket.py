@@ -125,7 +125,7 @@ class AdminSocket:
     def _remove_stale(self, directory: int, address: str) -> None:
         """Removes the socket if no process listens at it; no effect if there is none.
 
-        `directory` is the descriptor of its directory, `address` its reachable address.
+        `directory` is a descriptor of the socket's directory, `address` a path of the socket, as of `reachable_path`.
 
         Raises:
             SocketInUse: a server listens there.

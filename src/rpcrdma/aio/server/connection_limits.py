@@ -103,7 +103,7 @@ class Admission(Generic[C]):
         self._starting_count = 0
 
     def resize(self, connections_max: int, starting_max: int, of_one_max: int | None = None) -> None:
-        """Changes the limits, which are those of the constructor; connections beyond them stay."""
+        """Changes the limits, which mean what they mean in the constructor; connections beyond them stay."""
         self._connections_max = connections_max
         self._of_one_max = connections_of_host(connections_max) if of_one_max is None else of_one_max
         self._starting_max = starting_max
@@ -170,10 +170,10 @@ class Admission(Generic[C]):
         return sum(self._locked.values()) >= self._locked_octets_max
 
     def add(self, connection: C, client: str, *, starting_s: float | None = None, locked_octets: int = 0) -> None:
-        """Gives a connection of the address `client` a place.
+        """Counts a connection of the address `client`; the caller has looked at `displaced_by` and `full` before.
 
         `starting_s` is the loop time at which its start-up begins; None: it is established. `locked_octets` is the
-        memory that it locks.
+        memory that it keeps locked for an RDMA device.
         """
         if locked_octets:
             self._locked[connection] = locked_octets

@@ -31,7 +31,7 @@ class MessageLimit(NamedTuple):
 
 
 def limits_over_rdma(config: TransportConfig, memory_octets_max: int) -> list[MessageLimit]:
-    """Returns the limit on calls over RDMA, the lower one of two settings.
+    """Returns the limit on calls over RDMA: the lower of `config.call_octets_pulled_max` and `memory_octets_max`.
 
     There is none on replies: each call states the largest reply. `memory_octets_max` is that of `ServeOptions`.
     """
@@ -49,7 +49,7 @@ def limits_over_tcp(record_octets_max: int) -> list[MessageLimit]:
 
 
 def messages_refused(service: Service, limits: Iterable[MessageLimit]) -> str:
-    """Returns a text on the longest messages that the definition of `service` permits beyond `limits`; "" without any.
+    """Returns, for each exceeded limit, a clause on the longest message that the service's definition permits, or "".
 
     Left out are services with `OWN_LIMITS`, procedures that the service does not offer, and arguments and results to
     which the definition sets no bound, since these exceed any limit.
@@ -82,9 +82,10 @@ def _offered(service: Service) -> list[tuple[str, OctetsMax]]:
 
 
 def _beyond(limit: MessageLimit, most: OctetsMax) -> int:
-    """Returns the octets of the longest call or reply that a definition permits, if they exceed `limit`; else 0.
+    """Returns the octets of the longest call or reply of a procedure, if they exceed `limit`; else 0.
 
-    0 is returned as well if the definition sets no bound.
+    `most` has the bounds of the procedure's definition. 0 is returned as well if there is no bound. Octets beside bulk
+    items are not compared where they go inline (`limit.inline_octets`).
     """
     if limit.part == "calls":
         octets, bulk, header = most.arguments, most.bulk_arguments, CALL_HEADER_OCTETS

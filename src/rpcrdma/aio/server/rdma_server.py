@@ -95,14 +95,14 @@ class RdmaServerConfig:
         self.all_extensions()
 
     def all_extensions(self) -> list[Extension]:
-        """Lists `extensions`, and the round-trip extension unless `extension` is "off".
+        """Lists the protocol extensions of each new connection: `extensions`, and this library's round-trip extension.
 
-        Returns:
-            The extensions that each new connection gets.
+        The latter is left out if `extension` is "off", or if `extensions` has it.
 
         Raises:
             ValueError: `extension` is none of `rpcrdma.extension.EXTENSION_CHOICES`.
-            LocalProtocolError: two extensions use the same code.
+            LocalProtocolError: two extensions, or one and the protocol, use the same number of a header type, property
+                or error.
         """
         return all_extensions(extension_choice(self.extension), self.transport, self.extensions)
 
@@ -158,7 +158,8 @@ class RdmaServer:
     ) -> dict[tuple[str, int], list[ProviderInUse]]:
         """Listens at `host` over each provider that can, at the same port; returns the providers of each address.
 
-        `port` 0 takes a free port. `provider` None takes that of the configuration. See `RdmaListeners.listen`.
+        The keys of the result are host and port. `port` 0 takes a free port. `provider` None takes that of the
+        configuration.
 
         Raises:
             OSError: no provider can listen there.
@@ -216,7 +217,7 @@ class RdmaServer:
             connection.calls_taken.drain()
 
     async def stop(self) -> None:
-        """Disconnects every connection after its posted Sends, and waits for their ends; accepts nothing more."""
+        """Stops accepting, disconnects every connection after the Sends posted on it, and waits for their ends."""
         self.stop_accepting()
         if self.connections:
             await asyncio.wait([asyncio.ensure_future(connection.close()) for connection in self.connections])

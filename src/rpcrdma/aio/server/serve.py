@@ -252,7 +252,8 @@ class Server:
                 an rdma:// URL chooses its provider.
 
         Raises:
-            LocalProtocolError: a URL is invalid, or asks for TLS over RDMA; or a provider cannot be captured.
+            LocalProtocolError: a URL is invalid, or is for RDMA and `TcpServerConfig.xprtsec` asks for TLS; or a
+                provider is unknown or cannot be captured.
             ConnectFailed: the server cannot listen at an address; the message names cause and remedy. It stays
                 listening at the URLs before.
         """
@@ -275,8 +276,7 @@ class Server:
         """Listens at one more URL, records its addresses, and returns its scheme, "rdma" or "tcp".
 
         Raises:
-            LocalProtocolError: the URL is invalid, or asks for TLS over RDMA.
-            ConnectFailed: the server cannot listen at an address.
+            LocalProtocolError, ConnectFailed: as `listen`.
         """
         target = parse_url(url, listens=True)
         if target.mount_port is not None:
@@ -364,7 +364,7 @@ class Server:
         self._tcp.reload_certificates()
 
     async def settle(self, deadline_s: float) -> bool:
-        """Waits until the calls that run now have ended, while others may begin.
+        """Waits until the calls that run now in threads and tasks have ended, while others may begin.
 
         Args:
             deadline_s: the longest time to wait, in seconds.
@@ -443,10 +443,12 @@ def serve(
 
     Raises:
         LocalProtocolError: when entered or awaited: a URL of `listen` is not valid, two services offer the same program
-            and version, a provider cannot be captured, or `xprtsec` is asked for over RDMA.
+            and version, a handler does not take arguments and context, a provider is unknown or cannot be captured, or
+            `xprtsec` is asked for over RDMA.
         TypeError: `services` is no list of objects of `Service`, `options` is of another type, or `listen` is one str.
-        HostAuthenticationFailed: when entered or awaited: a file of `host_authentication` is unfit.
-        UserAuthenticationFailed: when entered or awaited: there is no key for a flavor of Kerberos.
+        HostAuthenticationFailed: when entered or awaited: a file of `host_authentication` is unfit, or it is required
+            in a version of RPC-over-RDMA without it.
+        UserAuthenticationFailed: when entered or awaited: Kerberos is asked for, and there is no key or no `gssapi`.
         ConnectFailed: when entered or awaited: the server cannot listen at an address.
     """
     services = all_of("services", services, Service)

@@ -77,5 +77,5 @@ class ServerStatistics:
 
     @property
     def calls_back(self) -> tuple[OperationStatistics, ...]:
-        """The server's own calls to clients, over both transports together."""
+        """The server's own calls to clients by procedure and status, over both transports together."""
         return added_up(self.rdma.calls_back + self.tcp.calls_back)

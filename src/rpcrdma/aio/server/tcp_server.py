@@ -156,7 +156,7 @@ class TcpServer:
 
     @property
     def port(self) -> int:
-        """The port of the first listening socket; an IndexError without one."""
+        """The port of the first listening socket; raises IndexError without one."""
         return self.addresses[0][1]
 
     @property
@@ -219,7 +219,7 @@ class TcpServer:
     async def stop(self, deadline_s: float = 5.0) -> None:
         """Accepts and reads nothing more, and ends all connections after their running calls were answered.
 
-        The calls get `deadline_s` seconds. A runner of its own is drained.
+        The calls get `deadline_s` seconds. A `HandlerRunner` that the server has made itself is drained.
         """
         self._listener.close()
         for connection in list(self.connections):
@@ -255,7 +255,8 @@ class TcpServer:
     def _log_connection(self, address: str, event: dict[str, Any], message: str, *args: str) -> None:
         """Logs at level INFO that a connection of the client `address` was made, secured or has ended.
 
-        The lines of each kind of `event` are limited per client and minute; `event` becomes the record's `event`.
+        `event` becomes the attribute `event` of the log record; its item "event" names the kind of event, whose lines
+        are limited per client and minute. `args` are the values for the %s in `message`.
         """
         kind = f"{event['event']} {address}"
         self.log.log(logging.INFO, kind, message, *args, extra={"event": event}, most=CONNECTION_LINES_MAX)
@@ -302,12 +303,12 @@ class TcpServer:
         )
 
     def relieve(self) -> None:
-        """Ends the connections whose clients have left replies unread for too long, as other calls wait for memory."""
+        """Ends the connections whose clients have left replies unread for 10 s; called while calls wait for memory."""
         for connection in [connection for connection in self.connections if connection.calls_taken.stalled]:
             self._cut_off(connection, "it does not read its replies")
 
     def relieve_arguments(self) -> None:
-        """Ends the connections whose clients take too long to send a call, since other calls wait for memory."""
+        """Ends the connections whose clients take over 10 s to send a call; called while calls wait for memory."""
         for connection in [connection for connection in self.connections if connection.calls_taken.dawdles]:
             self._cut_off(connection, "it does not finish its call")
 
