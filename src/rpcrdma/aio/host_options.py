@@ -146,7 +146,7 @@ class HostAuthentication:
             role: client or server.
 
         Raises:
-            HostAuthenticationFailed: a file is unfit or missing.
+            HostAuthenticationFailed: certificate or authorities are not set, or a file cannot be read or used.
         """
         self._expect_certificate()
         self._expect_authorities()
@@ -175,7 +175,7 @@ class HostAuthentication:
         """Returns a new SSL context for `role`, with the certificate and the authorities whose files are set.
 
         Raises:
-            HostAuthenticationFailed: a file is unfit.
+            HostAuthenticationFailed: a file cannot be read or used; the message names it and the remedy.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT if role is Role.CLIENT else ssl.PROTOCOL_TLS_SERVER)
         if self.certificate is not None:
@@ -211,7 +211,7 @@ class AuthoritiesInUse:
         self._content = self._read()
 
     def replaced(self) -> bool:
-        """Reads the file of authorities again; returns whether its content (b"" if unreadable) has changed since."""
+        """Reads the file of authorities (b"" if unreadable); returns whether it has changed since the last call."""
         before, self._content = self._content, self._read()
         return self._content != before
 

@@ -284,7 +284,8 @@ def connect(url: str, program: Program | None = None, *, options: ConnectOptions
             `host_authentication` is unfit.
         UserAuthenticationFailed: by calls under Kerberos: there is no ticket, or the server refuses it.
         ConnectFailed: when entered or awaited: no connection could be made; the message names cause and remedy.
-        OSError: when entered or awaited: this process has no free file descriptor.
+        OSError: when entered or awaited: this process has no free file descriptor, or over TCP the peer has reset the
+            connection at once.
     """
     check_type("program", program, Program, optional=True)
     check_type("options", options, ConnectOptions, optional=True)
@@ -381,7 +382,7 @@ async def _dial(
         NotPermitted: the process may not take a reserved port.
         HostAuthenticationFailed: either host refused the other.
         ConnectFailed: no connection could be made; the message also names the remedy for a wrong default port.
-        OSError: this process has no free file descriptor.
+        OSError: this process has no free file descriptor, or over TCP the peer has reset the connection at once.
     """
     place = url.server
     if url.scheme == "tcp":
@@ -428,7 +429,7 @@ def _host_of(connection: TcpConnection) -> str:
 
 
 def _known_servers() -> KnownServers:
-    """Returns what is known of servers' RPC-over-RDMA versions: to this process or, in a simulation, to the latter."""
+    """Returns the record of servers' RPC-over-RDMA versions and silences: the process's, or that of a simulation."""
     known: KnownServers | None = effects_of(asyncio.get_running_loop()).known_servers
     return _KNOWN_SERVERS if known is None else known
 

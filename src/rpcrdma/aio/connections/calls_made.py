@@ -367,7 +367,8 @@ def again(error: TransportClosed) -> TransportClosed:
 def with_probable_cause(error: Exception, octets: int) -> Exception:
     """Returns the exception for the caller of a TCP call of `octets` octets that failed with `error`.
 
-    GARBAGE_ARGS for a call over the default bound becomes an error whose text names that bound; other errors stay.
+    GARBAGE_ARGS for a call over RPC_RECORD_OCTETS_MAX octets, the default bound of this library's servers, becomes an
+    error whose text names that bound; other errors are returned as they are.
     """
     if not isinstance(error, GarbageArguments) or octets <= RPC_RECORD_OCTETS_MAX:
         return error

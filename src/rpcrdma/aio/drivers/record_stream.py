@@ -125,7 +125,7 @@ class RecordStream:
         `on_sent` is called with it, or `withdraw`.
 
         Raises:
-            MessageTooLong: the message exceeds the bound: nothing was sent, and the stream continues.
+            MessageTooLong: the message exceeds `record_octets_max`: nothing was sent, and the stream continues.
         """
         if self.closed:
             return

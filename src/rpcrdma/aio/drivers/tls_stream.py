@@ -122,7 +122,7 @@ class TlsRecordStream(RecordStream):
                 self._process()
 
     def _read_on(self) -> None:
-        """Schedules another read if the session has octets left, which the event loop does not report."""
+        """Schedules another read if TLS holds octets already taken from the socket, which the loop does not report."""
         if self.tls is not None and self.tls.more and not (self._reads_on or self._paused or self.closed):
             self._reads_on = True
             self._loop.call_soon(self._read_left)

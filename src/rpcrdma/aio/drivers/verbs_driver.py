@@ -228,7 +228,7 @@ class VerbsDriver:
         self._end_now("the peer did not let the connection end")
 
     def _end_now(self, reason: str) -> None:
-        """Aborts the connection for `reason`, lets the owner take its end, and releases everything.
+        """Aborts the connection for `reason`, calls `on_turn` for its last completions, and releases everything.
 
         As `on_device_lost` and `on_port_down` it implements `DeviceUser`.
         """

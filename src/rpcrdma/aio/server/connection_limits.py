@@ -41,7 +41,10 @@ def descriptors_for(connections: int) -> int:
 
 
 def connections_of_host(connections: int) -> int:
-    """Returns the default for the most connections of one address, at a listener with at most `connections` in all."""
+    """Returns the default for the most connections of one address, at a listener with at most `connections` in all.
+
+    It is a quarter of them, but at least 16, as far as an eighth is left to other addresses.
+    """
     kept = connections // CONNECTIONS_KEPT_PARTS
     return max(connections // CONNECTIONS_OF_HOST_PARTS, min(CONNECTIONS_OF_HOST_MIN, connections - kept))
 
@@ -55,7 +58,7 @@ def connections_that_fit(most: int = RPC_CONNECTIONS_MAX) -> int:
 
 
 def raise_file_limit(connections: int) -> int:
-    """Raises this process's limit of open files so that connections and files fit, as far as the system permits.
+    """Raises this process's limit of open files for connections and an NFS server's files, as the system permits.
 
     Args:
         connections: the wanted number of RDMA connections, and of TCP connections.
@@ -103,7 +106,7 @@ class Admission(Generic[C]):
         self._starting_count = 0
 
     def resize(self, connections_max: int, starting_max: int, of_one_max: int | None = None) -> None:
-        """Changes the limits, which mean what they mean in the constructor; connections beyond them stay."""
+        """Changes the limits, which are named as in the constructor; connections beyond them stay."""
         self._connections_max = connections_max
         self._of_one_max = connections_of_host(connections_max) if of_one_max is None else of_one_max
         self._starting_max = starting_max
@@ -113,20 +116,20 @@ class Admission(Generic[C]):
 
     @property
     def starting(self) -> int:
-        """The number of connections whose start-up is unfinished."""
+        """The number of connections in their start-up: added with `starting_s`, and not yet `established`."""
         return self._starting_count
 
     def displaced_by(self, client: str, now_s: float, *, locks: bool = False) -> C | None:
-        """Returns the connection that a further connection of `client` displaces; None if none gives way: see `full`.
+        """Returns the connection to end for a further one of the address `client`; None: there is none, or no need.
 
-        `now_s` is the loop time. While memory to lock is short, a newcomer that `locks` memory displaces only a
-        connection that locks some.
+        `full` tells these two apart. `now_s` is the loop time in seconds. `locks`: whether the newcomer locks memory;
+        while memory to lock is short, it displaces only a connection that locks some.
 
-        If too many connections are starting, it is the oldest of the client with most of these, if that client has more
-        than the newcomer's then has, or if the connection has been starting for `RDMA_STARTING_S`. Otherwise it is the
-        connection that has been idle longest: of the client with most connections, if it then has no fewer than the
-        newcomer's; else of the newcomer's own client; else of clients that have as many as the newcomer's then has. A
-        client with all connections that one client may have displaces only its own.
+        While as many connections as permitted are starting, it is the oldest of the client with most of these, if that
+        client has more of them than `client` with the newcomer, or if it has been starting for RDMA_STARTING_S seconds.
+        Otherwise, if there are too many or memory is short, it is the one that has been idle longest: of a client with
+        more connections than `client` with the newcomer, the largest client first; else of `client`; else of clients
+        with as many. A `client` with all connections that one may have displaces only its own, if one is idle.
         """
         short = locks and self.memory_full
         if self._starting_count >= self._starting_max:

@@ -49,7 +49,7 @@ def limits_over_tcp(record_octets_max: int) -> list[MessageLimit]:
 
 
 def messages_refused(service: Service, limits: Iterable[MessageLimit]) -> str:
-    """Returns, for each exceeded limit, a clause on the longest message that the service's definition permits, or "".
+    """Returns, for each limit that the definition of `service` exceeds, a clause on its longest message; or "".
 
     Left out are services with `OWN_LIMITS`, procedures that the service does not offer, and arguments and results to
     which the definition sets no bound, since these exceed any limit.
