@@ -69,10 +69,10 @@ class HostAdmission:
         valid for all calls with the same terms, origin and credential."""
 
     def watch(self, observer: Callable[[Any], Any]) -> None:
-        """Replaces `check` and `check_mount` of this instance by functions that an observer makes of them.
+        """Replaces `check` and `check_mount` of this instance by functions that `observer` makes, such as for an audit.
 
         Args:
-            observer: takes one of the two bound methods, and returns a function with the same signature.
+            observer: is called here with each of the two bound methods, and returns a function with its signature.
         """
         self.observer = observer
         for name in ("check", "check_mount"):
@@ -172,7 +172,7 @@ class HostAdmission:
             self._refuse(export, origin, f"version {version}", f"it is not served by NFS version {version}")
 
     def _decide(self, export: ExportTerms, origin: CallOrigin, principal: str | None) -> _Decision:
-        """Returns the decision about the calls of an origin and principal (None: no proof), new or remembered."""
+        """Returns the rule for calls of an origin and principal (None: no proof), found anew or remembered."""
         key = export.name, origin, principal
         known = self._known
         found = known.get(key)
@@ -191,9 +191,10 @@ class HostAdmission:
     def _granted(
         self, export: ExportTerms, rule: AccessTerms, context: CallContext, credential: Credential
     ) -> Grant | None:
-        """Returns the rights that a rule gives to a caller; None in the event loop if its groups have to be looked up.
+        """Returns the rights that `rule` gives to a caller.
 
-        Raises Refused: EAGAIN: the groups cannot be looked up now.
+        Returns None in the event loop if the caller's groups have to be looked up. Raises Refused: EAGAIN: the groups
+        cannot be looked up now.
         """
         user: Credential | LocalUser = credential
         if export.groups == "server" and self._groups is not None and isinstance(credential, AuthSys):
@@ -238,9 +239,9 @@ class HostAdmission:
         raise Refused(errno.EACCES)
 
     def _tell(self, export: ExportTerms, origin: CallOrigin, kind: str, reason: str, **more: Any) -> None:
-        """Logs a refusal as a warning and a structured event, at a limited rate for each export, host and `kind`.
+        """Logs a refusal as a warning and a structured event, once a minute for each export, host and `kind`.
 
-        `reason` is text for people; `more` are further fields of the event.
+        `kind` is any text that tells causes apart; `reason` is text for people; `more` are further fields of the event.
         """
         event = {"event": "refused", "client": origin.host, "export": export.name, "reason": reason, **more}
         with self._guard:
@@ -255,7 +256,7 @@ class HostAdmission:
             )
 
     def flush(self) -> None:
-        """Logs the refusals that the limit of the log has held back."""
+        """Logs, for each kind of refusal, the number and the last of those that the limit of one a minute held back."""
         with self._guard:
             self._log.flush()
 
@@ -266,7 +267,7 @@ class AdmittedExports:
     admission: HostAdmission
 
     def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
-        """Returns the caller's rights in a tree; None in the event loop if its groups have to be looked up.
+        """Returns the caller's rights in a tree; None in the event loop if the caller's groups have to be looked up.
 
         Raises Refused (EACCES, EAGAIN) or CredentialTooWeak: see `HostAdmission.check`.
         """
@@ -280,7 +281,7 @@ class AdmittedExports:
         return self.admission.check_mount(tree.export, context, version)
 
     def flavors(self, tree: Tree, context: CallContext) -> list[SecurityFlavor]:
-        """Returns a tree's security flavors for the call's host, the preferred first; Refused (EACCES): closed."""
+        """Returns a tree's security flavors for the call's host, preferred first; raises Refused (EACCES) for none."""
         return self.admission.flavors(tree.export, context)
 
 

@@ -44,9 +44,9 @@ class FsspecExports(AdmittedExports):
         return list(self._trees.values())
 
     def plan(self, exports: Sequence[Export]) -> list[tuple[FsspecTree, Export]]:
-        """Makes or keeps a tree for each of `exports`, for a later `install`; changes nothing yet; may block.
+        """Makes a tree for each of `exports`, for a later `install`; changes nothing yet; may block.
 
-        Returns the trees in order, each with its new terms.
+        Returns (tree, new terms) for each, in order. A tree that is served stays if URL and options are the same.
 
         Raises:
             ValueError: two exports have one name.
@@ -64,7 +64,10 @@ class FsspecExports(AdmittedExports):
         return planned
 
     def install(self, planned: Sequence[tuple[FsspecTree, Export]]) -> set[FsspecTree]:
-        """Serves planned trees, and no others, from the next call on; returns those no longer served. Never waits."""
+        """Serves the trees that `plan` returned, and no others, from the next call on; returns those left out.
+
+        Never waits.
+        """
         for tree, export in planned:
             tree.set_terms(export)
         before, self._trees = self._trees, {tree.identity: tree for tree, _ in planned}
@@ -127,12 +130,15 @@ class FsspecExports(AdmittedExports):
         return tree
 
     def close_idle(self) -> None:
-        """Drops objects that were not used since the last call, and writes places to disk; may block."""
+        """Drops cached objects that were not used since the last `close_idle`, and writes to disk where handles lead.
+
+        May block.
+        """
         self.parts.nodes.drop_idle()
         self.parts.places.flush()
 
     def close(self) -> list[OSError]:
-        """Drops all objects and data, and writes places to disk; returns no errors, since no data can be lost."""
+        """Drops all cached objects and data, writes to disk where handles lead, and returns [], as no data is lost."""
         self.parts.nodes.drop_all()
         self.parts.blocks.drop_all()
         self.parts.places.flush()
