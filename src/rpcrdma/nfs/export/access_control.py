@@ -79,7 +79,7 @@ class HostAdmission:
             setattr(self, name, observer(getattr(self, name)))
 
     def forget(self) -> None:
-        """Drops all remembered decisions and the newest grant, after the terms of an export have changed."""
+        """Drops the rules that are remembered for callers, and `latest`, after the terms of an export have changed."""
         self._known = {}
         self.latest = Grant(ServingUser())
 
@@ -172,7 +172,10 @@ class HostAdmission:
             self._refuse(export, origin, f"version {version}", f"it is not served by NFS version {version}")
 
     def _decide(self, export: ExportTerms, origin: CallOrigin, principal: str | None) -> _Decision:
-        """Returns the rule for calls of an origin and principal (None: no proof), found anew or remembered."""
+        """Returns the rule, None if they are refused, for calls of an origin and principal (None: without a proof).
+
+        It is the remembered one if the terms are still the same; else it is looked for, and remembered.
+        """
         key = export.name, origin, principal
         known = self._known
         found = known.get(key)
@@ -269,19 +272,21 @@ class AdmittedExports:
     def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
         """Returns the caller's rights in a tree; None in the event loop if the caller's groups have to be looked up.
 
-        Raises Refused (EACCES, EAGAIN) or CredentialTooWeak: see `HostAdmission.check`.
+        Raises Refused (EACCES: the export is closed to this call; EAGAIN: the groups cannot be looked up now) or
+        CredentialTooWeak (the export asks for another security flavor).
         """
         return self.admission.check(tree.export, context, version)
 
     def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
         """Returns the rights of a MOUNT call of any flavor; None in the event loop if groups have to be looked up.
 
-        Raises Refused (EACCES, EAGAIN): see `HostAdmission.check_mount`.
+        Raises Refused: EACCES: no rule of the export fits the host, version or protection by TLS; EAGAIN: the groups
+        cannot be looked up now.
         """
         return self.admission.check_mount(tree.export, context, version)
 
     def flavors(self, tree: Tree, context: CallContext) -> list[SecurityFlavor]:
-        """Returns a tree's security flavors for the call's host, preferred first; raises Refused (EACCES) for none."""
+        """Returns a tree's security flavors for the call's host, preferred first; Refused (EACCES) if it is closed."""
         return self.admission.flavors(tree.export, context)
 
 

@@ -216,7 +216,10 @@ class DirectoryListings:
                     del self._turns[directory]
 
     def _read(self, ticket: int, version: Version, after: int, scan: Scan) -> _Window:
-        """Reads a directory by `scan`; returns all names, or those after the cookie `after` that the limit allows."""
+        """Reads a directory by `scan`; returns all names, or those after the cookie `after` that the limit allows.
+
+        `ticket`, larger the later the reading begins, and `version` are those of the result.
+        """
         digest, limit = self._digest, self._limit
         table = NameTable()
         first, last = _COOKIE_FIRST, 1 << _COOKIE_BITS

@@ -78,7 +78,7 @@ class FsspecExports(AdmittedExports):
         return gone
 
     def retire(self, gone: Collection[FsspecTree]) -> None:
-        """Drops the objects of trees that are no longer served, and if there are any, the cached data of all trees."""
+        """Drops the cached objects of `gone`, as `install` returned it, and if there are any, the data of all trees."""
         if gone:
             names = {tree.identity for tree in gone}
             self.parts.nodes.drop_those(lambda node: node.tree in gone)
@@ -92,7 +92,7 @@ class FsspecExports(AdmittedExports):
         return handle
 
     def waits_for(self, handle: bytes) -> bytes | None:
-        """Returns the four octets of the export in a handle: each export is a file system of its own."""
+        """Returns four octets in a handle that identify the export: each export is a file system of its own."""
         return self.parts.seal.export_in(handle)
 
     def locate(self, handle: bytes, context: CallContext, version: int = 3) -> tuple[FsspecNode, Grant] | None:
@@ -130,7 +130,7 @@ class FsspecExports(AdmittedExports):
         return tree
 
     def close_idle(self) -> None:
-        """Drops cached objects that were not used since the last `close_idle`, and writes to disk where handles lead.
+        """Drops cached objects not used since the last `close_idle`, and saves which path each handle stands for.
 
         May block.
         """
@@ -138,7 +138,7 @@ class FsspecExports(AdmittedExports):
         self.parts.places.flush()
 
     def close(self) -> list[OSError]:
-        """Drops all cached objects and data, writes to disk where handles lead, and returns [], as no data is lost."""
+        """Drops all cached objects and data, saves which path each handle stands for, and returns []; may block."""
         self.parts.nodes.drop_all()
         self.parts.blocks.drop_all()
         self.parts.places.flush()

@@ -151,7 +151,7 @@ def _size(info: Mapping[Any, Any]) -> int | None:
 
 
 def _is_settled(mtime_ns: int, now_ns: int) -> bool:
-    """Returns whether a further change would show in the time of a file: it has parts of a second, or is old enough."""
+    """Returns whether a later change would have another `mtime_ns`: it has parts of a second, or is 2.1 s past."""
     return mtime_ns % _SECOND_NS != 0 or now_ns - mtime_ns > _SETTLED_NS
 
 

@@ -263,7 +263,7 @@ class FsspecStore:
         return error
 
     def _where(self, path: str, *, in_directory: bool = False) -> str:
-        """Returns `path` for the library, below the URL's; with a slash at the end `in_directory` if `only_lists`."""
+        """Returns the library's path for `path`, below the URL; `in_directory`: it ends with a slash if the URL does."""
         if not path:
             return self._root
         return self._below + path + ("/" if in_directory and self.only_lists else "")
@@ -310,8 +310,8 @@ class FsspecStore:
     def _entry(self, where: str, path: str, entry: object, now_ns: int) -> tuple[bytes, ObjectInfo] | None:
         """Returns (name, state) of an entry of a listing; None for the directory's own entry and for unusable ones.
 
-        `where` is the library's path of the directory, without slashes at its ends, and `path` that below the URL. The
-        first unusable entry of the store is logged.
+        `where` is the library's path of the directory, without slashes at its ends, and `path` that below the URL.
+        `now_ns` is the time of the listing. The first unusable entry of the store is logged.
         """
         full = entry.get("name") if isinstance(entry, Mapping) else None
         if not isinstance(full, str):

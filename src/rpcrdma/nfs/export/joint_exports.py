@@ -118,19 +118,21 @@ class JointExports:
     def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
         """Returns the caller's rights in a tree; None in the event loop if the caller's groups have to be looked up.
 
-        Raises Refused (EACCES, EAGAIN) or CredentialTooWeak: see `exports.Exports.admit`.
+        Raises Refused (EACCES: the export is closed to this call; EAGAIN: the groups cannot be looked up now) or
+        CredentialTooWeak (the export asks for another security flavor).
         """
         return self._part(tree.root.handle).admit(tree, context, version)
 
     def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
         """Returns the rights of a MOUNT call of any flavor; None in the event loop if groups have to be looked up.
 
-        Raises Refused (EACCES, EAGAIN): see `exports.Exports.admit_mount`.
+        Raises Refused: EACCES: no rule of the export fits the host, version or protection by TLS; EAGAIN: the groups
+        cannot be looked up now.
         """
         return self._part(tree.root.handle).admit_mount(tree, context, version)
 
     def flavors(self, tree: Tree, context: CallContext) -> Sequence[SecurityFlavor]:
-        """Returns a tree's security flavors for the call's host, preferred first; raises Refused (EACCES) for none."""
+        """Returns a tree's security flavors for the call's host, preferred first; Refused (EACCES) if it is closed."""
         return self._part(tree.root.handle).flavors(tree, context)
 
     def file_of(self, handle: bytes) -> bytes:

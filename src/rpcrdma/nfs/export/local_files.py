@@ -153,10 +153,11 @@ class Files(LocalObject):
         self.tree.parts.synchronize(self)
 
     def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Made:
-        """Creates a regular file in this directory, or takes an existing one (see `CreateHow`), and returns its node.
+        """Creates a regular file in this directory, or takes an existing one as `create.how` allows; returns its node.
 
         `change` gets the directory's attributes before and after. Raises Refused or OSError: ENOTDIR, ENAMETOOLONG,
-        EACCES, EEXIST, EFBIG, ENOSPC and others; EAGAIN: a local process makes and removes the name again and again.
+        EACCES, EFBIG, ENOSPC and others; EEXIST: `create.how` does not allow what has the name; EAGAIN: a local process
+        makes and removes the name again and again.
         """
         check_new_name(self, name)
         caller = who.identity
@@ -235,9 +236,10 @@ class Files(LocalObject):
         return node
 
     def _existing(self, name: bytes, create: Create, caller: CallerIdentity) -> Self:
-        """Returns the existing file of a name, cut if `create` says so, where `create` allows one.
+        """Returns the existing file of a name, cut or extended to `create.wanted.size` if that is not None.
 
-        With EXCLUSIVE that is a file which an earlier try of the same call made: it has the verifier as its times.
+        With EXCLUSIVE the size stays, and the file has to be one that an earlier try of the same call made, which has
+        the verifier as its times.
 
         Raises:
             Refused: EEXIST: it is no regular file, or not from the same exclusive create; EFBIG.

@@ -103,7 +103,7 @@ class Finding(LocalObject):
         )
 
     def path_limits(self) -> PathLimits:
-        """Returns the most hard links and the longest name of the object's file system."""
+        """Returns the most hard links of an object and the most octets of a name in the object's file system."""
         return PathLimits(self._bound("PC_LINK_MAX", _LINKS_MAX), self._bound("PC_NAME_MAX", NAME_OCTETS_MAX))
 
     def _bound(self, name: str, most: int) -> int:

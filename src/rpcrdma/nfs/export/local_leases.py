@@ -268,7 +268,7 @@ class LocalLeases:
         _report(found)
 
     def pass_by(self, leased: _LeasedFile) -> None:
-        """Lets writers of a file with a broken lease go on, unless its owner has last read True from its `broken`."""
+        """Lets writers that wait for a broken lease go on, unless the last `LocalLease.broken` of the file was True."""
         with self._lock:
             if not leased.seen and self._files.get(leased.file) is leased:
                 leased.unlock()

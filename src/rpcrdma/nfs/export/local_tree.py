@@ -147,7 +147,7 @@ class LocalExports(AdmittedExports):
         """Syncs unstable data in trees that are no longer served, and drops their objects and files; may block.
 
         Args:
-            gone: the trees.
+            gone: the trees, as `install` returned them.
             close: whether no call uses objects of them, so that their own descriptors are closed as well.
 
         Returns:
@@ -216,7 +216,7 @@ class LocalExports(AdmittedExports):
         return tree
 
     def close_idle(self) -> None:
-        """Drops what the server holds for calls that may not come again, and writes to disk where handles lead.
+        """Drops what the server holds for calls that may not come again, and saves where the objects of handles are.
 
         These are objects and open files not used since the last call, except files with unstable data that still have a
         name, and groups of users looked up longer ago than they are valid, however recently they were used. If any

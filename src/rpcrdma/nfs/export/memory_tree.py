@@ -122,7 +122,7 @@ class MemoryNode(MemoryObject):
         return None
 
     def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Made:
-        """Creates a regular file in this directory, or takes an existing one (see `CreateHow`), and returns its node.
+        """Creates a regular file in this directory, or takes an existing one as `create.how` allows; returns its node.
 
         `change` gets the directory's attributes before and after. Raises Refused: ENOTDIR; EACCES, ENAMETOOLONG: the
         name is invalid; EEXIST: the name is taken, and `create.how` does not allow that; EFBIG, ENOSPC.
@@ -391,7 +391,7 @@ class MemoryTree:
         return self.export.security
 
     def file_of(self, handle: bytes) -> bytes:
-        """Returns the handle itself, since each object has one handle."""
+        """Returns the handle itself as the key of its object in `claims.Claims`, since each object has one handle."""
         return handle
 
     def waits_for(self, handle: bytes) -> None:

@@ -80,7 +80,7 @@ class PlaceIndex:
 
     @property
     def needs_flush(self) -> bool:
-        """Whether so many places are unwritten that a thread that may block should call `flush`."""
+        """Whether a thread that may block should call `flush`: `NFS_PLACES_UNWRITTEN_MAX` places are unwritten."""
         return len(self._unwritten) >= NFS_PLACES_UNWRITTEN_MAX
 
     def remember(self, key: bytes, parent: bytes, name: bytes) -> None:
@@ -106,7 +106,10 @@ class PlaceIndex:
             self._note(key, None)
 
     def find(self, key: bytes) -> NameInDirectory | None:
-        """Returns where the object with the handle `key` was last seen, or `DELETED`; None: unknown. May block."""
+        """Returns (handle of the directory, name) where the object of handle `key` was last seen; None: unknown.
+
+        Returns `DELETED` for an object known to be gone. May block.
+        """
         with self._lock:
             place = self._recent.get(key)
             if place is not None or self._database is None:

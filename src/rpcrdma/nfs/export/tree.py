@@ -494,10 +494,10 @@ class Node(Protocol):
         """
 
     def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Made:
-        """Creates a regular file in this directory, or takes an existing one (see `CreateHow`), and returns its node.
+        """Creates a regular file in this directory, or takes an existing one as `create.how` allows; returns its node.
 
         `change` gets the directory's attributes before and after. Raises Refused or OSError: ENOTDIR, ENAMETOOLONG,
-        EACCES; EEXIST: see `CreateHow`; ENOSPC and others.
+        EACCES; EEXIST: the name is taken, and `create.how` does not allow what has it; ENOSPC and others.
         """
 
     def make(self, who: Grant, name: bytes, make: Make, wanted: Wanted, change: Change) -> Made:
@@ -532,14 +532,15 @@ class Node(Protocol):
         """Renames `old` of this directory to `new` in the directory `target`; replaces an object that has the new name.
 
         `source` and `into` receive the attributes of this directory and of `target` before and after. Raises Refused or
-        OSError: ENOTDIR, EINVAL, EXDEV (see `name_rules.check_rename`), ENOENT, EACCES, ENOTEMPTY, EISDIR and others.
+        OSError: EXDEV: `target` is in another tree; EINVAL: "." or "..", or `target` is in the object; ENOENT, EACCES;
+        ENOTEMPTY, ENOTDIR, EISDIR: the object to replace; and others.
         """
 
     def link(self, who: Grant, directory: Node, name: bytes, change: Change) -> None:
         """Gives this object the further name `name` in `directory`; `change` receives the attributes of that directory.
 
-        Raises Refused or OSError: ENOTDIR, EISDIR, EXDEV (see `name_rules.check_link`); EEXIST: the name is taken;
-        EACCES, EMLINK and others.
+        Raises Refused or OSError: ENOTDIR: `directory` is none; EISDIR: this object is a directory; EXDEV: `directory`
+        is in another tree; EEXIST: the name is taken; EACCES, EMLINK and others.
         """
 
     def space(self) -> Space:

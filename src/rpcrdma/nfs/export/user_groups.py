@@ -44,7 +44,7 @@ class UserGroups:
         """Returns the supplementary groups of a user, () for an unknown one; looks them up if need be, which may block.
 
         With `at_once` it never blocks, and returns None for a user whose groups are not cached. Raises Refused: EAGAIN:
-        the look-up has to wait too long for others.
+        `LOOKUPS_MAX` other look-ups have had no answer for half a second.
         """
         groups = self.known.get(uid)
         return self.find(uid) if groups is None and not at_once else groups

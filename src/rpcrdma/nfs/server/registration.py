@@ -52,12 +52,12 @@ class ProgramNetid(NamedTuple):
 def places_of(
     programs: Iterable[Program], listening: Sequence[str], *, loopback: bool = True
 ) -> dict[ProgramNetid, str]:
-    """Returns the universal addresses (RFC 5665 section 5.2.3) to register for an NFS server, by their keys.
+    """Returns the universal addresses (RFC 5665 section 5.2.3) to register for an NFS server.
 
-    NFS is registered over TCP and RDMA, MOUNT over TCP alone, where all clients of version 3 ask for it. Of several
-    addresses of one transport, a wildcard address is preferred, then the port that clients expect. A loopback address
-    is taken only if there is no other; a link-local address is never taken. Raises LocalProtocolError (a URL is
-    malformed) or ValueError (a URL has a host name).
+    The key of each is (program, version, netid). NFS is registered over TCP and RDMA, MOUNT over TCP alone, where all
+    clients of version 3 ask for it. Of several addresses of one transport, a wildcard address is preferred, then the
+    port that clients expect. A loopback address is taken only if there is no other; a link-local address is never
+    taken. Raises LocalProtocolError (a URL is malformed) or ValueError (a URL has a host name).
 
     Args:
         programs: the programs of the server; programs other than NFS and MOUNT are left out.
