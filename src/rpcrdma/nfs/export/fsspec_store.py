@@ -263,7 +263,7 @@ class FsspecStore:
         return error
 
     def _where(self, path: str, *, in_directory: bool = False) -> str:
-        """Returns the library's path for `path`, below the URL; `in_directory`: it ends with a slash if the URL does."""
+        """Returns the library's path for `path`, below the URL; `in_directory`: ends with a slash if the URL does."""
         if not path:
             return self._root
         return self._below + path + ("/" if in_directory and self.only_lists else "")
