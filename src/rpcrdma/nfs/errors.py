@@ -95,12 +95,12 @@ class ExportPath(str):
         return ExportPath, (str(self), self.export_url)
 
     def with_text(self, path: str) -> ExportPath:
-        """Returns an `ExportPath` with the text `path` and the same `export_url`."""
+        """Returns an `ExportPath` for another path of the same export: the text `path`, and the same `export_url`."""
         return ExportPath(path, self.export_url)
 
 
 def in_words(path: str) -> str:
-    """Returns the URL of the object at `path` if that is an `ExportPath`, else `path` itself, as text for messages."""
+    """Returns text for messages: the URL of the object if `path` is an `ExportPath`, which knows it, else `path`."""
     return _url_of(path) or path
 
 
@@ -155,7 +155,7 @@ class ServerPathError(OSError):
         """Puts `prefix` before `filename` and `filename2`, where they are strings; `url` and `url2` stay as they are.
 
         Args:
-            prefix: the export, and the part of the caller's path before it.
+            prefix: the path of the export, and what the caller writes before it, if anything; no slash is added.
         """
         self._url, self._url2 = self.url, self.url2
         if isinstance(self.filename, str):

@@ -116,9 +116,7 @@ class Reader:
         return self.end - self.pos
 
     def short(self, field: str, need: int) -> DecodeError:
-        """Makes the exception for a field that does not fit into the octets left.
-
-        Returns the exception, which the caller raises.
+        """Returns, not raises, the exception for a field that does not fit into the octets left.
 
         Args:
             field: the name of the field.
@@ -130,7 +128,7 @@ class Reader:
         """Returns the values of a run of fixed-size fields, and advances behind them.
 
         Args:
-            layout: the fields.
+            layout: the format of the fields, also their byte order.
             field: the name of the run in errors.
 
         Raises:

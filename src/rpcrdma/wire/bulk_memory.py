@@ -127,7 +127,7 @@ class ResultMemory:
         self._octets = 0
 
     def take(self, octets: int) -> memoryview:
-        """Returns `octets` octets of writable memory with unspecified content, whose holder may keep it.
+        """Returns `octets` octets of writable memory with unspecified content, lent until no reference to it is left.
 
         Raises:
             MemoryError: the system gives no more memory.

@@ -56,10 +56,11 @@ class NativeFrames(Protocol):
     message_handle: int
 
     def receive(self, descriptor: int, most: int, /) -> int:
-        """Receives until the socket is empty, `most` octets have arrived, or the next FPDU is unusual.
+        """Receives until the socket is empty, `most` octets have arrived, or only the receiver in Python can go on.
 
-        `descriptor`: the socket's file descriptor. `most`: the number of octets. Returns the sum of STOPPED (an unusual
-        FPDU) and END_OF_STREAM, as far as they apply.
+        The latter holds for invalid and rare FPDUs and some large Sends, whose octets `hand_over` then returns.
+        `descriptor` is the socket's. Returns the sum of STOPPED (such an FPDU is next) and END_OF_STREAM (the peer has
+        closed its side), or 0.
 
         Raises:
             OSError: the connection is broken.
@@ -67,12 +68,12 @@ class NativeFrames(Protocol):
         """
 
     def feed(self, octets: Buffer, /) -> tuple[int, int]:
-        """Processes received octets from memory.
+        """Processes received octets from memory in place of those of the socket.
 
-        Returns the outcome, as `receive` does, and the number of octets taken.
+        Returns (what `receive` returns, the number of octets taken).
 
         Raises:
-            RuntimeError: as `receive`.
+            RuntimeError: another thread is in `receive`, `feed` or `hand_over`.
         """
 
     def hand_over(self) -> tuple[bytes, bytes]: ...
@@ -93,16 +94,16 @@ class Native(Protocol):
         self, descriptor: int, messages: list[Any], position: int, numbers: list[int], tagged_max: int,
         untagged_max: int, crc: bool, reads: int, /,
     ) -> tuple[int, int, int, bytes | None]:  # fmt: skip
-        """Frames and sends messages on a socket, up to an RDMA Read Request beyond the limit.
+        """Frames and sends messages, as many as the socket takes at once; none from an RDMA Read beyond `reads` on.
 
-        Returns the number of messages framed as a whole, the position in the next one, the octets of all FPDUs, and the
-        rest of the last FPDU that the socket has not taken: None if it took all.
+        Returns (the number of messages framed as a whole, the octets framed of the next one, the octets of all FPDUs,
+        the rest of the last FPDU). The rest is what the full socket has not taken, maybe b""; None: it took all.
 
         Args:
             descriptor: the socket's file descriptor.
             messages: the messages (`rpcrdma.iwarp.work.Work`).
             position: the octets of the first message that were framed before.
-            numbers: the next MSNs of both queues, which the function updates.
+            numbers: the next MSNs of the untagged queues 0 (Sends) and 1 (RDMA Read Requests); updated in place.
             tagged_max: the most octets of payload in a tagged FPDU.
             untagged_max: the most octets of payload in an untagged FPDU.
             crc: whether FPDUs have CRCs.
@@ -116,7 +117,7 @@ class Native(Protocol):
         """Returns the CRC-32C of `data`, continuing from `value`, the CRC of the octets before."""
 
     def use_types(self, *types: object) -> None:
-        """Sets the objects for the receiver: Completion, ReadResponse, ReadHeader, Verb.RECEIVE and Status.SUCCESS."""
+        """Sets what receivers make or use: Completion, ReadResponse, ReadHeader, Verb.RECEIVE and Status.SUCCESS."""
 
 
 def _load() -> Native:
@@ -128,8 +129,8 @@ def find(setting: str | None, load: Callable[[], Native] = _load) -> tuple[Nativ
     """Loads the extension module `rpcrdma_native`, unless it is turned off.
 
     `setting`: the value of the environment variable RPCRDMA_NATIVE, or None; "0" turns the native module off. `load`:
-    imports the module. Returns the module, or None if it is off, is not installed, does not load or has another
-    interface; and a sentence about the path in use.
+    imports the module. Returns (the module, a text for people): in place of the module None if it is off, is not
+    installed, does not load or has another `INTERFACE`; the text says what is used, and why.
     """
     if setting == "0":
         return None, "Python: RPCRDMA_NATIVE=0"

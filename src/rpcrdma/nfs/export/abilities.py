@@ -27,25 +27,25 @@ class SparseFile(Protocol):
     def seek(self, offset: int, *, hole: bool) -> int | None:
         """Returns the first offset, from `offset` on, that is in a hole (with `hole`) or in data; None: there is none.
 
-        The end of the file counts as a hole. Raises OSError: EIO and others.
+        A hole follows the last octet of the file; None from the file's end on. Raises OSError: EIO and others.
         """
 
     def allocate(self, offset: int, octets: int, change: Change) -> None:
         """Reserves disk space for `octets` octets at `offset`, and extends a file that ends before them.
 
-        The thread acts as the caller. The result is on the disk at return. `change` gets the attributes before and
-        after. Raises Refused or OSError: ENOSPC, EFBIG, EOPNOTSUPP and others.
+        The calling thread acts as the NFS caller. The result is on the disk at return. `change` gets the attributes
+        before and after. Raises Refused or OSError: ENOSPC, EFBIG, EOPNOTSUPP and others.
         """
 
     def deallocate(self, offset: int, octets: int, change: Change) -> None:
         """Frees the disk space of `octets` octets at `offset`, up to the end of the file; they read as zeros then.
 
-        The thread acts as the caller. The result is on the disk at return. `change` gets the attributes before and
-        after. Raises OSError: EOPNOTSUPP, EIO and others.
+        The calling thread acts as the NFS caller. The result is on the disk at return. `change` gets the attributes
+        before and after. Raises OSError: EOPNOTSUPP, EIO and others.
         """
 
     def will_need(self, offset: int, octets: int) -> None:
-        """Starts to read a range of the file into memory ahead of its use, and does not wait for the end of that."""
+        """Starts to read `octets` octets from `offset` into memory, before they are used; does not wait for the end."""
 
 
 @runtime_checkable
@@ -69,9 +69,10 @@ class CopyTarget(Protocol):
     def clone_from(self, source: OpenFile, source_offset: int, offset: int, octets: int, change: Change) -> None:
         """Lets a range of this file share the disk blocks of a range of `source`: all of them, or none.
 
-        `octets` is the length, 0 for all up to the end of the source. `change` receives the attributes of this file.
-        Raises Refused or OSError: EOPNOTSUPP: the file system cannot share blocks; EXDEV, EINVAL: see the class; and
-        others.
+        `octets` is the length, 0 for all up to the end of `source`; `source_offset` and `offset` are the starts in
+        `source` and here. `change` gets the attributes of this file before and after. Raises Refused or OSError:
+        EOPNOTSUPP: the file system cannot share blocks; EXDEV: `source` is in another file system; EINVAL: ranges of
+        one file overlap, or do not begin and end at blocks; and others.
         """
 
 
@@ -101,21 +102,24 @@ class Extended(Protocol):
         """
 
     def set_xattr(self, who: Grant, name: bytes, value: bytes, how: XattrHow, change: Change) -> None:
-        """Sets the attribute `name`, if the caller may write the object; `change` receives the object's attributes.
+        """Sets the attribute `name`, if the caller `who` may write the object.
+
+        `change` gets the object's attributes (`tree.Attributes`) before and after.
 
         Raises:
-            Refused, OSError: EEXIST, ENODATA: see `XattrHow`; E2BIG, ENOSPC: the object's attributes are too large;
-                EACCES.
+            Refused, OSError: EEXIST: `how` is CREATE and the attribute exists; ENODATA: `how` is REPLACE and it does
+                not; E2BIG, ENOSPC: the object's extended attributes are too large; EACCES.
         """
 
     def list_xattrs(self, who: Grant) -> list[bytes]:
-        """Returns the names of all extended attributes, if the caller may read the object.
+        """Returns the names, without "user.", of all extended attributes, if the caller `who` may read the object.
 
         Raises Refused or OSError: EACCES: the caller may not.
         """
 
     def remove_xattr(self, who: Grant, name: bytes, change: Change) -> None:
-        """Removes the attribute `name`, if the caller may write the object; `change` receives the object's attributes.
+        """Removes the attribute `name`, if the caller `who` may write the object.
 
-        Raises Refused or OSError: ENODATA: there is no such attribute; EACCES.
+        `change` gets the object's attributes (`tree.Attributes`) before and after. Raises Refused or OSError: ENODATA:
+        there is no such attribute; EACCES.
         """

@@ -69,17 +69,17 @@ class HostAdmission:
         valid for all calls with the same terms, origin and credential."""
 
     def watch(self, observer: Callable[[Any], Any]) -> None:
-        """Replaces `check` and `check_mount` of this instance by functions that an observer makes of them.
+        """Replaces `check` and `check_mount` of this instance by functions that `observer` makes, such as for an audit.
 
         Args:
-            observer: takes one of the two bound methods, and returns a function with the same signature.
+            observer: is called here with each of the two bound methods, and returns a function with its signature.
         """
         self.observer = observer
         for name in ("check", "check_mount"):
             setattr(self, name, observer(getattr(self, name)))
 
     def forget(self) -> None:
-        """Drops all remembered decisions and the newest grant, after the terms of an export have changed."""
+        """Drops the rules that are remembered for callers, and `latest`, after the terms of an export have changed."""
         self._known = {}
         self.latest = Grant(ServingUser())
 
@@ -172,7 +172,10 @@ class HostAdmission:
             self._refuse(export, origin, f"version {version}", f"it is not served by NFS version {version}")
 
     def _decide(self, export: ExportTerms, origin: CallOrigin, principal: str | None) -> _Decision:
-        """Returns the decision about the calls of an origin and principal (None: no proof), new or remembered."""
+        """Returns the rule, None if they are refused, for calls of an origin and principal (None: without a proof).
+
+        It is the remembered one if the terms are still the same; else it is looked for, and remembered.
+        """
         key = export.name, origin, principal
         known = self._known
         found = known.get(key)
@@ -191,9 +194,10 @@ class HostAdmission:
     def _granted(
         self, export: ExportTerms, rule: AccessTerms, context: CallContext, credential: Credential
     ) -> Grant | None:
-        """Returns the rights that a rule gives to a caller; None in the event loop if its groups have to be looked up.
+        """Returns the rights that `rule` gives to a caller.
 
-        Raises Refused: EAGAIN: the groups cannot be looked up now.
+        Returns None in the event loop if the caller's groups have to be looked up. Raises Refused: EAGAIN: the groups
+        cannot be looked up now.
         """
         user: Credential | LocalUser = credential
         if export.groups == "server" and self._groups is not None and isinstance(credential, AuthSys):
@@ -238,9 +242,9 @@ class HostAdmission:
         raise Refused(errno.EACCES)
 
     def _tell(self, export: ExportTerms, origin: CallOrigin, kind: str, reason: str, **more: Any) -> None:
-        """Logs a refusal as a warning and a structured event, at a limited rate for each export, host and `kind`.
+        """Logs a refusal as a warning and a structured event, once a minute for each export, host and `kind`.
 
-        `reason` is text for people; `more` are further fields of the event.
+        `kind` is any text that tells causes apart; `reason` is text for people; `more` are further fields of the event.
         """
         event = {"event": "refused", "client": origin.host, "export": export.name, "reason": reason, **more}
         with self._guard:
@@ -255,7 +259,7 @@ class HostAdmission:
             )
 
     def flush(self) -> None:
-        """Logs the refusals that the limit of the log has held back."""
+        """Logs, for each kind of refusal, the number and the last of those that the limit of one a minute held back."""
         with self._guard:
             self._log.flush()
 
@@ -266,21 +270,23 @@ class AdmittedExports:
     admission: HostAdmission
 
     def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
-        """Returns the caller's rights in a tree; None in the event loop if its groups have to be looked up.
+        """Returns the caller's rights in a tree; None in the event loop if the caller's groups have to be looked up.
 
-        Raises Refused (EACCES, EAGAIN) or CredentialTooWeak: see `HostAdmission.check`.
+        Raises Refused (EACCES: the export is closed to this call; EAGAIN: the groups cannot be looked up now) or
+        CredentialTooWeak (the export asks for another security flavor).
         """
         return self.admission.check(tree.export, context, version)
 
     def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
         """Returns the rights of a MOUNT call of any flavor; None in the event loop if groups have to be looked up.
 
-        Raises Refused (EACCES, EAGAIN): see `HostAdmission.check_mount`.
+        Raises Refused: EACCES: no rule of the export fits the host, version or protection by TLS; EAGAIN: the groups
+        cannot be looked up now.
         """
         return self.admission.check_mount(tree.export, context, version)
 
     def flavors(self, tree: Tree, context: CallContext) -> list[SecurityFlavor]:
-        """Returns a tree's security flavors for the call's host, the preferred first; Refused (EACCES): closed."""
+        """Returns a tree's security flavors for the call's host, preferred first; Refused (EACCES) if it is closed."""
         return self.admission.flavors(tree.export, context)
 
 

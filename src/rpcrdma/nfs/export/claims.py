@@ -104,14 +104,14 @@ class _File(Generic[S, L]):
         """Holders of delegations; None: there has been none."""
 
     def count(self, access: int, deny: int, change: int) -> None:
-        """Adds `change` (1 or -1) to the count of holders for each bit set in `access` and in `deny`."""
+        """Adds `change` (1 or -1) to the number of holders for each bit (READ, WRITE) in `access` and in `deny`."""
         bits = access | deny << 2
         for place in range(4):
             if bits >> place & 1:
                 self.counts[place] += change
 
     def conflicts(self, access: int, deny: int) -> bool:
-        """Returns whether any holder denies a bit of `access`, or has access by a bit of `deny`."""
+        """Returns whether any holder denies a bit (READ, WRITE) of `access`, or has access by a bit of `deny`."""
         bits = deny | access << 2
         return any(bits >> place & 1 and self.counts[place] for place in range(4))
 
@@ -143,15 +143,16 @@ class Claims(Generic[S, L]):
         self._files: dict[bytes, _File[S, L]] = {}
 
     def __len__(self) -> int:
-        """Returns the number of files with a claim."""
+        """Returns the number of files with a share reservation, byte-range lock or delegation."""
         return len(self._files)
 
     # Share reservations
 
     def share_conflicts(self, file: bytes, holder: S | None, access: int, deny: int) -> list[S]:
-        """Returns the holders on a file that deny a bit of `access` or have access by a bit of `deny`.
+        """Returns the holders of share reservations on `file` that deny a bit of `access` or have a bit of `deny`.
 
-        `holder` is the one that asks, and is left out; None: every holder counts.
+        `file` is a key by `Exports.file_of`, `access` and `deny` are sums of READ and WRITE. `holder` is the open that
+        asks, and is left out; None: every holder counts. The caller holds `lock`.
         """
         claims = self._files.get(file)
         if claims is None or not claims.conflicts(access, deny):
@@ -165,7 +166,8 @@ class Claims(Generic[S, L]):
     def share(self, file: bytes, holder: S, access: int, deny: int) -> None:
         """Sets the share reservation of a holder on a file, in place of its earlier one; does not look for conflicts.
 
-        `access` and `deny` are sums of READ and WRITE.
+        `file` is a key by `Exports.file_of`, `holder` any object, such as an open, that is compared by identity.
+        `access` and `deny` are sums of READ and WRITE. The caller holds `lock`.
         """
         claims = self._files.setdefault(file, _File())
         self._count(claims, holder, -1)
@@ -173,7 +175,7 @@ class Claims(Generic[S, L]):
         self._count(claims, holder, 1)
 
     def unshare(self, file: bytes, holder: S) -> None:
-        """Drops the share reservation of a holder on a file, if it has one."""
+        """Drops the share reservation of `holder` on `file`, a key by `Exports.file_of`, if any; needs `lock` held."""
         claims = self._files.get(file)
         if claims is not None:
             self._count(claims, holder, -1)
@@ -182,14 +184,15 @@ class Claims(Generic[S, L]):
             self._drop_empty(file, claims)
 
     def sharers(self, file: bytes) -> Iterable[tuple[S, int]]:
-        """Returns (holder, bits of access) for each share reservation on a file."""
+        """Returns (holder, sum of READ and WRITE) for each share reservation on `file`; the caller holds `lock`."""
         claims = self._files.get(file)
         return () if claims is None else [(holder, access) for holder, (access, _) in claims.shares.items()]
 
     def denies_io(self, file: bytes, access: int) -> bool:
         """Returns whether a share reservation on a file denies `access`, READ or WRITE, to a call without an open.
 
-        Adds the denying holders to `in_the_way`. The caller does not hold the lock, which the method takes.
+        `file` is a key by `Exports.file_of`. Adds the denying holders to `in_the_way`, for the NFSv4 server to recall
+        or expire them. The caller does not hold `lock`, which the method takes.
         """
         if not self.denials:
             return False
@@ -207,7 +210,7 @@ class Claims(Generic[S, L]):
     # Delegations
 
     def delegate(self, file: bytes, holder: S) -> None:
-        """Records a delegation of a file, to be recalled before others change it, to a holder without one on it."""
+        """Records that `holder`, which must have none there yet, has a delegation of `file`; needs `lock` held."""
         claims = self._files.setdefault(file, _File())
         if claims.delegates is None:
             claims.delegates = {}
@@ -215,7 +218,7 @@ class Claims(Generic[S, L]):
         self.delegations += 1
 
     def undelegate(self, file: bytes, holder: S) -> None:
-        """Drops the delegation of a file to a holder, if it has one."""
+        """Drops the delegation of `file` (its `Exports.file_of`) to `holder`, if any; the caller holds `lock`."""
         claims = self._files.get(file)
         if claims is not None and claims.delegates is not None and holder in claims.delegates:
             del claims.delegates[holder]
@@ -224,15 +227,15 @@ class Claims(Generic[S, L]):
             self._drop_empty(file, claims)
 
     def delegates(self, file: bytes) -> list[S]:
-        """Returns the holders of delegations of a file; empty: it has none."""
+        """Returns the holders of delegations of `file` (its `Exports.file_of`), maybe none; the caller holds `lock`."""
         claims = self._files.get(file)
         return [] if claims is None else list(claims.delegates or ())
 
     def waits_for_delegates(self, file: bytes) -> bool:
-        """Returns whether a change of a file by a call without state has to wait until delegations are returned.
+        """Returns whether a change of a file by a call without open state (NFSv3) has to wait for its delegations.
 
-        Adds their holders to `in_the_way` and calls `wake`, which starts the recalls. The caller does not hold the
-        lock.
+        `file` is a key by `Exports.file_of`. If there are delegations, adds their holders to `in_the_way` and calls
+        `wake`, which starts the recalls. The caller does not hold `lock`, which the method takes.
         """
         if not self.delegations:
             return False
@@ -248,8 +251,8 @@ class Claims(Generic[S, L]):
     def range_conflicts(self, file: bytes, holder: L | None, wanted: Range) -> Iterator[HeldRange[L]]:
         """Yields, for each other holder, the first of its ranges that overlaps `wanted` where either is exclusive.
 
-        `holder` is the lock owner that asks; None: every holder counts. The claims must not change during the
-        iteration.
+        `file` is a key by `Exports.file_of`. `holder` is the lock owner that asks; None: every holder counts. The
+        caller holds `lock` until the iteration ends.
         """
         claims = self._files.get(file)
         for other, ranges in () if claims is None else claims.ranges.items():
@@ -264,25 +267,26 @@ class Claims(Generic[S, L]):
                     break
 
     def ranges(self, file: bytes, holder: L) -> list[Range]:
-        """Returns the byte-range locks of a holder on a file in order; the caller must not change the list."""
+        """Returns the byte-range locks of a lock owner on a file, sorted; the caller must not change the list."""
         claims = self._files.get(file)
         return [] if claims is None else claims.ranges.get(holder, [])
 
     def splits(self, file: bytes, holder: L, start: int, end: int) -> bool:
-        """Returns whether unlocking the octets from `start` to before `end` splits a range of the holder into two."""
+        """Returns whether unlocking octets `start` to before `end` splits a lock of `holder` on `file` into two."""
         ranges = self.ranges(file, holder)
         number = bisect_right(ranges, start, key=_END)
         return number < len(ranges) and ranges[number].start < start and end < ranges[number].end
 
     def range_holders(self, file: bytes) -> int:
-        """Returns the number of holders of byte-range locks on a file."""
+        """Returns the number of lock owners with byte-range locks on `file`, a key by `Exports.file_of`."""
         claims = self._files.get(file)
         return 0 if claims is None else len(claims.ranges)
 
     def change_range(self, file: bytes, holder: L, start: int, end: int, exclusive: bool | None) -> None:
-        """Locks the octets from `start` to before `end` for a holder, or unlocks them if `exclusive` is None.
+        """Locks the octets from `start` to before `end` for a lock owner, or unlocks them if `exclusive` is None.
 
-        Does not look for conflicts. `exclusive` True: a write lock; False: a read lock.
+        Does not look for conflicts. `file` is a key by `Exports.file_of`. `exclusive` True: a write lock; False: a read
+        lock. The caller holds `lock`.
         """
         claims = self._files.setdefault(file, _File())
         ranges = claims.ranges.setdefault(holder, [])
@@ -294,7 +298,7 @@ class Claims(Generic[S, L]):
             self._drop_empty(file, claims)
 
     def unlocked(self, file: bytes, start: int, end: int) -> list[tuple[int, int]]:
-        """Returns the parts (start, end) of the octets from `start` to before `end` that no holder has locked."""
+        """Returns the parts (start, end) of octets `start` to before `end` of `file` that no lock owner has locked."""
         claims = self._files.get(file)
         held = [] if claims is None else sorted(_overlapping(claims.ranges.values(), start, end))
         found = []

@@ -77,7 +77,7 @@ class _Window:
         self.complete = complete
 
     def shows(self, cookie: int) -> bool:
-        """Returns whether the entries that follow `cookie` are in the window."""
+        """Returns whether this window, a part of a directory's entries, has those that follow `cookie`."""
         return cookie >= self.after and (self.complete or cookie < self.table.last_key())
 
     def entries(self, cookie: int) -> Iterator[ListedEntry]:
@@ -158,8 +158,8 @@ class DirectoryListings:
         Args:
             directory: the handle of the directory.
             cookie: the cookie of the last entry of the page before; 0: from the start.
-            scan: reads the whole directory; is called unless the names are held.
-            version: the state of the directory before this call; None: not known.
+            scan: yields (name, inode number) of the whole directory; is called unless the names are held.
+            version: the directory's state before this call: two numbers of which one changes with it; None: not known.
         """
         from_cookie = max(cookie, _COOKIE_FIRST - 1)
         with self._lock:
@@ -177,7 +177,7 @@ class DirectoryListings:
         return window.entries(from_cookie), window.complete
 
     def forget(self, directory: bytes) -> None:
-        """Drops the names held for a directory, which has been removed, by its handle."""
+        """Drops the names held for a removed directory; `directory` is its handle."""
         with self._lock:
             self._remove(directory)
 
@@ -216,7 +216,10 @@ class DirectoryListings:
                     del self._turns[directory]
 
     def _read(self, ticket: int, version: Version, after: int, scan: Scan) -> _Window:
-        """Reads a directory by `scan`; returns all names, or those after the cookie `after` that the limit allows."""
+        """Reads a directory by `scan`; returns all names, or those after the cookie `after` that the limit allows.
+
+        `ticket`, larger the later the reading begins, and `version` are those of the result.
+        """
         digest, limit = self._digest, self._limit
         table = NameTable()
         first, last = _COOKIE_FIRST, 1 << _COOKIE_BITS

@@ -64,21 +64,21 @@ class Exports(Protocol):
     def file_of(self, handle: bytes) -> bytes:
         """Returns the key of a handle's object in `claims.Claims`, the same for the object's handles in all exports.
 
-        `handle` may have any octets; for a foreign one the result is of no use, but nothing is raised.
+        `handle` may have any octets; if this server did not make it the result is of no use, but nothing is raised.
         """
 
     def waits_for(self, handle: bytes) -> bytes | None:
-        """Returns a key of the file system on which a call with this handle may block.
+        """Returns octets that name the file system on which a call with this handle may block, only for comparison.
 
-        A server bounds the threads that one file system can block. None where all exports are on one file system, or
-        the handle belongs to no export.
+        A server bounds the threads that one file system can block. Returns None where all exports are on one file
+        system, or the handle belongs to no export.
         """
 
     def close_idle(self) -> None:
-        """Drops objects and files that were not used since the last call of this method; may block."""
+        """Drops cached objects and open files that were not used since the last call of this method; may block."""
 
     def close(self) -> list[OSError]:
-        """Puts unstable data on the disk and drops all objects and files; may be called again.
+        """Puts unstable data on the disk and drops all cached objects and open files; may block, and be called again.
 
         Returns the errors that lost data; empty if there were none.
         """

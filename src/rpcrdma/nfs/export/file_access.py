@@ -168,7 +168,7 @@ class Callers:
                 ) from None
 
     def of(self, user: UserAndGroups) -> CallerIdentity:
-        """Returns the identity by which a thread acts as a user: the server's own if it cannot act as others."""
+        """Returns the identity by which a thread acts as `user`, (uid, gid, groups), or the server's if it cannot."""
         server = self._server
         if server is None:
             return self._user
@@ -235,12 +235,13 @@ class OpenFile(SparseObject):
             return 0
 
     def write(self, data: Buffer, offset: int, stable: Stable, change: Change, *, judge: bool) -> Written:
-        """Writes at most `TRANSFER_OCTETS_MAX` octets at `offset`, by a thread that acts as the caller, and syncs them.
+        """Writes at most `TRANSFER_OCTETS_MAX` octets at `offset`, and syncs them if `stable` is not UNSTABLE.
 
-        `stable` says whether and how. `change` gets the attributes before and after. `judge` as in `tree.OpenFile`.
+        The calling thread acts as the NFS caller. `change` gets the attributes before and after. `judge`: whether the
+        caller's right to write is checked.
 
         Raises:
-            Refused: EACCES: see `judge`.
+            Refused: EACCES: with `judge`, the caller neither may write the file nor owns it.
             OSError: ENOSPC, EIO and others; after a failed sync the write verifier has changed.
         """
         state = self.state
@@ -282,10 +283,11 @@ class OpenFile(SparseObject):
         return verifier
 
     def copy_from(self, source: tree.OpenFile, source_offset: int, offset: int, octets: int, change: Change) -> Written:
-        """Copies at most `octets` octets of `source` into this file by `copy_file_range`, unstably; returns the number.
+        """Copies at most `octets` octets of `source` into this file by `copy_file_range`, as UNSTABLE.
 
-        `change` gets this file's attributes. Raises Refused or OSError: EXDEV: `source` is in another file system;
-        EINVAL: the ranges overlap; and others.
+        Returns the number of octets copied, maybe fewer, and the write verifier. `change` gets this file's attributes
+        before and after. Raises Refused or OSError: EXDEV: `source` is in another file system; EINVAL: the ranges
+        overlap; and others.
         """
         fd, verifier = _local(source), self.state.write_verifier
         with Changing(self, change):
@@ -296,8 +298,9 @@ class OpenFile(SparseObject):
     def clone_from(self, source: tree.OpenFile, source_offset: int, offset: int, octets: int, change: Change) -> None:
         """Lets a range of this file share the disk blocks of a range of `source`, and syncs this file.
 
-        `octets` 0: all up to the end of `source`. `change` gets the attributes of this file. Raises Refused or OSError:
-        EXDEV: `source` is in another file system; EOPNOTSUPP, EINVAL: see `clone_range`; and others.
+        `octets` 0: all up to the end of `source`. `change` gets the attributes of this file before and after. Raises
+        Refused or OSError: EXDEV: `source` is in another file system; EOPNOTSUPP: it cannot share blocks; EINVAL: the
+        ranges overlap, or do not begin and end at blocks; and others.
         """
         fd = _local(source)
         with Changing(self, change):
@@ -410,7 +413,7 @@ class OpenFiles:
         return self._cache.drop(node.handle) is not None
 
     def drop_idle(self) -> None:
-        """Drops files that were not used since the last call, so that the space of removed ones is freed.
+        """Drops open files that were not used since the last `drop_idle`, so that the space of removed ones is freed.
 
         Files with unstable data stay, unless they have no name left.
         """
@@ -419,7 +422,7 @@ class OpenFiles:
                 self._cache.put(file)
 
     def commit(self, trees: Collection[ObjectTree[Any]]) -> None:
-        """Puts unstable data in the open files of some trees on the disk.
+        """Puts unstable data in the open files of `trees`, each one export, on the disk.
 
         Raises OSError at the first loss; the write verifier has changed, so that clients send all their data again.
         """
@@ -427,11 +430,11 @@ class OpenFiles:
             file.commit(Change())
 
     def retire(self, trees: Collection[ObjectTree[Any]]) -> list[OSError]:
-        """Syncs unstable data in the files of some trees, and drops these files; returns the errors of failed syncs."""
+        """Syncs unstable data in open files of `trees`, and drops these files; returns the errors of failed syncs."""
         return _synced(self._cache.drop_those(lambda file: file.tree in trees))
 
     def close(self) -> list[OSError]:
-        """Syncs unstable data of all files, and drops these; returns the errors of failed syncs."""
+        """Syncs unstable data of all open files, and drops the files; returns the errors of failed syncs."""
         return _synced(self._cache.drop_all())
 
     def _evicted(self, file: OpenFile) -> None:

@@ -44,9 +44,9 @@ class FsspecExports(AdmittedExports):
         return list(self._trees.values())
 
     def plan(self, exports: Sequence[Export]) -> list[tuple[FsspecTree, Export]]:
-        """Makes or keeps a tree for each of `exports`, for a later `install`; changes nothing yet; may block.
+        """Makes a tree for each of `exports`, for a later `install`; changes nothing yet; may block.
 
-        Returns the trees in order, each with its new terms.
+        Returns (tree, new terms) for each, in order. A tree that is served stays if URL and options are the same.
 
         Raises:
             ValueError: two exports have one name.
@@ -64,7 +64,10 @@ class FsspecExports(AdmittedExports):
         return planned
 
     def install(self, planned: Sequence[tuple[FsspecTree, Export]]) -> set[FsspecTree]:
-        """Serves planned trees, and no others, from the next call on; returns those no longer served. Never waits."""
+        """Serves the trees that `plan` returned, and no others, from the next call on; returns those left out.
+
+        Never waits.
+        """
         for tree, export in planned:
             tree.set_terms(export)
         before, self._trees = self._trees, {tree.identity: tree for tree, _ in planned}
@@ -75,7 +78,7 @@ class FsspecExports(AdmittedExports):
         return gone
 
     def retire(self, gone: Collection[FsspecTree]) -> None:
-        """Drops the objects of trees that are no longer served, and if there are any, the cached data of all trees."""
+        """Drops the cached objects of `gone`, as `install` returned it, and if there are any, the data of all trees."""
         if gone:
             names = {tree.identity for tree in gone}
             self.parts.nodes.drop_those(lambda node: node.tree in gone)
@@ -89,7 +92,7 @@ class FsspecExports(AdmittedExports):
         return handle
 
     def waits_for(self, handle: bytes) -> bytes | None:
-        """Returns the four octets of the export in a handle: each export is a file system of its own."""
+        """Returns four octets in a handle that identify the export: each export is a file system of its own."""
         return self.parts.seal.export_in(handle)
 
     def locate(self, handle: bytes, context: CallContext, version: int = 3) -> tuple[FsspecNode, Grant] | None:
@@ -127,12 +130,15 @@ class FsspecExports(AdmittedExports):
         return tree
 
     def close_idle(self) -> None:
-        """Drops objects that were not used since the last call, and writes places to disk; may block."""
+        """Drops cached objects not used since the last `close_idle`, and saves which path each handle stands for.
+
+        May block.
+        """
         self.parts.nodes.drop_idle()
         self.parts.places.flush()
 
     def close(self) -> list[OSError]:
-        """Drops all objects and data, and writes places to disk; returns no errors, since no data can be lost."""
+        """Drops all cached objects and data, saves which path each handle stands for, and returns []; may block."""
         self.parts.nodes.drop_all()
         self.parts.blocks.drop_all()
         self.parts.places.flush()

@@ -106,7 +106,7 @@ def info_of(info: object, now_ns: int) -> ObjectInfo:
 
 
 def packed_info(info: ObjectInfo, asked_s: float) -> bytes:
-    """Encodes an info without a link's target in 33 octets, with the time `asked_s` at which the store was asked."""
+    """Encodes an info without a link's target in 33 octets, with `asked_s`, when the store was asked, in seconds."""
     return _PACKED.pack(
         _KINDS.index(info.kind),
         _NO_SIZE if info.size is None else info.size,
@@ -151,7 +151,7 @@ def _size(info: Mapping[Any, Any]) -> int | None:
 
 
 def _is_settled(mtime_ns: int, now_ns: int) -> bool:
-    """Returns whether a further change would show in the time of a file: it has parts of a second, or is old enough."""
+    """Returns whether a later change would have another `mtime_ns`: it has parts of a second, or is 2.1 s past."""
     return mtime_ns % _SECOND_NS != 0 or now_ns - mtime_ns > _SETTLED_NS
 
 
@@ -162,7 +162,7 @@ def _digest(size: int, mtime_ns: int, identity: bytes) -> int:
 
 
 def _text(value: object) -> bytes | None:
-    """Returns a number or text of a library's info as octets; None for an empty one, and for other types."""
+    """Returns an int, str or bytes value of a library's info as octets; None if it is empty or of another type."""
     if isinstance(value, int):
         return b"%d" % value
     if isinstance(value, str):

@@ -113,7 +113,10 @@ def _open_url(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
 
 
 def missing_package(protocol: str, error: ImportError) -> str:
-    """Returns the text of fsspec's `error`, that a package is missing, with the command that installs it if known."""
+    """Returns the text of fsspec's `error`, a missing package, and the command that installs it if it is known.
+
+    `protocol` is the scheme of the URL, such as "s3".
+    """
     text = str(error)
     extras = importlib.metadata.metadata("fsspec").get_all("Provides-Extra") or ()
     return text if protocol not in extras or "pip install" in text else f"{text}: pip install 'fsspec[{protocol}]'"
@@ -164,9 +167,11 @@ class FsspecStore:
         self._check_root()
 
     def info(self, path: str, *, kind: FileKind | None = None) -> ObjectInfo:
-        """Asks the store for the present state of the object at a path; `kind` is its kind, None if that is not known.
+        """Asks the store for the present state of the object at `path`, relative to the URL; "" is the root.
 
-        For the root, and with `only_lists` for every directory, by `kind`, the result is returned without a question.
+        `kind` is its kind, None if that is not known. If it is DIRECTORY, the root, and every directory where the URL
+        ends with a slash, are taken to exist without asking.
+
         Raises Refused: ENOENT, also for an object that NFS cannot serve; EACCES, EAGAIN, EIO and others.
         """
         if kind is FileKind.DIRECTORY and (self.only_lists or not path):
@@ -182,9 +187,9 @@ class FsspecStore:
                 raise Refused(errno.ENOENT) from None
 
     def listing(self, path: str) -> Iterator[tuple[bytes, ObjectInfo]]:
-        """Yields (name, state) of each object in the directory at a path, except those that NFS cannot serve.
+        """Yields (name, state) of each object in the directory at `path`, except those that NFS cannot serve.
 
-        Yields nothing for a root that is missing.
+        `path` is relative to the URL, "" for its root. Yields nothing for a root that is missing.
 
         Raises:
             Refused: ENOENT, EACCES, EAGAIN and others; EIO also: the directory has more than `NFS_FSSPEC_LISTED_MAX`
@@ -207,7 +212,7 @@ class FsspecStore:
                     yield found
 
     def read(self, path: str, start: int, end: int) -> bytes:
-        """Reads the octets from `start` to before `end` of a file; returns fewer if the file ends earlier by now.
+        """Reads octets `start` to before `end` of the file at `path`, below the URL; fewer if the file ends earlier.
 
         Raises Refused: ENOENT, EACCES, EAGAIN, EIO and others.
         """
@@ -218,12 +223,12 @@ class FsspecStore:
             return bytes(data)
 
     def complain(self, path: str, text: str) -> None:
-        """Logs `text`, a fault of the store at a path, as a warning; further ones are held back for a minute."""
+        """Logs `text`, a fault of the store at `path`, as a warning; at most one fault of the store a minute."""
         with self._lock:
             self._log.log(logging.WARNING, self.shown, "%s: %r: %s", self.shown, path, text)
 
     def flush(self) -> None:
-        """Logs the faults that the limit of the log has held back."""
+        """Logs how many faults `complain` has held back, with the last of them."""
         with self._lock:
             self._log.flush()
 
@@ -258,7 +263,7 @@ class FsspecStore:
         return error
 
     def _where(self, path: str, *, in_directory: bool = False) -> str:
-        """Returns a path as the library takes it: below that of the URL, with a slash if `only_lists` asks for it."""
+        """Returns the library's path for `path`, below the URL; `in_directory`: ends with a slash if the URL does."""
         if not path:
             return self._root
         return self._below + path + ("/" if in_directory and self.only_lists else "")
@@ -305,8 +310,8 @@ class FsspecStore:
     def _entry(self, where: str, path: str, entry: object, now_ns: int) -> tuple[bytes, ObjectInfo] | None:
         """Returns (name, state) of an entry of a listing; None for the directory's own entry and for unusable ones.
 
-        `where` is the library's path of the directory, without slashes at its ends, and `path` that below the URL. The
-        first unusable entry of the store is logged.
+        `where` is the library's path of the directory, without slashes at its ends, and `path` that below the URL.
+        `now_ns` is the time of the listing. The first unusable entry of the store is logged.
         """
         full = entry.get("name") if isinstance(entry, Mapping) else None
         if not isinstance(full, str):

@@ -140,7 +140,7 @@ class FsspecNode(ReadOnlyNode):
         return self.tree.child(self, name, at_once=at_once)
 
     def parent(self) -> FsspecNode:
-        """Returns the directory above this one, the root itself for the root; may ask the store. Refused: see `at`."""
+        """Returns the directory above, for the root the root; may ask the store. Raises Refused: ESTALE and others."""
         return self.tree.at(self._above(), FileKind.DIRECTORY)
 
     def read_link(self) -> bytes:
@@ -205,7 +205,7 @@ class FsspecFile(ReadOnlyFile):
     def read(self, buffer: memoryview, offset: int, *, at_once: bool) -> int:
         """Reads from `offset` into a buffer; returns the octets read, with `at_once` only those in memory, maybe 0.
 
-        Raises Refused: ESTALE, EAGAIN, EIO and others: see `fetch`.
+        Raises Refused: ESTALE: the file is gone; EAGAIN: its size has changed, or the store cannot answer; EIO; others.
         """
         return self._node.tree.blocks.read(self, buffer, offset, at_once=at_once)
 
@@ -345,13 +345,13 @@ class FsspecTree:
         return (self.export.url, self.export.storage_options) == (export.url, export.storage_options)
 
     def set_terms(self, export: Export) -> None:
-        """Replaces the terms of the export by others with the same name and URL, for later calls; never waits."""
+        """Replaces the terms of the export by `export`, with the same name and URL, for later calls; never waits."""
         if (export.anonymous_uid, export.anonymous_gid) != (self.export.anonymous_uid, self.export.anonymous_gid):
             self._since_s = self._parts.clock()
         self.export = export
 
     def handle_of(self, path: str, kind: FileKind) -> tuple[bytes, int]:
-        """Returns (handle, object number) for an object of this kind at a path, which need not exist."""
+        """Returns (handle, inode number) for an object of `kind` at `path` below the root, which need not exist."""
         hashed = self._digest.copy()
         hashed.update(_FORMS[kind] + path.encode("utf-8", "surrogateescape"))
         digest = hashed.digest()
@@ -375,13 +375,15 @@ class FsspecTree:
     def is_valid(self, node: FsspecNode) -> bool:
         """Returns whether an object's state is still valid, and marks the object as used.
 
-        It is for `Export.valid_s` seconds, unless the export's anonymous user or group changes earlier.
+        A state is valid for `Export.valid_s` seconds, unless the export's anonymous user or group changes earlier.
         """
         node.used = True
         return self._since_s <= node.asked_s and self._parts.clock() - node.asked_s < self.export.valid_s
 
     def at(self, path: str, kind: FileKind, *, anew: bool = False) -> FsspecNode:
-        """Returns the object of a path and kind; asks the store, unless a valid state is cached and `anew` is False.
+        """Returns the object of a path below the root ("": the root itself) and a kind, cached or from the store.
+
+        With `anew` the store is asked even if a valid state is cached.
 
         Raises Refused: ESTALE: the path has no object of this kind; other errors of `FsspecStore.info`.
         """
@@ -424,10 +426,10 @@ class FsspecTree:
         raise Refused(errno.ENOENT)
 
     def adopt(self, path: str, info: ObjectInfo, asked_s: float, parent: bytes | None = None) -> FsspecNode:
-        """Makes the object of a path from the answer `info` of the store, caches it, and records its place.
+        """Makes the object of a path from the answer `info` of the store, caches it, and records its name by handle.
 
         `asked_s` is the time on the server's clock, in seconds, before the store was asked, and `parent` the handle of
-        the directory; None: it is computed. Raises Refused: EIO: it is a file without a size.
+        the directory; None: it is computed. May write the records to disk. Raises Refused: EIO: a file without a size.
         """
         if info.size is None and info.kind is FileKind.FILE:
             self.store.complain(path, "the library does not tell its size, so that it cannot be read")
@@ -448,8 +450,8 @@ class FsspecTree:
     def listed(self, directory: FsspecNode, after: int) -> tuple[Iterator[ListedEntry], bool]:
         """Lists the names of a directory after a cookie: those read before, or those that the store now reports.
 
-        Returns the entries, each with a null octet and its packed info behind the name; and whether they reach to the
-        end. Raises Refused: ESTALE: the directory is gone; other errors of `FsspecStore.listing`.
+        Returns the entries, whose `name` is the name, a null octet and the octets of `packed_info`; and whether they
+        reach to the end. Raises Refused: ESTALE: the directory is gone; other errors of `FsspecStore.listing`.
         """
 
         def scan() -> Iterator[tuple[bytes, int]]:
@@ -467,7 +469,7 @@ class FsspecTree:
         """Returns the object of a handle in its present state; may ask the store.
 
         Raises Refused: BAD_HANDLE: this server did not make the handle; ESTALE: its path is not known, or it is gone;
-        others: see `at`.
+        other errors of `FsspecStore.info`.
         """
         kind = _KINDS.get(self._parts.identity_in(handle)[:1])
         if kind is None:

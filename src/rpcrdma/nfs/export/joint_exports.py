@@ -65,9 +65,10 @@ class JointExports:
         return [self.local.admission, self._remote.admission]
 
     def plan(self, exports: Sequence[Export], *, stay: bool = False) -> PlannedJoint:
-        """Makes or keeps a tree for each of `exports`, for a later `install`; changes nothing yet; may block.
+        """Makes a tree for each of `exports`, for a later `install`; changes nothing yet; may block.
 
-        `stay`: whether a local export that is served keeps its tree without a look at the path of its directory.
+        A tree that is served stays if its name and directory or URL are the same. `stay`: whether a served local export
+        keeps its tree without a look at where the path of its directory leads.
 
         Raises:
             ValueError: two exports have one name.
@@ -83,11 +84,14 @@ class JointExports:
         return PlannedJoint(local, remote, [export.name for export in exports])
 
     def discard(self, planned: PlannedJoint) -> None:
-        """Closes planned trees that are not served, in place of `install`."""
+        """Closes those trees in a result of `plan` that are not served, where `install` is not called for it."""
         self.local.discard(planned.local)
 
     def install(self, planned: PlannedJoint) -> set[Any]:
-        """Serves planned trees, and no others, from the next call on; returns those no longer served. Never waits."""
+        """Serves the trees that `plan` returned, and no others, from the next call on; returns the trees left out.
+
+        Never waits.
+        """
         gone = {*self.local.install(planned.local), *self._remote.install(planned.remote)}
         self._in_remote = frozenset(tree.identity for tree, _ in planned.remote)
         by_name: dict[str, Tree] = {export.name: tree for tree, export in planned.local}
@@ -96,9 +100,10 @@ class JointExports:
         return gone
 
     def retire(self, gone: Collection[Any], *, close: bool) -> list[OSError]:
-        """Syncs unstable data of trees no longer served, and drops their objects; returns the errors. May block.
+        """Syncs unstable data of the trees `gone`, and drops their objects; returns the errors of lost data. May block.
 
-        `close`: whether no call uses them any more, so that their own descriptors are closed as well.
+        `gone` is what `install` returned. `close`: whether no call uses these trees any more, so that their own
+        descriptors are closed as well.
         """
         self._remote.retire({tree for tree in gone if isinstance(tree, FsspecTree)})
         return self.local.retire({tree for tree in gone if isinstance(tree, LocalTree)}, close=close)
@@ -111,21 +116,23 @@ class JointExports:
         return self._part(handle).locate(handle, context, version)
 
     def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
-        """Returns the caller's rights in a tree; None in the event loop if its groups have to be looked up.
+        """Returns the caller's rights in a tree; None in the event loop if the caller's groups have to be looked up.
 
-        Raises Refused (EACCES, EAGAIN) or CredentialTooWeak: see `exports.Exports.admit`.
+        Raises Refused (EACCES: the export is closed to this call; EAGAIN: the groups cannot be looked up now) or
+        CredentialTooWeak (the export asks for another security flavor).
         """
         return self._part(tree.root.handle).admit(tree, context, version)
 
     def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
         """Returns the rights of a MOUNT call of any flavor; None in the event loop if groups have to be looked up.
 
-        Raises Refused (EACCES, EAGAIN): see `exports.Exports.admit_mount`.
+        Raises Refused: EACCES: no rule of the export fits the host, version or protection by TLS; EAGAIN: the groups
+        cannot be looked up now.
         """
         return self._part(tree.root.handle).admit_mount(tree, context, version)
 
     def flavors(self, tree: Tree, context: CallContext) -> Sequence[SecurityFlavor]:
-        """Returns a tree's security flavors for the call's host, the preferred first; Refused (EACCES): closed."""
+        """Returns a tree's security flavors for the call's host, preferred first; Refused (EACCES) if it is closed."""
         return self._part(tree.root.handle).flavors(tree, context)
 
     def file_of(self, handle: bytes) -> bytes:
@@ -133,19 +140,22 @@ class JointExports:
         return self._part(handle).file_of(handle)
 
     def waits_for(self, handle: bytes) -> bytes | None:
-        """Returns a key of the file system on which a call with this handle may block, or None.
+        """Returns octets that name the file system on which a call with this handle may block, or None.
 
         None: the handle belongs to no export, or to a local one while all local exports are on one file system.
         """
         return self._part(handle).waits_for(handle)
 
     def close_idle(self) -> None:
-        """Drops objects and files that were not used since the last call of this method; may block."""
+        """Drops cached objects and open files that were not used since the last call of this method; may block."""
         self.local.close_idle()
         self._remote.close_idle()
 
     def close(self) -> list[OSError]:
-        """Puts unstable data on the disk, drops all objects and files, and returns the errors; may be called again."""
+        """Puts unstable data on the disk, drops all objects and files, and returns the errors that lost data.
+
+        May block, and be called again.
+        """
         return self.local.close() + self._remote.close()
 
     def _part(self, handle: bytes) -> Exports:

@@ -265,7 +265,7 @@ def path_in_file_system(path: Path) -> tuple[bytes, Path]:
 
 
 def lives_in_memory(fd: int) -> bool:
-    """Returns whether the file system of `fd` is in memory, so that no access waits for a device; or OSError."""
+    """Returns whether the file system of `fd` is tmpfs or ramfs, so that no access waits; raises OSError if unknown."""
     out = ctypes.create_string_buffer(256)
     if _fstatfs(fd, ctypes.addressof(out)):
         raise _failure()
@@ -393,7 +393,7 @@ def mark_for_events(events: int, fd: int, mask: int, *, remove: bool = False) ->
 
 
 def signal_events(number: int) -> int:
-    """Returns a new signalfd descriptor; the thread that reads it has to block the signal `number`. OSError: EMFILE."""
+    """Returns a new signalfd descriptor for the signal `number`, which its reader has to block; may raise OSError."""
     signals = ctypes.create_string_buffer(_SIGNAL_SET.pack(1 << number - 1), _SIGNAL_SET.size)
     fd: int = _waiting.signalfd(-1, signals, os.O_CLOEXEC)
     if fd < 0:
@@ -427,20 +427,27 @@ def change_thread(changes: Iterable[ThreadChange]) -> None:
 
 
 def to_user(uid: int, *, saved: int) -> ThreadChange:
-    """Returns the change of a thread's effective and file system user to `uid`; the thread may later return to `saved`.
+    """Returns, for `change_thread`, the change of the effective and file system user to `uid`.
 
-    Raises OSError (ENOSYS) if the numbers of the system calls are not known for this machine.
+    The thread may later return to `saved`. Raises OSError (ENOSYS) if the numbers of the system calls are not known for
+    this machine.
     """
     return _bare_call(_SYS_SETRESUID, ctypes.c_int(-1), ctypes.c_uint(uid), ctypes.c_uint(saved))
 
 
 def to_group(gid: int) -> ThreadChange:
-    """Returns the change of a thread's effective group to `gid`; the saved one stays. OSError (ENOSYS) as `to_user`."""
+    """Returns, for `change_thread`, the change of the effective group to `gid`; the saved group stays.
+
+    Raises OSError (ENOSYS) if the numbers of the system calls are not known for this machine.
+    """
     return _bare_call(_SYS_SETRESGID, ctypes.c_int(-1), ctypes.c_uint(gid), ctypes.c_int(-1))
 
 
 def to_groups(gids: tuple[int, ...]) -> ThreadChange:
-    """Returns the change of a thread's supplementary groups to `gids`; raises OSError (ENOSYS) as `to_user`."""
+    """Returns, for `change_thread`, the change of the supplementary groups to `gids`.
+
+    Raises OSError (ENOSYS) if the numbers of the system calls are not known for this machine.
+    """
     return _bare_call(_SYS_SETGROUPS, ctypes.c_int(len(gids)), (ctypes.c_uint * len(gids))(*gids))
 
 
@@ -451,7 +458,7 @@ def _bare_call(number: int | None, *arguments: object) -> ThreadChange:
 
 
 def to_capabilities(*, effective: bool) -> ThreadChange:
-    """Returns the change of a thread's capabilities to those that the calling thread has now.
+    """Returns, for `change_thread`, the change of a thread's capabilities to those that this thread has at the call.
 
     With `effective` False they are permitted, but none is in effect. Raises OSError if they cannot be read.
     """
@@ -463,12 +470,12 @@ def to_capabilities(*, effective: bool) -> ThreadChange:
 
 
 def to_keep_capabilities() -> ThreadChange:
-    """Returns the change by which a thread that stops being root keeps its capabilities permitted, not in effect."""
+    """Returns, for `change_thread`, PR_SET_KEEPCAPS: a thread that stops being root keeps capabilities permitted."""
     return functools.partial(_instant.prctl, _PR_SET_KEEPCAPS, 1, 0, 0, 0)
 
 
 def effective_capabilities() -> int:
-    """Returns the capabilities in effect for the calling thread as a bit mask, bit n for capability n; or OSError."""
+    """Returns the calling thread's effective capabilities as a mask, bit n for capability n; may raise OSError."""
     effective, _, _, more, _, _ = _CAPABILITIES.unpack(_capabilities().raw)
     return int(effective) | int(more) << 32
 

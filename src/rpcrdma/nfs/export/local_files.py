@@ -62,7 +62,7 @@ class Files(LocalObject):
     def open(self, who: Grant, wanted: Access, *, at_once: bool) -> OpenFile | None:
         """Opens this regular file for READ, MODIFY or both, if the caller may do so or owns it; None: it takes a wait.
 
-        None is returned only with `at_once`. See `tree.Node.open`.
+        None is returned only with `at_once`, where opening may wait for a disk.
 
         Raises:
             Refused: EISDIR, EINVAL: it is no regular file; EACCES.
@@ -86,7 +86,8 @@ class Files(LocalObject):
     def open_to_read(self, who: Grant, *, at_once: bool) -> tuple[OpenFile, Attributes] | None:
         """Opens this regular file for reading, and returns it with its attributes, if the caller may read it.
 
-        None only with `at_once`, where opening takes a wait. Raises Refused or OSError: see `open`.
+        None only with `at_once`, where the file is not open yet. Raises Refused or OSError: EISDIR, EINVAL: it is no
+        regular file; EACCES; and others.
         """
         return self.tree.parts.files.for_reading(self, who.identity, at_once=at_once)
 
@@ -97,7 +98,7 @@ class Files(LocalObject):
     def lease(self, on_writer: Callable[[], object]) -> LocalLease | None:
         """Takes a lease on this file, which breaks when a local process writes or changes it; None: there can be none.
 
-        `on_writer` is called, in any thread, when the lease breaks. See `tree.Node.lease`.
+        `on_writer` is called, in any thread, when the lease breaks. May block.
         """
         parts, handle = self.tree.parts, self.handle
         return parts.leases.lease(
@@ -152,10 +153,11 @@ class Files(LocalObject):
         self.tree.parts.synchronize(self)
 
     def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Made:
-        """Creates a regular file in this directory, or takes an existing one (see `CreateHow`), and returns its node.
+        """Creates a regular file in this directory, or takes an existing one as `create.how` allows; returns its node.
 
         `change` gets the directory's attributes before and after. Raises Refused or OSError: ENOTDIR, ENAMETOOLONG,
-        EACCES, EEXIST, EFBIG, ENOSPC and others; EAGAIN: a local process makes and removes the name again and again.
+        EACCES, EFBIG, ENOSPC and others; EEXIST: `create.how` does not allow what has the name; EAGAIN: a local process
+        makes and removes the name again and again.
         """
         check_new_name(self, name)
         caller = who.identity
@@ -234,9 +236,10 @@ class Files(LocalObject):
         return node
 
     def _existing(self, name: bytes, create: Create, caller: CallerIdentity) -> Self:
-        """Returns the existing file of a name, cut if `create` says so, where `create` allows one.
+        """Returns the existing file of a name, cut or extended to `create.wanted.size` if that is not None.
 
-        With EXCLUSIVE that is a file which an earlier try of the same call made: it has the verifier as its times.
+        With EXCLUSIVE the size stays, and the file has to be one that an earlier try of the same call made, which has
+        the verifier as its times.
 
         Raises:
             Refused: EEXIST: it is no regular file, or not from the same exclusive create; EFBIG.
@@ -274,7 +277,7 @@ class Files(LocalObject):
         """Gives this new object the mode, owner and times that a client wants; the thread acts as the caller.
 
         `mode` None: the object has no mode of its own. Only root may set an owner; for others `wanted.uid` and
-        `wanted.gid` are ignored. Raises OSError.
+        `wanted.gid` are ignored. Raises OSError if the system refuses a change.
         """
         if mode is not None:
             given = stat.S_IMODE(os.fstat(self.fd).st_mode)
@@ -297,7 +300,7 @@ class Files(LocalObject):
 
 
 def _call_for(make: Make, wanted: Wanted) -> tuple[_Call, int | None]:
-    """Returns the system call that makes an object, and the object's mode; the mode of a symbolic link is None.
+    """Returns a function of (name, directory descriptor) that makes an object, and the mode, None for symbolic links.
 
     Raises:
         Refused: EINVAL: it is a file, or a device with a number that Linux does not have; EACCES: the path in a

@@ -40,7 +40,7 @@ class Finding(LocalObject):
     __slots__ = ()
 
     def access(self, who: Grant, wanted: Access) -> Access:
-        """Returns the rights in `wanted` that the caller has on this object by the kernel's check; never waits."""
+        """Returns the rights in `wanted`, a sum of READ and so on, that the kernel grants `who` here; never waits."""
         granted = 0
         if who.read_only:
             wanted &= ~_WRITING
@@ -90,7 +90,7 @@ class Finding(LocalObject):
         return os.fsencode(os.readlink(b"", dir_fd=self.fd))
 
     def space(self) -> Space:
-        """Returns the octets and files of the object's file system: all, free, and free for users; raises OSError."""
+        """Returns the octets and files of its file system: all, free, and free for users; may raise OSError."""
         space = os.fstatvfs(self.fd)
         unit = space.f_frsize
         return Space(
@@ -103,7 +103,7 @@ class Finding(LocalObject):
         )
 
     def path_limits(self) -> PathLimits:
-        """Returns the most hard links and the longest name of the object's file system."""
+        """Returns the most hard links of an object and the most octets of a name in the object's file system."""
         return PathLimits(self._bound("PC_LINK_MAX", _LINKS_MAX), self._bound("PC_NAME_MAX", NAME_OCTETS_MAX))
 
     def _bound(self, name: str, most: int) -> int:

@@ -100,7 +100,7 @@ class LocalLease:
     def broken(self) -> bool:
         """Whether a local process waits to write the file, or has changed it, by the kernel's answer.
 
-        After True the owner has to end the lease: `LocalLeases.pass_by` no longer lets the writers go on.
+        After True the owner has to end the lease: from then on `LocalLeases.pass_by` does not let the writers go on.
         """
         leased = self._leased
         leased.seen = leased.broken or (leased.locked and fcntl.fcntl(leased.fd, fcntl.F_GETLEASE) != fcntl.F_RDLCK)
@@ -143,7 +143,7 @@ class LocalLeases:
 
         Args:
             path: the path to the file.
-            file: the key of the file, the same for each of its handles.
+            file: the key of the file by `object_tree.file_of`, the same for each of its handles.
             identity: the file's identity by `object_identity`; only a file with a handle of the kernel can be watched.
             on_writer: is called, in any thread, when a local process wants to write the file or has changed it; takes
                 the place of that of earlier leases on the file.
@@ -183,7 +183,7 @@ class LocalLeases:
     def _take(self, leased: _LeasedFile, close_idle_writer: Callable[[], bool]) -> bool:
         """Registers a file for reports of changes and takes the kernel's lease; returns False if either is impossible.
 
-        See `lease` for `close_idle_writer`. The lock is held.
+        `close_idle_writer`, as in `lease`, is called if the server has the file open to write. The lock is held.
         """
         reports = self._started()
         if reports is None:
@@ -205,7 +205,7 @@ class LocalLeases:
         return True
 
     def _started(self) -> _Reports | None:
-        """Returns the thread for reports, which the first call starts; None if that is not possible, or not now."""
+        """Returns the thread that receives the kernel's reports, started by the first call; None if none can start."""
         if self._reports is None and self._possible:
             try:
                 self._reports = _Reports(self)
@@ -217,7 +217,7 @@ class LocalLeases:
         return self._reports
 
     def release(self, leased: _LeasedFile) -> None:
-        """Ends one use of a leased file; the last use ends the lease and closes the descriptor."""
+        """Ends one `LocalLease` of a leased file; the last one ends the kernel's lease and closes its descriptor."""
         with self._lock:
             leased.users -= 1
             if leased.users or self._files.get(leased.file) is not leased:
@@ -235,7 +235,7 @@ class LocalLeases:
                 mark_for_events(self._reports.changes, leased.fd, _LEASED | _FAN_OPEN, remove=True)
 
     def make_way(self, file: bytes) -> None:
-        """Gives up the kernel's lease on a file, by its key, since the server opens the file for writing.
+        """Gives up the kernel's lease on `file`, a key by `object_tree.file_of`, which the server opens for writing.
 
         The kernel keeps no lease on a file that is open for writing. In its place fanotify reports afterwards each
         local process that opens the file.
@@ -249,16 +249,17 @@ class LocalLeases:
                     leased.unlock()
 
     def writers_come(self, fds: list[int]) -> list[_LeasedFile]:
-        """Marks the leases on the files of these descriptors as broken and calls their owners, for writers that wait.
+        """Marks the leases on leased files as broken, since local writers wait, and calls their `on_writer`.
 
-        Returns those that were not broken before.
+        `fds` are the leases' own descriptors, as the kernel's signals name them. Returns the leased files that were not
+        broken before.
         """
         with self._lock:
             found = [leased for fd in fds if (leased := self._by_fd.get(fd)) is not None and leased.locked]
         return _report(found)
 
     def changed(self, identity: bytes | None) -> None:
-        """Marks the leases on a file that another process has changed as broken, and calls their owners.
+        """Marks the leases on a file that another process has changed as broken, and calls their `on_writer`.
 
         `identity` is that of `object_identity`; None: any file may have changed, so all leases are broken.
         """
@@ -267,7 +268,7 @@ class LocalLeases:
         _report(found)
 
     def pass_by(self, leased: _LeasedFile) -> None:
-        """Lets writers of a file with a broken lease go on, unless its owner has last read True from its `broken`."""
+        """Lets writers that wait for a broken lease go on, unless the last `LocalLease.broken` of the file was True."""
         with self._lock:
             if not leased.seen and self._files.get(leased.file) is leased:
                 leased.unlock()
@@ -374,7 +375,7 @@ class _Reports:
 
 
 def _report(found: list[_LeasedFile]) -> list[_LeasedFile]:
-    """Marks leases as broken and calls the owners of those that were not; returns these. The caller holds no lock."""
+    """Marks leased files as broken, and calls `on_writer` of and returns those that were not; needs no lock held."""
     new = [leased for leased in found if not leased.broken]
     for leased in new:
         leased.broken = True

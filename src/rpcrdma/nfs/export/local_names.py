@@ -43,9 +43,9 @@ class Naming(LocalObject):
     def rename(self, who: Grant, old: bytes, target: Node, new: bytes, source: Change, into: Change) -> None:
         """Renames `old` of this directory to `new` in the local directory `target`; replaces an object of that name.
 
-        `source` and `into` receive the attributes of the two directories. Syncs them if the export asks for it. Raises
-        Refused or OSError: ENOTDIR, EINVAL, EXDEV (see `name_rules.check_rename`), ENOENT, EACCES, ENOTEMPTY, EISDIR
-        and others.
+        `source` and `into` receive the attributes of this directory and of `target` before and after. Syncs both if the
+        export asks for it. Raises Refused or OSError: EXDEV: `target` is in another tree; EINVAL: "." or "..", or
+        `target` is in the object; ENOENT, EACCES; ENOTEMPTY, ENOTDIR, EISDIR: the object to replace; and others.
         """
         check_rename(self, old, target, new)
         assert isinstance(target, LocalObject)
@@ -70,10 +70,10 @@ class Naming(LocalObject):
         tree.parts.synchronize(*({self, target}))
 
     def link(self, who: Grant, directory: Node, name: bytes, change: Change) -> None:
-        """Gives this object the further name `name` in a local directory, whose attributes `change` receives.
+        """Gives this object the further name `name` in `directory`; `change` gets that directory's attributes.
 
-        Syncs both if the export asks for it. Raises Refused or OSError: ENOTDIR, EISDIR, EXDEV (see
-        `name_rules.check_link`), EEXIST, EACCES, EMLINK and others.
+        Syncs both if the export asks for it. Raises Refused or OSError: ENOTDIR: `directory` is none; EISDIR: this
+        object is a directory; EXDEV: `directory` is in another tree; EEXIST, EACCES, EMLINK and others.
         """
         check_link(self, directory, name)
         assert isinstance(directory, LocalObject)

@@ -82,14 +82,16 @@ class LocalExports(AdmittedExports):
         return [self.admission]
 
     def plan(self, exports: Sequence[Export], *, stay: bool = False) -> list[tuple[LocalTree, Export]]:
-        """Makes or keeps a tree for each of `exports`, for a later `install`; changes nothing yet; may block.
+        """Makes a tree for each of `exports`, for a later `install`; changes nothing yet; may block.
+
+        A tree that is served stays if its path still leads to its directory.
 
         Args:
             exports: directories of this machine, each with a name of its own.
             stay: whether an export that is served keeps its tree without a look at the path of its directory.
 
         Returns:
-            The trees in order, each with its new terms.
+            (tree, new terms) for each export, in order.
 
         Raises:
             ValueError: two exports have one name.
@@ -118,13 +120,13 @@ class LocalExports(AdmittedExports):
         return planned
 
     def discard(self, planned: list[tuple[LocalTree, Export]]) -> None:
-        """Closes those planned trees that are not served: the alternative to `install`."""
+        """Closes those trees in a result of `plan` that are not served, where `install` is not called for it."""
         for tree, _ in planned:
             if self._trees.get(tree.identity) is not tree:
                 tree.close()
 
     def install(self, planned: list[tuple[LocalTree, Export]]) -> set[LocalTree]:
-        """Serves planned trees, and no others, from the next call on; never waits.
+        """Serves the trees in a result of `plan`, and no others, from the next call on; never waits.
 
         Returns:
             The trees that are no longer served, for `retire`.
@@ -145,7 +147,7 @@ class LocalExports(AdmittedExports):
         """Syncs unstable data in trees that are no longer served, and drops their objects and files; may block.
 
         Args:
-            gone: the trees.
+            gone: the trees, as `install` returned them.
             close: whether no call uses objects of them, so that their own descriptors are closed as well.
 
         Returns:
@@ -168,7 +170,7 @@ class LocalExports(AdmittedExports):
         return handle if tree is None else file_of(tree, handle)
 
     def waits_for(self, handle: bytes) -> bytes | None:
-        """Returns the file system of a handle's export; None: all exports are on one, or the handle belongs to none."""
+        """Returns the device number, as text, of a handle's export; None: all have one, or it belongs to no export."""
         if self._file_systems == 1:
             return None
         tree = self._trees.get(self.parts.seal.export_in(handle))
@@ -214,11 +216,11 @@ class LocalExports(AdmittedExports):
         return tree
 
     def close_idle(self) -> None:
-        """Drops what the server holds for calls that may not come again, and writes places to disk; may block.
+        """Drops what the server holds for calls that may not come again, and saves where the objects of handles are.
 
         These are objects and open files not used since the last call, except files with unstable data that still have a
         name, and groups of users looked up longer ago than they are valid, however recently they were used. If any
-        groups are dropped, all remembered admissions are as well.
+        groups are dropped, all remembered admissions are as well. May block.
         """
         self.nodes.drop_idle()
         self.parts.files.drop_idle()
@@ -229,7 +231,7 @@ class LocalExports(AdmittedExports):
         self.parts.state.places.flush()
 
     def close(self) -> list[OSError]:
-        """Ends all leases, puts unstable data on the disk, and drops all objects and files; returns the errors."""
+        """Ends all leases, syncs unstable data, and drops all objects and files; returns the errors that lost data."""
         self.parts.leases.close()
         failures = self.parts.files.close()
         self.nodes.drop_all()

@@ -21,24 +21,24 @@ class Xattrs(LocalObject):
     __slots__ = ()
 
     def get_xattr(self, who: Grant, name: bytes) -> bytes:
-        """Returns the value of the attribute `name`; raises OSError: ENODATA: there is none; EACCES."""
+        """Returns the value of attribute `name` (without "user."); raises OSError: ENODATA: there is none; EACCES."""
         with who.identity:
             return os.getxattr(self.proc_path, USER_XATTRS + name)
 
     def set_xattr(self, who: Grant, name: bytes, value: bytes, how: XattrHow, change: Change) -> None:
-        """Sets the attribute `name` as `how` says, and syncs the object if the export asks for it.
+        """Creates or replaces the attribute `name`, as `how` allows, and syncs the object if the export asks for it.
 
-        `change` gets the object's attributes before and after. Raises OSError: EEXIST, ENODATA: see `XattrHow`; EACCES,
-        E2BIG, ENOSPC and others.
+        `change` gets the object's attributes (`tree.Attributes`) before and after. Raises OSError: EEXIST: `how` is
+        CREATE and the attribute exists; ENODATA: `how` is REPLACE and it does not; EACCES, E2BIG, ENOSPC and others.
         """
         with Changing(self, change), who.identity:
             os.setxattr(self.proc_path, USER_XATTRS + name, value, how)
         self.tree.parts.synchronize(self)
 
     def list_xattrs(self, who: Grant) -> list[bytes]:
-        """Returns the names of all extended attributes; raises Refused (EACCES) if the caller may not read the object.
+        """Returns the names, without "user.", of all user attributes, if the caller `who` may read the object.
 
-        The kernel itself would list them to everybody.
+        Raises Refused (EACCES) for other callers, to whom the kernel itself would list them, or OSError.
         """
         with who.identity:
             if not faccess_as_caller(self.fd, os.R_OK):

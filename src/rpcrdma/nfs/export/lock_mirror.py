@@ -115,10 +115,11 @@ class LockMirrors:
 
     @contextlib.contextmanager
     def of(self, node: Node, file: bytes) -> Iterator[RangeLocks | None]:
-        """A context manager that holds the mirror of a file, and makes it if the file has none, which may block.
+        """A context manager that lets one thread at a time use the mirror of a file, the system's locks for clients.
 
-        `file` is the key of the file in claims, and `node` its object. Yields the system's locks on the file; None as
-        `tree.Node.range_locks`. At exit a mirror is dropped if no client has locks and no thread waits for it.
+        `file` is the key of the file by `Exports.file_of`, and `node` its object. May block. Yields the system's locks,
+        an empty set at first; None: no local process could see them, or the server may not open the file. At exit the
+        mirror is dropped if no client has locks on the file and no thread waits for it.
         """
         with self._held(file) as mirror:
             if mirror is not None:
@@ -133,16 +134,19 @@ class LockMirrors:
             yield mirror.locks
 
     def shrink(self, file: bytes) -> None:
-        """Removes the system's locks of a file on octets that no client has locked any more.
+        """Removes the system's locks of a file on octets that no client has locked; no effect without a mirror.
 
-        The caller holds neither a mirror nor the lock of the claims.
+        `file` is its key by `Exports.file_of`. The caller is outside of `of`, and does not hold `Claims.lock`.
         """
         with self._held(file) as mirror:
             if mirror is not None:
                 self.unlock(mirror.locks, file, Range(0, 1 << 64, False))
 
     def unlock(self, locks: RangeLocks, file: bytes, part: Range) -> None:
-        """Removes the system's locks on octets of `part` that no client has locked; the caller holds the mirror."""
+        """Removes those of `locks`, inside the `of` that yielded them, on octets of `part` that no client has locked.
+
+        `file` is the key of the file by `Exports.file_of`. The caller does not hold `Claims.lock`.
+        """
         with self._claims.lock:
             unlocked = self._claims.unlocked(file, part.start, part.end)
         for start, end in unlocked:
@@ -150,7 +154,7 @@ class LockMirrors:
 
     @contextlib.contextmanager
     def _held(self, file: bytes, made: _Mirror | None = None) -> Iterator[_Mirror | None]:
-        """A context manager that holds the mirror of a file, or enters and holds `made` if the file has none.
+        """A context manager that lets one thread at a time use the mirror of a file; `made` becomes it if it has none.
 
         Yields the mirror; None if there is none and `made` is None. At exit a mirror is dropped if no other thread uses
         it and no client has locks on the file.

@@ -111,7 +111,7 @@ class MemoryObject(MemoryXattrs):
         self.touch()
 
     def touch(self, *, content: bool = False) -> None:
-        """Counts a change and sets its time; with `content` the time of modification as well."""
+        """Counts a change, and sets the change time (ctime) to now; with `content` the modification time as well."""
         self.changes += 1
         self.ctime = self.tree.now_ns()
         if content:

@@ -53,7 +53,7 @@ class MemoryOpenFile:
         *,
         judge: bool,  # noqa: ARG002 - everything is allowed
     ) -> Written:
-        """Writes all of `data` at `offset`; with UNSTABLE a crash before `commit` may lose it. Checks no rights.
+        """Writes all of `data` at `offset`; with UNSTABLE a crash before `commit` may lose it. `judge` has no effect.
 
         Writes of other kinds make earlier unstable data stable, too. The result says UNSTABLE or FILE_SYNC. `change`
         gets the attributes before and after. Raises Refused: EFBIG: the file would be larger than the tree may be;

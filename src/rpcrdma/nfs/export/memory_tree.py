@@ -70,7 +70,7 @@ class MemoryNode(MemoryObject):
     def lookup(self, who: Grant, name: bytes, *, at_once: bool) -> MemoryNode:
         """Returns the object of a name in this directory, "." and ".." included; never None, since it never waits.
 
-        Raises Refused: ENOTDIR, ENOENT; EACCES, ENAMETOOLONG: see `check_name`.
+        Raises Refused: ENOTDIR, ENOENT; EACCES: the name is empty, or has a slash or null octet; ENAMETOOLONG.
         """
         check_name(name)
         check_directory(self)
@@ -87,7 +87,7 @@ class MemoryNode(MemoryObject):
         return self.target
 
     def entries(self, who: Grant, after: int, *, detailed: bool) -> KnownEntries:
-        """Returns the entries of this directory with cookies above `after`.
+        """Returns the entries of this directory whose cookies are larger than `after`; 0 returns all.
 
         `detailed`: whether entries have handles and attributes. Raises Refused (ENOTDIR) for another object.
         """
@@ -111,7 +111,10 @@ class MemoryNode(MemoryObject):
         return None if at_once else self.opened()
 
     def open_to_read(self, who: Grant, *, at_once: bool) -> tuple[MemoryOpenFile, Attributes] | None:
-        """Returns this regular file as an open one, with its attributes; see `open` for None and the errors."""
+        """Returns this regular file as an open one, with its attributes; None if `at_once`.
+
+        Raises Refused (EISDIR, EINVAL) without `at_once` if the object is no regular file.
+        """
         return None if at_once else (self.opened(), self.attributes())
 
     def opened_for_writing(self) -> MemoryOpenFile | None:
@@ -119,10 +122,10 @@ class MemoryNode(MemoryObject):
         return None
 
     def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Made:
-        """Creates a regular file in this directory, or takes an existing one (see `CreateHow`), and returns its node.
+        """Creates a regular file in this directory, or takes an existing one as `create.how` allows; returns its node.
 
-        `change` gets the directory's attributes before and after. Raises Refused: ENOTDIR, EACCES, ENAMETOOLONG: see
-        `check_new_name`; EEXIST: see `CreateHow`; EFBIG, ENOSPC.
+        `change` gets the directory's attributes before and after. Raises Refused: ENOTDIR; EACCES, ENAMETOOLONG: the
+        name is invalid; EEXIST: the name is taken, and `create.how` does not allow that; EFBIG, ENOSPC.
         """
         check_new_name(self, name)
         exclusive = create.how is CreateHow.EXCLUSIVE
@@ -144,8 +147,8 @@ class MemoryNode(MemoryObject):
     def make(self, who: Grant, name: bytes, make: Make, wanted: Wanted, change: Change) -> Made:
         """Makes an object other than a regular file in this directory, and returns its node.
 
-        `change` gets the directory's attributes before and after. Raises Refused: ENOTDIR, EACCES, ENAMETOOLONG: see
-        `check_new_name`; EEXIST: the name is taken; EINVAL: a regular file; EACCES: a null octet in a link.
+        `change` gets the directory's attributes before and after. Raises Refused: ENOTDIR; EACCES, ENAMETOOLONG: the
+        name is invalid; EEXIST: the name is taken; EINVAL: a regular file; EACCES: a null octet in a link.
         """
         check_new_name(self, name)
         if make.kind is FileKind.FILE:
@@ -187,8 +190,9 @@ class MemoryNode(MemoryObject):
     def rename(self, who: Grant, old: bytes, target: Node, new: bytes, source: Change, into: Change) -> None:
         """Renames `old` of this directory to `new` in the directory `target`; replaces an object of that name.
 
-        `source` and `into` receive the attributes of the two directories. Raises Refused: ENOENT; EINVAL: `target` is
-        in the object; ENOTEMPTY, ENOTDIR, EISDIR: the object to replace; ENOTDIR, EXDEV and others: see `check_rename`.
+        `source` and `into` receive the attributes of this directory and of `target` before and after. Raises Refused:
+        ENOENT; EINVAL: `target` is in the object; ENOTEMPTY, ENOTDIR, EISDIR: the object to replace; ENOTDIR, EXDEV:
+        `target` is no directory, or in another tree; and others.
         """
         check_rename(self, old, target, new)
         assert isinstance(target, MemoryNode)
@@ -211,9 +215,10 @@ class MemoryNode(MemoryObject):
             target.enter(new, moved)
 
     def link(self, who: Grant, directory: Node, name: bytes, change: Change) -> None:
-        """Gives this object the further name `name` in a directory, whose attributes `change` receives.
+        """Gives this object the further name `name` in `directory`; `change` gets that directory's attributes.
 
-        Raises Refused: EEXIST: the name is taken; ENOTDIR, EISDIR, EXDEV and others: see `check_link`.
+        Raises Refused: EEXIST: the name is taken; ENOTDIR: `directory` is none; EISDIR: this object is a directory;
+        EXDEV: `directory` is in another tree; EACCES, ENAMETOOLONG: the name is invalid.
         """
         check_link(self, directory, name)
         assert isinstance(directory, MemoryNode)
@@ -347,7 +352,7 @@ class MemoryTree:
     def crash(self, is_kept: Callable[[], bool]) -> None:
         """Simulates a crash: changes the verifier, and loses each unstable write for which `is_kept()` is False.
 
-        The other writes become stable.
+        `is_kept` is called once for each unstable write, in the order of files and writes. The others become stable.
         """
         self._boots += 1
         for each in self.objects.values():
@@ -386,7 +391,7 @@ class MemoryTree:
         return self.export.security
 
     def file_of(self, handle: bytes) -> bytes:
-        """Returns the handle itself, since each object has one handle."""
+        """Returns the handle itself as the key of its object in `claims.Claims`, since each object has one handle."""
         return handle
 
     def waits_for(self, handle: bytes) -> None:
@@ -411,7 +416,7 @@ class MemoryTree:
         return self._cookies
 
     def take(self, octets: int) -> None:
-        """Counts octets by which a file grows; a negative number frees them.
+        """Takes `octets` octets, by which a file grows, from the tree's free ones; a negative number gives them back.
 
         Raises Refused: ENOSPC: fewer are free.
         """
@@ -420,7 +425,10 @@ class MemoryTree:
         self._octets += octets
 
     def resize(self, file: MemoryNode, octets: int) -> None:
-        """Cuts a file to `octets` or extends it by zeros; its earlier writes become stable. Refused: EFBIG, ENOSPC."""
+        """Cuts `file` to `octets` or extends it by zeros; its earlier writes become stable.
+
+        Raises Refused: EFBIG: the tree may not be as large; ENOSPC.
+        """
         if octets > self.octets_max:
             raise Refused(errno.EFBIG)
         self.take(octets - len(file.data))

@@ -45,9 +45,10 @@ class MemoryXattrs:
             return self._found(name)
 
     def set_xattr(self, who: Grant, name: bytes, value: bytes, how: XattrHow, change: Change) -> None:
-        """Sets the attribute `name` as `how` says; `change` gets the object's attributes before and after.
+        """Creates or replaces the attribute `name`, as `how` allows; `change` gets the attributes before and after.
 
-        Raises Refused: EEXIST, ENODATA: see `XattrHow`; E2BIG: the object's attributes are too large; ENOSPC.
+        Raises Refused: EEXIST: `how` is CREATE and the attribute exists; ENODATA: `how` is REPLACE and it does not;
+        E2BIG: all of the object's would take more than 64 KiB; ENOSPC.
         """
         with self.changing(change):
             before = self.xattrs.get(name)
@@ -68,7 +69,10 @@ class MemoryXattrs:
             return list(self.xattrs)
 
     def remove_xattr(self, who: Grant, name: bytes, change: Change) -> None:
-        """Removes the attribute `name`; Refused (ENODATA): there is none. `change` gets the object's attributes."""
+        """Removes the attribute `name`; `change` gets the object's attributes before and after.
+
+        Raises Refused: ENODATA: there is no such attribute.
+        """
         with self.changing(change):
             self.tree.take(-_ENTRY_OCTETS - len(name) - len(self._found(name)))
             del self.xattrs[name]

@@ -41,8 +41,8 @@ def check_directory(node: _Object) -> None:
 def check_new_name(directory: _Object, name: bytes) -> None:
     """Checks a name that an object is to get in a directory; does not look whether it is taken.
 
-    Raises Refused: ENOTDIR: `directory` is not a directory; EACCES, ENAMETOOLONG: see `check_name`; EEXIST: "." and
-    "..".
+    Raises Refused: ENOTDIR: `directory` is not a directory; EACCES: the name is empty, or has a slash or null octet;
+    ENAMETOOLONG: it has more than 255 octets; EEXIST: "." and "..".
     """
     check_directory(directory)
     check_name(name)
@@ -54,8 +54,8 @@ def check_link(node: _Object, directory: _Object, name: bytes) -> None:
     """Checks a hard link: a further name for the object `node` in a directory.
 
     Raises:
-        Refused: ENOTDIR, EACCES, ENAMETOOLONG, EEXIST: see `check_new_name`; EISDIR: the object is a directory; EXDEV:
-            the directory is in another tree.
+        Refused: ENOTDIR: `directory` is none; EACCES, ENAMETOOLONG: the name is invalid; EEXIST: "." and ".."; EISDIR:
+            the object is a directory; EXDEV: `directory` is in another tree.
     """
     check_new_name(directory, name)
     if node.kind == FileKind.DIRECTORY:
@@ -68,8 +68,8 @@ def check_removal(directory: _Object, name: bytes, *, is_directory: bool | None)
     """Checks a name that is to be removed from a directory.
 
     `is_directory`: whether the name should be a directory's; None: either. The object itself is not looked at. Raises
-    Refused: ENOTDIR: `directory` is not a directory; EACCES, ENAMETOOLONG: see `check_name`. For "." and "..": EACCES,
-    or if `is_directory` EINVAL for "." and EEXIST for "..".
+    Refused: ENOTDIR: `directory` is not a directory; EACCES, ENAMETOOLONG: the name is invalid. For "." and "..":
+    EACCES, or if `is_directory` EINVAL for "." and EEXIST for "..".
     """
     check_directory(directory)
     check_name(name)
@@ -81,7 +81,7 @@ def check_rename(directory: _Object, old: bytes, target: _Object, new: bytes) ->
     """Checks the names of a rename from `old` in a directory to `new` in `target`, which may be the same directory.
 
     Raises:
-        Refused: ENOTDIR: either is no directory; EACCES, ENAMETOOLONG: see `check_name`; EINVAL: "." and ".."; EXDEV:
+        Refused: ENOTDIR: either is no directory; EACCES, ENAMETOOLONG: a name is invalid; EINVAL: "." and ".."; EXDEV:
             the directories are in two trees.
     """
     check_directory(directory)

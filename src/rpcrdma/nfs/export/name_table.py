@@ -44,7 +44,7 @@ class NameTable:
         return len(self._names) + _ROW_OCTETS * len(self._keys)
 
     def add(self, key: int, value: int, name: bytes) -> None:
-        """Adds a row; `sort` has to be called before the table is read."""
+        """Adds a row, with `key` and `value` from 0 to 2^64 - 1; `sort` has to be called before the table is read."""
         self._keys.append(key)
         self._values.append(value)
         self._names += name
@@ -62,7 +62,7 @@ class NameTable:
         return map(self._row, map(order.__getitem__, range(first, len(order))))
 
     def last_key(self) -> int:
-        """Returns the largest key; raises IndexError if the table is empty."""
+        """Returns the largest key of the sorted rows; raises IndexError if the table is empty."""
         return self._keys[self._order[-1]]
 
     def least(self, octets: int, key: int = 0) -> NameTable:

@@ -63,7 +63,7 @@ class ObjectCache(Generic[C]):
             return self.held.pop(handle, None)
 
     def drop_idle(self) -> list[C]:
-        """Drops and returns the items that have not been used since the last call."""
+        """Drops and returns the items that have not been used since the last call of this method."""
         with self._lock:
             idle = [item for item in self.held.values() if not item.used]
             for item in idle:

@@ -150,11 +150,11 @@ class ObjectTree(Generic[N]):
         return True
 
     def find(self, handle: bytes, *, at_once: bool) -> N | None:
-        """Finds the object of a genuine handle of this export for which no valid node is cached, and caches its node.
+        """Finds the object of `handle`, known to be the server's own and of this export, and caches its node.
 
-        With `at_once` returns None where that may block. Raises Refused: ESTALE: the object is gone from the export;
-        EAGAIN: it has left the place where the last search of the tree found it, and the next search has to wait; or
-        OSError: the server may not reach the object.
+        To be called where no valid node is cached. With `at_once` returns None where that may block. Raises Refused:
+        ESTALE: the object is gone from the export; EAGAIN: it has left the place where the last search of the tree
+        found it, and the next search has to wait; or OSError: the server may not reach the object.
         """
         if handle == self.root.handle:
             self._cache.put(self.root)
@@ -213,7 +213,7 @@ class ObjectTree(Generic[N]):
         return self._child(directory, name, fd)
 
     def child_at_once(self, directory: N, name: bytes) -> N | None:
-        """Returns the object of a name, and raises, as `child` does, but never waits: None where that takes a wait."""
+        """Returns the object of a name, and raises, as `child` does, but never waits for a disk: else returns None."""
         if not self._may_ask_cached or self._places.needs_flush:
             return None
         try:
@@ -259,12 +259,17 @@ class ObjectTree(Generic[N]):
             os.close(fd)
 
     def drop_idle(self) -> None:
-        """Drops the names that the last search of the tree has collected if no look-up has used them lately."""
+        """Drops the names that the last walk through the tree collected, if unused since the last `drop_idle`.
+
+        They stay as long as the next walk has to wait (`TreeSearch.is_due`).
+        """
         with self._search_lock:
             self._search.drop_idle()
 
     def identify(self, directory: N, name: bytes) -> tuple[bytes, os.stat_result] | None:
-        """Returns (handle, `stat` result) of the object of a name, and records its place; None for a mount point.
+        """Returns (handle, `stat` result) of the object of a name; None for a mount point.
+
+        Records the directory and the name by the handle, so that the object is found there later.
 
         Raises OSError: no object has this name, or it may not be reached.
         """
@@ -285,7 +290,9 @@ class ObjectTree(Generic[N]):
         self._places.remember(node.handle, directory.handle, name)
 
     def removed(self, node: N) -> bool:
-        """Drops the node of an object that has lost a name, and its place; returns whether that was its last name.
+        """Drops the cached node of an object that has lost a name, and the name recorded for it.
+
+        Returns whether that was its last name.
 
         The object itself is examined: a local process may have renamed it before another object was removed by its
         name.
@@ -407,10 +414,10 @@ class ObjectTree(Generic[N]):
         return node if node.handle == handle else None
 
     def _ways_to(self, handle: bytes) -> Generator[_Way[N], None, None]:
-        """Yields paths at which the object of a handle may be, cheapest sources first; the caller closes the generator.
+        """Yields (directory node, names below it) for paths at which the object of a handle may be, cheapest first.
 
-        A search holds a lock until then. Raises Refused: ESTALE: the object is deleted, or is a directory outside the
-        export; EAGAIN: the next search has to wait.
+        The caller closes the generator; a search holds a lock until then. Raises Refused: ESTALE: the object is
+        deleted, or is a directory outside the export; EAGAIN: the next search has to wait.
         """
         if (way := self._where_last_seen(handle)) is not None:
             yield way
@@ -475,7 +482,7 @@ class ObjectTree(Generic[N]):
 
 
 def file_of(tree: ObjectTree[Any], handle: bytes) -> bytes:
-    """Returns the key of a handle's object in claims: the same in each export and for each mount of its file system."""
+    """Returns the key of a handle's object in `claims.Claims`, the same in each export and mount of its file system."""
     return tree.file_system + HandleSeal.object_in(handle)
 
 

@@ -76,8 +76,8 @@ class OpenObject:
     def count_change(self, present: Attributes) -> None:
         """Counts a change of the object, so that its `change` attribute moves.
 
-        `present` is its attributes after the change or just before. Beyond a limit the oldest count of another object
-        is dropped.
+        `present` is its attributes after the change or just before. Beyond `NFS_CHANGES_COUNTED_MAX` objects the oldest
+        count is dropped.
         """
         changes, ctime = self.changes, present.ctime_ns
         changes[self.handle] = ctime, present.change - ctime + 1

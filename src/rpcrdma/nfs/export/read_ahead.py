@@ -131,7 +131,7 @@ class BlockCache:
         return got
 
     def drop_all(self) -> None:
-        """Drops all blocks, and forgets the course of reads."""
+        """Drops all blocks, and forgets where reads ended, so that reading ahead begins anew."""
         with self._lock:
             self._blocks.clear()
             self._readers.clear()
@@ -159,7 +159,10 @@ class BlockCache:
         return block
 
     def _fetched(self, file: RemoteFile, first: int, last: int) -> _Fetch:
-        """Returns a finished fetch of the block `first` and maybe more, up to `last`; may wait; raises its error."""
+        """Returns a finished fetch that has block number `first`, and maybe others; may wait; raises its error.
+
+        A fetch that this call starts ends with block number `last` at most.
+        """
         with self._lock:
             if (block := self._block(file, first)) is not None:
                 fetch = _Fetch(first, 1)
@@ -176,9 +179,9 @@ class BlockCache:
         return fetch
 
     def _claim(self, file: RemoteFile, first: int, last: int) -> _Fetch:
-        """Registers a new fetch from the block `first` up to `last` or the first held or requested one; returns it.
+        """Registers and returns a new fetch of the blocks with numbers `first` to `last`, for the caller to run.
 
-        The lock is held. The caller has to run the fetch.
+        It ends before the first block that is held or requested already. The lock is held.
         """
         handle, change = file.handle, file.change
         fetch = _Fetch(first, 0)

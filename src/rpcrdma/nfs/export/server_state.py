@@ -80,11 +80,11 @@ class PlaceIndex:
 
     @property
     def needs_flush(self) -> bool:
-        """Whether so many places are unwritten that a thread that may block should call `flush`."""
+        """Whether a thread that may block should call `flush`: `NFS_PLACES_UNWRITTEN_MAX` places are unwritten."""
         return len(self._unwritten) >= NFS_PLACES_UNWRITTEN_MAX
 
     def remember(self, key: bytes, parent: bytes, name: bytes) -> None:
-        """Records that the object with the handle `key` has the name `name` in the directory `parent`; never blocks."""
+        """Records that the object of handle `key` has this name in the directory of handle `parent`; never blocks."""
         recent = self._recent
         place = NameInDirectory(parent, name)
         if recent.get(key) == place:
@@ -94,7 +94,7 @@ class PlaceIndex:
             self._note(key, place)
 
     def forget(self, key: bytes, *, deleted: bool = False) -> None:
-        """Drops the place of the object with the handle `key`; never blocks.
+        """Drops the place (directory and name) recorded for the object with the handle `key`; never blocks.
 
         `deleted`: the object has left the file system for good, so that `find` returns `DELETED` while memory holds
         that.
@@ -106,7 +106,10 @@ class PlaceIndex:
             self._note(key, None)
 
     def find(self, key: bytes) -> NameInDirectory | None:
-        """Returns the last known place of the object with the handle `key`, or `DELETED`; None: unknown. May block."""
+        """Returns (handle of the directory, name) where the object of handle `key` was last seen; None: unknown.
+
+        Returns `DELETED` for an object known to be gone. May block.
+        """
         with self._lock:
             place = self._recent.get(key)
             if place is not None or self._database is None:
@@ -131,7 +134,10 @@ class PlaceIndex:
         return place
 
     def flush(self) -> None:
-        """Writes the gathered places to the database; may block. Does nothing while another thread uses that."""
+        """Writes new places (directory and name by handle) to the database; may block.
+
+        Does nothing while another thread uses the database.
+        """
         if self._database_lock.acquire(blocking=False):
             try:
                 self._flush()
@@ -139,7 +145,7 @@ class PlaceIndex:
                 self._database_lock.release()
 
     def close(self) -> None:
-        """Writes all places to the database and closes that; may block, and may be called again."""
+        """Writes all new places to the database, and closes the database; may block, and may be called again."""
         with self._database_lock:
             self._flush()
             if self._database is not None:
@@ -179,7 +185,7 @@ class PlaceIndex:
             self._do_without(error)
 
     def _do_without(self, error: sqlite3.Error) -> None:
-        """Closes the failed database and logs the error; from now on places are kept in memory only.
+        """Closes the failed database and logs the error; after that places are kept in memory only.
 
         A damaged database file gets another name.
         """
@@ -240,7 +246,7 @@ class ServerState:
             raise OSError(f"{text}; keep the state in a directory that is not exported")
 
     def close(self) -> None:
-        """Writes the places that are only in memory to the database, and closes it; may be called again."""
+        """Writes the recorded places of objects to the database, and closes it; may block, and may be called again."""
         self.places.close()
 
 

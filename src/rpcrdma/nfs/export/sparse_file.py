@@ -21,7 +21,7 @@ class SparseObject(OpenObject):
     def seek(self, offset: int, *, hole: bool) -> int | None:
         """Returns the first offset, from `offset` on, in a hole (with `hole`) or in data; None if there is none.
 
-        The end of the file counts as a hole. Raises OSError.
+        A hole follows the last octet of the file; None from the file's end on. Raises OSError: EIO and others.
         """
         try:
             return os.lseek(self.fd, offset, os.SEEK_HOLE if hole else os.SEEK_DATA)
@@ -56,10 +56,10 @@ class SparseObject(OpenObject):
         self.put_on_disk()
 
     def will_need(self, offset: int, octets: int) -> None:
-        """Advises the kernel to read a range of the file ahead, and does not wait; the kernel bounds the octets."""
+        """Advises the kernel to read `octets` octets from `offset` ahead, maybe fewer; does not wait for them."""
         os.posix_fadvise(self.fd, offset, octets, os.POSIX_FADV_WILLNEED)
 
     def put_on_disk(self) -> None:
-        """Syncs the file unless its file system is in memory: for changes that no COMMIT follows. Raises OSError."""
+        """Syncs the file unless its file system is in memory: for changes that no COMMIT follows; may raise OSError."""
         if not self.in_memory:
             os.fsync(self.fd)

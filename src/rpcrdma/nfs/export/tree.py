@@ -337,7 +337,7 @@ class OpenFile(Protocol):
         """Returns the present attributes of the file, in a remote store those when it was opened; never waits."""
 
     def read(self, buffer: memoryview, offset: int, *, at_once: bool) -> int:
-        """Reads from `offset` into a buffer of at least one octet; returns the number of octets read.
+        """Reads from `offset`, in octets, into a buffer of at least one octet; returns the number of octets read.
 
         The number is smaller than the buffer's length only at the end of the file, or with `at_once`, where reading
         stops before the first octet that takes a wait for a disk. It may be 0. Raises OSError or Refused: EIO, ESTALE
@@ -345,14 +345,15 @@ class OpenFile(Protocol):
         """
 
     def write(self, data: Buffer, offset: int, stable: Stable, change: Change, *, judge: bool) -> Written:
-        """Writes `data` at `offset`, by a thread that acts as the caller.
+        """Writes `data` at `offset`, in octets; the calling thread has the user and groups of the NFS caller.
 
         A tree may write only the first `TRANSFER_OCTETS_MAX` octets; a short write is no error. The method waits for
         the disk, with UNSTABLE seldom, and in a tree in memory never. `change` receives the attributes before and
-        after. With `judge` a caller who neither may write the file nor owns it is refused (NFSv3, which has no OPEN).
+        after. `judge`: whether the caller's right to write is checked (NFSv3, which has no OPEN).
 
         Raises:
-            Refused: EACCES: see `judge`; EROFS: nobody can write the file; EFBIG, ENOSPC.
+            Refused: EACCES: with `judge`, the caller neither may write the file nor owns it; EROFS: nobody can write
+                the file; EFBIG, ENOSPC.
             OSError: ENOSPC, EDQUOT, EFBIG, EIO and others.
         """
 
@@ -382,7 +383,7 @@ class RangeLocks(Protocol):
     """
 
     def change(self, wanted: Range, *, unlock: bool = False) -> bool:
-        """Locks the octets of `wanted`, or unlocks them; never waits.
+        """Locks the octets of `wanted`, for writing if `wanted.exclusive` else reading, or unlocks them; never waits.
 
         Returns False, with nothing locked, if a lock of a local process conflicts. Raises OSError for other failures.
         """
@@ -416,7 +417,7 @@ class Node(Protocol):
         """Returns the present attributes of the object, in a remote store the last known; never waits for a disk."""
 
     def access(self, who: Grant, wanted: Access) -> Access:
-        """Returns the rights in `wanted` that the caller `who` has on this object; never waits for a disk."""
+        """Returns the rights in `wanted`, a sum of `READ`, `LOOKUP` and so on, that `who` has here; never waits."""
 
     def lookup(self, who: Grant, name: bytes, *, at_once: bool) -> Node | None:
         """Returns the object of a name in this directory, "." and ".." included; never waits for a disk if `at_once`.
@@ -425,15 +426,15 @@ class Node(Protocol):
 
         Raises:
             Refused: ENOTDIR; EACCES: the name is invalid, leads to another file system, or `who` may not search;
-                ENAMETOOLONG; ENOENT; ESTALE for "..": see `parent`.
+                ENAMETOOLONG; ENOENT; ESTALE for "..": the directory above is not in the export.
             OSError: ENOENT, EACCES and others.
         """
 
     def parent(self) -> Node:
         """Returns the directory above this one; the root of the export is its own parent.
 
-        May wait for a disk or a store. Raises Refused (ESTALE: the directory above is not in the export; others of a
-        store), or OSError if it cannot be reached.
+        May wait for a disk or a remote store. Raises Refused (ESTALE: the directory above is not in the export; other
+        numbers: a store refuses), or OSError if it cannot be reached.
         """
 
     def read_link(self) -> bytes:
@@ -463,14 +464,14 @@ class Node(Protocol):
         """
 
     def open_to_read(self, who: Grant, *, at_once: bool) -> tuple[OpenFile, Attributes] | None:
-        """Opens this regular file for READ as `open` does, and returns it with the attributes that `open` looks at.
+        """Opens this regular file for READ as `open` does, and returns (open file, its present attributes).
 
-        None only with `at_once`, where opening takes a wait. Raises Refused or OSError: EISDIR, EINVAL, EACCES: see
-        `open`.
+        Returns None only with `at_once`, where opening takes a wait for a disk. Raises Refused or OSError: EISDIR,
+        EINVAL: the object is no regular file; EACCES; and others.
         """
 
     def opened_for_writing(self) -> OpenFile | None:
-        """Returns this file if the server has it open for writing already, else None; checks no rights, never waits."""
+        """Returns this file if the server already has it open to write, else None; checks no rights, never waits."""
 
     def lease(self, on_writer: Callable[[], object]) -> Lease | None:
         """Takes a lease on this regular file, before the file is opened for reading.
@@ -488,15 +489,15 @@ class Node(Protocol):
     def range_locks(self) -> RangeLocks | None:
         """Returns a new, empty set of locks on this regular file.
 
-        None: no local process could see them, or the server may not open the file. A lease on the file no longer makes
-        local writers wait from then on, and only reports them.
+        Returns None if no local process could see them, or the server may not open the file. After the call a lease on
+        the file does not make local writers wait, and only reports them.
         """
 
     def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Made:
-        """Creates a regular file in this directory, or takes an existing one (see `CreateHow`), and returns its node.
+        """Creates a regular file in this directory, or takes an existing one as `create.how` allows; returns its node.
 
         `change` gets the directory's attributes before and after. Raises Refused or OSError: ENOTDIR, ENAMETOOLONG,
-        EACCES; EEXIST: see `CreateHow`; ENOSPC and others.
+        EACCES; EEXIST: the name is taken, and `create.how` does not allow what has it; ENOSPC and others.
         """
 
     def make(self, who: Grant, name: bytes, make: Make, wanted: Wanted, change: Change) -> Made:
@@ -531,21 +532,22 @@ class Node(Protocol):
         """Renames `old` of this directory to `new` in the directory `target`; replaces an object that has the new name.
 
         `source` and `into` receive the attributes of this directory and of `target` before and after. Raises Refused or
-        OSError: ENOTDIR, EINVAL, EXDEV (see `name_rules.check_rename`), ENOENT, EACCES, ENOTEMPTY, EISDIR and others.
+        OSError: EXDEV: `target` is in another tree; EINVAL: "." or "..", or `target` is in the object; ENOENT, EACCES;
+        ENOTEMPTY, ENOTDIR, EISDIR: the object to replace; and others.
         """
 
     def link(self, who: Grant, directory: Node, name: bytes, change: Change) -> None:
         """Gives this object the further name `name` in `directory`; `change` receives the attributes of that directory.
 
-        Raises Refused or OSError: ENOTDIR, EISDIR, EXDEV (see `name_rules.check_link`); EEXIST: the name is taken;
-        EACCES, EMLINK and others.
+        Raises Refused or OSError: ENOTDIR: `directory` is none; EISDIR: this object is a directory; EXDEV: `directory`
+        is in another tree; EEXIST: the name is taken; EACCES, EMLINK and others.
         """
 
     def space(self) -> Space:
-        """Returns the total and free octets and files of the object's file system, zeros if unknown; or OSError."""
+        """Returns the total and free octets and files of its file system, zeros if unknown; may raise OSError."""
 
     def path_limits(self) -> PathLimits:
-        """Returns the most hard links and the longest name that the object's file system allows."""
+        """Returns the most hard links of an object and the most octets of a name that its file system allows."""
 
 
 class Tree(Protocol):

@@ -47,7 +47,7 @@ class TreeSearch:
     def is_due(self) -> bool:
         """Returns whether the tree may be walked now.
 
-        It may always if the last walk, or none yet, has looked at no more than `NFS_SEARCH_FREE_ENTRIES` entries;
+        It may before the first walk, and after one that looked at no more than `NFS_SEARCH_FREE_ENTRIES` entries;
         otherwise after a pause of `NFS_SEARCH_REST_NS` for each entry, or if the clock was set back since that walk.
         """
         if self._cost <= NFS_SEARCH_FREE_ENTRIES:
@@ -56,9 +56,10 @@ class TreeSearch:
         return not 0 <= file_clock_ns() - self._ended < self._cost * NFS_SEARCH_REST_NS
 
     def walk(self) -> None:
-        """Walks through the tree, as far as the limits allow, and replaces the collected names; may take seconds.
+        """Walks through the tree, and replaces the collected names; may take seconds.
 
-        Directories that cannot be opened are left out. Raises OSError if reading one fails; the names stay then.
+        Ends early at `NFS_SEARCH_ENTRIES_MAX` entries or `NFS_SEARCH_OCTETS_MAX` octets of names. Directories that
+        cannot be opened are left out. Raises OSError if reading one fails; the names stay then.
         """
         table = NameTable()
         cost = 0
@@ -96,7 +97,7 @@ class TreeSearch:
                     yield [*names, row.name]
 
     def drop_idle(self) -> None:
-        """Drops the collected names if `places` was not called since the last call and `is_due` is true."""
+        """Drops the collected names if `is_due` and `places` was not called since the last call of this method."""
         if not self._used and self.is_due():
             self._names = None
         self._used = False

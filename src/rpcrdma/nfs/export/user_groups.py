@@ -44,7 +44,7 @@ class UserGroups:
         """Returns the supplementary groups of a user, () for an unknown one; looks them up if need be, which may block.
 
         With `at_once` it never blocks, and returns None for a user whose groups are not cached. Raises Refused: EAGAIN:
-        the look-up has to wait too long for others.
+        `LOOKUPS_MAX` other look-ups have had no answer for half a second.
         """
         groups = self.known.get(uid)
         return self.find(uid) if groups is None and not at_once else groups
@@ -71,7 +71,7 @@ class UserGroups:
         return groups
 
     def drop_old(self) -> bool:
-        """Forgets groups that were looked up too long ago; returns whether there were any."""
+        """Forgets groups looked up `VALID_S` ago, unknown users `UNKNOWN_S` ago; returns whether there were any."""
         now_s = self._clock()
         with self._guard:
             old = [uid for uid, until_s in self._until_s.items() if until_s <= now_s]
@@ -84,7 +84,7 @@ class UserGroups:
 
 
 def _groups_of(uid: int) -> tuple[tuple[int, ...], float]:
-    """Returns a user's groups in the database, () for an unknown user, and the seconds for which they may be used."""
+    """Returns (the user's groups in the database, () for an unknown user; the seconds for which they are valid)."""
     try:
         account = pwd.getpwuid(uid)
     except (KeyError, OverflowError):

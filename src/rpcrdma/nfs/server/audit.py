@@ -40,7 +40,7 @@ class NamedObject(NamedTuple):
 
 
 def _named(where: Any) -> NamedObject:
-    """Returns the directory and the name in `where`, a diropargs3 of NFS version 3."""
+    """Returns the handle of the directory and the name in `where`, a diropargs3 of NFS version 3."""
     return NamedObject(where.dir.data, where.name)
 
 
@@ -151,9 +151,9 @@ class Audit:
             operation: the name of the procedure, or of the operation of version 4; None leaves it out of the record.
             context: the call.
             status: the name of the status with which the call or operation is answered.
-            places: the objects that the call is about, at most two; the second is the new place of LINK or RENAME.
+            places: the objects that the call is about, at most two; the second is the new name of LINK or RENAME.
             asked: the path in the arguments of MNT; None leaves it out of the record.
-            export: the name of the export, for a record whose first place is missing or has no handle of a present
+            export: the name of the export, for a record without `places`, or whose first one has no handle of a served
                 export; None if it is unknown.
         """
         if kind not in self.kinds:

@@ -70,7 +70,7 @@ def watch_compounds(audit: Audit, service: Nfs4Service) -> None:
 
     Args:
         audit: makes the records; its `watch` has been called with the services of version 3 over the same exports.
-        service: the service, whose `handlers` are replaced.
+        service: the service; its `handlers`, by operation number, are replaced for the kinds in `audit.kinds`.
     """
     service.handlers = {
         **service.handlers,

@@ -86,9 +86,10 @@ class ExportsChange:
             self._nfs4.exports.serve(self._served, now_ns)
 
     def retire(self, *, close: bool) -> list[OSError]:
-        """Revokes the version 4 state on files of the exports that ended, if any, and closes these files; may block.
+        """Revokes the opens, locks and delegations of version 4 on files of the exports that ended; closes the files.
 
         To be called after `install`, and again after the calls that began before it, which may have opened files since.
+        May block.
 
         Args:
             close: whether these calls have ended, so that the directories of the exports are closed as well.

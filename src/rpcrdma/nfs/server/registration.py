@@ -52,12 +52,12 @@ class ProgramNetid(NamedTuple):
 def places_of(
     programs: Iterable[Program], listening: Sequence[str], *, loopback: bool = True
 ) -> dict[ProgramNetid, str]:
-    """Returns the universal addresses (RFC 5665 section 5.2.3) to register for an NFS server, by their keys.
+    """Returns the universal addresses (RFC 5665 section 5.2.3) to register for an NFS server.
 
-    NFS is registered over TCP and RDMA, MOUNT over TCP alone, where all clients of version 3 ask for it. Of several
-    addresses of one transport, a wildcard address is preferred, then the port that clients expect. A loopback address
-    is taken only if there is no other; a link-local address is never taken. Raises LocalProtocolError (a URL is
-    malformed) or ValueError (a URL has a host name).
+    The key of each is (program, version, netid). NFS is registered over TCP and RDMA, MOUNT over TCP alone, where all
+    clients of version 3 ask for it. Of several addresses of one transport, a wildcard address is preferred, then the
+    port that clients expect. A loopback address is taken only if there is no other; a link-local address is never
+    taken. Raises LocalProtocolError (a URL is malformed) or ValueError (a URL has a host name).
 
     Args:
         programs: the programs of the server; programs other than NFS and MOUNT are left out.
@@ -119,7 +119,7 @@ class RegisteredPrograms:
 
     @property
     def complete(self) -> bool:
-        """Whether the last comparison found no fault and there is at least one registration."""
+        """Whether all wanted programs were registered at the last look at rpcbind's list, and at least one was."""
         return bool(self._held) and not self._faults
 
     async def start(self, *, required: bool) -> None:
@@ -155,7 +155,7 @@ class RegisteredPrograms:
             _LOGGER.warning("registrations stay at rpcbind, and mislead clients: %s", self._cause(error))
 
     def look_soon(self) -> None:
-        """Wakes the task to compare the registrations, after a change of the addresses at which the server listens."""
+        """Lets the task compare the registrations at once, after a change of the URLs at which the server listens."""
         self._changed.set()
 
     async def _keep(self) -> None:
@@ -167,7 +167,7 @@ class RegisteredPrograms:
             self._tell(await self._look())
 
     def _tell(self, faults: list[str]) -> None:
-        """Logs each of `faults` as a warning, unless they equal those of the last comparison, and remembers them."""
+        """Logs each of `faults`, messages, as a warning, unless all equal those of the last comparison; keeps them."""
         if faults != self._faults:
             self._faults = faults
             for fault in faults:
@@ -233,7 +233,7 @@ class RegisteredPrograms:
     ) -> str | None:
         """Registers `place` at a universal address, in place of its registration `found` (None: it has none).
 
-        Returns None, or the message of the fault if rpcbind refuses; raises the RpcRdmaError or OSError of a call.
+        Returns None, or the message of the fault if rpcbind refuses; raises RpcRdmaError or OSError if a call fails.
         """
         if found is not None:
             removed = await rpcbind.call(port_mapper.RPCBPROC_UNSET, _binding(place))

@@ -92,7 +92,8 @@ def build_nfs4(
         wall_clock_ns: returns the time in nanoseconds since 1970.
         addresses: the addresses at which the server listens and clients find it again: they tell it from other servers
             that share `state` and `directory`.
-        exports: texts that tell the exports from others, such as name and directory.
+        exports: a text for each export, such as name and directory: clients that a run with none of them recorded in
+            `directory` cannot reclaim here; empty: those of any run can.
 
     Raises:
         OSError: the database cannot be used.
