@@ -176,7 +176,7 @@ class NfsProcedures:
             node: the file.
             offset: the offset in the file, in octets.
             data: the octets.
-            stable: the least stability; the server may commit the data further (RFC 1813 section 3.3.7).
+            stable: the least stability; the server may give the data more (RFC 1813 section 3.3.7).
 
         Raises:
             NfsError: the server refuses.
@@ -242,7 +242,7 @@ class NfsProcedures:
         """Calls READDIR for one page of a directory and returns the reply's result; raises `NfsError` if refused.
 
         `cookie` is that of the last entry of the page before, and `verifier` that of the page; for the first page they
-        are 0 and 8 zero octets. `octets` bounds the reply.
+        are 0 and 8 zero octets. `octets` is the most octets of the reply.
         """
         args = v3.READDIR3args(directory.handle, cookie, verifier, octets)
         return cast("v3.READDIR3resok", await self._result(v3.READDIR, args, directory.place))
@@ -251,7 +251,7 @@ class NfsProcedures:
         """Calls READDIRPLUS for one page of a directory and returns the reply's result; raises `NfsError` if refused.
 
         `cookie` is that of the last entry of the page before, and `verifier` that of the page; for the first page they
-        are 0 and 8 zero octets. `octets` bounds the reply, and the names in it.
+        are 0 and 8 zero octets. `octets` is the most octets of the reply (`maxcount`), and of the names (`dircount`).
         """
         args = v3.READDIRPLUS3args(directory.handle, cookie, verifier, octets, octets)
         return cast("v3.READDIRPLUS3resok", await self._result(v3.READDIRPLUS, args, directory.place))
