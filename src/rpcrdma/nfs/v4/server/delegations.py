@@ -135,8 +135,8 @@ def check_delegations(state: State, client: Client | None, file: bytes, now_s: f
 def wait_for_delegations(compound: Compound, node: Node) -> None:
     """Raises Refused (NFS4ERR_DELAY) if other clients have delegations on an object to be changed; recalls them.
 
-    Raises MustWait (run again in a worker thread) if clients whose lease has passed have to end. The caller holds no
-    lock.
+    The client of `compound` is not waited for. Raises MustWait (run again in a worker thread) if clients whose lease
+    has passed have to end. The caller holds no lock.
     """
     state = state_of(compound)
     if state.claims.delegations:

@@ -58,7 +58,8 @@ class LockState(Held):
     def change(self, claims: Claims[Any, Any], start: int, end: int, exclusive: bool | None) -> None:
         """Locks the octets from `start` to before `end`, at most 2**64, or unlocks them if `exclusive` is None.
 
-        Updates the numbers of ranges. The caller has looked for conflicts, and holds the lock of `claims`.
+        `exclusive` True is a write lock, False a read lock. Updates the numbers of ranges of this state and its client.
+        The caller has looked for conflicts, and holds the lock of `claims`.
         """
         before = claims.range_count
         claims.change_range(self.file, self, start, end, exclusive)
@@ -227,8 +228,8 @@ def _check_conflicts(
 ) -> None:
     """Raises Refused (NFS4ERR_DENIED, with the lock) if a lock owner has a lock on the current file against `wanted`.
 
-    The locks of `mine`, the lock state of the caller's owner, do not conflict; None: it has none. With `reclaims`, the
-    status is NFS4ERR_RECLAIM_CONFLICT. Raises InTheWay if all conflicting locks are of clients whose lease has passed.
+    The locks of `mine`, the state of the lock owner that asks, do not conflict; None: it has none. With `reclaims`, for
+    a reclaim after a restart, the status is NFS4ERR_RECLAIM_CONFLICT. Raises InTheWay if all conflicting locks are of clients whose lease has passed.
     The caller holds the lock of the state.
     """
     conflicts: list[HeldRange[LockState]] = list(

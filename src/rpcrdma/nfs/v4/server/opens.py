@@ -110,10 +110,10 @@ class _Target(NamedTuple):
 
 
 def find(compound: Compound, stateid: nfs4.stateid4, kind: type[H]) -> H:
-    """Returns the state on the current file that a stateid of the caller names; the caller holds the lock of the state.
+    """Returns the open or lock state on the current file that `stateid` names, which must be of the class `kind`.
 
-    Raises Refused: NFS4ERR_BAD_STATEID (unknown, of another class than `kind`, or of another file),
-    NFS4ERR_OLD_STATEID, NFS4ERR_ADMIN_REVOKED or NFS4ERR_DELEG_REVOKED.
+    The caller holds the lock of the state. Raises Refused: NFS4ERR_BAD_STATEID (unknown or another client's, of another
+    class, or of another file), NFS4ERR_OLD_STATEID, NFS4ERR_ADMIN_REVOKED or NFS4ERR_DELEG_REVOKED.
     """
     held = state_of(compound).find(compound.client, _resolved(compound, stateid))
     if not isinstance(held, kind) or held.handle != compound.node.handle:
@@ -290,10 +290,10 @@ def _share(state: State, mine: Open, access: int, deny: int) -> None:
 
 
 def _cut(compound: Compound, node: Node, state: State, mine: Open, before: tuple[int, int, int]) -> None:
-    """Truncates an existing file for a new OPEN; if that fails, undoes its share and raises tree.Refused or OSError.
+    """Truncates an existing file for an OPEN; if that fails, undoes the OPEN and raises tree.Refused or OSError.
 
-    `before` has the bits of access and deny, and the shares, of `mine` before the OPEN, which it gets again; without
-    access, the open is dropped. The seqid of `mine` stays.
+    `before` is (access, deny, shares) of `mine` before the OPEN, which `mine` gets again; if this access is 0, `mine`
+    was new, and is dropped. The seqid of `mine` stays.
     """
     try:
         node.set_attributes(compound.caller, Wanted(size=0), Change())

@@ -127,10 +127,11 @@ class State:
                 self.mirrors.shrink(file)
 
     def settle(self, step: Callable[[], T], wait: Callable[[], None]) -> T:
-        """Calls `step` with the lock held, again after courteous clients in its way have ended; returns its result.
+        """Calls `step` with the lock held; after it raises InTheWay, ends the clients named and calls it again.
 
-        `wait` is called before a wait for the disk. Raises Refused (NFS4ERR_DELAY) if the disk does not delete a
-        client, and the errors of `step` and `wait`.
+        Returns its result. These clients' leases have passed. `wait` is called before a wait for the disk, see
+        `past_courteous`. Raises Refused (NFS4ERR_DELAY) if the disk does not delete a client, and the errors of `step`
+        and `wait`.
         """
 
         def locked_step() -> T:
@@ -175,7 +176,7 @@ class State:
         return deleted
 
     def _in_steps(self, states: Sequence[Held], step: Callable[[Held], object]) -> None:
-        """Calls `step` for each of `states` that has not ended by then; takes the lock, and releases it at times."""
+        """Calls `step` with each of `states` that has not ended by then, with the lock held for up to 64 at a time."""
         for first in range(0, len(states), NFS4_ENDED_AT_ONCE):
             with self.locked():
                 for held in states[first : first + NFS4_ENDED_AT_ONCE]:
@@ -351,7 +352,7 @@ class State:
                 self.revoke(each, _S.NFS4ERR_DELEG_REVOKED)
 
     def recall_those_in_the_way(self, now_s: float) -> None:
-        """Recalls the delegations that callers without state wait for; takes the lock."""
+        """Recalls the delegations for which callers without state (NFSv3, special stateids) wait; takes the lock."""
         with self.locked():
             self._recall_in_the_way(now_s)
 
@@ -359,7 +360,7 @@ class State:
         self.recall([each for each in self.claims.in_the_way if isinstance(each, Delegation)], now_s)
 
     def lease_broke(self, file: bytes) -> None:
-        """Notes that a local process wants to write the delegated file `file`, by its name in claims.
+        """Notes that a local process wants to write the delegated file with the key `file` in `Claims`.
 
         For any thread, with or without the lock; the event loop then calls `recall_broken`.
         """
@@ -374,7 +375,10 @@ class State:
                 self.recall([each for each in found if each.lease is not None and each.lease.broken], now_s)
 
     def _recall_again(self, now_s: float) -> None:
-        """Recalls delegations that local writers wait for; repeats recalls not confirmed, or revokes after a lease."""
+        """Recalls delegations that local writers wait for; repeats recalls that clients have not confirmed.
+
+        Revokes delegations whose recall began more than a lease before `now_s`; takes the lock.
+        """
         with self.lock:
             delegations = list(self.delegations)
             recalled = [each for each in delegations if each.recalled_s is not None]
