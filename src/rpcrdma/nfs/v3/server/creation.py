@@ -111,7 +111,7 @@ class CreationProcedures(Procedures):
 
 
 def _shown(made: Made) -> tuple[v3.post_op_fh3, v3.post_op_attr]:
-    """Returns (handle, attributes) of a new object for a reply, both without value if the server has no handle of it."""
+    """Returns (handle, attributes) of a new object for a reply, both without value if its handle is not known."""
     if made.node is None:
         # The object exists, but without its handle: the client may look it up.
         return v3.post_op_fh3(False, None), v3.post_op_attr(False, None)

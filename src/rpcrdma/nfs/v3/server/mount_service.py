@@ -139,7 +139,7 @@ class MountService(MOUNT_V3_Service):
 
 
 def _groups(export: ExportTerms) -> list[groupnode] | None:
-    """Returns the networks that any rule of an export admits, as the groups of EXPORT; [] for all hosts, None for none."""
+    """Returns the networks that some rule of an export admits, as groups of EXPORT; [] for all hosts, None for none."""
     networks: dict[str, None] = {}
     for rule in export.all_rules:
         if not rule.denied:

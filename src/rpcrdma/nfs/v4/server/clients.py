@@ -346,7 +346,7 @@ class ClientTable:
             raise InTheWay(found)
 
     def overdue(self, now_s: float) -> list[Client]:
-        """Returns the courteous clients (lease passed) that have been silent over `NFS4_COURTESY_S` (24 h) at `now_s`."""
+        """Returns the courteous clients (lease passed) that have been silent for over `NFS4_COURTESY_S` at `now_s`."""
         return [client for client in self._courteous if client.renewed_s < now_s - NFS4_COURTESY_S]
 
     def evict(self, client: Client) -> bool:

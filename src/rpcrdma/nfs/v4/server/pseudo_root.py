@@ -224,7 +224,7 @@ class PseudoRoot(Exports):
         self._exports.close_idle()
 
     def close(self) -> list[OSError]:
-        """Commits unstable data, drops all objects and files; returns the errors that lost data; may be called again."""
+        """Commits unstable data, drops all objects and files; returns the errors by which data is lost; repeatable."""
         return self._exports.close()
 
 
