@@ -231,6 +231,7 @@ class NfsFilesystem(ObjectCalls):
             The number of octets read; fewer than the buffer holds only at the end of the file.
 
         Raises:
+            TypeError, LocalProtocolError: `buffer` is no such memory.
             ValueError: `offset` is negative.
             NfsError: the server refuses; and the errors of `Caller.call`.
         """
@@ -293,6 +294,7 @@ class NfsFilesystem(ObjectCalls):
         """Empties a file, or makes it with mode `permissions`, and writes `data`; returns when it is on stable storage.
 
         Raises:
+            TypeError: `data` is no C-contiguous memory.
             NfsError: the server refuses; and the errors of `Caller.call`.
         """
         # Before the file is emptied: data that cannot be written leave it as it is.
@@ -303,7 +305,7 @@ class NfsFilesystem(ObjectCalls):
     async def read_text(
         self, path: Path | DirEntry, encoding: str = "utf-8", errors: str | None = None, newline: str | None = None
     ) -> str:
-        """Returns the text of a file, decoded as by the built-in `open`; errors as `read_bytes`, and UnicodeDecodeError."""
+        """Returns the text of a file, decoded as by the built-in `open`; errors of `read_bytes`, UnicodeDecodeError."""
         return io.TextIOWrapper(io.BytesIO(await self.read_bytes(path)), encoding, errors, newline).read()
 
     async def write_text(

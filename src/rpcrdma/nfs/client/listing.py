@@ -64,8 +64,7 @@ async def entry_pages(
     """Yields the entries of `directory` with attributes: a list for each READDIRPLUS reply with new names.
 
     Attributes and handles that the listing lacks are looked up; if the server refuses that, the entry has the error as
-    `refusal`.
-    Entries removed meanwhile are left out. READDIR is used if the server has no READDIRPLUS.
+    `refusal`. Entries removed meanwhile are left out. READDIR is used if the server has no READDIRPLUS.
 
     Arguments and errors are those of `name_pages`: `names_max` bounds the names (OSError EOVERFLOW), and `refused` gets
     the errors of invalid names; None raises RemoteProtocolError.

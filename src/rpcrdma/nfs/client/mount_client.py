@@ -243,7 +243,7 @@ async def _at_mount_service(
     Args:
         url: the server.
         options: the settings of connections to MOUNT.
-        nfs: the connection to NFS, at which MOUNT is asked first, with port 0; None: TCP ports alone.
+        nfs: the connection to NFS, on which MOUNT is asked first (`work` gets the port 0); None: TCP ports alone.
         mount_port: the TCP port of MOUNT, if `url` names none; None: the usual ports.
         work: takes the connection and the port. The next service is tried after these errors: on `nfs` after a refusal
             by RPC, an error of the transport, or CallTimeout; at TCP ports after RpcError, TransportClosed and a

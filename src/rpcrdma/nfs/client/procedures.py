@@ -121,7 +121,8 @@ class NfsProcedures:
     async def lookup(self, directory: Node, name: str) -> Node:
         """Calls LOOKUP, and GETATTR if the server omits the attributes; returns the node of `name`, with attributes.
 
-        Raises `NfsError` if the server refuses; a PermissionError has a note if everyone may search `directory`.
+        Raises `NfsError` if the server refuses; if everyone may search `directory`, a PermissionError has a note that
+        the name may be a mount point.
         """
         args = v3.LOOKUP3args(v3.diropargs3(directory.handle, name))
         reply: Any = await self._answer(v3.LOOKUP, args, (directory, name))

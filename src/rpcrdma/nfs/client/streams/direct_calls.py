@@ -123,7 +123,7 @@ async def read_direct(
     calls: int,
     hear: Callable[[post_op_attr], None] | None = None,
 ) -> int:
-    """Fills `buffer` from `offset`, with at most `calls` READs of at most `call_octets` octets in flight at a time.
+    """Fills `buffer` from `offset` in the file `node`, with at most `calls` READs of `call_octets` octets in flight.
 
     Returns the number of octets read, less than `len(buffer)` only where the file ends. When it returns or raises, no
     READ can write to `buffer` any more. `hear`, unless None, gets the attributes of each reply. Errors are those of

@@ -204,7 +204,8 @@ class NfsFile:
         """Fills `buffer` with the next octets and returns their number, which is smaller only at the end of the file.
 
         A read of more than 8 times the server's preferred size (usually 1 MiB) is placed in `buffer` without a copy.
-        Raises `NfsError` if the server refuses, ValueError if the file is closed or was not opened for reading.
+        Raises `NfsError` if the server refuses, ValueError if the file is closed or was not opened for reading,
+        TypeError or LocalProtocolError if `buffer` is no writable C-contiguous memory.
         """
         with self._position if self._position.free else await self._position.turn():
             await self._settle_writes()
@@ -318,7 +319,8 @@ class NfsFile:
     async def preadinto(self, buffer: Memory, offset: int) -> int:
         """Fills `buffer` from `offset` without a copy and without moving the position; returns the octets read.
 
-        They are fewer than `len(buffer)` only at the end of the file. Errors are those of `pread`.
+        They are fewer than `len(buffer)` only at the end of the file. Errors are those of `pread`, and TypeError or
+        LocalProtocolError if `buffer` is no writable C-contiguous memory.
         """
         await self._settle_writes()
         return await self._direct(offset, as_view(buffer, "buffer", writable=True))
@@ -329,7 +331,7 @@ class NfsFile:
         The end is asked for when the data is sent, by `flush` at the latest. Files of one process that append to one
         file take turns. NFSv3 cannot promise this to several processes: two that send at the same moment overwrite each
         other's data. Raises `NfsError` if this or an earlier write has failed, ValueError if the file is closed or
-        read-only.
+        read-only, TypeError if `data` is no C-contiguous memory.
         """
         with self._position if self._position.free else await self._position.turn():
             if not self._mode.appends:

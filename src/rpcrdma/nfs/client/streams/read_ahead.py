@@ -140,7 +140,7 @@ class ReadAhead:
         return data
 
     def rest(self, position: int) -> memoryview:
-        """Returns a view of the octets that were fetched in one block with those that `at` has returned, behind them.
+        """Returns a view of the octets behind `position` that were fetched in one block with those `at` has returned.
 
         `position` is the offset behind the octets that `at` returned last. The view is empty if there is no block; it
         is valid until the next call of `at`.

@@ -108,7 +108,7 @@ class RemoteFile:
         """Whether such attributes differed from those before."""
 
     def hear(self, attributes: post_op_attr) -> None:
-        """Compares the attributes of a reply, if it has any, with those before, and sets `heard` and `changed`."""
+        """Compares the attributes of a reply, if it has any, with the newest known; sets `heard` and `changed`."""
         found = attributes.value
         if found is not None:
             self.heard = True
@@ -116,7 +116,7 @@ class RemoteFile:
             self.attributes = found
 
     def require_unchanged(self) -> None:
-        """Raises `FileChanged` if the attributes in a reply have differed from those before."""
+        """Raises `FileChanged` if size, mtime or ctime in a reply have differed from those known before."""
         if self.changed:
             raise _RemoteFileChanged(self.node.path)
 

@@ -121,6 +121,7 @@ class FileTransfer:
         Raises:
             OSError: this system, or (`NfsError`) the server, refuses an operation.
             FileChanged: the file changed while it was read; the copy is removed.
+            RpcRdmaError: the errors of `Caller.call`.
         """
         local_files.local_name(name)
         ring, attributes = await self._volume.ring(), node.attributes

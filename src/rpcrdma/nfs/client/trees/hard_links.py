@@ -72,7 +72,7 @@ class HardLinks(Generic[C]):
         return None if known is None else known[0]
 
     def begin(self, file: SharedFile) -> None:
-        """Records that this name of `file` is being copied; `copy_of` waits for it until `end`."""
+        """Records that a name of `file` is being copied; `copy_of` for another name waits until `end`."""
         self._in_progress[file.key] = asyncio.Event()
 
     def linked(self, file: SharedFile) -> None:

@@ -32,7 +32,7 @@ _REMOVING_S = 10.0
 
 @contextlib.asynccontextmanager
 async def temporary_file(volume: Volume, directory: Node) -> AsyncIterator[Node]:
-    """Yields the node of a new empty file with a random name in `directory`; an exception in the block removes it.
+    """Yields the node of a new empty file with a random name in `directory`, for `async with`; an exception removes it.
 
     Raises:
         NfsError: the server refuses to make it; and the errors of `Caller.call`.
@@ -44,7 +44,7 @@ async def temporary_file(volume: Volume, directory: Node) -> AsyncIterator[Node]
 
 @contextlib.asynccontextmanager
 async def kept_file(volume: Volume, directory: Node, name: str) -> AsyncIterator[Node]:
-    """Yields the node of the partial file `name`, left by an interrupted copy, or of a new empty file of this name.
+    """Yields, for `async with`, the node of the partial copy `name` of an interrupted copy, or of a new empty file.
 
     If the block fails, the file stays, unless its source has changed or no room is left (see `of_no_use`). If `name` is
     an object of another kind or mode, the node is that of a `temporary_file`. Errors: see `temporary_file`.
@@ -69,7 +69,7 @@ async def kept_file(volume: Volume, directory: Node, name: str) -> AsyncIterator
 async def temporary_entry(
     volume: Volume, directory: Node, make: Callable[[str], Coroutine[Any, Any, object]]
 ) -> AsyncIterator[str]:
-    """Yields the random temporary name of a new object or link; an exception in the block removes it.
+    """Yields the random temporary name of a new object or link, for `async with`; an exception in the block removes it.
 
     `make` takes the name and makes the object in `directory`; its errors are raised, except `NfsExists`.
     """
@@ -88,7 +88,8 @@ async def give_name(
 ) -> None:
     """Renames `temporary` to `name` in `directory`, replacing an object of that name.
 
-    If `temporary` is gone, an earlier sending of the call may have run: no error if `ours` accepts the node of `name`.
+    If `temporary` is gone, an earlier transmission of the call may have run: no error if `ours` returns True for the
+    node of `name`.
 
     Raises:
         NfsError: the server refuses; and the errors of `Caller.call`.

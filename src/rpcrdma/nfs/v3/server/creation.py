@@ -66,7 +66,7 @@ class CreationProcedures(Procedures):
             return v3.CREATE3res(status_of(error), v3.CREATE3resfail(wcc(directory, change)))
 
     def _check_cut(self, directory: Node, name: bytes, who: Grant) -> None:
-        """Raises Refused (EACCES) if an open of version 4 denies to write the file `name`, which CREATE is to cut.
+        """Raises Refused (EACCES) if an open of version 4 denies writing to the file `name`, which CREATE truncates.
 
         No effect if `directory` has no such name; `who` are the rights with which it is looked up.
         """

@@ -108,7 +108,7 @@ class Held(abc.ABC):
 
     @abc.abstractmethod
     def io_file(self, access: int) -> OpenFile | None:
-        """Returns the file that this state has open for `access`, READ or WRITE of `claims`; None if it has not."""
+        """Returns the file that this state has open for `access`, `claims.READ` or `WRITE`; None if it has none."""
 
 
 @dataclass(slots=True)
@@ -315,7 +315,7 @@ class ClientTable:
         self._leases[client] = None
 
     def renew(self, client: Client, now_s: float) -> None:
-        """Begins a client's lease anew at `now_s` (monotonic seconds); COURTEOUS, its state becomes CONFIRMED again."""
+        """Begins a client's lease anew at `now_s` (monotonic seconds), also of a courteous client (lease passed)."""
         if client.state is _COURTEOUS:
             del self._courteous[client]
             self._leases[client] = None
@@ -350,7 +350,7 @@ class ClientTable:
         return [client for client in self._courteous if client.renewed_s < now_s - NFS4_COURTESY_S]
 
     def evict(self, client: Client) -> bool:
-        """Begins the end of a courteous client (lease passed, state kept); returns False if it is not courteous."""
+        """Marks a courteous client (lease passed, state kept) as EXPIRING; returns False if it is not courteous."""
         if client.state is not ClientState.COURTEOUS:
             return False
         del self._courteous[client]

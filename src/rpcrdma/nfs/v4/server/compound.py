@@ -229,9 +229,9 @@ class Placeable(NamedTuple):
 def run(compound: Compound, handlers: Mapping[int, Handler]) -> Steps[EncodedReply]:
     """Runs the operations of a COMPOUND in order, up to the first that fails, as a generator of steps.
 
-    A slot that SEQUENCE has taken is freed in any case. If the generator is closed while the rest waits for a worker
-    thread, as at the end of the connection, the reply that is kept for the repeat says NFS4ERR_DELAY for the first
-    operation that has not run; a reply that the slot has no room for is lost.
+    A slot that SEQUENCE has taken is freed in any case. If the generator is closed while it waits for a worker thread,
+    as at the end of the connection, the reply that is kept for the repeat says NFS4ERR_DELAY for the first operation
+    that has not run; a reply that the slot has no room for is lost.
 
     Args:
         compound: the COMPOUND, of which nothing has run yet.

@@ -57,8 +57,9 @@ def object_named(compound: Compound, within: Node, name: bytes, *, admitted: boo
     """Returns the object `name` in the directory `within`; the root of an export, if it is mounted there.
 
     Then `compound.caller` gets the rights in that export, unless `admitted` is False. `name` is a result of
-    `checked_name`. Raises MustWait (run again in a worker thread), CredentialTooWeak (the export asks for another security flavor) or
-    tree.Refused, OSError (ENOENT: there is no such name; EACCES: the export is closed to the caller; and others).
+    `checked_name`. Raises MustWait (run again in a worker thread), CredentialTooWeak (the export asks for another
+    security flavor), tree.Refused or OSError (ENOENT: there is no such name; EACCES: the export is closed to the
+    caller; and others).
     """
     exports = compound.server.exports
     covered = exports.covers(within, name)

@@ -125,9 +125,9 @@ class PseudoRoot(Exports):
         return directory
 
     def covers(self, node: Node, name: bytes) -> Node | None:
-        """Returns the directory or root of an export that covers the name `name` in `node`; None if none does.
+        """Returns the pseudo directory or root of an export that is mounted over `name` in `node`; None without one.
 
-        Only names in the root of an export are covered. Does not look whether the export has an object of this name:
+        Only names in the root of an export are so. Does not look whether the export itself has an object of this name:
         the caller prefers such an object to a directory of the pseudo file system.
         """
         path = self._paths.get(node.handle)

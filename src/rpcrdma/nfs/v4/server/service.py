@@ -135,7 +135,7 @@ class Nfs4Service(nfs4.NFS_V4_Service):
         return run(Compound(self, context, args, self._clock()), self.handlers)
 
     def sweep(self) -> None:
-        """Ends leases, recalls and the grace period at their time (`State.sweep`); may block; for every few seconds."""
+        """Ends leases, recalls and the grace period at their time; may block. To be called every few seconds."""
         self.state.sweep(self._clock())
 
     def commit(self, trees: Collection[Tree]) -> None:

@@ -187,9 +187,10 @@ class State:
     def revoke_all(self, client: Client) -> Holdings | None:
         """Revokes all states of a client, or ends a courteous client (lease passed); may block.
 
-        The client is deleted from the recovery database first: after a restart it must not reclaim claims that others
-        have by then (RFC 8881 section 8.4.3). `keep_if_aware` writes it again. Returns the numbers of states that the
-        client has lost, 0 for a client unconfirmed or gone; None if the disk has failed: then nothing has changed.
+        The client is deleted from the recovery database first: after a restart it must not reclaim opens and locks that
+        conflict with those of others by then (RFC 8881 section 8.4.3). `keep_if_aware` writes it again. Returns the
+        numbers of states that the client has lost, 0 for a client unconfirmed or gone; None if the disk has failed:
+        then nothing has changed.
         """
         lost = Holdings()
         if client.state is ClientState.COURTEOUS:
@@ -223,10 +224,10 @@ class State:
         return lost
 
     def keep_if_aware(self, client: Client) -> None:
-        """Writes a client to the recovery database again if it knows of all revocations; may block.
+        """Writes a client to the recovery database again if it has freed all stateids that an administrator revoked.
 
-        It does once it has freed all stateids that an administrator revoked. No effect before RECLAIM_COMPLETE, or for
-        an ended client. A failure of the disk is logged, not raised.
+        May block. No effect before RECLAIM_COMPLETE, or for an ended client. A failure of the disk is logged, not
+        raised.
         """
         with self._disk:
             if not client.unaware and client.reclaim_complete and client.state is not ClientState.GONE:
@@ -289,7 +290,7 @@ class State:
         """Ends the grace period if its time is over at `now_s`; may block.
 
         Clients that have not reclaimed are deleted from the recovery database first: after another restart they could
-        reclaim claims that others have by then. If the disk fails, the period continues.
+        reclaim opens and locks that conflict with those of others. If the disk fails, the period continues.
         """
         with self._disk:
             with self.lock:
@@ -424,7 +425,10 @@ class State:
         self._held[held.other] = held.client.held[held.key] = held
 
     def drop(self, held: Held) -> None:
-        """Ends a state with its parts and claims; its files close when the caller leaves `locked`."""
+        """Ends a state with its `parts`, such as the locks of an open, and removes them from `claims`.
+
+        The caller holds the lock by `locked`, at whose end the files of the states close.
+        """
         for part in list(held.parts or ()):
             self.drop(part)
         client = held.client
@@ -440,7 +444,7 @@ class State:
         self._ended.append(held)
 
     def revoke(self, held: Held, status: nfsstat4 = _S.NFS4ERR_ADMIN_REVOKED) -> None:
-        """Revokes a state with its parts: removes their claims, and closes their files at the end of `locked`.
+        """Revokes a state with its `parts`: removes them from `claims`, and closes their files at the end of `locked`.
 
         The caller holds the lock by `locked`. The client learns of it by the flags of SEQUENCE, finds the stateids by
         TEST_STATEID, and frees them (RFC 8881 section 8.5). Until then they count among its states. No effect on a
@@ -469,7 +473,7 @@ class State:
             return list((self._held if client is None else client.held).values())
 
     def revoke_those(self, concerns: Callable[[Held], bool]) -> int:
-        """Revokes the states of all clients for which `concerns` returns True, with their parts; may block.
+        """Revokes the states of all clients for which `concerns` returns True, with their `parts`; may block.
 
         `concerns` is called without the lock, with each state that is not revoked. Returns the number of True results.
         """
