@@ -139,7 +139,7 @@ class NfsFilesystem(ObjectCalls):
     async def first_entries(self, path: Path = ".") -> list[DirEntry]:
         """Returns the entries of a directory that one READDIRPLUS call returns with attributes: some hundreds, or all.
 
-        Entries with invalid names, and without attributes or handle, are left out.
+        Entries with invalid names, or without attributes or handle, are left out.
 
         Raises:
             NfsError: the directory cannot be read, or the server has no READDIRPLUS (NFS3ERR_NOTSUPP).

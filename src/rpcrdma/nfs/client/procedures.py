@@ -75,7 +75,7 @@ class NfsProcedures:
         path2: LazyPath | None = None,
         buffer: Buffer | None = None,
     ) -> Any:
-        """Repeats a call while the server defers it, up to `NFS_DEFERRED_S` seconds; returns its successful result.
+        """Repeats a call while its status is NFS3ERR_JUKEBOX, up to `NFS_DEFERRED_S` (200) s; returns its result.
 
         Args:
             status: the status of the first reply, which is not NFS3_OK.

@@ -149,7 +149,7 @@ class Volume:
         return self._sizes
 
     async def ring(self) -> BufferRing:
-        """Returns the ring of buffers of all downloads and uploads, 32 MiB together, but at least two.
+        """Returns the buffers that all downloads and uploads share: as many as 32 MiB hold, but at least two.
 
         Each buffer has the size of the larger preferred READ or WRITE. The first call may raise the errors of `sizes`.
         """

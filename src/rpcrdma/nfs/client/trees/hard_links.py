@@ -65,7 +65,7 @@ class HardLinks(Generic[C]):
         return len(self._copies)
 
     async def copy_of(self, file: SharedFile) -> C | None:
-        """Returns the place of the copy of `file` under another name, else None; waits while such a name is copied."""
+        """Returns the place (path or node) of the copy of another name of `file`, else None; waits while one is made."""
         while (ended := self._in_progress.get(file.key)) is not None:
             await ended.wait()
         known = self._copies.get(file.key)
@@ -87,7 +87,7 @@ class HardLinks(Generic[C]):
     def end(self, file: SharedFile, copy: C | None, octets: int) -> bool:
         """Ends the copying of a name of `file`, and the waits of `copy_of` for it.
 
-        `copy` is the place of the copy, None after a failure; `octets` is the memory that the place takes. Returns
+        `copy` is the copy's place (path or node), None after a failure; `octets` is the memory that it takes. Returns
         False after a failure, and when the bounds on all places (`NFS_COPY_LINKED_FILES_MAX`, 200,000, and
         `NFS_COPY_LINKED_OCTETS_MAX`, 32 MiB) are used up: later calls of `copy_of` do not find the copy.
         """

@@ -258,7 +258,7 @@ def create_temporary(name: str, directory: int, mode: int, *, exact: bool, parti
         name: the final name.
         directory: the descriptor of the directory.
         mode: the mode of the file.
-        exact: whether it gets `mode` as it is; else the umask applies, and a file that it replaces hands its mode on.
+        exact: whether it gets `mode` as it is; else the mode of a file `name` that it replaces, or `mode` by the umask.
         partial: the name of the partial file; ignored if that is another user's, or in use. None: a random name.
 
     Raises:
@@ -374,7 +374,7 @@ def finish_file(file: Temporary, size: int, times_ns: tuple[int, int]) -> None:
 
 
 def abandon_file(file: Temporary, *, stale: bool = False) -> None:
-    """Closes a file that will not be completed, and removes it; a file that `stays` only if `stale`. Raises nothing."""
+    """Closes a file that will not be completed, and removes it unless it `stays` and is not `stale`. Raises nothing."""
     with contextlib.suppress(OSError):
         os.close(file.descriptor)
     if not file.stays or stale:

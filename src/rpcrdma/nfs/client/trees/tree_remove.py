@@ -116,8 +116,8 @@ async def _empty(
     """Lists entries of `level.node` and removes those that are no directories.
 
     Up to `room` directories are kept in `level.pending`. Sets `level.more` if there are further entries, `level.stuck`
-    if entries stay: after a failure, or by `exclusion` of paths from the directory with path `top`. Failures are put in
-    `report`, and not raised, but for a lost connection.
+    if entries stay after a failure, or by `exclusion`, which matches paths relative to the path `top`. Puts failures in
+    `report` and raises none, but for a lost connection.
     """
     files: list[DirEntry] = []
     level.more = False

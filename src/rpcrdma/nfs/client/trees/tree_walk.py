@@ -20,7 +20,7 @@ __all__ = ["Exclusion", "check_descent", "entries_below", "too_many_pending", "w
 
 
 def check_descent(directory: Node) -> None:
-    """Checks the place of a directory before a walk enters it.
+    """Checks a directory, by the directories above it, before a walk enters it.
 
     Raises:
         OSError: ELOOP: `directory` is the same object as a directory above it; ENAMETOOLONG: it is more than

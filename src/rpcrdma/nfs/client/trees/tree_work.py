@@ -194,8 +194,8 @@ class CopyDirection(Protocol[C]):
     async def copy(self, folder: Folder, item: TreeItem, report: CopyReport) -> tuple[C, int] | None:
         """Copies an entry that is no directory, and counts it in `report`; only lists a device, socket or pipe there.
 
-        Returns (the place of the copy, the octets of memory that the place takes), None unless the file has several
-        names. Raises OSError, RpcError or RemoteProtocolError.
+        Returns (the copy's place, such as its path, the octets of memory that the place takes), None unless the file
+        has several names. Raises OSError, RpcError or RemoteProtocolError.
         """
 
     async def link(self, folder: Folder, item: TreeItem, copy: C) -> None:
@@ -378,8 +378,8 @@ class TreeWork(Generic[C]):
         """Copies an entry; if there is no room for it, copies it once more when no other copy is in progress.
 
         Otherwise many files copied at once would fill the last room together, all fail, and leave it empty. Returns
-        (the place of the copy, the octets of memory that the place takes), None unless the file has several names.
-        Raises OSError or RpcRdmaError.
+        (the copy's place, such as its path, the octets of memory that the place takes), None unless the file has
+        several names. Raises OSError or RpcRdmaError.
         """
         async with self._alone:
             self._copying += 1

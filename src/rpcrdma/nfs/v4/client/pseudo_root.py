@@ -143,7 +143,7 @@ async def _seen(session: ClientSession, fsid: tuple[int, int] | None) -> list[_S
 
 
 def _flavors(answer: SECINFO4resok) -> tuple[int, ...]:
-    """Returns the flavors in a result of SECINFO, those of Kerberos as pseudo-flavors (RFC 2623 section 2.3.1)."""
+    """Returns the flavors in a result of SECINFO, those of RPCSEC_GSS as pseudo-flavors (RFC 2623 section 2.3.1)."""
     by_service = {int(flavor.service): int(flavor) for flavor in SecurityFlavor if flavor.service is not None}
     found = []
     for each in answer.flavors:

@@ -161,7 +161,7 @@ class Compound:
 
     @property
     def request(self) -> int:
-        """A number that differs, but for chance, where the caller or the operations of two calls differ.
+        """A number that differs, but for chance, where caller or operations, without arguments, of two calls differ.
 
         It stands for a call in `Slot.call`, and is short since every slot keeps one.
         """

@@ -127,7 +127,7 @@ class PseudoRoot(Exports):
     def covers(self, node: Node, name: bytes) -> Node | None:
         """Returns the pseudo directory or root of an export that is mounted over `name` in `node`; None without one.
 
-        Only names in the root of an export are so. Does not look whether the export itself has an object of this name:
+        Only names in the root of an export can be. Does not look whether the export itself has an object of this name:
         the caller prefers such an object to a directory of the pseudo file system.
         """
         path = self._paths.get(node.handle)
@@ -224,7 +224,7 @@ class PseudoRoot(Exports):
         self._exports.close_idle()
 
     def close(self) -> list[OSError]:
-        """Commits unstable data, drops all objects and files; returns the errors by which data is lost; repeatable."""
+        """Commits unstable data, drops all objects and files, may be called again; returns the errors that lost data."""
         return self._exports.close()
 
 
