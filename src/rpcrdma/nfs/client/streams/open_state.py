@@ -72,7 +72,7 @@ class SharedPosition:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def turn(self) -> Self:
-        """Waits until all earlier operations have left the position; returns this object, to enter by `with` at once."""
+        """Waits until all earlier operations have left the position; returns this object, for `with` at once."""
         future = asyncio.get_running_loop().create_future()
         self._waiting.append(future)
         try:

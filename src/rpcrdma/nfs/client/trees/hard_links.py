@@ -65,7 +65,7 @@ class HardLinks(Generic[C]):
         return len(self._copies)
 
     async def copy_of(self, file: SharedFile) -> C | None:
-        """Returns the place (path or node) of the copy of another name of `file`, else None; waits while one is made."""
+        """Returns the place (path or node) of a copy of `file` by another name, or None; waits while one is made."""
         while (ended := self._in_progress.get(file.key)) is not None:
             await ended.wait()
         known = self._copies.get(file.key)

@@ -224,7 +224,7 @@ class PseudoRoot(Exports):
         self._exports.close_idle()
 
     def close(self) -> list[OSError]:
-        """Commits unstable data, drops all objects and files, may be called again; returns the errors that lost data."""
+        """Commits unstable data and drops all objects and files; returns errors that lost data; may be called again."""
         return self._exports.close()
 
 
