@@ -129,7 +129,10 @@ NOW = Now()
 
 
 def stat_from(attributes: v3.fattr3) -> Stat:
-    """Returns NFSv3 attributes as the fields of `os.stat_result`; `used` octets become blocks of 512, rounded up."""
+    """Returns NFSv3 attributes as the fields of `os.stat_result`; `used` octets become blocks of 512, rounded up.
+
+    `st_rdev` is 0 if `os.makedev` cannot express the device number.
+    """
     rdev = attributes.rdev
     atime, mtime, ctime = attributes.atime, attributes.mtime, attributes.ctime
     return Stat(
@@ -167,7 +170,8 @@ def statvfs_from(space: v3.FSSTAT3resok, limits: v3.PATHCONF3resok) -> StatVfs:
 def rights_of(mode: int, *, is_directory: bool) -> int:
     """Returns the ACCESS3 bits (RFC 1813 section 3.3.4) for `mode`, the bits `os.R_OK`, `os.W_OK` and `os.X_OK`.
 
-    `os.W_OK` becomes MODIFY and EXTEND, `os.X_OK` LOOKUP for a directory and else EXECUTE. `os.F_OK` alone becomes 0.
+    `os.R_OK` becomes READ, `os.W_OK` MODIFY and EXTEND, `os.X_OK` LOOKUP if the object `is_directory`, else EXECUTE.
+    `os.F_OK` alone becomes 0.
     """
     use = v3.ACCESS3_LOOKUP if is_directory else v3.ACCESS3_EXECUTE
     change = v3.ACCESS3_MODIFY | v3.ACCESS3_EXTEND

@@ -57,9 +57,9 @@ class MountedFilesystem(NfsFilesystem):
         return f"<rpcrdma.nfs.client.MountedFilesystem {self.url}>"
 
     async def close(self) -> None:
-        """Ends background work, unmounts, and closes the connection if `nfs_open` made it.
+        """Cancels calls of open files in flight, sends UMNT, and closes the connection if `owns_connection` was set.
 
-        The unmounting waits for the server up to 1 s, or 2 s for MOUNT at a port of its own, and ignores failures.
+        Waits for the reply to UMNT up to 1 s, or 2 s if MOUNT has a port of its own, and ignores failures of UMNT.
         """
         try:
             await super().close()
@@ -84,7 +84,7 @@ async def mount_over(
         connection: the connection to the NFS server.
         url: the URL to be opened.
         mounted: the answer of MOUNT.
-        options: the settings of `connection`, with which UMNT connects.
+        options: the settings of `connection`; also of the connection for UMNT, if MOUNT has a port of its own.
         files: bounds of calls in flight, copies and listings; None for the defaults.
         owns_connection: whether the file system's `close` closes the connection, too.
 
@@ -121,9 +121,10 @@ class _Opening(Opening[MountedFilesystem]):
 async def mount_path(
     url: Url, mount_port: int | None, options: ConnectOptions, files: FileOptions | None
 ) -> MountedFilesystem:
-    """Mounts the export of `url` over a new connection, which the result owns; the path below it need not exist.
+    """Mounts the export that holds `url.path`, over a new connection, which `close` of the result closes.
 
-    Arguments and errors are those of `nfs_open`; `options` must be given.
+    The path below the export need not exist. Arguments and errors are those of `nfs_open`, but `url` is parsed and
+    `options` is required; errors are raised when the call is awaited.
     """
     async with AsyncExitStack() as stack:
         asking = unproved(options)
@@ -152,11 +153,11 @@ def nfs_open(
     """Mounts a directory or file of an NFS server.
 
     `async with nfs_open("rdma://server/data") as fs:` or `fs = await nfs_open(...)`. MOUNT is asked for the file handle
-    on the connection to NFS; if the server refuses that, at the usual TCP ports.
+    on the connection to NFS; if the server refuses that, at TCP port 20048 and at the port that the port mapper names.
 
     Args:
         url: `rdma://HOST[:PORT]/EXPORT[/PATH]` or tcp://; `?mountport=PORT` at the end names the TCP port of MOUNT.
-        mount_port: the TCP port of MOUNT for a URL that names none; None: see above.
+        mount_port: the TCP port of MOUNT for a URL that names none; None: the places above, one after the other.
         options: the settings of the connection; None for the defaults.
         files: bounds of calls in flight, copies and listings; None for the defaults.
 

@@ -63,19 +63,23 @@ class NfsFilesystem(ObjectCalls):
     # Directories
 
     async def entry(self, path: Path) -> DirEntry:
-        """Returns the entry at `path`, of a symbolic link itself; `NfsError` if there is none, as at the root."""
+        """Returns the entry at `path`, with attributes from LOOKUP; a symbolic link there is not followed.
+
+        Raises:
+            NfsError: nothing is there, or `path` is the root (NFS3ERR_EXIST); and the errors of `Caller.call`.
+        """
         directory, name, node = await self._resolver.find_entry(path)
         assert node.attributes is not None, "LOOKUP brings them"
         return DirEntry(name, directory, node.handle, node.attributes)
 
     async def is_unchanged(self, entry: DirEntry) -> bool:
-        """Returns whether the object of an entry is unchanged since the entry was read; calls GETATTR once.
+        """Returns whether the object of `entry` still has the size, mtime and ctime in it, by one GETATTR.
 
-        The result is False if the object is gone. Raises `NfsError` for other refusals, and the errors of
-        `Caller.call`.
+        The result is False if the object is gone. Raises `NfsError` for other refusals, the `refusal` of the entry, and
+        the errors of `Caller.call`.
 
         Args:
-            entry: the entry.
+            entry: the entry, as listed earlier.
         """
         try:
             present = await self._procedures.getattr(entry.node)
@@ -121,8 +125,8 @@ class NfsFilesystem(ObjectCalls):
             NfsError: the directory cannot be read; and the errors of `Caller.call`.
             RemoteProtocolError: the server lists an invalid name (unless `onerror` takes the error), or repeats its
                 entries.
-            OSError: EOVERFLOW for more names than `FileOptions` permits; ELOOP for a `DirEntry` that contains itself,
-                ENAMETOOLONG for a `DirEntry` that lies too deep.
+            OSError: EOVERFLOW for more names than `FileOptions.listed_names_max`; ELOOP for a `DirEntry` that contains
+                itself, ENAMETOOLONG for a `DirEntry` more than 2048 levels below the directory listed first.
         """
         if isinstance(path, DirEntry) and path.is_dir():
             node = path.node
@@ -133,12 +137,12 @@ class NfsFilesystem(ObjectCalls):
             yield entry
 
     async def first_entries(self, path: Path = ".") -> list[DirEntry]:
-        """Returns the entries of a directory that one call returns with attributes: some hundreds, or all.
+        """Returns the entries of a directory that one READDIRPLUS call returns with attributes: some hundreds, or all.
 
-        Entries with invalid names are left out.
+        Entries with invalid names, or without attributes or handle, are left out.
 
         Raises:
-            NfsError: the directory cannot be read, or the server lists no attributes (NFS3ERR_NOTSUPP).
+            NfsError: the directory cannot be read, or the server has no READDIRPLUS (NFS3ERR_NOTSUPP).
         """
         return await first_entries(self._volume, await self._resolver.find(path, inner=True))
 
@@ -149,7 +153,8 @@ class NfsFilesystem(ObjectCalls):
 
         Args:
             top: the directory at the top.
-            topdown: whether a directory precedes its subdirectories; the caller may then remove names of directories.
+            topdown: whether a directory precedes its subdirectories; the caller may then remove names from the yielded
+                list of subdirectories, which are not walked.
             onerror: called with errors, which are ignored without it: directories that are unreadable, too large, too
                 deep or inside themselves, invalid names, and entries that the server refuses to describe, which are
                 listed as other names.
@@ -173,7 +178,7 @@ class NfsFilesystem(ObjectCalls):
             pattern: the pattern; no match is no error.
             include_hidden: whether wildcards match names that begin with a dot.
             onerror: called with errors instead of raising them: directories that cannot be listed, invalid names, and
-                undescribed entries.
+                entries that the server refuses to describe.
 
         Yields:
             Each path once, directory by directory, without a slash at the end; relative if `pattern` is.
@@ -199,7 +204,8 @@ class NfsFilesystem(ObjectCalls):
             path: the path or entry.
             mode: "rb", "wb", "xb" or "ab" (writes at the end, see `NfsFile.write`), each also with "+".
             permissions: the mode of a new file.
-            ask: False opens the `DirEntry` of a regular file with "rb" without a call, but one FSINFO for all files.
+            ask: False opens the `DirEntry` of a regular file with "rb" without a call, but one FSINFO for all files;
+                no effect for other paths and modes.
 
         Returns:
             The open file.
@@ -222,9 +228,10 @@ class NfsFilesystem(ObjectCalls):
             offset: the offset in the file, in octets.
 
         Returns:
-            The octets read; fewer than the buffer holds only at the end of the file.
+            The number of octets read; fewer than the buffer holds only at the end of the file.
 
         Raises:
+            TypeError, LocalProtocolError: `buffer` is no such memory.
             ValueError: `offset` is negative.
             NfsError: the server refuses; and the errors of `Caller.call`.
         """
@@ -255,7 +262,7 @@ class NfsFilesystem(ObjectCalls):
         return await placed_bytes(node, length, lambda buffer: self._read_direct(node, buffer, offset))
 
     async def read_unchanged(self, entry: DirEntry, *, offset: int = 0, size: int = -1) -> bytes | None:
-        """Reads a regular file by its handle alone, and checks that it has not changed since it was listed.
+        """Reads a regular file by its handle alone, and checks that size, mtime and ctime are still those of `entry`.
 
         Args:
             entry: the file's entry.
@@ -284,9 +291,10 @@ class NfsFilesystem(ObjectCalls):
         return data if told and all(told) else None
 
     async def write_bytes(self, path: Path, data: Memory, *, permissions: int = 0o644) -> None:
-        """Empties a file, or makes it, and writes `data`, which is on stable storage when this returns.
+        """Empties a file, or makes it with mode `permissions`, and writes `data`; returns when it is on stable storage.
 
         Raises:
+            TypeError: `data` is no C-contiguous memory.
             NfsError: the server refuses; and the errors of `Caller.call`.
         """
         # Before the file is emptied: data that cannot be written leave it as it is.
@@ -297,7 +305,7 @@ class NfsFilesystem(ObjectCalls):
     async def read_text(
         self, path: Path | DirEntry, encoding: str = "utf-8", errors: str | None = None, newline: str | None = None
     ) -> str:
-        """Returns the text of a file; errors as `read_bytes`, and UnicodeDecodeError."""
+        """Returns the text of a file, decoded as by the built-in `open`; errors of `read_bytes`, UnicodeDecodeError."""
         return io.TextIOWrapper(io.BytesIO(await self.read_bytes(path)), encoding, errors, newline).read()
 
     async def write_text(
@@ -310,7 +318,10 @@ class NfsFilesystem(ObjectCalls):
         *,
         permissions: int = 0o644,
     ) -> None:
-        """Replaces a file's content by text, see `write_bytes`; UnicodeEncodeError leaves the file unchanged."""
+        """Replaces a file's content by `text`, encoded as by the built-in `open`; a new file gets mode `permissions`.
+
+        Raises the errors of `write_bytes`, and UnicodeEncodeError, which leaves the file unchanged.
+        """
         wrapper = io.TextIOWrapper(io.BytesIO(), encoding, errors, newline, write_through=True)
         wrapper.write(text)
         # Not a view, which garbage after an error would hold together with its buffer.
@@ -330,7 +341,7 @@ class NfsFilesystem(ObjectCalls):
     ) -> int:
         """Copies a file with its times; the copy has a temporary name until it is complete.
 
-        A new file gets the server's permissions within the umask; a file that replaces another keeps the other's.
+        A new file gets the server's permissions within the umask; a copy that replaces a file gets that file's.
 
         Args:
             path: the path of the file.
@@ -339,7 +350,7 @@ class NfsFilesystem(ObjectCalls):
             exact_modes: whether the copy gets the server's permissions in any case.
             sparse: whether zeros are left out as holes.
             resume: whether a local file with the source's size and mtime is left as it is, and the partial copy of a
-                large file is kept after an interruption, for the next copy to continue.
+                file larger than one READ (1 MiB at most) is kept after an interruption, for the next copy to continue.
 
         Returns:
             The octets of the file.
@@ -486,7 +497,7 @@ class NfsFilesystem(ObjectCalls):
 
 
 def _length(attributes: v3.fattr3, offset: int, size: int) -> int:
-    """Returns the number of octets from `offset` to the end that `attributes` state, at most `size` unless negative."""
+    """Returns the octets from `offset` to the end by `attributes.size`, at least 0, at most `size` unless negative."""
     rest = max(0, attributes.size - offset)
     return min(rest, size) if size >= 0 else rest
 

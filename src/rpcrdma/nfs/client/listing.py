@@ -63,8 +63,8 @@ async def entry_pages(
 ) -> AsyncIterator[list[DirEntry]]:
     """Yields the entries of `directory` with attributes: a list for each READDIRPLUS reply with new names.
 
-    Attributes that the listing lacks are looked up; if the server refuses that, the entry has the error as `refusal`.
-    Entries removed meanwhile are left out. READDIR is used if the server has no READDIRPLUS.
+    Attributes and handles that the listing lacks are looked up; if the server refuses that, the entry has the error as
+    `refusal`. Entries removed meanwhile are left out. READDIR is used if the server has no READDIRPLUS.
 
     Arguments and errors are those of `name_pages`: `names_max` bounds the names (OSError EOVERFLOW), and `refused` gets
     the errors of invalid names; None raises RemoteProtocolError.
@@ -214,7 +214,7 @@ async def _entries(procedures: NfsProcedures, directory: Node, page: list[tuple[
 
 
 def _with_attributes(directory: Node, name: str, entry: _Entry) -> DirEntry | None:
-    """Returns the `DirEntry` of `name` in `directory`; None if `entry` (of READDIR) has no attributes or no handle."""
+    """Returns the `DirEntry` of `name` in `directory`; None if `entry` lacks attributes or handle, as in READDIR."""
     if isinstance(entry, entryplus3):
         attributes, handle = entry.name_attributes.value, entry.name_handle.value
         if attributes is not None and handle is not None:

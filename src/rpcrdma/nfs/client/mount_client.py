@@ -124,8 +124,9 @@ class NoSuchExport(NfsNotFound):
 def unproved(options: ConnectOptions) -> ConnectOptions:
     """Returns `options` without Kerberos, for a connection that asks MOUNT for the security flavors of an export.
 
-    MOUNT itself takes no proof of users (RFC 2623 section 2.7): `security` is "sys", and calls carry `credential`. The
-    server's calls are not answered there (`services` is empty), since a flavor may have to protect them.
+    MOUNT itself takes no proof of users (RFC 2623 section 2.7): `security` is "sys", and calls carry the AUTH_SYS
+    `credential`. Calls from the server are not answered on that connection (`services` is empty), since a flavor may
+    have to protect them.
     """
     return replace(options, security="sys", services=())
 
@@ -135,7 +136,7 @@ class _Silence(CallTimeout):
 
 
 async def connect_nfs(url: Url, options: ConnectOptions) -> Connection:
-    """Returns a new connection to the NFS server at `url`, also for calls of MOUNT. Raises: see `rpcrdma.connect`."""
+    """Returns a new connection to host and port of `url`, for calls of NFS and MOUNT. Raises: see `rpcrdma.connect`."""
     connection = await connect(str(replace(url, path="", mount_port=None)), v3.PROGRAM, options=options)
     # The NULL calls that ask for a sign of life stay those of NFS.
     connection.program = None
@@ -152,7 +153,8 @@ async def mount_export(
         options: the settings of connections to MOUNT, and the time limit of each call (`connect_timeout_s`).
         nfs: a connection to the NFS server at `url`, as `connect_nfs` makes it; None: MOUNT is asked at TCP ports
             alone.
-        mount_port: the TCP port of MOUNT for a URL that names none; None: any of the usual places.
+        mount_port: the TCP port of MOUNT for a URL that names none, which alone is asked; None: MOUNT is asked on
+            `nfs`, at port 20048 and at the port that the port mapper names, until it answers.
 
     Raises:
         NotPermitted: this process may not take a reserved port.
@@ -182,7 +184,7 @@ async def list_exports(url: Url, options: ConnectOptions, *, mount_port: int | N
     """Returns the exports that the server at `url` shows, sorted by name.
 
     MOUNT is asked first, which names the hosts that may mount an export, then NFS version 4, both at the address of the
-    server. The services of MOUNT at other ports, which may belong to another server, come last, with a warning. If
+    server. MOUNT at other TCP ports, which may belong to another server, is asked last, with a warning in the log. If
     `url` or `mount_port` names the TCP port of MOUNT, only that is asked. `options` are the settings of connections.
     MNT and UMNT are sent for each export that MOUNT lists, as the reply of MNT names the flavors.
 
@@ -236,16 +238,18 @@ async def _at_mount_service(
     work: Callable[[Caller, int], Awaitable[T]],
     instead: Callable[[Caller, float], Awaitable[T]] | None = None,
 ) -> T:
-    """Calls `work` with a connection to the first MOUNT service that answers, and its port; returns its result.
+    """Calls `work` with a connection to the first MOUNT service that answers, and its TCP port; returns its result.
 
     Args:
         url: the server.
         options: the settings of connections to MOUNT.
-        nfs: the connection to NFS, at which MOUNT is asked first, with port 0; None: TCP ports alone.
+        nfs: the connection to NFS, on which MOUNT is asked first (`work` gets the port 0); None: TCP ports alone.
         mount_port: the TCP port of MOUNT, if `url` names none; None: the usual ports.
-        work: takes the connection and the port. At `nfs` each of `_REFUSALS` leads on to the next service, at TCP ports
-            RpcError, TransportClosed and a failure to connect.
-        instead: takes `nfs` and a time limit in seconds; called if MOUNT is refused there, unless it is None.
+        work: takes the connection and the port. The next service is tried after these errors: on `nfs` after a refusal
+            by RPC, an error of the transport, or CallTimeout; at TCP ports after RpcError, TransportClosed and a
+            failure to connect.
+        instead: takes `nfs` and a time limit in seconds; called if MOUNT is refused on `nfs`; RpcRdmaError leads to the
+            next service. None: no such call.
 
     Raises:
         ConnectFailed: no service answers, and the message names the ports tried; or NFS has only other versions.
@@ -300,7 +304,7 @@ async def _at_mount_service(
 
 @contextlib.contextmanager
 def _version_3_at(url: Url) -> Iterator[None]:
-    """Raises ConnectFailed in place of a ProgramMismatch in the context: NFS at `url` has other versions alone."""
+    """Raises ConnectFailed in place of a ProgramMismatch in the `with` block: NFS at `url` has no version 3."""
     try:
         yield
     except ProgramMismatch as error:
@@ -375,9 +379,11 @@ async def confirm_root(caller: Caller, url: Url, mounted: Mount) -> None:
 async def _confirm_list(
     caller: Caller, nfs: Caller, url: Url, port: int, exports: Sequence[str], within_s: float
 ) -> None:
-    """Checks by the first of `exports` that MOUNT at `port` grants, if any, that it belongs to the server at `url`.
+    """Checks that MOUNT at `port` belongs to the server at `url`: that the server knows a root handle from MNT.
 
-    Each call of MOUNT waits up to `within_s` seconds. Raises the ConnectFailed of `confirm_root`.
+    MNT is called for the first 8 of `exports` until it grants a handle; without a handle nothing is checked. `caller`
+    leads to MOUNT, `nfs` to NFS. Each call of MOUNT waits up to `within_s` seconds. Raises the ConnectFailed of
+    `confirm_root`, and RpcRdmaError for a call without an answer.
     """
     for export in exports[:_SHOWN_MAX]:
         with contextlib.suppress(NfsError, RpcError):
@@ -388,7 +394,7 @@ async def _confirm_list(
 
 
 async def mount_with(caller: Caller, path: str, *, timeout_s: float | None = None) -> Mount:
-    """Mounts, by MNT calls through `caller`, an export that `path` is in; returns the answer.
+    """Mounts, by MNT calls through `caller`, an export that `path` is in; returns its `Mount`, with `port` 0.
 
     Exports that the server lists are tried first, then all other directories along `path`, longer names before shorter
     ones in each group. `timeout_s` is the time limit of each call in seconds; None: the caller's default.
@@ -430,7 +436,7 @@ async def mount_with(caller: Caller, path: str, *, timeout_s: float | None = Non
 
 
 def _why_refused(export: str, admitted: Sequence[str]) -> str:
-    """Returns a text that explains why MOUNT refuses `export`: it names the hosts and networks in `admitted`."""
+    """Returns a text for messages on why MOUNT refuses `export`, which the server lists for the hosts in `admitted`."""
     if not admitted or "*" in admitted:
         port = "or to ports from 1024 on (ConnectOptions(reserved_port=True))"
         return f"the server's MOUNT refuses {export} to this host or user, {port}; its log may have the reason"
@@ -493,7 +499,7 @@ async def _ports(url: Url, mount_port: int | None, options: ConnectOptions, trie
 
 
 def _cause(error: RpcRdmaError, host: str, port: int) -> str:
-    """Returns the cause in the message of an error, without its remedy and the address of `host` and `port`."""
+    """Returns the message of `error` up to its first "; ", without a leading address that `host` and `port` make."""
     where = authority(host, port)
     return error.message.partition("; ")[0].removeprefix(f"cannot connect to {where}: ").removeprefix(f"{where} ")
 

@@ -55,7 +55,7 @@ class Node:
 
 
 def path_of(place: LazyPath) -> str:
-    """Returns the absolute path of `place`, an `ExportPath` if the export's URL is known."""
+    """Returns the absolute path of `place` in the mount; an `ExportPath`, a `str` with the export's URL, if known."""
     names: list[str] = []
     while not isinstance(place, str):
         directory, name = place
@@ -171,7 +171,7 @@ class DirEntry:
 
 
 def _version(attributes: fattr3) -> tuple[int, ...]:
-    """Returns (fsid, fileid, size, ctime, mtime as numbers); a change of data or attributes makes it differ."""
+    """Returns (fsid, fileid, size, seconds and ns of ctime, those of mtime), which differs after any change."""
     changed, modified = attributes.ctime, attributes.mtime
     times = changed.seconds, changed.nseconds, modified.seconds, modified.nseconds
     return attributes.fsid, attributes.fileid, attributes.size, *times

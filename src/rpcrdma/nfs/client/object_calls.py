@@ -79,7 +79,7 @@ class ObjectCalls:
         await self._volume.close()
 
     async def handle_of(self, path: Path) -> tuple[bytes, str]:
-        """Returns (the server's file handle, the absolute path) of the object at `path`, for calls of other programs.
+        """Returns (the server's file handle, the absolute path in the mount) of the object at `path`.
 
         Symbolic links are followed. Raises OSError, `NfsError` if the server refuses, and the errors of `Caller.call`.
         """
@@ -181,7 +181,7 @@ class ObjectCalls:
         Raises:
             OverflowError: a time is outside of NFSv3's range, 1970 to 2106.
             ValueError: both `times` and `ns` are given.
-            NfsError: the server refuses.
+            NfsError: the server refuses; and the errors of `Caller.call`.
         """
         pair: tuple[int | Now, int | Now] = (NOW, NOW)
         if times is not None:
@@ -279,7 +279,8 @@ class ObjectCalls:
 
         Raises:
             FileExistsError: the path exists, unless it is a directory and `exist_ok` is set.
-            NfsError: the server refuses; FileNotFoundError: a directory above is missing, without `parents`.
+            NfsError: the server refuses; FileNotFoundError: a directory above is missing, without `parents`; and the
+                errors of `Caller.call`.
         """
         try:
             directory, name = await self._resolver.find_parent(path)

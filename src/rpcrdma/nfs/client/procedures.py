@@ -75,7 +75,7 @@ class NfsProcedures:
         path2: LazyPath | None = None,
         buffer: Buffer | None = None,
     ) -> Any:
-        """Repeats a call while the server defers it, up to `NFS_DEFERRED_S` seconds; returns its successful result.
+        """Repeats a call while its status is NFS3ERR_JUKEBOX, up to `NFS_DEFERRED_S` (200) s; returns its result.
 
         Args:
             status: the status of the first reply, which is not NFS3_OK.
@@ -121,7 +121,8 @@ class NfsProcedures:
     async def lookup(self, directory: Node, name: str) -> Node:
         """Calls LOOKUP, and GETATTR if the server omits the attributes; returns the node of `name`, with attributes.
 
-        Raises `NfsError` if the server refuses; a PermissionError has a note if everyone may search `directory`.
+        Raises `NfsError` if the server refuses; if everyone may search `directory`, a PermissionError has a note that
+        the name may be a mount point.
         """
         args = v3.LOOKUP3args(v3.diropargs3(directory.handle, name))
         reply: Any = await self._answer(v3.LOOKUP, args, (directory, name))
@@ -176,7 +177,7 @@ class NfsProcedures:
             node: the file.
             offset: the offset in the file, in octets.
             data: the octets.
-            stable: the least stability; the server may commit the data further (RFC 1813 section 3.3.7).
+            stable: the least stability; the server may give the data more (RFC 1813 section 3.3.7).
 
         Raises:
             NfsError: the server refuses.
@@ -242,7 +243,7 @@ class NfsProcedures:
         """Calls READDIR for one page of a directory and returns the reply's result; raises `NfsError` if refused.
 
         `cookie` is that of the last entry of the page before, and `verifier` that of the page; for the first page they
-        are 0 and 8 zero octets. `octets` bounds the reply.
+        are 0 and 8 zero octets. `octets` is the most octets of the reply.
         """
         args = v3.READDIR3args(directory.handle, cookie, verifier, octets)
         return cast("v3.READDIR3resok", await self._result(v3.READDIR, args, directory.place))
@@ -251,7 +252,7 @@ class NfsProcedures:
         """Calls READDIRPLUS for one page of a directory and returns the reply's result; raises `NfsError` if refused.
 
         `cookie` is that of the last entry of the page before, and `verifier` that of the page; for the first page they
-        are 0 and 8 zero octets. `octets` bounds the reply, and the names in it.
+        are 0 and 8 zero octets. `octets` is the most octets of the reply (`maxcount`), and of the names (`dircount`).
         """
         args = v3.READDIRPLUS3args(directory.handle, cookie, verifier, octets, octets)
         return cast("v3.READDIRPLUS3resok", await self._result(v3.READDIRPLUS, args, directory.place))

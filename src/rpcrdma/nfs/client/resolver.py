@@ -179,7 +179,10 @@ class Resolver:
         return _settled(stack[-1])
 
     async def find_entry(self, path: Path) -> tuple[Node, str, Node]:
-        """Returns (directory, last name, object of that name, a symbolic link itself); raises `NfsError` if refused."""
+        """Returns (directory, last name, node of that name) of `path`; a symbolic link there is not followed.
+
+        Raises `NfsError` if LOOKUP of the name is refused, and the errors of `find_parent`.
+        """
         remembered = len(self._cache)
         directory, name = await self.find_parent(path, cached=True)
         try:
@@ -202,13 +205,13 @@ class Resolver:
             return missing.directory, missing.name
 
     async def find_parent(self, path: Path, *, cached: bool = False) -> tuple[Node, str]:
-        """Returns (directory, last name) of `path`; the name need not exist.
+        """Returns (node of the directory, last name) of `path`; the name need not exist.
 
-        With `cached`, the cache may supply the directory itself.
+        With `cached`, the cache may supply the directory itself; without it, LOOKUP does.
 
         Raises:
-            NfsError: NFS3ERR_EXIST: `path` is the root; NFS3ERR_INVAL: the last name is ".."; NFS3ERR_NOTDIR: the name
-                is not in a directory; and see `find`.
+            NfsError: NFS3ERR_EXIST: `path` is the root; NFS3ERR_INVAL: the last name is ".."; NFS3ERR_NOTDIR: the
+                object above the name is no directory; and see `find`.
         """
         absolute = self.absolute(path)
         names = components(absolute)

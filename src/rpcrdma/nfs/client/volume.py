@@ -143,13 +143,13 @@ class Volume:
         self._background: dict[asyncio.Task[Any], None] = {}
 
     async def sizes(self) -> TransferSizes:
-        """Returns the sizes of transfers that suit the server; the first call raises `NfsError` if FSINFO fails."""
+        """Returns the octets of each kind of call, by FSINFO; the first call asks, and raises `NfsError` if refused."""
         if self._sizes is None:
             self._sizes = TransferSizes.of(await self.procedures.fsinfo(self.resolver.root))
         return self._sizes
 
     async def ring(self) -> BufferRing:
-        """Returns the ring of buffers of all downloads and uploads, 32 MiB together, but at least two.
+        """Returns the buffers that all downloads and uploads share: as many as 32 MiB hold, but at least two.
 
         Each buffer has the size of the larger preferred READ or WRITE. The first call may raise the errors of `sizes`.
         """
@@ -160,7 +160,7 @@ class Volume:
         return self._ring
 
     async def attributes(self, node: Node) -> fattr3:
-        """Returns the attributes of `node` as of this operation, from GETATTR unless `node.fresh` is set.
+        """Returns the attributes of `node`, from GETATTR unless `node.fresh` says that this operation has fetched them.
 
         Attributes from GETATTR are stored in `node`. Raises `NfsError` if the server refuses.
         """
@@ -169,7 +169,7 @@ class Volume:
         return node.attributes
 
     async def file_attributes(self, node: Node) -> fattr3:
-        """Returns the attributes of a regular file as `attributes` does.
+        """Returns the attributes of the regular file `node`, by GETATTR if need be, see `attributes`.
 
         Raises:
             NfsError: IsADirectoryError for a directory, EINVAL for another object that is no regular file; or the

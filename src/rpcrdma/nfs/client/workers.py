@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 async def run_workers(count: int, worker: Callable[[], Awaitable[None]]) -> None:
-    """Runs `count` concurrent calls of `worker`, one if `count` is less, and waits for all of them.
+    """Runs `count` concurrent calls of `worker`, 1 call if `count` is less than 1, and waits for all of them.
 
     When a call fails, or the waiting task is cancelled, the other calls are cancelled; none runs any more when this
     returns or raises. The failure that is raised is that of the first call in order.
@@ -98,7 +98,7 @@ class BufferRing:
             raise
 
     def release(self, buffer: memoryview) -> None:
-        """Takes back a whole buffer of `acquire`, which no call uses any more, and ends the longest `acquire` wait."""
+        """Takes back a whole buffer of `acquire`, which no call uses any more, for the longest waiting `acquire`."""
         while self._waiting:
             future = self._waiting.popleft()
             if not future.done():

@@ -73,10 +73,11 @@ class CallLayout:
         self.misses = 0
 
     def args_of(self, dec: Decoder) -> list[Any] | None:
-        """Decodes the arguments of each operation, and moves `dec` to its end; None, unmoved, for another layout.
+        """Returns the decoded arguments of each operation of a call of this layout, and moves `dec` to its end.
 
         `dec` stands at the beginning of COMPOUND4args, with exactly the octets of this layout left. Sets `dec.begun` to
-        the offsets of the operations, in a list that later calls share; for another layout counts a miss.
+        the offsets of the operations, in a list that later calls share. If a tag, a minor version, an operation or a
+        length differs from the layout's, returns None, adds 1 to `misses`, and leaves `dec` as it is.
         """
         at = dec.pos
         values = self._unpack(dec.data, at)
@@ -108,9 +109,9 @@ class CallLayouts:
     def note(self, length: int, minor_version: int, shape: Any, args: Sequence[Any]) -> None:
         """Remembers the layout of a decoded call, which has no tag and begins with SEQUENCE.
 
-        `length` is that of its arguments in octets. No effect if it exceeds `NFS4_CALL_LAYOUT_OCTETS_MAX`, if an
-        operation has bulk data or items whose lengths one number does not determine, or while the present layout has
-        few misses.
+        `length` is that of its arguments in octets, `shape` its `Shape`, and `args` are the decoded arguments of each
+        operation. No effect if `length` exceeds `NFS4_CALL_LAYOUT_OCTETS_MAX`, if an operation is not in `_FORMS`, such
+        as one with bulk data, or while the present layout of this length has fewer than `_MISSES` misses.
         """
         known = self.by_length.get(length)
         if (

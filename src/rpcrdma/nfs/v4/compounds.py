@@ -86,7 +86,7 @@ class CompoundCall(NamedTuple):
 
     @classmethod
     def of(cls, operations: Iterable[tuple[int, Any]], *, minor_version: int = 2, tag: bytes = b"") -> CompoundCall:
-        """Makes a call of operations, each given as its number in `nfs_opnum4` and its arguments (None for void).
+        """Makes a call of operations, each given as (its number in `nfs_opnum4`, its arguments or None for void).
 
         The minor version is 1 or 2, which is not checked; `encode_call` refuses a tag of more than 1024 octets.
         """

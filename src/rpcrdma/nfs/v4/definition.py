@@ -32,9 +32,9 @@ _FAILURES: Final = {
 
 
 def with_compound(types: str) -> str:
-    """Returns XDR text of NFS version 4 for generic tools: nfs4.x, given as `types`, with unions for COMPOUND.
+    """Returns XDR text of NFS version 4 for generic tools: `types`, the text of nfs4.x, with unions for COMPOUND.
 
-    A message can be read up to an operation that is not supported.
+    By it a message can be decoded up to an operation that this library does not support.
     """
     operations = [each for each in OPERATIONS[2].values() if each.decode_args is not None]
     arguments = [f"case OP_{each.name}: {_member(each.decode_args, 'op' + each.name.lower())};" for each in operations]
@@ -61,6 +61,6 @@ def with_compound(types: str) -> str:
 
 
 def _member(decode: Callable[..., Any] | None, name: str) -> str:
-    """Returns the XDR declaration of a member `name`, of the type that a generated function decodes or (None) void."""
+    """Returns the XDR declaration of a member `name`: of type T for the function `decode_T` of nfs4, else void."""
     kind = "" if decode is None else decode.__name__.removeprefix("_")
     return f"{kind.removeprefix('decode_')} {name}" if kind.startswith("decode_") else "void"

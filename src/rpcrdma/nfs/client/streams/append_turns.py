@@ -24,7 +24,7 @@ _guard = threading.Lock()
 
 @contextlib.asynccontextmanager
 async def append_turn(handle: bytes) -> AsyncIterator[None]:
-    """Waits for a turn at the end of a file, after the turns that were asked for earlier; the exit ends the turn.
+    """Waits until all earlier `append_turn` blocks of this process for the same file have ended, then enters its own.
 
     Args:
         handle: the file handle. Files of two servers that have the same handle wait for each other, which harms

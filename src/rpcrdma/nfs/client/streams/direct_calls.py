@@ -46,7 +46,7 @@ class LentMemory(io.BytesIO):
 
 
 async def placed_bytes(node: Node, size: int, fill: Callable[[memoryview], Awaitable[int]]) -> bytes:
-    """Returns the first octets of a buffer of `size` octets that `fill` has filled; `fill` returns their number.
+    """Returns the octets that `fill` puts at the beginning of a buffer of `size` octets; `fill` returns their number.
 
     `fill` must not use the buffer after it has returned. An `io.BytesIO` lends the memory of the object that it returns
     in the end, as long as nothing else refers to that object, so nothing is copied. The system's zeroed pages take no
@@ -83,8 +83,8 @@ async def read_whole(
 ) -> tuple[int, bool]:
     """Fills `buffer` from `offset` in the file `node`, by one READ after the other, however short the replies are.
 
-    `hear`, unless None, gets the attributes of each reply. Returns (the octets read, whether the end of the file was
-    reached); fewer octets than `len(buffer)` only with the end.
+    `hear`, unless None, gets the attributes of each reply. Returns (the number of octets read, whether the last reply
+    had `eof` set); fewer octets than `len(buffer)` only at the end of the file.
 
     Raises:
         NfsError: the server refuses.
@@ -123,10 +123,11 @@ async def read_direct(
     calls: int,
     hear: Callable[[post_op_attr], None] | None = None,
 ) -> int:
-    """Fills `buffer` from `offset`, with at most `calls` READs of at most `call_octets` octets in flight at a time.
+    """Fills `buffer` from `offset` in the file `node`, with at most `calls` READs of `call_octets` octets in flight.
 
-    Returns the octets read: fewer than `len(buffer)` only where the file ends. When it returns or raises, no READ can
-    write to `buffer` any more. `hear` and the errors raised: see `read_whole`; ValueError for a negative `offset`.
+    Returns the number of octets read, less than `len(buffer)` only where the file ends. When it returns or raises, no
+    READ can write to `buffer` any more. `hear`, unless None, gets the attributes of each reply. Errors are those of
+    `read_whole`, and ValueError for a negative `offset`.
     """
     check_offset(offset)
     length = len(buffer)
@@ -155,8 +156,8 @@ async def read_direct(
 def stability(commits_in_vain: int) -> stable_how:
     """Returns the stability for the next WRITE: UNSTABLE, or FILE_SYNC after more than 3 COMMITs in vain.
 
-    `commits_in_vain` is the number of COMMITs in a row that have found data lost, limited by `NFS_COMMITS_IN_VAIN_MAX`.
-    FILE_SYNC needs no COMMIT, so the rounds end: a server that answers it with less breaks the protocol.
+    `commits_in_vain` is the number of COMMITs in a row that have found data lost (`NFS_COMMITS_IN_VAIN_MAX`: 3). Data
+    written FILE_SYNC needs no COMMIT, so that no server can have the same data written again without end.
     """
     return stable_how.UNSTABLE if commits_in_vain <= NFS_COMMITS_IN_VAIN_MAX else stable_how.FILE_SYNC
 
@@ -166,8 +167,8 @@ async def write_whole(
 ) -> bytes | None:
     """Writes all of `data` at `offset` in the file `node`, by one WRITE after the other, each with stability `stable`.
 
-    Returns the verifier that COMMIT has to answer with for the data to be safe, empty if no verifier can be; None if
-    the data is safe already.
+    Returns the verifier that COMMIT has to answer with for the data to be safe; b"" if the WRITEs had different
+    verifiers, so that all must be written again; None if the data is safe already.
 
     Raises:
         NfsError: the server refuses.
@@ -195,7 +196,7 @@ async def write_direct(
     call_octets: int,
     calls: int,
 ) -> None:
-    """Writes all of `data` at `offset` and commits it, with at most `calls` WRITEs of `call_octets` octets in flight.
+    """Writes all of `data` at `offset` and calls COMMIT, with up to `calls` WRITEs of `call_octets` octets in flight.
 
     Data that the server loses in a restart before the COMMIT are written again. When it returns or raises, no WRITE
     reads `data` any more.
@@ -228,9 +229,10 @@ async def _write_parts(
     call_octets: int,
     calls: int,
 ) -> dict[int, bytes]:
-    """Writes the parts of `data` that begin at `starts`, each `call_octets` long; other arguments: `write_direct`.
+    """Writes the parts of `data` that begin at `starts`, offsets in `data`, each `call_octets` long, the last shorter.
 
-    Returns the verifier that COMMIT must repeat by the start of each part; parts that need no COMMIT are left out.
+    Each WRITE has stability `stable`; other arguments are those of `write_direct`. Returns the verifier of each part
+    that needs a COMMIT, by its start. Raises the errors of `write_whole`.
     """
     promised: dict[int, bytes] = {}
 

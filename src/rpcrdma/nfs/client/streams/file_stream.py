@@ -203,8 +203,9 @@ class NfsFile:
     async def readinto(self, buffer: Memory) -> int:
         """Fills `buffer` with the next octets and returns their number, which is smaller only at the end of the file.
 
-        A read larger than the read-ahead, 8 blocks, is placed in `buffer` without a copy. Raises `NfsError` if the
-        server refuses, ValueError if the file is closed or was not opened for reading.
+        A read of more than 8 times the server's preferred size (usually 1 MiB) is placed in `buffer` without a copy.
+        Raises `NfsError` if the server refuses, ValueError if the file is closed or was not opened for reading,
+        TypeError or LocalProtocolError if `buffer` is no writable C-contiguous memory.
         """
         with self._position if self._position.free else await self._position.turn():
             await self._settle_writes()
@@ -275,8 +276,8 @@ class NfsFile:
     async def pread(self, size: int, offset: int) -> bytes:
         """Returns `size` octets at `offset`, without moving the position; fewer only at the end of the file.
 
-        Raises `NfsError` if the server refuses, ValueError if the file is closed, was not opened for reading, or
-        `offset` is negative.
+        Raises `NfsError` if the server refuses, ValueError if the file is closed, was not opened for reading, or `size`
+        or `offset` is negative, OutOfMemory if the octets do not fit in memory.
         """
         await self._settle_writes()
         known = min(size, max(0, self._end - offset) + self._sizes.read)
@@ -297,6 +298,10 @@ class NfsFile:
         Returns:
             (the octets; a view of those behind them that have arrived in the same block, valid until the next call or
                 read).
+
+        Raises:
+            NfsError: the server refuses.
+            ValueError: the file is closed or was not opened for reading.
         """
 
         async def fill(buffer: memoryview) -> int:
@@ -314,7 +319,8 @@ class NfsFile:
     async def preadinto(self, buffer: Memory, offset: int) -> int:
         """Fills `buffer` from `offset` without a copy and without moving the position; returns the octets read.
 
-        They are fewer than `len(buffer)` only at the end of the file. Errors are those of `pread`.
+        They are fewer than `len(buffer)` only at the end of the file. Errors are those of `pread`, and TypeError or
+        LocalProtocolError if `buffer` is no writable C-contiguous memory.
         """
         await self._settle_writes()
         return await self._direct(offset, as_view(buffer, "buffer", writable=True))
@@ -325,7 +331,7 @@ class NfsFile:
         The end is asked for when the data is sent, by `flush` at the latest. Files of one process that append to one
         file take turns. NFSv3 cannot promise this to several processes: two that send at the same moment overwrite each
         other's data. Raises `NfsError` if this or an earlier write has failed, ValueError if the file is closed or
-        read-only.
+        read-only, TypeError if `data` is no C-contiguous memory.
         """
         with self._position if self._position.free else await self._position.turn():
             if not self._mode.appends:
@@ -396,7 +402,7 @@ class NfsFile:
         await self._behind.flush()
 
     def _follow(self) -> None:
-        """Moves size and position behind appended data that was stored at another offset than expected."""
+        """Sets the size to the end of data that was appended meanwhile, and the position too, if it was at the end."""
         end = self._behind.take_end()
         if end is not None:
             if self._position.at == self._end:

@@ -104,10 +104,11 @@ async def _found(volume: Volume, path: Path | DirEntry, wanted: OpenMode) -> Nod
 
 
 async def _as_listed(volume: Volume, entry: DirEntry, wanted: OpenMode) -> Node | None:
-    """Returns the node of `entry`, by its handle, if it is a regular file that is unchanged since; else None.
+    """Returns the node of `entry`, by its handle, if it is a regular file that is unchanged since the listing.
 
-    RENAME and REMOVE give a name to another object, and either changes the ctime of the object that had the name.
-    Raises `NfsError` if the server refuses the rights of `wanted`, but not for a stale handle.
+    None if it is not, its handle is stale, or the reply to ACCESS has no attributes. RENAME and REMOVE give a name to
+    another object, and either changes the ctime of the object that had the name. Raises `NfsError` if the server
+    refuses the rights of `wanted`.
     """
     if not entry.is_file():
         return None
@@ -127,7 +128,7 @@ async def _check_access(volume: Volume, node: Node, wanted: OpenMode) -> None:
 
 
 async def _check_rights(volume: Volume, node: Node, wanted: OpenMode) -> None:
-    """Asks ACCESS for the rights that reads and writes need, as NFSv3 has no open; updates the node's attributes.
+    """Asks ACCESS for the rights that `wanted` needs, as NFSv3 has no open; sets `node.attributes` from the reply.
 
     Raises:
         NfsError: EACCES: a right is not granted; or the server refuses.

@@ -41,7 +41,11 @@ class SequentialRun:
         """The offset behind the last read."""
 
     def octets_ahead(self, start: int, end: int) -> int:
-        """Counts a read from `start` to before `end`; returns the octets to fetch beyond, 0 if a run begins there."""
+        """Counts a read of offsets `start` to before `end`; returns the number of octets to fetch behind `end`.
+
+        The number is 0 unless `start` is the `end` of the read before; else it is the octets of all such reads in a
+        row, at least 4096.
+        """
         if start != self.read_to:
             self._start = start
         self.read_to = end
@@ -136,7 +140,11 @@ class ReadAhead:
         return data
 
     def rest(self, position: int) -> memoryview:
-        """Returns a view of the block's octets behind `position`, where `at` has ended; valid until the next `at`."""
+        """Returns a view of the octets behind `position` that were fetched in one block with those `at` has returned.
+
+        `position` is the offset behind the octets that `at` returned last. The view is empty if there is no block; it
+        is valid until the next call of `at`.
+        """
         if not self._row:
             return memoryview(b"")
         head = self._row[0]
@@ -151,8 +159,9 @@ class ReadAhead:
     def _extend(self, end: int, ahead: int) -> None:
         """Starts fetches behind the last block: of the octets up to `end`, and of up to `ahead` octets beyond it.
 
-        A fetch ends at a block boundary at the latest; beyond `end` a fetch that falls short of it has at least half of
-        `ahead` octets. No fetch starts beyond the file's size, or when the row or the buffers are full.
+        `end` is an offset in the file. A fetch ends at the next multiple of the block size at the latest; beyond `end`,
+        a fetch that ends before that multiple has at least half of `ahead` octets. No fetch starts beyond the file's
+        size, or when as many blocks are held, or buffers allocated, as the maximum permits.
         """
         row = self._row
         while row[-1].end < self.size and len(row) <= self._blocks and (self._free or self._allocated <= self._blocks):

@@ -115,7 +115,7 @@ class WriteBehind:
         return None if self._failure_raised else self._failure
 
     def take_end(self) -> int | None:
-        """Returns the end of the file in octets behind all appended data; None if none was sent since the last call."""
+        """Returns the file's size after all appended data, sent or not; None if none was sent since the last call."""
         end, self._appended_to = self._appended_to, None
         return None if end is None else end + self.unsent
 
@@ -156,13 +156,13 @@ class WriteBehind:
                     await self._send_current()
 
     async def drain(self) -> None:
-        """Waits until the server has all data, so that a READ returns it; raises the `NfsError` of a failed write."""
+        """Waits for the replies to WRITEs of all data, so that a READ returns it; raises the error of a failed call."""
         async with self._lock:
             await self._send_all()
             self._check()
 
     async def flush(self) -> None:
-        """Waits until the server has all data on stable storage; raises the `NfsError` of a failed write or COMMIT."""
+        """Waits until the server has all data on stable storage; raises the error of a failed WRITE or COMMIT."""
         async with self._lock:
             extent = self._current
             if extent is not None and not (self._appending or self._in_flight or self._uncommitted):
@@ -195,7 +195,7 @@ class WriteBehind:
         return self._block - extent.offset % self._block - extent.length
 
     def _check(self) -> None:
-        """Raises the failure, if any, as a new exception: the frames of a traceback hold the data of their callers."""
+        """Raises a copy of the error that has ended the writing, if any: frames of a traceback hold callers' data."""
         if self._failure is not None:
             self._failure_raised = True
             raise copy.copy(self._failure)
@@ -280,7 +280,7 @@ class WriteBehind:
             await asyncio.wait(self._in_flight, return_when=asyncio.FIRST_COMPLETED)
 
     async def _carry(self, extent: _Extent, stable: stable_how) -> None:
-        """Writes `extent` with stability `stable`; keeps it until it is committed, if necessary, else frees its buffer.
+        """Writes `extent` with stability `stable`; keeps it if it needs a COMMIT or overlaps such data, else frees it.
 
         An error is kept as the failure of the file, and not raised, except CancelledError.
         """

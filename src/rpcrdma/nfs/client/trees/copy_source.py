@@ -81,9 +81,9 @@ class _RemoteFileChanged(FileChanged, ServerPathError):
 
 
 def require_unchanged(descriptor: int, before: os.stat_result, path: str) -> None:
-    """Raises `FileChanged` unless size, mtime and ctime of an open local file are those in `before`.
+    """Raises `FileChanged` unless size, mtime and ctime of the open local file `descriptor` are those in `before`.
 
-    `path` is the file's path, for the error. OSError: the attributes cannot be read.
+    `path` is the file's path, for the error. Raises OSError if the attributes cannot be read.
     """
     after = os.fstat(descriptor)
     if _local_state(after) != _local_state(before):
@@ -108,7 +108,7 @@ class RemoteFile:
         """Whether such attributes differed from those before."""
 
     def hear(self, attributes: post_op_attr) -> None:
-        """Compares the attributes of a reply, if it has any, with those before, and sets `heard` and `changed`."""
+        """Compares the attributes of a reply, if it has any, with the newest known; sets `heard` and `changed`."""
         found = attributes.value
         if found is not None:
             self.heard = True
@@ -116,7 +116,7 @@ class RemoteFile:
             self.attributes = found
 
     def require_unchanged(self) -> None:
-        """Raises `FileChanged` if the attributes in a reply have differed from those before."""
+        """Raises `FileChanged` if size, mtime or ctime in a reply have differed from those known before."""
         if self.changed:
             raise _RemoteFileChanged(self.node.path)
 
@@ -139,14 +139,14 @@ def partial_name(name: str, size: int, mtime_ns: int) -> str:
 
 
 def of_no_use(error: BaseException) -> bool:
-    """Returns whether a partial file is to be removed after `error`: its source has changed, or the disk is full."""
+    """Returns whether a partial copy is to be removed after `error`: FileChanged, or OSError with ENOSPC or EDQUOT."""
     return isinstance(error, OSError) and (isinstance(error, FileChanged) or error.errno in _NO_ROOM)
 
 
 def window_octets(calls: int, block: int) -> int:
     """Returns the distance from the first incomplete block, in octets, within which other blocks may be begun.
 
-    `calls` is the number of calls in flight, `block` the octets of a block.
+    `calls` is the most calls in flight, `block` the octets of a block, which one READ or WRITE transfers.
     """
     return 2 * calls * block
 
@@ -165,9 +165,10 @@ class InOrder:
 
     @contextlib.asynccontextmanager
     async def turn(self, start: int) -> AsyncIterator[None]:
-        """Waits until the block at offset `start` may be begun; a normal exit counts the block as done.
+        """Waits until the first block in progress starts less than `window` octets before the offset `start`.
 
-        An exception in the context is raised in the contexts that wait, too.
+        A normal exit of the `async with` block counts the block at `start` as done; an exception in it is raised in
+        those that wait, too.
         """
         while self._begun and start - min(self._begun) >= self._window:
             self._moved.clear()

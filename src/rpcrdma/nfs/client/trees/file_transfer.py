@@ -56,7 +56,7 @@ def expressible(time_ns: int) -> int:
 
 @contextlib.contextmanager
 def _told_of(path: str) -> Iterator[None]:
-    """Replaces the path in each `NfsError` of the context, that of a temporary file, by `path`."""
+    """Raises an `NfsError` of the `with` block, which has the path of a temporary file, with `path` instead."""
     try:
         yield
     except NfsError as error:
@@ -114,13 +114,14 @@ class FileTransfer:
             os.close(directory)
 
     async def fetch(self, node: Node, directory: int, name: str) -> int:
-        """Copies the file `node`, which has attributes, to `name` in the local directory of a descriptor.
+        """Copies the file `node`, which has attributes, to `name` in the local directory with descriptor `directory`.
 
         An existing file of this name is replaced when the copy is complete. Returns the octets of the file.
 
         Raises:
             OSError: this system, or (`NfsError`) the server, refuses an operation.
             FileChanged: the file changed while it was read; the copy is removed.
+            RpcRdmaError: the errors of `Caller.call`.
         """
         local_files.local_name(name)
         ring, attributes = await self._volume.ring(), node.attributes
@@ -211,7 +212,7 @@ class FileTransfer:
         return there if same else None
 
     def count(self, octets: int, files: int = 0) -> None:
-        """Adds to the numbers of copied octets and files, and reports the sums to `progress`."""
+        """Adds to the numbers of copied octets and files, and calls `progress` with (files, octets) copied so far."""
         self.octets += octets
         self.files += files
         if self._progress is not None:
@@ -319,7 +320,10 @@ class _Upload:
         self._block = 0
 
     async def run(self) -> int:
-        """Writes and commits the whole file; returns its octets, fewer than `size` if it shrank. Raises OSError."""
+        """Writes and commits the whole file; returns its octets, fewer than `size` if it shrank.
+
+        Raises OSError (`NfsError` if the server refuses) and the errors of `Caller.call`.
+        """
         self._block = min(self._ring.size, (await self._volume.sizes()).write)
         if self._transfer.resume:
             window = window_octets(self._volume.options.direct_calls, self._block)
@@ -340,7 +344,7 @@ class _Upload:
         return self._end
 
     def _next_range(self) -> tuple[int, int, bool] | None:
-        """Returns (start, length, whether the server has lost it) in octets; None if all ranges are in progress."""
+        """Returns the next range to write: (offset, octets, whether the server has lost it); None if none is left."""
         if self._again:
             return *self._again.popleft(), True
         start = self._next

@@ -65,14 +65,14 @@ class HardLinks(Generic[C]):
         return len(self._copies)
 
     async def copy_of(self, file: SharedFile) -> C | None:
-        """Returns the place of an earlier name's copy, None if there is none; waits while a name is being copied."""
+        """Returns the place (path or node) of a copy of `file` by another name, or None; waits while one is made."""
         while (ended := self._in_progress.get(file.key)) is not None:
             await ended.wait()
         known = self._copies.get(file.key)
         return None if known is None else known[0]
 
     def begin(self, file: SharedFile) -> None:
-        """Records that this name of `file` is being copied; `copy_of` waits for it until `end`."""
+        """Records that a name of `file` is being copied; `copy_of` for another name waits until `end`."""
         self._in_progress[file.key] = asyncio.Event()
 
     def linked(self, file: SharedFile) -> None:
@@ -87,8 +87,9 @@ class HardLinks(Generic[C]):
     def end(self, file: SharedFile, copy: C | None, octets: int) -> bool:
         """Ends the copying of a name of `file`, and the waits of `copy_of` for it.
 
-        `copy` is the place of the copy, None after a failure; `octets` are its memory. Returns whether later calls of
-        `copy_of` find the copy: False after a failure, and when the bounds (`NFS_COPY_LINKED_*`) are used up.
+        `copy` is the copy's place (path or node), None after a failure; `octets` is the memory that it takes. Returns
+        False after a failure, and when the bounds on all places (`NFS_COPY_LINKED_FILES_MAX`, 200,000, and
+        `NFS_COPY_LINKED_OCTETS_MAX`, 32 MiB) are used up: later calls of `copy_of` do not find the copy.
         """
         ended = self._in_progress.pop(file.key, None)
         if ended is not None:

@@ -95,7 +95,7 @@ def temporary_name() -> str:
 
 @contextlib.contextmanager
 def told_of(path: str) -> Iterator[None]:
-    """Replaces the paths in each OSError of the context by `path`, but not in an `NfsError` or `FileChanged`."""
+    """Replaces the paths in an OSError of the `with` block by `path`, but not in an `NfsError` or `FileChanged`."""
     try:
         yield
     except (NfsError, FileChanged):
@@ -172,7 +172,8 @@ def create_directory(name: str, directory: int, mode: int, *, exact: bool) -> tu
 def finish_directory(directory: int, mode: int, times_ns: tuple[int, int], *, exact: bool) -> None:
     """Gives a directory whose entries are complete its mode and times, and closes its descriptor.
 
-    `mode` and `exact` are those of `create_directory`, `times_ns` those of `os.utime`. Raises OSError.
+    `mode` and `exact` are those of `create_directory`, `times_ns` (access, modification) in ns since 1970. Raises
+    OSError; the descriptor is closed in any case.
     """
     try:
         if exact:
@@ -191,7 +192,8 @@ def _mode_to_begin(mode: int, *, exact: bool) -> int:
 def create_symlink(target: str, name: str, directory: int, times_ns: tuple[int, int]) -> None:
     """Makes `name` in a directory a symbolic link to `target`, replacing an existing entry unless it is a directory.
 
-    `times_ns` are (access, modification) in ns since 1970. Raises OSError if the system refuses.
+    `directory` is a descriptor, `times_ns` (access, modification) in ns since 1970. Raises OSError if the system
+    refuses.
     """
     temporary = temporary_name()
     os.symlink(target.encode("utf-8", "surrogateescape"), temporary, dir_fd=directory)
@@ -204,9 +206,10 @@ def create_symlink(target: str, name: str, directory: int, times_ns: tuple[int, 
 
 
 def identity_of(name: str, directory: int) -> tuple[int, ...] | None:
-    """Returns (file system, file number, size, mtime in ns) of a regular file; None if there is none of this name.
+    """Returns (st_dev, st_ino, size, mtime in ns) of the regular file `name`; None if there is none of this name.
 
-    The numbers alone may be those of a file that was made after another file was removed.
+    `directory` is the descriptor of its directory. The first two alone may be those of a file that was made after
+    another file was removed. Raises OSError.
     """
     found = _regular_file(name, directory)
     return found and (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
@@ -255,7 +258,7 @@ def create_temporary(name: str, directory: int, mode: int, *, exact: bool, parti
         name: the final name.
         directory: the descriptor of the directory.
         mode: the mode of the file.
-        exact: whether it gets `mode` as it is; else the umask applies, and a file that it replaces hands its mode on.
+        exact: whether it gets `mode` as it is; else the mode of a file `name` that it replaces, or `mode` by the umask.
         partial: the name of the partial file; ignored if that is another user's, or in use. None: a random name.
 
     Raises:
@@ -278,7 +281,7 @@ def create_temporary(name: str, directory: int, mode: int, *, exact: bool, parti
 
 
 def _is_ours(descriptor: int) -> bool:
-    """Locks a partial file until it is closed; returns False if it is another user's, or another copy has locked it."""
+    """Locks a partial copy until it is closed; returns False if another user owns it, or another process locks it."""
     found = os.fstat(descriptor)
     if found.st_uid != os.geteuid() or not stat.S_ISREG(found.st_mode):
         return False
@@ -290,7 +293,10 @@ def _is_ours(descriptor: int) -> bool:
 
 
 def is_copied(name: str, directory: int, size: int, mtime_ns: int) -> bool:
-    """Returns whether a directory has a regular file of this name, size in octets and mtime in ns since 1970."""
+    """Returns whether the directory of a descriptor has a regular file of this name, size and mtime; False on OSError.
+
+    `size` is in octets, `mtime_ns` in ns since 1970.
+    """
     try:
         found = _regular_file(name, directory)
     except OSError:
@@ -299,7 +305,7 @@ def is_copied(name: str, directory: int, size: int, mtime_ns: int) -> bool:
 
 
 def _regular_file(name: str, directory: int) -> os.stat_result | None:
-    """Returns the attributes of a regular file; None if no regular file has the name."""
+    """Returns the attributes of the regular file `name` in an open directory, None if it is none; raises OSError."""
     try:
         found = os.stat(local_name(name), dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
@@ -356,7 +362,8 @@ def next_data(descriptor: int, offset: int) -> int:
 def finish_file(file: Temporary, size: int, times_ns: tuple[int, int]) -> None:
     """Gives a complete file its length, mode, times and final name, replacing an entry of that name, and closes it.
 
-    `size` is in octets, `times_ns` as for `os.utime`. Raises OSError; the file then stays open.
+    `size` is in octets, `times_ns` is (access, modification) in ns since 1970. Raises OSError; the file then stays
+    open.
     """
     os.ftruncate(file.descriptor, size)
     if file.mode is not None:
@@ -367,7 +374,7 @@ def finish_file(file: Temporary, size: int, times_ns: tuple[int, int]) -> None:
 
 
 def abandon_file(file: Temporary, *, stale: bool = False) -> None:
-    """Closes a file that will not be completed, and removes it; a file that `stays` only if `stale`. Raises nothing."""
+    """Closes a file that will not be completed, and removes it unless it `stays` and is not `stale`. Raises nothing."""
     with contextlib.suppress(OSError):
         os.close(file.descriptor)
     if not file.stays or stale:
@@ -380,8 +387,8 @@ def store_file(
 ) -> None:
     """Writes a file with exactly `data` under a temporary name, then renames it to `name`, replacing an entry.
 
-    `times_ns`: as for `os.utime`. `mode`, `exact`: see `create_temporary`; `sparse`: pages of zeros stay holes. Raises
-    OSError; after an error no file stays.
+    `directory` is a descriptor. `times_ns`: (access, modification) in ns since 1970. `mode`, `exact`: see
+    `create_temporary`; `sparse`: pages of zeros stay holes. Raises OSError; after an error no file stays.
     """
     file = create_temporary(name, directory, mode, exact=exact)
     try:
@@ -393,12 +400,13 @@ def store_file(
 
 
 def load_file(name: str, directory: int | None, buffer: memoryview) -> tuple[int, int, os.stat_result]:
-    """Opens a regular file and fills `buffer` from its beginning: (descriptor, octets read, attributes).
+    """Opens a regular file and fills `buffer` from its beginning; returns (descriptor, octets read, attributes).
 
-    The file is `name` in the directory of a descriptor, or a path if `directory` is None.
+    The file is `name` in the directory of a descriptor, or a path if `directory` is None. The caller closes it.
 
     Raises:
-        OSError: EISDIR or EINVAL, as `name` is no regular file; below a directory also for a symbolic link.
+        OSError: EISDIR or EINVAL: `name` is no regular file; ELOOP: it is a symbolic link in `directory`; or the system
+            refuses.
         FileChanged: the file changed meanwhile.
     """
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
@@ -418,7 +426,7 @@ def load_file(name: str, directory: int | None, buffer: memoryview) -> tuple[int
 
 
 def read_at(descriptor: int, buffer: memoryview, offset: int) -> int:
-    """Fills `buffer` from `offset` of an open file; returns the octets read, fewer only at the end of the file."""
+    """Fills `buffer` from `offset` of an open file; returns the octets read, fewer only at its end. Raises OSError."""
     got = 0
     while got < len(buffer):
         count = os.preadv(descriptor, [buffer[got:]], offset + got)
@@ -429,7 +437,7 @@ def read_at(descriptor: int, buffer: memoryview, offset: int) -> int:
 
 
 def free_octets(directory: int) -> int:
-    """Returns the octets that are free for this user in the file system of an open directory."""
+    """Returns the octets that are free for this user in the file system of a directory's descriptor; raises OSError."""
     found = os.fstatvfs(directory)
     return found.f_bavail * found.f_frsize
 
@@ -442,7 +450,7 @@ def read_symlink(name: str, directory: int) -> tuple[str, os.stat_result]:
 
 
 def list_directory(directory: int) -> Iterator[list[TreeItem]]:
-    """Yields the entries of an open directory, by lists of up to 500; every step blocks, and may raise OSError."""
+    """Yields the entries of an open directory, by lists of 0 to 500; every step blocks, and may raise OSError."""
     with os.scandir(directory) as entries:
         page: list[TreeItem] = []
         for entry in entries:

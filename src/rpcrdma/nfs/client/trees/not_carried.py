@@ -40,13 +40,16 @@ _GIVEN_BY_POLICY = frozenset({"security.selinux"})
 
 
 def lost_from_server(found: Stat) -> Lost:
-    """Returns the properties that a download of an object with the attributes `found` loses; empty if none."""
+    """Returns the `NotCarried` properties that a download of an object with attributes `found` loses; () if none."""
     special = not found.is_symlink() and found.st_mode & _SPECIAL
     return (*_lost_by_any(found), NotCarried.SPECIAL_BITS) if special else tuple(_lost_by_any(found))
 
 
 def lost_from_local(found: os.stat_result, path: str) -> Lost:
-    """Returns the properties that an upload of the local object at `path` with attributes `found` loses; may block."""
+    """Returns the `NotCarried` properties that an upload of the local object `path`, with attributes `found`, loses.
+
+    () if none. Opens the object to look for holes and extended attributes, which may block; raises nothing.
+    """
     lost = _lost_by_any(found)
     if NotCarried.HOLES in lost and not _has_hole(path, found.st_size):
         # Files of /sys take no blocks, nor do compressed ones as many as they have data.

@@ -32,7 +32,7 @@ _REMOVING_S = 10.0
 
 @contextlib.asynccontextmanager
 async def temporary_file(volume: Volume, directory: Node) -> AsyncIterator[Node]:
-    """Yields the node of a new empty file with a temporary name in `directory`; an exception in the block removes it.
+    """Yields the node of a new empty file with a random name in `directory`, for `async with`; an exception removes it.
 
     Raises:
         NfsError: the server refuses to make it; and the errors of `Caller.call`.
@@ -44,10 +44,10 @@ async def temporary_file(volume: Volume, directory: Node) -> AsyncIterator[Node]
 
 @contextlib.asynccontextmanager
 async def kept_file(volume: Volume, directory: Node, name: str) -> AsyncIterator[Node]:
-    """Yields the node of the partial file `name`, left by an interrupted copy, or of a new empty file of this name.
+    """Yields, for `async with`, the node of the partial copy `name` of an interrupted copy, or of a new empty file.
 
-    If the block fails, the file stays, unless it is of no use (see `of_no_use`). A temporary file takes its place if
-    the name belongs to an object of another kind or mode. Errors: see `temporary_file`.
+    If the block fails, the file stays, unless its source has changed or no room is left (see `of_no_use`). If `name` is
+    an object of another kind or mode, the node is that of a `temporary_file`. Errors: see `temporary_file`.
     """
     node = await looked_up(volume.procedures, directory, name)
     if node is None:
@@ -69,9 +69,9 @@ async def kept_file(volume: Volume, directory: Node, name: str) -> AsyncIterator
 async def temporary_entry(
     volume: Volume, directory: Node, make: Callable[[str], Coroutine[Any, Any, object]]
 ) -> AsyncIterator[str]:
-    """Yields the temporary name of a new object or link; an exception in the block removes it.
+    """Yields the random temporary name of a new object or link, for `async with`; an exception in the block removes it.
 
-    `make` takes the name and makes the object in `directory`; its errors are raised, except that the name is taken.
+    `make` takes the name and makes the object in `directory`; its errors are raised, except `NfsExists`.
     """
     name = local_files.temporary_name()
 
@@ -88,7 +88,8 @@ async def give_name(
 ) -> None:
     """Renames `temporary` to `name` in `directory`, replacing an object of that name.
 
-    If `temporary` is gone, an earlier sending of the call may have run: no error if `ours` accepts the node of `name`.
+    If `temporary` is gone, an earlier transmission of the call may have run: no error if `ours` returns True for the
+    node of `name`.
 
     Raises:
         NfsError: the server refuses; and the errors of `Caller.call`.
@@ -126,7 +127,7 @@ async def _removed_on_failure(
 
 
 async def _answered(volume: Volume, directory: Node, name: str, making: Coroutine[Any, Any, T]) -> T:
-    """Returns the result of `making`, or raises its error; removes `name` if no answer shows whether it was made."""
+    """Returns the result of `making`, or raises its error; first removes `name` if no valid reply has arrived."""
     try:
         return await making
     except (CallTimeout, RemoteProtocolError):

@@ -77,7 +77,7 @@ async def upload_tree(
 ) -> CopyReport:
     """Copies the local directory and its contents into `node` by `transfer`; see `NfsFilesystem.upload_tree`.
 
-    `made` says that `node` was made for this copy.
+    `made` says that `node` was made for this copy, and so gets mode and times of the original.
 
     Raises:
         OSError: the local directory cannot be opened; and the errors of `TreeWork.run`.

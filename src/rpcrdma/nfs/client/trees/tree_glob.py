@@ -49,7 +49,7 @@ class _Pattern:
         self._shows_hidden = [include_hidden or name.startswith(".") for name in names]
 
     def past_any_depth(self, places: set[int]) -> set[int]:
-        """Returns the indexes `places`, and those behind each `**` there, which may match no directory."""
+        """Returns `places`, indexes of the pattern's names, and those behind each `**` there: it may match nothing."""
         found = set(places)
         for place in places:
             while place < self.end and self._names[place] == _ANY_DEPTH:
@@ -58,14 +58,17 @@ class _Pattern:
         return found
 
     def literal(self, places: set[int]) -> str | None:
-        """Returns the only name that can match at the indexes `places`, so that no listing is needed; else None."""
+        """Returns the only name that can match at `places`, indexes of the pattern's names; None if others can."""
         if len(places) != 1 or self.end in places:
             return None
         name = self._names[min(places)]
         return None if _MAGIC.search(name) else name
 
     def places_of(self, places: set[int], name: str) -> tuple[set[int], set[int]]:
-        """Matches `name` at the indexes `places` of the pattern; returns (indexes behind matches, those of `**`)."""
+        """Matches an entry's `name` with the pattern's names at the indexes `places`.
+
+        Returns (the indexes behind names that match; the indexes of `**`, which entries below may match, too).
+        """
         behind, kept = set(), set()
         for place in places - {self.end}:
             if name.startswith(".") and not self._shows_hidden[place]:

@@ -76,6 +76,7 @@ async def remove_tree(volume: Volume, parent: Node, name: str, exclude: Iterable
 
     Raises:
         NfsError: NFS3ERR_NOTDIR: the object is no directory; or it cannot be looked up.
+        RpcRdmaError: the connection is lost, or another error of `Caller.call` for LOOKUP.
     """
     exclusion = Exclusion(exclude)
     node = await volume.procedures.lookup(parent, name)
@@ -112,10 +113,11 @@ async def remove_tree(volume: Volume, parent: Node, name: str, exclude: Iterable
 async def _empty(
     volume: Volume, level: _Level, report: RemoveReport, room: int, exclusion: Exclusion, top: str
 ) -> None:
-    """Lists entries of a directory, of which at most `room` are directories, and removes the others.
+    """Lists entries of `level.node` and removes those that are no directories.
 
-    The directories are added to `level.pending`; `level.more` says whether there are further entries, `level.stuck`
-    that some stay. Failures are reported, and not raised.
+    Up to `room` directories are kept in `level.pending`. Sets `level.more` if there are further entries, `level.stuck`
+    if entries stay after a failure, or by `exclusion`, which matches paths relative to the path `top`. Puts failures in
+    `report` and raises none, but for a lost connection.
     """
     files: list[DirEntry] = []
     level.more = False

@@ -20,7 +20,7 @@ __all__ = ["Exclusion", "check_descent", "entries_below", "too_many_pending", "w
 
 
 def check_descent(directory: Node) -> None:
-    """Checks the place of a directory before a walk enters it.
+    """Checks a directory, by the directories above it, before a walk enters it.
 
     Raises:
         OSError: ELOOP: `directory` is the same object as a directory above it; ENAMETOOLONG: it is more than
@@ -40,7 +40,7 @@ def check_descent(directory: Node) -> None:
 
 
 def too_many_pending(place: LazyPath) -> OSError:
-    """Returns an OSError (ENOBUFS) for the directory at `place`, which is left out since too many others wait."""
+    """Returns an OSError (ENOBUFS) for the directory at `place`, left out since `NFS_TREE_PENDING_MAX` others wait."""
     text = f"more than {NFS_TREE_PENDING_MAX:,} directories wait to be entered; this one and others are left out"
     return ServerPathError(errno.ENOBUFS, text, path_of(place))
 

@@ -98,7 +98,7 @@ class Kept:
     octets: int = 0
 
     def takes(self, path: str) -> bool:
-        """Returns whether a further entry that names `path` fits into the report, and counts it if so."""
+        """Counts `path` and returns True while fewer than 1,000 paths and 1 Mi characters are counted; else False."""
         if self.paths >= NFS_TREE_FAILURES_MAX or (self.paths and self.octets >= NFS_TREE_FAILURES_OCTETS_MAX):
             return False
         self.paths += 1
@@ -182,7 +182,7 @@ class CopyDirection(Protocol[C]):
     """
 
     async def enter(self, parent: Folder, item: TreeItem) -> Folder:
-        """Makes the target of the directory `item` if missing; returns both sides, open. Raises OSError, RpcError."""
+        """Makes the target of the directory `item` if missing; returns its `Folder`, open. Raises OSError, RpcError."""
 
     def pages(self, folder: Folder, refused: Callable[[OSError], None]) -> AsyncIterator[list[TreeItem]]:
         """Yields the entries of the source directory by lists.
@@ -194,8 +194,8 @@ class CopyDirection(Protocol[C]):
     async def copy(self, folder: Folder, item: TreeItem, report: CopyReport) -> tuple[C, int] | None:
         """Copies an entry that is no directory, and counts it in `report`; only lists a device, socket or pipe there.
 
-        Returns (the place of the copy, its octets in memory), None unless the file has several names. Raises OSError,
-        RpcError or RemoteProtocolError.
+        Returns (the copy's place, such as its path, the octets of memory that the place takes), None unless the file
+        has several names. Raises OSError, RpcError or RemoteProtocolError.
         """
 
     async def link(self, folder: Folder, item: TreeItem, copy: C) -> None:
@@ -254,7 +254,7 @@ class TreeWork(Generic[C]):
         self._changed = asyncio.Event()
 
     async def run(self, root: Folder) -> None:
-        """Copies everything in `root`, and closes it; raises RpcRdmaError if the connection is lost.
+        """Copies everything in `root`, both sides of the top directory; raises RpcRdmaError if the connection is lost.
 
         All directories are closed when it returns or raises.
         """
@@ -378,8 +378,8 @@ class TreeWork(Generic[C]):
         """Copies an entry; if there is no room for it, copies it once more when no other copy is in progress.
 
         Otherwise many files copied at once would fill the last room together, all fail, and leave it empty. Returns
-        (the place of the copy, its octets in memory), None unless the file has several names. Raises OSError or
-        RpcRdmaError.
+        (the copy's place, such as its path, the octets of memory that the place takes), None unless the file has
+        several names. Raises OSError or RpcRdmaError.
         """
         async with self._alone:
             self._copying += 1

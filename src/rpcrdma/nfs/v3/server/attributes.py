@@ -65,7 +65,7 @@ def fattr3_of(attributes: Attributes) -> v3.fattr3:
 
 
 def post_op_of(attributes: Attributes) -> v3.post_op_attr:
-    """Returns attributes as post_op_attr, and keeps the result in `attributes.shown` for later replies."""
+    """Returns `attributes` as post_op_attr; keeps the result in `attributes.shown`, and takes it from there later."""
     shown = attributes.shown
     if type(shown) is v3.post_op_attr:
         return shown
@@ -74,7 +74,7 @@ def post_op_of(attributes: Attributes) -> v3.post_op_attr:
 
 
 def post_op(node: Node | None) -> v3.post_op_attr:
-    """Returns the object's current attributes as post_op_attr; empty if `node` is None or they cannot be read."""
+    """Returns the current attributes of `node` as post_op_attr; without value if it is None or they cannot be read."""
     if node is not None:
         try:
             return post_op_of(node.attributes())
@@ -104,7 +104,7 @@ def wanted_of(attributes: v3.sattr3) -> Wanted:
     """Converts the attributes that a client wants to set; an attribute that it does not set becomes None.
 
     Raises:
-        Refused: EINVAL: a time with a second or more of nanoseconds.
+        Refused: EINVAL: a time has 10**9 nanoseconds or more.
     """
     return Wanted(
         mode=attributes.mode.value,

@@ -66,7 +66,7 @@ class CreationProcedures(Procedures):
             return v3.CREATE3res(status_of(error), v3.CREATE3resfail(wcc(directory, change)))
 
     def _check_cut(self, directory: Node, name: bytes, who: Grant) -> None:
-        """Raises Refused (EACCES) if an open of version 4 denies to write the file `name`, which CREATE is to cut.
+        """Raises Refused (EACCES) if an open of version 4 denies writing to the file `name`, which CREATE truncates.
 
         No effect if `directory` has no such name; `who` are the rights with which it is looked up.
         """
@@ -111,7 +111,7 @@ class CreationProcedures(Procedures):
 
 
 def _shown(made: Made) -> tuple[v3.post_op_fh3, v3.post_op_attr]:
-    """Returns (handle, attributes) of a new object for a reply, both empty if the server has no handle of it."""
+    """Returns (handle, attributes) of a new object for a reply, both without value if its handle is not known."""
     if made.node is None:
         # The object exists, but without its handle: the client may look it up.
         return v3.post_op_fh3(False, None), v3.post_op_attr(False, None)
@@ -119,7 +119,7 @@ def _shown(made: Made) -> tuple[v3.post_op_fh3, v3.post_op_attr]:
 
 
 def _node_wanted(what: v3.mknoddata3) -> tuple[Make, Wanted]:
-    """Returns (the special file to be made by MKNOD, its attributes).
+    """Returns (kind and device number of the special file that MKNOD is to make, its attributes to set).
 
     Raises:
         StatusRefusal: NFS3ERR_BADTYPE: the type is no special file's.

@@ -49,14 +49,13 @@ class _Page(Generic[E]):
     def add(self, entry: Entry, item: E, octets: int, plain_octets: int) -> bool:
         """Adds an entry if it fits, and returns whether it did.
 
-        If it does not, the entries at the end with the same cookie are removed, since a listing continues after a
-        cookie.
+        If it does not, the entries at the end with its cookie are removed, too: the next call continues after a cookie.
 
         Args:
             entry: the entry of the directory.
-            item: the entry for the reply.
+            item: the same entry for the reply.
             octets: the octets of `item` in the reply.
-            plain_octets: the octets without attributes and handle.
+            plain_octets: the octets of `item` without attributes and handle.
         """
         names_octets = plain_octets - 4
         if octets > self._left or (names_octets > self._names_left and self.entries):

@@ -96,12 +96,12 @@ class MountService(MOUNT_V3_Service):
         self.forget_host(context.peer)
 
     def mounts(self) -> list[tuple[str, str]]:
-        """Returns a copy of the list of mounts: (address of a client, mounted path), the oldest first."""
+        """Returns a copy of the list of mounts: (network address of a client, path as in its MNT), the oldest first."""
         with self._lock:
             return list(self._mounts)
 
     def forget_host(self, address: str) -> list[str]:
-        """Removes the mounts of a client's address from the list of mounts; returns their paths."""
+        """Removes the mounts of a client at the network address `address` from the list; returns their paths."""
         with self._lock:
             found = [mount for mount in self._mounts if mount[0] == address[:MNTNAMLEN]]
             for mount in found:
@@ -133,13 +133,13 @@ class MountService(MOUNT_V3_Service):
         return None if tree is None else self._exports.waits_for(tree.root.handle)
 
     def _export_of(self, names: list[str]) -> Tree | None:
-        """Returns the tree with the longest name that the path `names` begins with; None if there is none."""
+        """Returns the exported tree with the longest name that the path of `names` begins with; None without one."""
         fitting = [tree for tree in self._exports.trees if names[: len(_parts(tree))] == _parts(tree)]
         return max(fitting, key=lambda tree: len(_parts(tree)), default=None)
 
 
 def _groups(export: ExportTerms) -> list[groupnode] | None:
-    """Returns the networks that some rule of an export admits, for EXPORT; empty for all hosts, None for no host."""
+    """Returns the networks that some rule of an export admits, as groups of EXPORT; [] for all hosts, None for none."""
     networks: dict[str, None] = {}
     for rule in export.all_rules:
         if not rule.denied:

@@ -33,7 +33,10 @@ class Procedures:
             raise Refused(errno.EAGAIN)
 
     def locate_in_worker(self, handle: bytes, context: CallContext) -> tuple[Node, Grant]:
-        """Returns (the object of `handle`, the caller's rights); may block. Raises the errors of `Exports.locate`."""
+        """Returns (the object of `handle`, the caller's rights); may block, so for a worker thread alone.
+
+        Raises the errors of `Exports.locate`, such as Refused (ESTALE, EACCES, or `BAD_HANDLE`).
+        """
         found = self.exports.locate(handle, context)
         assert found is not None
         return found
@@ -56,7 +59,7 @@ class Procedures:
     def check_delegations_of_name(self, directory: Node, name: bytes, who: Grant) -> None:
         """Raises Refused (EAGAIN) as `check_delegations` for the object `name` in `directory`, if it exists.
 
-        `who` are the rights with which the name is looked up; an OSError says that they do not suffice.
+        `who` are the rights with which the name is looked up. Raises Refused or OSError if the lookup fails otherwise.
         """
         if self.claims.delegations:
             with contextlib.suppress(FileNotFoundError):
@@ -65,6 +68,9 @@ class Procedures:
                 self.check_delegations(found)
 
     def check_claims(self, node: Node, access: int) -> None:
-        """Raises Refused (EACCES) if an open of version 4 denies `access` (`claims.READ` or WRITE) to `node`."""
+        """Raises Refused (EACCES) if the share reservation of an open of version 4 on the file `node` denies `access`.
+
+        `access` is `claims.READ` or `claims.WRITE`.
+        """
         if self.claims.denies_io(self.exports.file_of(node.handle), access):
             raise Refused(errno.EACCES)

@@ -55,7 +55,10 @@ class NfsService(
         self.WAITS_FOR = self._file_system_of
 
     def _file_system_of(self, args: Any) -> bytes | None:
-        """Returns a key of the file system that a call with `args` may wait for: see `Exports.waits_for`."""
+        """Returns a key of the file system on which a call with `args` may block; None where all exports are on one.
+
+        `args` are the arguments of a procedure, whose first field leads to a filehandle. See `Exports.waits_for`.
+        """
         while not isinstance(args, bytes):
             args = getattr(args, args.__slots__[0])
         return self.exports.waits_for(args)

@@ -79,7 +79,7 @@ class _Object(NamedTuple):
 async def find_exports(session: ClientSession) -> list[ExportFound]:
     """Returns the exports of a server, sorted by path, as READDIR finds them from its root down.
 
-    Exports below other exports are not found, nor those beyond `NFS4_PSEUDO_CALLS_MAX` calls for names. Flavors are
+    Exports below other exports are not found, nor those beyond `NFS4_PSEUDO_CALLS_MAX` (256) READDIRs. Flavors are
     asked for with at most the same number of calls, and are empty for further exports. Raises OperationRefused if the
     root, or a directory above exports, may not be read, DecodeError for attributes that were not asked for, and
     RpcError, CallTimeout or TransportClosed as `rpcrdma.rpc.Caller.call`.
@@ -143,7 +143,7 @@ async def _seen(session: ClientSession, fsid: tuple[int, int] | None) -> list[_S
 
 
 def _flavors(answer: SECINFO4resok) -> tuple[int, ...]:
-    """Returns the flavors in a result of SECINFO, those of Kerberos as pseudo-flavors (RFC 2623 section 2.3.1)."""
+    """Returns the flavors in a result of SECINFO, those of RPCSEC_GSS as pseudo-flavors (RFC 2623 section 2.3.1)."""
     by_service = {int(flavor.service): int(flavor) for flavor in SecurityFlavor if flavor.service is not None}
     found = []
     for each in answer.flavors:
@@ -156,8 +156,9 @@ def _flavors(answer: SECINFO4resok) -> tuple[int, ...]:
 async def _pages(session: ClientSession, directory: Called) -> AsyncIterator[list[tuple[bytes, _Object]]]:
     """Yields for each READDIR of a directory the list of its entries, each a name with its attributes.
 
-    `directory` is the operation that makes the directory the current object. Raises OperationRefused if it may not be
-    read, DecodeError for attributes that were not asked for, and others as `ClientSession.run`.
+    `directory` is the operation, (number, arguments), that makes the directory the current object. Raises
+    OperationRefused if it may not be read, DecodeError for attributes that were not asked for, and others as
+    `ClientSession.run`.
     """
     cookie, verifier, ends = 0, bytes(nfs4.NFS4_VERIFIER_SIZE), False
     while not ends:

@@ -51,7 +51,9 @@ class ClientReport:
 
 
 def clients_of(state: State, now_s: float) -> list[ClientReport]:
-    """Returns a report on each client; passes leases first, and takes the lock of the state for one client at a time.
+    """Returns a report on each client, after the update of their states to `now_s` (`ClientTable.pass_leases`).
+
+    Takes the lock of the state for one client at a time.
 
     Args:
         state: the state of the server; the caller does not hold its lock.

@@ -97,7 +97,7 @@ class Held(abc.ABC):
 
     @abc.abstractmethod
     def release(self, claims: Claims[Any, Any]) -> None:
-        """Removes the share reservation, ranges or delegation of this state from `claims`; the lock is held."""
+        """Removes the share reservation, ranges or delegation of this state from `claims`; its lock must be held."""
 
     def take_files(self) -> object:
         """Takes the open files out of a state that is revoked; they close with the last reference to the result.
@@ -108,7 +108,7 @@ class Held(abc.ABC):
 
     @abc.abstractmethod
     def io_file(self, access: int) -> OpenFile | None:
-        """Returns the file that this state has open for `access`, READ or WRITE of `claims`; None if it has not."""
+        """Returns the file that this state has open for `access`, `claims.READ` or `WRITE`; None if it has none."""
 
 
 @dataclass(slots=True)
@@ -207,7 +207,7 @@ class Client:
         return bool(self.lost_flags & SEQ4_STATUS_ADMIN_STATE_REVOKED)
 
     def count_lost(self, held: Held, change: int) -> None:
-        """Adds `change`, 1 or -1, to the number of revoked states with the flags of `held`; sets `lost_flags`."""
+        """Adds `change`, 1 or -1, to the number in `lost` for the SEQ4_STATUS flags of `held`; updates `lost_flags`."""
         by_administrator = held.lost is _S.NFS4ERR_ADMIN_REVOKED
         flags = SEQ4_STATUS_ADMIN_STATE_REVOKED if by_administrator else 0
         if isinstance(held, Delegation):
@@ -271,8 +271,9 @@ class ClientTable:
         """Finds the confirmed record of a client, or makes an unconfirmed one, for EXCHANGE_ID; may end other records.
 
         `update` says whether the client asks for an update of its confirmed record; `now_s` is the monotonic time in
-        seconds. Raises Refused: NFS4ERR_CLID_INUSE, a status of `VERDICTS`, or NFS4ERR_DELAY if there is no room or the
-        record is about to end. Raises InTheWay if clients whose lease has passed have to end first.
+        seconds. Raises Refused: NFS4ERR_CLID_INUSE; with `update` NFS4ERR_NOENT, NFS4ERR_NOT_SAME or NFS4ERR_PERM (RFC
+        8881 section 18.35.4); NFS4ERR_DELAY if there is no room or the record is about to end. Raises InTheWay if
+        clients whose lease has passed have to end first.
         """
         self.pass_leases(now_s)
         confirmed = self._confirmed.get(introduction.owner)
@@ -293,10 +294,10 @@ class ClientTable:
         return client
 
     def confirm(self, client: Client, now_s: float) -> None:
-        """Confirms a record, whose lease begins at `now_s`, and ends the confirmed record of the same owner.
+        """Confirms a record, whose lease begins at `now_s`, and ends the earlier confirmed record of the same owner.
 
-        If that belongs to another principal and has state, raises Refused (NFS4ERR_CLID_INUSE), or InTheWay if its
-        lease has passed. Raises Refused (NFS4ERR_DELAY) if it is about to end.
+        If the earlier record is of another principal and has state, raises Refused (NFS4ERR_CLID_INUSE), or InTheWay if
+        its lease has passed. Raises Refused (NFS4ERR_DELAY) if it is about to end. `now_s` is in monotonic seconds.
         """
         owner = client.introduction.owner
         old = self._confirmed.get(owner)
@@ -314,7 +315,7 @@ class ClientTable:
         self._leases[client] = None
 
     def renew(self, client: Client, now_s: float) -> None:
-        """Begins the lease of a client anew at `now_s` (monotonic seconds); a courteous client is confirmed again."""
+        """Begins a client's lease anew at `now_s` (monotonic seconds), also of a courteous client (lease passed)."""
         if client.state is _COURTEOUS:
             del self._courteous[client]
             self._leases[client] = None
@@ -325,7 +326,10 @@ class ClientTable:
         client.renewed_s = now_s
 
     def pass_leases(self, now_s: float) -> None:
-        """Makes clients courteous whose lease has passed at `now_s` (monotonic seconds); ends unconfirmed ones."""
+        """Makes clients whose lease has passed at `now_s` (monotonic seconds) courteous; ends unconfirmed ones.
+
+        A courteous client keeps its opens, locks and delegations until they conflict with a request of another caller.
+        """
         until_s = now_s - self.lease_s
         while self._leases and (client := next(iter(self._leases))).renewed_s < until_s:
             del self._leases[client]
@@ -335,18 +339,18 @@ class ClientTable:
             self.remove(client, ClientEvent.LEASE_PASSES)
 
     def in_the_way(self, clients: Iterable[Client], now_s: float) -> None:
-        """Raises InTheWay if all `clients`, whose states conflict with a call, are courteous at `now_s`."""
+        """Raises InTheWay if the leases of all `clients`, whose states conflict with a call, have passed at `now_s`."""
         self.pass_leases(now_s)
         found = set(clients)
         if all(client.state is ClientState.COURTEOUS for client in found):
             raise InTheWay(found)
 
     def overdue(self, now_s: float) -> list[Client]:
-        """Returns the courteous clients that have been silent for more than `NFS4_COURTESY_S` at `now_s`."""
+        """Returns the courteous clients (lease passed) that have been silent for over `NFS4_COURTESY_S` at `now_s`."""
         return [client for client in self._courteous if client.renewed_s < now_s - NFS4_COURTESY_S]
 
     def evict(self, client: Client) -> bool:
-        """Begins the end of a courteous client (lease passed, state kept); returns False if it is not courteous."""
+        """Marks a courteous client (lease passed, state kept) as EXPIRING; returns False if it is not courteous."""
         if client.state is not ClientState.COURTEOUS:
             return False
         del self._courteous[client]
@@ -354,7 +358,7 @@ class ClientTable:
         return True
 
     def stay(self, client: Client) -> None:
-        """Makes an expiring client courteous again, after it could not be deleted from the recovery database."""
+        """Undoes `evict`: makes the client courteous again, as it could not be deleted from the recovery database."""
         client.move(ClientEvent.UNDELETED)
         self._courteous[client] = None
 
@@ -381,7 +385,7 @@ class ClientTable:
                 return number
 
     def _end_idle(self, old: Client) -> None:
-        """Ends the record of another principal with the same owner if it has no state.
+        """Ends `old`, the record of another principal with the same owner, if it has no opens, locks and delegations.
 
         Else raises InTheWay if its lease has passed, or Refused (NFS4ERR_CLID_INUSE).
         """

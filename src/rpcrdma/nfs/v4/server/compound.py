@@ -152,15 +152,16 @@ class Compound:
 
     @property
     def room(self) -> int:
-        """The octets that the session leaves for the body of the running operation's result.
+        """The octets that the session's reply limit leaves for the body of the running operation's result.
 
-        By it an operation is refused whose result must not be lost; `left` bounds results of any length.
+        An operation that must not run twice is refused if its result may be longer; `left` bounds results that may be
+        cut, as of READDIR.
         """
         return self.reply_octets_max - len(self.encoded.reduced) - self.encoded.removed - 8
 
     @property
     def request(self) -> int:
-        """A number that differs, but for chance, where the caller or the operations of two calls differ.
+        """A number that differs, but for chance, where caller or operations, without arguments, of two calls differ.
 
         It stands for a call in `Slot.call`, and is short since every slot keeps one.
         """
@@ -187,15 +188,15 @@ class Compound:
         return self.current
 
     def file_of(self, node: Node) -> bytes:
-        """Returns the name of an object in claims, the same for its filehandles in all exports."""
+        """Returns the key of an object in `Claims`, the table of opens and locks, the same for all its filehandles."""
         return self.server.exports.file_of(node.handle)
 
     def set_current(self, node: Node) -> None:
-        """Makes an object of the export of `caller` the current one; there is no current stateid then."""
+        """Makes `node` the current object and unsets the current stateid; `caller` has the rights for its export."""
         self.current, self.stateid = node, None
 
     def or_wait(self, found: T | None) -> T:
-        """Returns `found`, the result of a method that was called with `at_once`; raises MustWait if it is None."""
+        """Returns `found`, the result of a call with `at_once`; raises MustWait if it is None: the call would block."""
         if found is None:
             raise MustWait
         return found
@@ -228,9 +229,9 @@ class Placeable(NamedTuple):
 def run(compound: Compound, handlers: Mapping[int, Handler]) -> Steps[EncodedReply]:
     """Runs the operations of a COMPOUND in order, up to the first that fails, as a generator of steps.
 
-    A slot that SEQUENCE has taken is freed in any case. If the generator is closed while the rest waits for a worker
-    thread, as at the end of the connection, the reply that is kept for the repeat says NFS4ERR_DELAY for the first
-    operation that has not run; a reply that the slot has no room for is lost.
+    A slot that SEQUENCE has taken is freed in any case. If the generator is closed while it waits for a worker thread,
+    as at the end of the connection, the reply that is kept for the repeat says NFS4ERR_DELAY for the first operation
+    that has not run; a reply that the slot has no room for is lost.
 
     Args:
         compound: the COMPOUND, of which nothing has run yet.

@@ -41,7 +41,7 @@ _S, _TYPE, _WHY = nfs4.nfsstat4, nfs4.open_delegation_type4, nfs4.why_no_delegat
 
 
 def no_delegation(wish: int) -> nfs4.open_delegation4:
-    """Returns the delegation of OPEN's result that says that there is none.
+    """Returns the field `delegation` in the result of an OPEN that gives none, with the reason if there is a wish.
 
     `wish` are the bits OPEN4_SHARE_ACCESS_WANT_* of the OPEN, 0 if it has none: then no reason is given.
     """
@@ -55,15 +55,16 @@ def no_delegation(wish: int) -> nfs4.open_delegation4:
 
 
 def lease_for(compound: Compound, node: Node, wish: int, access: int) -> Lease | None:
-    """Takes a lease, which reports local writers, for the delegation that an OPEN may give, before it opens the file.
+    """Takes a lease on the file, which reports writers that are no NFS clients, for a delegation that OPEN may give.
 
-    The caller does not hold the lock of the state. Raises MustWait (run again in a worker thread).
+    To be called before the OPEN opens the file, without the lock of the `State`. Raises MustWait (run again in a worker
+    thread).
 
     Args:
         compound: the running COMPOUND.
         node: the file.
         wish: the client's wish for a delegation: bits OPEN4_SHARE_ACCESS_WANT_* of OPEN.
-        access: the share access of the OPEN, bits READ and WRITE of `claims`.
+        access: the share access of the OPEN, bits `claims.READ` and `claims.WRITE`.
 
     Returns:
         The lease; None if the OPEN gives no delegation.
@@ -84,9 +85,9 @@ def lease_for(compound: Compound, node: Node, wish: int, access: int) -> Lease |
 def delegate(compound: Compound, wish: int, reader: OpenFile, lease: Lease | None) -> nfs4.open_delegation4:
     """Gives a read delegation on the current file, unless a conflict has arisen since `lease_for`.
 
-    The lock of the state is free. `wish` is as for `lease_for`; `reader` is the file, open for reading. Returns the
-    delegation for the result of OPEN, of the type NONE if `lease`, the result of `lease_for`, is None or there is a
-    conflict.
+    The caller does not hold the lock of the `State`. `wish` are the bits OPEN4_SHARE_ACCESS_WANT_* of OPEN; `reader` is
+    the file, open for reading. Returns the delegation for the result of OPEN, of the type NONE if `lease`, the result
+    of `lease_for`, is None or there is a conflict.
     """
     if lease is None:
         return no_delegation(wish)
@@ -121,9 +122,9 @@ def _may_delegate(state: State, client: Client, handle: bytes, file: bytes, now_
 def check_delegations(state: State, client: Client | None, file: bytes, now_s: float) -> None:
     """Raises Refused (NFS4ERR_DELAY) if clients but `client` have delegations on a file to be changed; recalls them.
 
-    `client` None: each delegation counts; `file` is the key of the file in claims, `now_s` the monotonic time in
+    `client` None: each delegation counts; `file` is the file's key (`Exports.file_of`), `now_s` the monotonic time in
     seconds. Raises InTheWay if the leases of all these clients have passed: they have to end first. The caller holds
-    the lock of the state.
+    `state.lock`.
     """
     others: list[Delegation] = [held for held in state.claims.delegates(file) if held.client is not client]
     if others:
@@ -135,8 +136,8 @@ def check_delegations(state: State, client: Client | None, file: bytes, now_s: f
 def wait_for_delegations(compound: Compound, node: Node) -> None:
     """Raises Refused (NFS4ERR_DELAY) if other clients have delegations on an object to be changed; recalls them.
 
-    Raises MustWait (run again in a worker thread) if clients whose lease has passed have to end. The caller holds no
-    lock.
+    The client of `compound` is not waited for. Raises MustWait (run again in a worker thread) if clients whose lease
+    has passed have to end. The caller holds no lock.
     """
     state = state_of(compound)
     if state.claims.delegations:

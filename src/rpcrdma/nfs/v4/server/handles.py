@@ -54,11 +54,12 @@ def checked_directory(node: Node) -> Node:
 
 
 def object_named(compound: Compound, within: Node, name: bytes, *, admitted: bool = True) -> Node:
-    """Returns the object of a name in a directory, which may be the root of an export (RFC 8881 section 7.7).
+    """Returns the object `name` in the directory `within`; the root of an export, if it is mounted there.
 
-    If so, `compound.caller` gets the rights there, unless `admitted` is False. The name is a result of `checked_name`.
-    Raises MustWait (run again in a worker thread), CredentialTooWeak (the export asks for another security flavor) or
-    tree.Refused, OSError (ENOENT: there is no such name; EACCES: the export is closed to the caller; and others).
+    Then `compound.caller` gets the rights in that export, unless `admitted` is False. `name` is a result of
+    `checked_name`. Raises MustWait (run again in a worker thread), CredentialTooWeak (the export asks for another
+    security flavor), tree.Refused or OSError (ENOENT: there is no such name; EACCES: the export is closed to the
+    caller; and others).
     """
     exports = compound.server.exports
     covered = exports.covers(within, name)
@@ -77,7 +78,7 @@ def object_named(compound: Compound, within: Node, name: bytes, *, admitted: boo
 
 
 def existing_object(compound: Compound, directory: Node, name: bytes) -> Node | None:
-    """Returns the object of a name in a directory, None without one; may block; raises tree.Refused or OSError."""
+    """Returns the object `name` in `directory`, None if there is none; may block; raises tree.Refused or OSError."""
     try:
         return directory.lookup(compound.caller, name, at_once=False)
     except (tree.Refused, OSError) as error:
@@ -122,7 +123,7 @@ def put_handle(compound: Compound, args: PUTFH4args) -> None:
 
 
 def _open_node(compound: Compound, handle: bytes) -> Node | None:
-    """Returns the file without a name of a filehandle, if the client has it open or delegated, else None.
+    """Returns the file of a filehandle that has lost its last name, if the client has it open or delegated, else None.
 
     OPEN4_RESULT_PRESERVE_UNLINKED promises this; it ends when the export is removed.
     """

@@ -30,7 +30,7 @@ _DEFINED: Final = _SUPPORTED | sum(_XATTRS)
 
 
 def described(compound: Compound, node: Node, attributes: int) -> Described:
-    """Returns an object with all that the values of a set of attributes (`attributes.bits`) depend on.
+    """Returns `node` as a `Described`, with all that the values of a set of attributes, bit n for number n, depend on.
 
     Raises MustWait (run again in a worker thread) or OSError for attributes of the file system.
     """

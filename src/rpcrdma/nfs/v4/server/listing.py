@@ -74,7 +74,7 @@ def _page(compound: Compound, node: Node, args: nfs4.READDIR4args, wanted: int, 
 
 
 def _attributes(compound: Compound, entry: Entry, wanted: int, *, detailed: bool) -> nfs4.fattr4:
-    """Returns the attributes of an entry's object that are in the set `wanted` (`attributes.bits`).
+    """Returns the attributes of an entry's object that are in the set `wanted`, which has bit n for attribute n.
 
     For an object that the caller cannot reach, these are rdattr_error with the reason, if wanted, else the fileids.
     `detailed` says whether more than the fileids and rdattr_error are wanted. Raises tree.Refused or OSError.

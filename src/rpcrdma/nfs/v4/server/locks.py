@@ -58,7 +58,8 @@ class LockState(Held):
     def change(self, claims: Claims[Any, Any], start: int, end: int, exclusive: bool | None) -> None:
         """Locks the octets from `start` to before `end`, at most 2**64, or unlocks them if `exclusive` is None.
 
-        Updates the numbers of ranges. The caller has looked for conflicts, and holds the lock of `claims`.
+        `exclusive` True is a write lock, False a read lock. Updates the numbers of ranges of this state and its client.
+        The caller has looked for conflicts, and holds the lock of `claims`.
         """
         before = claims.range_count
         claims.change_range(self.file, self, start, end, exclusive)
@@ -72,7 +73,7 @@ class LockState(Held):
         return self.ranges
 
     def io_file(self, access: int) -> OpenFile | None:
-        """Returns the file as the open of these locks has it open for `access`, READ or WRITE of `claims`.
+        """Returns the file as the open of these locks has it open for `access`, `claims.READ` or `claims.WRITE`.
 
         Returns None if the open does not have it open for this.
         """
@@ -210,7 +211,7 @@ def _range(kind: nfs4.nfs_lock_type4, offset: int, length: int) -> Range:
 def _locker(compound: Compound, args: nfs4.LOCK4args) -> tuple[LockState | None, Open, bytes]:
     """Returns the lock state that a LOCK names (None: it is to be made), its open, and the name of the lock owner.
 
-    Raises Refused, such as NFS4ERR_BAD_STATEID, for a wrong stateid. The caller holds the lock of the state.
+    Raises Refused, such as NFS4ERR_BAD_STATEID, for a wrong stateid. The caller holds the lock of the `State`.
     """
     locker = args.locker.value
     if not isinstance(locker, nfs4.open_to_lock_owner4):
@@ -227,9 +228,9 @@ def _check_conflicts(
 ) -> None:
     """Raises Refused (NFS4ERR_DENIED, with the lock) if a lock owner has a lock on the current file against `wanted`.
 
-    The locks of `mine`, the lock state of the caller's owner, do not conflict; None: it has none. With `reclaims`, the
-    status is NFS4ERR_RECLAIM_CONFLICT. Raises InTheWay if all conflicting locks are of clients whose lease has passed.
-    The caller holds the lock of the state.
+    The locks of `mine`, the state of the lock owner that asks, do not conflict; None: it has none. With `reclaims`, for
+    a reclaim after a restart, the status is NFS4ERR_RECLAIM_CONFLICT. Raises InTheWay if all conflicting locks are of
+    clients whose lease has passed. The caller holds `state.lock`.
     """
     conflicts: list[HeldRange[LockState]] = list(
         state.claims.range_conflicts(compound.file_of(compound.node), mine, wanted)
@@ -254,7 +255,8 @@ def _denied(found: Range, owner: nfs4.state_owner4) -> Refused:
 def _check_room(state: State, client: Client, file: bytes, mine: LockState | None) -> None:
     """Raises Refused (NFS4ERR_DELAY) if one more change of a range in `mine` could exceed a bound of the server.
 
-    `mine` is None for a new lock state of `client`; `file` is the key of the file in claims. The caller holds the lock.
+    `mine` is None for a new lock state of `client`; `file` is the file's key (`Exports.file_of`). The caller holds
+    `state.lock`.
     """
     claims = state.claims
     own = 0 if mine is None else len(claims.ranges(file, mine))

@@ -55,7 +55,7 @@ def _directory_to_change(compound: Compound, node: Node, who: Grant) -> Node:
 
 
 def _present(node: Node | None) -> Node:
-    """Returns the new object; raises Refused (NFS4ERR_STALE) for None: a local process has removed it already."""
+    """Returns `node`, a new object; raises Refused (NFS4ERR_STALE) for None: a local process has removed it already."""
     if node is None:
         raise Refused(_S.NFS4ERR_STALE)
     return node

@@ -110,10 +110,10 @@ class _Target(NamedTuple):
 
 
 def find(compound: Compound, stateid: nfs4.stateid4, kind: type[H]) -> H:
-    """Returns the state on the current file that a stateid of the caller names; the caller holds the lock of the state.
+    """Returns the open or lock state on the current file that `stateid` names, which must be of the class `kind`.
 
-    Raises Refused: NFS4ERR_BAD_STATEID (unknown, of another class than `kind`, or of another file),
-    NFS4ERR_OLD_STATEID, NFS4ERR_ADMIN_REVOKED or NFS4ERR_DELEG_REVOKED.
+    The caller holds the lock of the `State`. Raises Refused: NFS4ERR_BAD_STATEID (unknown or another client's, of
+    another class, or of another file), NFS4ERR_OLD_STATEID, NFS4ERR_ADMIN_REVOKED or NFS4ERR_DELEG_REVOKED.
     """
     held = state_of(compound).find(compound.client, _resolved(compound, stateid))
     if not isinstance(held, kind) or held.handle != compound.node.handle:
@@ -144,7 +144,7 @@ def io_file(compound: Compound, stateid: nfs4.stateid4, access: int, *, saved: b
     Args:
         compound: the COMPOUND; the current object is a regular file.
         stateid: the stateid of an open, of locks or of a delegation, or a special one.
-        access: READ or WRITE of `claims`.
+        access: `claims.READ` or `claims.WRITE`.
         saved: whether the file is the saved object, a regular file, in place of the current one.
 
     Returns:
@@ -273,7 +273,7 @@ def check_file(node: Node) -> None:
 def _check_access(compound: Compound, node: Node, access: int) -> None:
     """Raises Refused (NFS4ERR_ACCESS) if the caller, even if it owns the file, lacks rights for `access`.
 
-    `access` has bits READ and WRITE of `claims`.
+    `access` has bits `claims.READ` and `claims.WRITE`.
     """
     rights = node.access(compound.caller, tree.READ | tree.MODIFY | tree.EXECUTE)
     if (access & READ and not rights & (tree.READ | tree.EXECUTE)) or (access & WRITE and not rights & tree.MODIFY):
@@ -290,10 +290,10 @@ def _share(state: State, mine: Open, access: int, deny: int) -> None:
 
 
 def _cut(compound: Compound, node: Node, state: State, mine: Open, before: tuple[int, int, int]) -> None:
-    """Truncates an existing file for a new OPEN; if that fails, undoes its share and raises tree.Refused or OSError.
+    """Truncates an existing file for an OPEN; if that fails, undoes the OPEN and raises tree.Refused or OSError.
 
-    `before` has the bits of access and deny, and the shares, of `mine` before the OPEN, which it gets again; without
-    access, the open is dropped. The seqid of `mine` stays.
+    `before` is (access, deny, shares) of `mine` before the OPEN, which `mine` gets again; if this access is 0, `mine`
+    was new, and is dropped. The seqid of `mine` stays.
     """
     try:
         node.set_attributes(compound.caller, Wanted(size=0), Change())
@@ -420,7 +420,7 @@ def close(compound: Compound, args: nfs4.CLOSE4args) -> nfs4.stateid4:
 def open_downgrade(compound: Compound, args: nfs4.OPEN_DOWNGRADE4args) -> nfs4.stateid4:
     """Runs OPEN_DOWNGRADE (RFC 8881 section 18.18): reduces an open, and returns its new stateid.
 
-    Raises Refused, such as NFS4ERR_BAD_STATEID, or NFS4ERR_INVAL for bits that are not those of some OPENs together.
+    Raises Refused, such as NFS4ERR_BAD_STATEID, or NFS4ERR_INVAL for bits that are not the union of some OPENs' bits.
     """
     access, deny = args.share_access & nfs4.OPEN4_SHARE_ACCESS_BOTH, args.share_deny
     if not access or args.share_access & ~_ACCESS_BITS or deny & ~nfs4.OPEN4_SHARE_DENY_BOTH:
@@ -452,7 +452,7 @@ def _union(sets: Iterable[int]) -> int:
 def test_stateid(compound: Compound, args: nfs4.TEST_STATEID4args) -> nfs4.TEST_STATEID4resok:
     """Runs TEST_STATEID (RFC 8881 section 18.48): returns the status of each stateid, NFS4_OK for a valid one.
 
-    Raises MustWait for more than `NFS4_STATEIDS_AT_ONCE` stateids, to run again in a worker thread.
+    Raises MustWait for more than `NFS4_STATEIDS_AT_ONCE` (64) stateids, to run again in a worker thread.
     """
     state = state_of(compound)
     statuses: list[int] = []

@@ -69,7 +69,7 @@ class PseudoRoot(Exports):
         self.renew(made_at_ns)
 
     def serve(self, exports: Exports, now_ns: int) -> None:
-        """Replaces the exported trees from the next call on; never blocks; see `renew`.
+        """Replaces the exported trees, and the directories above them, from the next call on; never blocks.
 
         Args:
             exports: the exported trees.
@@ -79,7 +79,7 @@ class PseudoRoot(Exports):
         self.renew(now_ns)
 
     def renew(self, now_ns: int) -> None:
-        """Makes the directories above the present exports; a path keeps its filehandle and its number; never blocks.
+        """Makes the directories above the present exports; a path keeps its filehandle and inode number; never blocks.
 
         Args:
             now_ns: the time of the change, in nanoseconds since 1970, which becomes that of all directories.
@@ -125,9 +125,9 @@ class PseudoRoot(Exports):
         return directory
 
     def covers(self, node: Node, name: bytes) -> Node | None:
-        """Returns the directory or root of an export that covers the name `name` in `node`; None if none does.
+        """Returns the pseudo directory or root of an export that is mounted over `name` in `node`; None without one.
 
-        Only names in the root of an export are covered. Does not look whether the export has an object of this name:
+        Only names in the root of an export can be. Does not look whether the export itself has an object of this name:
         the caller prefers such an object to a directory of the pseudo file system.
         """
         path = self._paths.get(node.handle)
@@ -164,7 +164,7 @@ class PseudoRoot(Exports):
         return self._numbers[path]
 
     def names_below(self, path: _Path, *, hidden: bool = True) -> list[bytes]:
-        """Returns the sorted names in the directory at `path`; not `hidden`: only those that lead to shown exports."""
+        """Returns the sorted names in the directory at `path`; not `hidden`: only those that lead to listed exports."""
         length = len(path)
         return sorted(
             {
@@ -212,11 +212,11 @@ class PseudoRoot(Exports):
         return list(dict.fromkeys(flavor for rule in rules for flavor in rule.flavors))
 
     def file_of(self, handle: bytes) -> bytes:
-        """Returns the name of a filehandle's object for claims, the same for its filehandles in all exports."""
+        """Returns the key of a filehandle's object in `Claims`, the table of opens and locks: one for each object."""
         return handle if handle in self._by_handle else self._exports.file_of(handle)
 
     def waits_for(self, handle: bytes) -> bytes | None:
-        """Returns the file system that a call for a filehandle may have to wait for; None for none in particular."""
+        """Returns a key of the file system on which a call with `handle` may block; None where there is but one."""
         return None if handle in self._by_handle else self._exports.waits_for(handle)
 
     def close_idle(self) -> None:
@@ -224,7 +224,7 @@ class PseudoRoot(Exports):
         self._exports.close_idle()
 
     def close(self) -> list[OSError]:
-        """Commits unstable data, and drops all objects and files; returns the errors; may be called again."""
+        """Commits unstable data and drops all objects and files; returns errors that lost data; may be called again."""
         return self._exports.close()
 
 

@@ -91,7 +91,7 @@ def _next(file: OpenFile, offset: int, size: int, *, hole: bool) -> int:
 
 
 def _is_locked(compound: Compound) -> bool:
-    """Returns whether any client has a byte-range lock on the current file; takes the lock of the state."""
+    """Returns whether any client has a byte-range lock on the current file; takes the lock of the `State`."""
     state = state_of(compound)
     with state.lock:
         return state.claims.range_holders(compound.file_of(compound.node)) > 0

@@ -111,7 +111,7 @@ class RecoveryDatabase:
             ) from error
 
     def keep(self, row: ClientRow) -> None:
-        """Writes a client, in place of an earlier row of its owner; logs a failure of the disk, and raises nothing."""
+        """Writes a client to the disk, in place of an earlier row of its owner; logs a failure, and raises nothing."""
         try:
             with self._lock:
                 self._database.execute(
@@ -144,7 +144,7 @@ class RecoveryDatabase:
         self._addresses, self._exports = there, served
 
     def forget(self, rows: Iterable[ClientRow]) -> bool:
-        """Deletes clients, and their other incarnations; rows of the same owner with another principal stay.
+        """Deletes clients, whatever their verifier; rows of the same owner with another principal stay.
 
         Returns:
             Whether the rows are gone; False if the disk has failed, which is logged.
@@ -215,11 +215,11 @@ class Grace:
             del self.waiting[row.owner]
 
     def reclaimed(self, now_s: float) -> None:
-        """Prolongs the period, after a reclaim at `now_s`, to a lease from then, but not beyond two leases in all."""
+        """Prolongs the grace period after a reclaim: to one lease from `now_s` on, but not beyond two leases in all."""
         self._ends_s = min(self._last_s, now_s + self._lease_s)
 
     def end(self) -> None:
-        """Ends the period, and with it the right to reclaim; logs the clients that have not come back."""
+        """Ends the grace period, and with it the right to reclaim; logs the clients that have not come back."""
         away = len(self.waiting)
         late = f"clients that did not come back: {away} ({self._names()})"
         _LOGGER.info(
@@ -230,15 +230,15 @@ class Grace:
         self.waiting.clear()
 
     def _names(self) -> str:
-        """Returns the first owner strings of awaited clients for the log, with their octets escaped and cut."""
+        """Returns the first 3 owner strings of awaited clients for the log, with their octets escaped and cut to 60."""
         shown = [repr(owner[:_OWNER_OCTETS_SHOWN])[2:-1] for owner in itertools.islice(self.waiting, _OWNERS_SHOWN)]
         more = len(self.waiting) - len(shown)
         return ", ".join([*shown, *([f"{more} more"] if more else [])])
 
     def left_s(self, now_s: float) -> float:
-        """Returns the seconds from `now_s` until the period ends if no client reclaims; 0.0 if it is over."""
+        """Returns the seconds from `now_s` until the grace period ends if no client reclaims; 0.0 if it is over."""
         return max(0.0, self._ends_s - now_s) if self.waiting else 0.0
 
     def is_over(self, now_s: float) -> bool:
-        """Returns whether the period has ended at `now_s`: its time is over, or no client may reclaim any more."""
+        """Returns whether the grace period is over at `now_s`: its time has passed, or no client is awaited."""
         return not self.waiting or now_s >= self._ends_s

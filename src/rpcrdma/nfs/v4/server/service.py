@@ -135,7 +135,7 @@ class Nfs4Service(nfs4.NFS_V4_Service):
         return run(Compound(self, context, args, self._clock()), self.handlers)
 
     def sweep(self) -> None:
-        """Handles the time that has passed for leases (`State.sweep`); may block; to be called every few seconds."""
+        """Ends leases, recalls and the grace period at their time; may block. To be called every few seconds."""
         self.state.sweep(self._clock())
 
     def commit(self, trees: Collection[Tree]) -> None:

@@ -150,7 +150,7 @@ class SessionTable:
         *,
         minor_version: int,
     ) -> nfs4.CREATE_SESSION4resok:
-        """Creates a session and confirms `client`, or repeats the result of the last time (RFC 8881 section 18.36.4).
+        """Creates a session and confirms `client`; returns the earlier result for a repeat (RFC 8881 section 18.36.4).
 
         A CREATE_SESSION that is refused changes nothing, so that its sequence number may be used again. `principal`, a
         result of `principal_of`, `caller`, the connection, and `minor_version` are those of the call; `now_s` is the

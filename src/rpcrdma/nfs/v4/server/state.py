@@ -127,10 +127,11 @@ class State:
                 self.mirrors.shrink(file)
 
     def settle(self, step: Callable[[], T], wait: Callable[[], None]) -> T:
-        """Calls `step` with the lock held, again after courteous clients in its way have ended; returns its result.
+        """Calls `step` with the lock held; after it raises InTheWay, ends the clients named and calls it again.
 
-        `wait` is called before a wait for the disk. Raises Refused (NFS4ERR_DELAY) if the disk does not delete a
-        client, and the errors of `step` and `wait`.
+        Returns its result. These clients' leases have passed. `wait` is called before a wait for the disk, see
+        `past_courteous`. Raises Refused (NFS4ERR_DELAY) if the disk does not delete a client, and the errors of `step`
+        and `wait`.
         """
 
         def locked_step() -> T:
@@ -175,7 +176,7 @@ class State:
         return deleted
 
     def _in_steps(self, states: Sequence[Held], step: Callable[[Held], object]) -> None:
-        """Calls `step` for each of `states` that has not ended by then; takes the lock, and releases it at times."""
+        """Calls `step` with each of `states` that has not ended by then, with the lock held for up to 64 at a time."""
         for first in range(0, len(states), NFS4_ENDED_AT_ONCE):
             with self.locked():
                 for held in states[first : first + NFS4_ENDED_AT_ONCE]:
@@ -186,9 +187,10 @@ class State:
     def revoke_all(self, client: Client) -> Holdings | None:
         """Revokes all states of a client, or ends a courteous client (lease passed); may block.
 
-        The client is deleted from the recovery database first: after a restart it must not reclaim claims that others
-        have by then (RFC 8881 section 8.4.3). `keep_if_aware` writes it again. Returns the numbers of states that the
-        client has lost, 0 for a client unconfirmed or gone; None if the disk has failed: then nothing has changed.
+        The client is deleted from the recovery database first: after a restart it must not reclaim opens and locks that
+        conflict with those of others by then (RFC 8881 section 8.4.3). `keep_if_aware` writes it again. Returns the
+        numbers of states that the client has lost, 0 for a client unconfirmed or gone; None if the disk has failed:
+        then nothing has changed.
         """
         lost = Holdings()
         if client.state is ClientState.COURTEOUS:
@@ -222,10 +224,10 @@ class State:
         return lost
 
     def keep_if_aware(self, client: Client) -> None:
-        """Writes a client to the recovery database again if it knows of all revocations; may block.
+        """Writes a client to the recovery database again if it has freed all stateids that an administrator revoked.
 
-        It does once it has freed all stateids that an administrator revoked. No effect before RECLAIM_COMPLETE, or for
-        an ended client. A failure of the disk is logged, not raised.
+        May block. No effect before RECLAIM_COMPLETE, or for an ended client. A failure of the disk is logged, not
+        raised.
         """
         with self._disk:
             if not client.unaware and client.reclaim_complete and client.state is not ClientState.GONE:
@@ -288,7 +290,7 @@ class State:
         """Ends the grace period if its time is over at `now_s`; may block.
 
         Clients that have not reclaimed are deleted from the recovery database first: after another restart they could
-        reclaim claims that others have by then. If the disk fails, the period continues.
+        reclaim opens and locks that conflict with those of others. If the disk fails, the period continues.
         """
         with self._disk:
             with self.lock:
@@ -351,7 +353,7 @@ class State:
                 self.revoke(each, _S.NFS4ERR_DELEG_REVOKED)
 
     def recall_those_in_the_way(self, now_s: float) -> None:
-        """Recalls the delegations that callers without state wait for; takes the lock."""
+        """Recalls the delegations for which callers without state (NFSv3, special stateids) wait; takes the lock."""
         with self.locked():
             self._recall_in_the_way(now_s)
 
@@ -359,7 +361,7 @@ class State:
         self.recall([each for each in self.claims.in_the_way if isinstance(each, Delegation)], now_s)
 
     def lease_broke(self, file: bytes) -> None:
-        """Notes that a local process wants to write the delegated file `file`, by its name in claims.
+        """Notes that a local process wants to write the delegated file with the key `file` in `Claims`.
 
         For any thread, with or without the lock; the event loop then calls `recall_broken`.
         """
@@ -374,7 +376,10 @@ class State:
                 self.recall([each for each in found if each.lease is not None and each.lease.broken], now_s)
 
     def _recall_again(self, now_s: float) -> None:
-        """Recalls delegations that local writers wait for; repeats recalls not confirmed, or revokes after a lease."""
+        """Recalls delegations that local writers wait for; repeats recalls that clients have not confirmed.
+
+        Revokes delegations whose recall began more than a lease before `now_s`; takes the lock.
+        """
         with self.lock:
             delegations = list(self.delegations)
             recalled = [each for each in delegations if each.recalled_s is not None]
@@ -420,7 +425,10 @@ class State:
         self._held[held.other] = held.client.held[held.key] = held
 
     def drop(self, held: Held) -> None:
-        """Ends a state with its parts and claims; its files close when the caller leaves `locked`."""
+        """Ends a state with its `parts`, such as the locks of an open, and removes them from `claims`.
+
+        The caller holds the lock by `locked`, at whose end the files of the states close.
+        """
         for part in list(held.parts or ()):
             self.drop(part)
         client = held.client
@@ -436,7 +444,7 @@ class State:
         self._ended.append(held)
 
     def revoke(self, held: Held, status: nfsstat4 = _S.NFS4ERR_ADMIN_REVOKED) -> None:
-        """Revokes a state with its parts: removes their claims, and closes their files at the end of `locked`.
+        """Revokes a state with its `parts`: removes them from `claims`, and closes their files at the end of `locked`.
 
         The caller holds the lock by `locked`. The client learns of it by the flags of SEQUENCE, finds the stateids by
         TEST_STATEID, and frees them (RFC 8881 section 8.5). Until then they count among its states. No effect on a
@@ -465,7 +473,7 @@ class State:
             return list((self._held if client is None else client.held).values())
 
     def revoke_those(self, concerns: Callable[[Held], bool]) -> int:
-        """Revokes the states of all clients for which `concerns` returns True, with their parts; may block.
+        """Revokes the states of all clients for which `concerns` returns True, with their `parts`; may block.
 
         `concerns` is called without the lock, with each state that is not revoked. Returns the number of True results.
         """
