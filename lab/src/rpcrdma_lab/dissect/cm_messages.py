@@ -144,7 +144,7 @@ class CmMessage(NamedTuple):
         return self.attribute == _REPLY
 
     def number(self, name: str) -> int:
-        """Returns the value of the message's field `name`; 0 if there is none."""
+        """Returns the value of the message's field `name`, such as "Starting PSN"; 0 if it has no such field."""
         return self.group.number(name) or 0
 
     @property

@@ -44,7 +44,7 @@ class PsnOrder:
     def add(self, packet: RocePacket, numbers: int | None = 1) -> Iterator[RocePacket | PacketGap]:
         """Adds a packet, and yields the packets that are in order now; a repeated packet is ignored.
 
-        If too many packets wait, a gap takes the place of the missing packets.
+        If more than `limits.CAPTURE_WAITING_PACKETS_MAX` packets wait, a gap takes the place of the missing packets.
 
         Args:
             packet: the packet.
@@ -63,7 +63,7 @@ class PsnOrder:
         yield from self._held_in_order(packet.time_s)
 
     def acknowledge(self, psn: int) -> None:
-        """Notes that the receiver has all packets up to this PSN, so that missing ones are not sent again."""
+        """Notes that the receiver has all packets up to and with this PSN, so that missing ones are not sent again."""
         self._acknowledged = psn
 
     def settle(self) -> Iterator[RocePacket | PacketGap]:

@@ -40,7 +40,7 @@ class RoceTracked:
     number: int = 0
 
     def end_text(self, end: int) -> str:
-        """Returns the address of `end` (0 or 1) as text, with its queue pair if that is known."""
+        """Returns `end` (0 or 1) as text: its address, followed by "QP" and its queue pair number if that is known."""
         address, queue_pair = self.ends[end]
         shown = str(ipaddress.ip_address(address))
         return shown if queue_pair is None else f"{shown} QP {queue_pair}"
@@ -81,7 +81,7 @@ class RoceConnections:
     def take(self, datagram: RoceDatagram, time_s: float | None) -> Iterator[RoceMessage]:
         """Yields the messages that a datagram completes.
 
-        `time_s` is its time since the first packet (None: unknown).
+        `time_s` is its time in seconds since the first packet (None: unknown).
         """
         packet = read_packet(datagram)
         if packet is None:
@@ -102,7 +102,10 @@ class RoceConnections:
         yield from self._feed(*known, packet, time_s)
 
     def finish(self, time_s: float | None) -> Iterator[RoceMessage]:
-        """Yields the remaining messages, without missing packets, at the end of the capture; `time_s` is its time."""
+        """Gives up missing packets at the end of the capture; yields the messages behind them and all others that wait.
+
+        `time_s` is the time of the last packet in seconds, which messages without a time of their own get.
+        """
         for direction in list(self._waiting):
             yield from self._begin_alone(direction)
         for tracked in {id(tracked): tracked for tracked, _ in self._directions.values()}.values():
@@ -163,7 +166,10 @@ class RoceConnections:
             del self._managed[next(iter(self._managed))]
 
     def _follow(self, direction: _Direction, known: tuple[RoceTracked, int]) -> None:
-        """Assigns a direction's packets to a connection and its sending end; forgets the direction's old connection."""
+        """Assigns a direction's packets to `known`, a connection and its sending end, and forgets their old connection.
+
+        Above `limits.CAPTURE_CONNECTIONS_MAX` connections, the one whose last packet is the oldest is forgotten.
+        """
         before = self._directions.pop(direction, None)
         if before is not None:
             self._forget(before[0])
