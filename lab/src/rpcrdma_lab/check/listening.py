@@ -105,7 +105,7 @@ class ClientTrial:
         return len(self._left)
 
     def serve(self, make_peer: PeerMaker) -> None:
-        """Starts a task that runs one check on a new connection, whose peer `make_peer` makes.
+        """Starts a task that runs one check on a new connection, with the peer that `make_peer` makes for it.
 
         If the start-up fails, the check is left for a later connection.
         """
@@ -230,7 +230,9 @@ def _judged(check: Check, outcome: Outcome) -> Result:
 
 @asynccontextmanager
 async def listening(trial: ClientTrial, host: str, port: int) -> AsyncIterator[tuple[str, int]]:
-    """Accepts clients for a trial, and yields the address (host, port); at exit, ends listening and all connections.
+    """Accepts clients for a trial at `host` and `port` (0: any), and yields the address, (host, port).
+
+    At exit, ends listening and all connections.
 
     Raises:
         OSError: the address cannot be used.

@@ -175,7 +175,7 @@ class CaptureDissector:
 
     @staticmethod
     def _is_new(tracked: _Tracked, segment: TcpSegment) -> bool:
-        """Returns whether a SYN opens a new connection between the ports of `tracked`, and repeats no earlier SYN."""
+        """Returns whether `segment`, a SYN between the ports of `tracked`, opens a new connection; not if repeated."""
         return tracked.tcp[tracked.ends.index(segment.source)].other_connection(segment.sequence)
 
     def _octets(self, tracked: _Tracked, end: int, pieces: Iterable[Piece | Gap]) -> Iterator[Message]:

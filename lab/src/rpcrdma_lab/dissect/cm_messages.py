@@ -149,7 +149,7 @@ class CmMessage(NamedTuple):
 
     @property
     def mtu_octets(self) -> int | None:
-        """The most octets of payload in a packet of the connection; None if the message states none."""
+        """The most octets of payload in a packet, as a CM Request states; None if the message states none."""
         return _mtu_octets(self.number("Path Packet Payload MTU"))
 
     @property

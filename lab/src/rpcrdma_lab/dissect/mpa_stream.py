@@ -102,7 +102,7 @@ class MpaHalf:
         return len(self._pending)
 
     def expect_fpdus_unless_startup(self, start: bytes) -> None:
-        """Assumes that the stream begins in full operation, unless `start`, its first octets, is a start-up's key."""
+        """Assumes that the stream begins in full operation, unless its first octets, `start`, are a start-up key."""
         if not start.startswith(tuple(kind.value[:_TELLING_OCTETS] for kind in StartupKind)):
             self._state = _State.RUNNING
 

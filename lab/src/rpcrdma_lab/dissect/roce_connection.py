@@ -71,7 +71,7 @@ class RoceConnection(RdmaConnection):
                 yield from self._acknowledged(end, packet)
 
     def finish_packets(self) -> Iterator[tuple[int, Message]]:
-        """Gives up missing packets at the end of the capture; yields later messages with their senders, as `feed`."""
+        """Gives up missing packets, as at the end of the capture; yields the messages behind them and their senders."""
         for end, half in enumerate(self.halves):
             yield from self._told(end, half.finish())
 

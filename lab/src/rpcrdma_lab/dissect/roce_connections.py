@@ -122,7 +122,7 @@ class RoceConnections:
 
     @staticmethod
     def _give_up(tracked: RoceTracked, time_s: float | None) -> Iterator[RoceMessage]:
-        """Yields a connection's messages after its missing packets; messages without a time get `time_s`."""
+        """Gives up a connection's missing packets; yields the messages behind them, by default with `time_s`."""
         for end, message in tracked.roce.finish_packets():
             yield RoceMessage(tracked, end, message, time_s if message.time_s is None else message.time_s)
 
@@ -155,7 +155,10 @@ class RoceConnections:
         yield RoceMessage(tracked, known[1], tracked.roce.manage(known[1], said), time_s)
 
     def _of_peer(self, packet: RocePacket, said: CmMessage) -> tuple[RoceTracked, int] | None:
-        """Returns the connection named by a message's remote id, and the sender (0 or 1); None if it is unknown."""
+        """Returns the connection that the remote id in `said` names, and the sender (0 or 1); None if it is unknown.
+
+        The sender is that of `packet`.
+        """
         found = self._managed.get((packet.destination, said.number("Remote Communication ID")))
         return None if found is None else (found[0], 1 - found[1])
 

@@ -85,7 +85,10 @@ def version_of_first(message: bytes) -> str:
 
 
 def is_continued(version: str, header: Mapping[str, Any]) -> bool:
-    """Returns whether the RPC message continues in further messages: MORE is set in a header of version "2"."""
+    """Returns whether the RPC message continues in further messages: MORE is set in a header of version "2".
+
+    `header` has the fields of the transport header by name.
+    """
     return version == "2" and bool(header.get("flags", 0) & 2)
 
 

@@ -142,7 +142,7 @@ class ScriptedPeer(Protocol):
 
     @property
     def request(self) -> Mapping[str, Any]:
-        """The pattern for `difference` that the start-up fields of a connecting client have to match."""
+        """The pattern, for `difference`, that the fields of a connecting client's start-up event have to match."""
 
     async def accept(self, request: Mapping[str, Any], fields: Mapping[str, Any], where: str) -> None:
         """Sends the reply that accepts a client's connection.
@@ -211,7 +211,7 @@ class ScriptedPeer(Protocol):
         """
 
     async def remind(self) -> None:
-        """Makes the other end process a first message that it may have overlooked; see `RawTarget`."""
+        """Makes the other end process a first message that it may have overlooked, as siw does (see `RawTarget`)."""
 
     def end(self) -> None:
         """Ends the sending direction, or the whole connection where directions do not end separately."""

@@ -54,7 +54,7 @@ class _Client(ABC):
         return {"serve": {"each": [{**each, "as": "call"} for each in self.calls]}}
 
     def called(self, xid: Any = _REVERSE_XID, **message: Any) -> Step:
-        """Returns a step that sends a reverse call with this XID, a number as in docs/send.md.
+        """Returns a step that sends a reverse call; `xid`, its XID, is a number of docs/send.md.
 
         "header" and "rpc" of `message` replace usual fields; "body" replaces the whole RPC message.
         """
@@ -75,7 +75,7 @@ class _Client(ABC):
 
     @abstractmethod
     def answered(self, *answers: Mapping[str, Any], times: int = 1) -> list[Step]:
-        """Returns steps that expect a match of `answers` to each of `times` reverse calls, then another call."""
+        """Returns steps that expect a match of `answers` to each of `times` reverse calls, then a client's call."""
 
     @abstractmethod
     def passed_over(self, *answers: Mapping[str, Any]) -> list[Step]:
@@ -85,15 +85,17 @@ class _Client(ABC):
     def check(self, name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
         """Returns a check whose `steps` follow a call of the client.
 
-        `name` and `title` identify the check; `statements` are identifiers of the tested statements, separated by
-        spaces. `conversation` has further keys of the conversation, and "needs".
+        `name` is the check's identifier after "reverse." and `title` its expected behaviour as text; `statements` are
+        identifiers of the tested statements, separated by spaces. `conversation` has further keys of the conversation,
+        and "needs".
         """
 
     def with_chunks(self, name: str, what: str, statements: str, memory: Mapping[str, Any], **header: Any) -> Check:
-        """Returns a check of a reverse call with a chunk for which there is no item.
+        """Returns a check of a reverse call with a chunk that its procedure has no data for.
 
-        `what` describes the chunk in the title, `memory` has the regions, and `header` the fields with the chunk.
-        `name` identifies the check, and `statements` are identifiers of the tested statements, separated by spaces.
+        `what` describes the chunk in the title, `memory` has the memory regions by name (docs/send.md), and `header`
+        the header fields with the chunk. `name` identifies the check, and `statements` are identifiers of the tested
+        statements, separated by spaces.
         """
         title = f"A reverse call with {what} is refused or answered"
         answers = self.answered(self.refused(*self.refusals), self.reply())
@@ -146,8 +148,9 @@ class _Second(_Client):
     ) -> Check:
         """Returns a check of clients that announce support of reverse calls or, if `support` is False, no support.
 
-        The `steps` follow a call of the client. `name` and `title` identify the check; `statements` are identifiers of
-        the tested statements, separated by spaces. `conversation` has further keys of the conversation, and "needs".
+        The `steps` follow a call of the client. `name` is the check's identifier after "client.v2.reverse." and `title`
+        its expected behaviour as text; `statements` are identifiers of the tested statements, separated by spaces.
+        `conversation` has further keys of the conversation, and "needs".
         """
         client = self.client
         told = client.properties["message"]
