@@ -40,7 +40,7 @@ def say(**message: Any) -> Step:
 
 
 def hear(*patterns: Any) -> Step:
-    """Returns a step that expects a message or event to match one of `patterns` (docs/send.md); others fail it."""
+    """Returns a step that expects a message or event that matches one of `patterns` (docs/send.md); others fail."""
     return {"hear": list(patterns)}
 
 

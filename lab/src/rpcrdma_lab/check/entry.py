@@ -111,9 +111,9 @@ def check(
 
 
 def _with_aside(steps: Sequence[Step]) -> list[Step]:
-    """Returns the steps; those of a last NULL call after the judged answer are marked as not judged by themselves.
+    """Returns the steps; the answer to a last NULL call after the judged answer is marked by "aside".
 
-    The call only shows that the connection continues.
+    Such a call only shows that the connection continues.
     """
     made = list(steps)
     if len(made) > 3 and made[-3].keys() & {"hear", "memory"} and "hear" in made[-1]:

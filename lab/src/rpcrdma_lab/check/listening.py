@@ -172,7 +172,10 @@ class ClientTrial:
                 program.close()
 
     def _taken(self, kinds: set[str], *, first: str = "") -> Check | None:
-        """Removes and returns the next check of these kinds, if possible of kind `first`; None if there is none."""
+        """Removes and returns the next check of these kinds, if possible of kind `first`; None if there is none.
+
+        A kind is a protocol version or "startup" (see `_kind`).
+        """
         fitting = [check for check in self._left if _kind(check) in kinds]
         fitting.sort(key=lambda check: _kind(check) != first)
         if not fitting:

@@ -34,7 +34,8 @@ def as_json(url: str, versions: Sequence[str], notes: Sequence[str], results: Se
     """Returns the report as a JSON object; checks that do not conform have their messages.
 
     `url` is the tested server or client, `versions` are its protocol versions, and `notes` are remarks on the run as
-    text.
+    text. The keys are "url", "versions", "notes", "verdicts" (numbers of checks), "statements" (worst verdicts) and
+    "checks".
     """
     return {
         "url": url,

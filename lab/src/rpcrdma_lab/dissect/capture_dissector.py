@@ -175,7 +175,10 @@ class CaptureDissector:
 
     @staticmethod
     def _is_new(tracked: _Tracked, segment: TcpSegment) -> bool:
-        """Returns whether `segment`, a SYN between the ports of `tracked`, opens a new connection; not if repeated."""
+        """Returns whether `segment`, a SYN between the ports of `tracked`, opens a new connection.
+
+        A SYN that repeats the one of `tracked` does not.
+        """
         return tracked.tcp[tracked.ends.index(segment.source)].other_connection(segment.sequence)
 
     def _octets(self, tracked: _Tracked, end: int, pieces: Iterable[Piece | Gap]) -> Iterator[Message]:

@@ -56,7 +56,10 @@ class Definition:
     """Notes by owner (structure, union or enumeration) and member or code."""
 
     def note(self, owner: str, member: str) -> Note:
-        """Returns the note on a member or code of `owner`; an empty note if the definition has no comment on it."""
+        """Returns the note on the member or code `member` of `owner`, a structure, union or enumeration.
+
+        Returns an empty note if the definition has no comment on it.
+        """
         return self.notes.get((owner, member), _NO_NOTE)
 
 

@@ -76,7 +76,7 @@ class Field:
             waiting += reversed(one.fields)
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the field as a JSON object, with octets in hex.
+        """Returns the field as a JSON object with its attributes, octets in hex.
 
         Fields below it are in "fields", and the reasons of its faults in "faults"; both keys are left out if empty.
         """
@@ -115,7 +115,10 @@ class Message:
     octets: bytes = b""
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the message as a JSON object, whose keys are always the same; unknown values are None."""
+        """Returns the message as a JSON object, whose keys are always the same; unknown values are None.
+
+        The keys are the attributes without "octets"; "headers" has `groups` as `Field.as_json` returns them.
+        """
         return {
             "number": self.number,
             "time_s": None if self.time_s is None else round(self.time_s, 9),

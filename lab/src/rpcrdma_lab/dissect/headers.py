@@ -143,7 +143,8 @@ class Header:
     def fault(self, name: str, reason: str, section: str, requirement: str = "") -> None:
         """Adds a fault to `faults`, and `reason` to the first field of this name, if there is one.
 
-        `section` states the broken rule, and `requirement` is its identifier in the conformance ledger or "".
+        Without such a field the fault's offset is 0. `section` states the broken rule, and `requirement` is its
+        identifier in the conformance ledger or "".
         """
         found = self.find(name)
         if found is not None:

@@ -98,7 +98,7 @@ class MpaHalf:
 
     @property
     def unread(self) -> int:
-        """The number of octets received of an unfinished frame."""
+        """The number of captured octets of an unfinished frame."""
         return len(self._pending)
 
     def expect_fpdus_unless_startup(self, start: bytes) -> None:

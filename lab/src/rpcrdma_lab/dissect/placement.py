@@ -49,9 +49,8 @@ def structure_of(told: Field) -> tuple[Structure | None, list[str]]:
     """Decodes the structure of a receive buffer from the annotated field xmrbs_buf of a transport property.
 
     Returns:
-        The structure, or None if the declaration is wrong, and the reasons why, as far as the fields do not have them
-        as
-        faults yet.
+        The structure, or None if the declaration is wrong; and the reasons why, as far as they are not among the faults
+        of the fields already.
     """
     groups = told.member("xmrbuf_groups")
     if groups is None or any(one.faults for one in told.walk()):

@@ -42,7 +42,7 @@ class PsnOrder:
         return sum(len(packet.payload) for packet, _ in self._held.values())
 
     def add(self, packet: RocePacket, numbers: int | None = 1) -> Iterator[RocePacket | PacketGap]:
-        """Adds a packet, and yields the packets that are in order now; a repeated packet is ignored.
+        """Adds a packet, and yields the packets that are in order then; a repeated packet is ignored.
 
         If more than `limits.CAPTURE_WAITING_PACKETS_MAX` packets wait, a gap takes the place of the missing packets.
 
@@ -93,7 +93,7 @@ class PsnOrder:
         yield from self._held_in_order()
 
     def _held_in_order(self, least_s: float | None = None) -> Iterator[RocePacket | PacketGap]:
-        """Yields the waiting packets that are in order now.
+        """Yields the waiting packets up to the next missing one.
 
         Their times are at least `least_s`, the time of the packet that filled the gap before them.
         """

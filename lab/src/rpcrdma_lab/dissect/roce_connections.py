@@ -171,7 +171,8 @@ class RoceConnections:
     def _follow(self, direction: _Direction, known: tuple[RoceTracked, int]) -> None:
         """Assigns a direction's packets to `known`, a connection and its sending end, and forgets their old connection.
 
-        Above `limits.CAPTURE_CONNECTIONS_MAX` connections, the one whose last packet is the oldest is forgotten.
+        A direction is the address and queue pair of the receiver, and the address of the sender. Above
+        `limits.CAPTURE_CONNECTIONS_MAX` connections, the one whose last packet is the oldest is forgotten.
         """
         before = self._directions.pop(direction, None)
         if before is not None:
@@ -201,7 +202,10 @@ class RoceConnections:
             yield from self._begin_alone(next(iter(self._waiting)))
 
     def _answered(self, response: RocePacket) -> _Direction | None:
-        """Returns the direction that has a waiting request for this response; None unless there is exactly one."""
+        """Returns the direction that has a waiting request for this response; None unless there is exactly one.
+
+        A direction is the address and queue pair of the receiver, and the address of the sender.
+        """
         found = [
             direction
             for direction, waiting in self._waiting.items()

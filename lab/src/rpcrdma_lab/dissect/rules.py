@@ -40,7 +40,7 @@ def check_message(header: Header, payload_octets: int, rpc: RpcHeader | None) ->
 
 
 def _facts(header: Header, payload_octets: int, rpc: RpcHeader | None) -> set[str]:
-    """Returns the names of the facts of `rule_table` that hold for a message with this header.
+    """Returns the names of the facts of `rule_table`, such as "payload", that hold for a message with this header.
 
     `payload_octets` follow the header, and `rpc` is the RPC header that begins there; None: none begins there.
     """

@@ -252,7 +252,7 @@ class Walk:
         field.shown = field.shown or "none"
 
     def _inside(self, field: Field, element: model.Type) -> None:
-        """Decodes the content of an optional item, and moves its fields, faults and text to `field`."""
+        """Decodes the content, of type `element`, of an optional item; moves its fields, faults and text to `field`."""
         inner: _Path = []
         try:
             self._value(element, field.name, Note(field.meaning, field.section), inner)

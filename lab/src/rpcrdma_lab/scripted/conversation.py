@@ -133,7 +133,7 @@ class LeftCourse(Exception):
     def at(self, number: int, step: Mapping[str, Any]) -> Failure:
         """Returns `failure` with `number`, the index of `step`, and with the step's "aside".
 
-        The step's "breaks" is its statement if it has none.
+        If the failure names no broken rule, the step's "breaks" is added as its `statement`.
         """
         statement = self.failure.statement or step.get("breaks", "")
         return replace(self.failure, step=number, statement=statement, aside=step.get("aside", ""))

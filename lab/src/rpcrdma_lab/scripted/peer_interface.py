@@ -91,7 +91,7 @@ class Passage:
     left: int = 0
 
     def shortened(self, octets_max: int) -> Passage:
-        """Returns a copy with at most `octets_max` octets, and with the octets beyond them counted in `left`."""
+        """Returns a copy with the first `octets_max` octets at most, and with the octets left out counted in `left`."""
         kept = self.octets[:octets_max]
         return replace(self, octets=kept, left=self.left + len(self.octets) - len(kept))
 
@@ -113,7 +113,7 @@ class PassageLog:
         self._left_out = 0
 
     def note(self, text: str, octets: bytes = b"", *, ours: bool) -> None:
-        """Adds a passage with this description and these octets; `ours` says whether this end has sent it."""
+        """Adds a log entry with the description `text` and these octets; `ours` says whether this end has sent them."""
         log = self._log
         passage = Passage(time.monotonic() - self._start_s, ours, text, octets)
         log.append(passage.shortened(RAW_PASSAGE_OCTETS_MAX) if len(octets) > RAW_PASSAGE_OCTETS_MAX else passage)

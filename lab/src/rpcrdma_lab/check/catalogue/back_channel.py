@@ -129,7 +129,7 @@ class _Holder:
 
     @property
     def holding(self) -> list[Step]:
-        """Steps by which the client gets a read delegation of the file.
+        """Steps by which the client gets a read delegation of the empty file whose handle is given as "fresh".
 
         The check is not judged if the server gives none.
         """

@@ -24,7 +24,10 @@ __all__ = ["CHECKS"]
 
 
 def _read(count: int, **header: Any) -> Step:
-    """Returns a step that sends an NFSv3 READ of `count` octets from the start of the file with these header fields."""
+    """Returns a step that sends an NFSv3 READ of `count` octets from the start of the file for READ.
+
+    `header` replaces fields of the transport header.
+    """
     return say(header=header, rpc=read_call(count))
 
 

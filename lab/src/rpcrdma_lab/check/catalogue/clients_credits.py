@@ -38,7 +38,7 @@ def _together(messages: int) -> Step:
 
 
 def _answer_to(index: int, more: int) -> Step:
-    """Returns a step that answers outstanding call number `index` (from 0), and grants `more` credits."""
+    """Returns a step that answers call number `index` (from 0) of `serving_together`, and grants `more` credits."""
     return {"answer": {"to": f"call.{index}", "header": {"give": more}}}
 
 

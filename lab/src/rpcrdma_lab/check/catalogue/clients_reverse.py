@@ -64,12 +64,12 @@ class _Client(ABC):
         return say(header=header, **message)
 
     def reply(self, *xids: Any) -> dict[str, Any]:
-        """Returns the pattern of a reply to a reverse call with one of `xids`, as `called` has them (none: usual)."""
+        """Returns the pattern of a reply to a reverse call with one of `xids`; by default with the one of `called`."""
         header = {"xid": {"any": list(xids or (_REVERSE_XID,))}, **self._replying}
         return {"message": {"header": header, "rpc": {"direction": 1, "same_xid": 1}, "invalidates": None}}
 
     def refused(self, *codes: int) -> dict[str, Any]:
-        """Returns the pattern of an error with one of `codes` in answer to the reverse call with the usual XID."""
+        """Returns the pattern of a transport error with one of `codes`, under the usual XID of a reverse call."""
         header = {"xid": _REVERSE_XID, "type": 4, "error": {"any": list(codes)}}
         return {"message": {"header": header, "invalidates": None}}
 
@@ -94,8 +94,8 @@ class _Client(ABC):
         """Returns a check of a reverse call with a chunk that its procedure has no data for.
 
         `what` describes the chunk in the title, `memory` has the memory regions by name (docs/send.md), and `header`
-        the header fields with the chunk. `name` identifies the check, and `statements` are identifiers of the tested
-        statements, separated by spaces.
+        the header fields with the chunk. `name` is the check's identifier after "reverse.", and `statements` are
+        identifiers of the tested statements, separated by spaces.
         """
         title = f"A reverse call with {what} is refused or answered"
         answers = self.answered(self.refused(*self.refusals), self.reply())

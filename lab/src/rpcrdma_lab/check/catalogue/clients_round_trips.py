@@ -68,8 +68,8 @@ def _properties(
 ) -> Sequence[Any]:
     """Returns the scripted server's transport properties, each as [NUMBER, OCTETS].
 
-    `support` has the bits of RTR Support, `transmissions` is the most of a request, and `segments` the number of
-    segments for data in a receive buffer.
+    `support` has the bits of RTR Support, `transmissions` is the most transmissions of a request, and `segments` the
+    number of segments for data in a receive buffer.
     """
     return extension_properties(_RECEIVE_OCTETS, segments, _SEGMENT_OCTETS, support=support, requests_max=transmissions)
 
@@ -177,7 +177,7 @@ class _Checks:
         return say(header=header, rpc=rpc, **{**bulk, **message})
 
     def placed(self, **item: Any) -> dict[str, Any]:
-        """Returns the item of a READ's result in the first segment; `item` replaces its fields."""
+        """Returns the fields of the item that places a READ's data in the first segment; `item` replaces fields."""
         return {"position": _RESULT_AT, "length": _LENGTH, "type": IN_SEGMENTS, "offset": 0, "numbers": [0], **item}
 
     def continued(self, number: int = 1, **header: Any) -> Step:

@@ -114,13 +114,13 @@ class Version2Client:
         return V2.told(*told, **{"xid": _XID, **header})
 
     def reply(self, *, message: dict[str, Any] | None = None, **header: Any) -> Step:
-        """Returns a step that answers the last call, with these fields of message and header in place of usual ones."""
+        """Returns a step that answers the last call; `message` and `header` replace usual fields of the two."""
         return {"answer": {**(message or {}), "header": header}}
 
     def wrong(self, *, message: dict[str, Any] | None = None, **header: Any) -> Step:
-        """Returns a step that sends a reply that the client has to discard; it grants no credits.
+        """Returns a step that answers the last call by a reply that the client has to discard; it grants no credits.
 
-        `message` and `header` have fields in place of the usual ones.
+        `message` and `header` have fields in place of the usual ones, which make the reply wrong.
         """
         return self.reply(message=message, **{**self.no_more, **header})
 

@@ -92,8 +92,8 @@ _PASSED_OVER: Sequence[Step] = afterwards()
 def _of(header: str, field: str) -> Any:
     """Returns a function that makes a `FrameMistake` in the field "HEADER.FIELD".
 
-    Its arguments are those of `FrameMistake`, with the messages to send last. Without messages it takes a NULL call,
-    with further keyword arguments as DDP fields.
+    It takes kind, title, statements, outcome, and the messages to send; and by name "needs" and "startup". Without
+    messages it takes a NULL call, with the further keyword arguments as DDP fields.
     """
 
     def row(

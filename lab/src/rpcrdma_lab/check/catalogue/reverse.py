@@ -103,9 +103,9 @@ def _reply(speaker: _Speaker, trigger: CallTrigger, *, rpc: Mapping[str, Any] | 
 
 
 def _going_on_or(speaker: _Speaker, plus: int, *others: dict[str, Any]) -> list[Step]:
-    """Returns steps, in the version of `speaker`, that expect the reply to a NULL call or a match of `others`.
+    """Returns steps that make a NULL call, in the version of `speaker`, and expect its reply or a match of `others`.
 
-    `plus` is added to the first XID of the check.
+    `plus` is added to the XID of the check's first call; `others` are patterns.
     """
     call, answer = speaker.afterwards(plus)
     return [call, hear(*answer["hear"], *others)]

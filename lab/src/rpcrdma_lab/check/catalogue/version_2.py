@@ -58,7 +58,7 @@ class Family:
     def reply(self, plus: int = 0, **fields: Any) -> dict[str, Any]:
         """Returns the pattern of an inline reply's header, without chunks unless `fields` has them.
 
-        `plus` is added to the first XID of the check.
+        `plus` is added to the XID of the check's first call; `fields` replace fields of the pattern.
         """
         header = {"xid": {**_XID, "plus": plus}, "version": 2, "type": 0, "flags": 1}
         return {**header, "invalidate": 0, "reads": [], "writes": [], "reply": None, **fields}
@@ -124,7 +124,7 @@ class Family:
 
     @property
     def introduction(self) -> list[Step]:
-        """The steps that send the own properties, and expect those of the server."""
+        """The steps that send the check's own properties, and expect those of the server."""
         return [self.told(_RECEIVE_SIZE), hear({"message": {"header": {"version": 2, "type": CONNPROP}}})]
 
     def check(self, name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
