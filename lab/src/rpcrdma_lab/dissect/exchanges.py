@@ -114,7 +114,8 @@ class Exchange:
     def as_json(self) -> dict[str, Any]:
         """Returns the exchange as a JSON object, whose keys are always the same; unknown values are None.
 
-        "messages" has the messages as `Message.as_json` does, without "headers" and "connection".
+        "messages" has the messages as `Message.as_json` does, with "from_requester" in place of "headers" and
+        "connection".
         """
         arguments, results = self.body("arguments"), self.body("results")
         return {

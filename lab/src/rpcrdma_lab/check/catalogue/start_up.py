@@ -41,7 +41,7 @@ def _ended(field: str, name: str, title: str, statements: str, **frame: Any) -> 
 def _answered(
     field: str, name: str, title: str, statements: str, *replies: Any, then: Sequence[Step] = _CALL, **frame: Any
 ) -> FrameMistake:
-    """Returns a row for a first frame with the fields `frame`, which has to be answered by a match of `replies`.
+    """Returns a `FrameMistake` for a first frame with the fields `frame`, whose answer must match one of `replies`.
 
     `replies` are patterns; none stands for a usual Reply. `field` is the tested field, and the steps `then` follow the
     reply. `name` is the check's identifier after "mpa.startup." and `title` its expected behaviour as text;
