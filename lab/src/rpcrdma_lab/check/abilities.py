@@ -47,7 +47,11 @@ class Abilities:
     """Whether that file was changed during the checks, so that verdicts on its data are void."""
 
     def add_spoken(self, versions: Mapping[str, Outcome]) -> None:
-        """Adds the results of `spoken_versions` to `given` and `met`; names of the extension begin with the version."""
+        """Adds to `given` and `met` what the answers of a server show; `versions` is the result of `spoken_versions`.
+
+        The names of the versions themselves are added to `met`. Sizes, and needs of the round-trip extension, have
+        names that begin with the version, as "2.send_octets" in `given` and "2.requests" in `met`.
+        """
         self.met |= set(versions)
         if any(outcome.markers for outcome in versions.values()):
             self.met.add("markers")

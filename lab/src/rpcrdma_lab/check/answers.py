@@ -35,12 +35,12 @@ _AWAITED_MS = 2000
 
 
 def say(**message: Any) -> Step:
-    """Returns a step that sends a message with these fields (see `make_message`)."""
+    """Returns a step that sends a message with these fields ("header", "rpc" and others, see `make_message`)."""
     return {"say": message}
 
 
 def hear(*patterns: Any) -> Step:
-    """Returns a step that expects a message or event that matches one of `patterns` (docs/send.md)."""
+    """Returns a step that expects a message or event that matches one of `patterns` (docs/send.md); others fail."""
     return {"hear": list(patterns)}
 
 
@@ -62,7 +62,8 @@ def reply_header(plus: int = 0, **fields: Any) -> dict[str, Any]:
 def accepted(status: int = 0, plus: int = 0, rpc: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
     """Returns the pattern of an accepted RPC reply in version 1; `status` is its accept_stat, 0 for success.
 
-    `plus` is added to the XID of the check's first call; `fields` are fields of the header, `rpc` of the RPC reply.
+    `plus` is added to the XID of the check's first call; `fields` replace fields of the transport header's pattern, and
+    `rpc` fields of the RPC reply's.
     """
     told = {"xid": {**_XID, "plus": plus}, "direction": 1, "accepted": status, **(rpc or {})}
     return {"message": {"header": reply_header(plus, **fields), "rpc": told}}
@@ -71,8 +72,9 @@ def accepted(status: int = 0, plus: int = 0, rpc: dict[str, Any] | None = None, 
 def answered(plus: int = 0, *, status: int = 0, invalidates: Any = None, **fields: Any) -> dict[str, Any]:
     """Returns the pattern of an accepted reply in version 1 without results.
 
-    `plus` is added to the XID of the check's first call, `status` is the accept_stat, and `fields` are fields of the
-    header. `invalidates` is the pattern of the handle that its Send invalidates; None: it is a plain Send.
+    `plus` is added to the XID of the check's first call, `status` is the accept_stat, and `fields` replace fields of
+    the transport header's pattern. `invalidates` is the pattern of the handle that its Send invalidates; None: it is a
+    plain Send.
     """
     return {"message": {**accepted(status, plus, {"results": ""}, **fields)["message"], "invalidates": invalidates}}
 
@@ -86,7 +88,7 @@ LONG_ANSWERED = answered(invalidates={"any": [None, {"given": "source.handle"}]}
 def afterwards(plus: int = 1, *others: dict[str, Any]) -> list[Step]:
     """Returns steps that check that the connection continues: a NULL call, and its reply or a match of `others`.
 
-    `plus` is added to the XID of the check's first call.
+    `plus` is added to the XID of the check's first call; `others` are further patterns of a right answer.
     """
     return [say(header={"xid": {**_XID, "plus": plus}}, rpc={}), hear(answered(plus), *others)]
 
@@ -99,7 +101,8 @@ def discarded() -> list[Step]:
 def error(code: int, *numbers: Any, version: Any = 1) -> dict[str, Any]:
     """Returns the pattern of RDMA_ERROR of version 1 with this `code` and the `numbers` after it (RFC 8166, 4.5).
 
-    `version` is the version field of its header; it and `numbers` are numbers or patterns (docs/send.md).
+    `version` is the version field of its header; it and `numbers` are numbers or patterns (docs/send.md). The XID is
+    that of the check's first call.
     """
     start = {"xid": _XID, "version": version, "credit": {"min": 1}, "type": 4}
     header = {**start, "error": code, "numbers": list(numbers)}
@@ -107,12 +110,15 @@ def error(code: int, *numbers: Any, version: Any = 1) -> dict[str, Any]:
 
 
 def refused() -> list[Step]:
-    """Returns steps that expect ERR_CHUNK, after which the connection continues or ends."""
+    """Returns steps that expect RDMA_ERROR with ERR_CHUNK, after which the connection continues or ends."""
     return [hear(error(2)), *afterwards(1, _ENDED)]
 
 
 def either(first: dict[str, Any], *others: dict[str, Any]) -> list[Step]:
-    """Returns steps that expect a match of one of the patterns, after which the connection continues or ends."""
+    """Returns steps that expect a match of one of the patterns, after which the connection continues or ends.
+
+    That it continues is shown by a NULL call and its reply.
+    """
     return [hear(first, *others), *afterwards(1, _ENDED)]
 
 

@@ -98,8 +98,8 @@ def check(
         title: the expected behaviour as text.
         statements: the identifiers of the tested statements, separated by spaces.
         steps: the steps of the conversation.
-        needs: its needs, separated by spaces.
-        conversation: further keys of the conversation.
+        needs: the conditions without which it is not run, such as "nfs" and "write", separated by spaces.
+        conversation: further keys of the conversation (docs/send.md), such as "memory" and "startup".
     """
     return Check(
         id=name,
@@ -111,7 +111,10 @@ def check(
 
 
 def _with_aside(steps: Sequence[Step]) -> list[Step]:
-    """Returns the steps; a NULL call after the judged answer is marked as a mere test that the connection continues."""
+    """Returns the steps; the answer to a last NULL call after the judged answer is marked by "aside".
+
+    Such a call only shows that the connection continues.
+    """
     made = list(steps)
     if len(made) > 3 and made[-3].keys() & {"hear", "memory"} and "hear" in made[-1]:
         said = made[-2].get("say", {})

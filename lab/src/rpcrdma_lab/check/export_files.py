@@ -85,7 +85,10 @@ async def prepared_export(
 
 
 async def _is_changed(opening: _Opening, before: FileState) -> bool:
-    """Returns whether the file differs from its state `before`, or is gone; False if the server does not answer."""
+    """Returns whether the file at `before.path` has another size or time of change than `before`, or is gone.
+
+    Returns False if the server does not answer.
+    """
     try:
         async with opening() as filesystem:
             return await _state(filesystem, before.path) != before
@@ -124,9 +127,13 @@ async def _remove(opening: _Opening, names: Sequence[str], abilities: Abilities)
 
 
 async def _fresh_file(filesystem: NfsFilesystem, path: str) -> bytes:
-    """Creates an empty file, and returns its handle.
+    """Creates an empty file at `path` in the export, and returns its handle.
 
     Nothing is written, since Linux keeps a written file open for seconds, and gives no delegation of it.
+
+    Raises:
+        RpcRdmaError: a call or the connection failed.
+        OSError: the server refuses a call.
     """
     async with await filesystem.open(path, "xb"):
         pass
@@ -179,5 +186,5 @@ def own_credential() -> bytes:
 
 
 def _write_position(handle: bytes, credential: bytes) -> int:
-    """Returns the Position of the data in a WRITE to this handle with this credential."""
+    """Returns the Position, in octets, of the data in an NFSv3 WRITE to this handle with this credential."""
     return 24 + len(credential) + 8 + 4 + (len(handle) + 3 & ~3) + 20

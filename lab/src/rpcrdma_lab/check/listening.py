@@ -105,7 +105,7 @@ class ClientTrial:
         return len(self._left)
 
     def serve(self, make_peer: PeerMaker) -> None:
-        """Starts a task that runs one check on a new connection, whose peer `make_peer` makes.
+        """Starts a task that runs one check on a new connection, with the peer that `make_peer` makes for it.
 
         If the start-up fails, the check is left for a later connection.
         """
@@ -172,7 +172,10 @@ class ClientTrial:
                 program.close()
 
     def _taken(self, kinds: set[str], *, first: str = "") -> Check | None:
-        """Removes and returns the next check of these kinds, if possible of kind `first`; None if there is none."""
+        """Removes and returns the next check of these kinds, if possible of kind `first`; None if there is none.
+
+        A kind is a protocol version or "startup" (see `_kind`).
+        """
         fitting = [check for check in self._left if _kind(check) in kinds]
         fitting.sort(key=lambda check: _kind(check) != first)
         if not fitting:
@@ -230,7 +233,9 @@ def _judged(check: Check, outcome: Outcome) -> Result:
 
 @asynccontextmanager
 async def listening(trial: ClientTrial, host: str, port: int) -> AsyncIterator[tuple[str, int]]:
-    """Accepts clients for a trial, and yields the address (host, port); at exit, ends listening and all connections.
+    """Accepts clients for a trial at `host` and `port` (0: any), and yields the address, (host, port).
+
+    At exit, ends listening and all connections.
 
     Raises:
         OSError: the address cannot be used.

@@ -33,7 +33,9 @@ _SHAPE = LadderShape(ends=2, margin=11, first=2, step=92)
 def as_json(url: str, versions: Sequence[str], notes: Sequence[str], results: Sequence[Result]) -> dict[str, Any]:
     """Returns the report as a JSON object; checks that do not conform have their messages.
 
-    `url` is the tested server or client, `versions` are its protocol versions, and `notes` are remarks on the run.
+    `url` is the tested server or client, `versions` are its protocol versions, and `notes` are remarks on the run as
+    text. The keys are "url", "versions", "notes", "verdicts" (numbers of checks), "statements" (worst verdicts) and
+    "checks".
     """
     return {
         "url": url,
@@ -57,7 +59,10 @@ def _reached(results: Sequence[Result]) -> dict[str, str]:
 
 
 def _coverage(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
-    """Yields identifier, section, worst verdict, and the checks with their verdicts, for each tested statement."""
+    """Yields identifier, section, worst verdict, and the checks by verdict as text, for each tested statement.
+
+    `report` is a report of `as_json`.
+    """
     for name, worst in report["statements"].items():
         statement = STATEMENTS[name]
         tried: dict[str, list[str]] = {}
@@ -137,7 +142,10 @@ def summary_lines(report: Mapping[str, Any], *, details: bool) -> Iterator[str]:
 
 
 def _tried(row: Mapping[str, Any]) -> Iterator[str]:
-    """Yields a line with the broken statement and its text after a failure, or else with all tested statements."""
+    """Yields a line with the broken statement and its text after a failure, or else with all tested statements.
+
+    `row` is a check in a report of `as_json`.
+    """
     if row["verdict"] in _FAILED:
         yield from (_quoted(name) for name in row["statements"])
     elif row["sections"]:
@@ -150,7 +158,10 @@ def _quoted(name: str) -> str:
 
 
 def ladder_lines(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yields the lines of an ASCII ladder of a check's messages, each with its octets in hex below."""
+    """Yields the lines of an ASCII ladder of a check's messages, each with its first octets in hex below.
+
+    `messages` are those of a check in a report of `as_json`.
+    """
     client = any(message["sender"] == "client" for message in messages)
     ends = ["check", "client" if client else "server"]
     yield ladder_head(_SHAPE, ends)

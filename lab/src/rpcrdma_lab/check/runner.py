@@ -89,9 +89,9 @@ _BUSY_S = 0.5
 
 
 async def spoken_versions(target: RawTarget, given: Mapping[str, int | bytes]) -> dict[str, Outcome]:
-    """Returns the protocol versions that a server speaks, each with the outcome of the conversation that has shown it.
+    """Returns, by protocol version ("1", "2"), the outcome of the conversation that has shown that a server speaks it.
 
-    `given` has values for the conversations, as "program" and "program_version".
+    `given` has values for the conversations by name, among them "program" and "program_version".
 
     Raises:
         OSError: the server cannot be reached.
@@ -119,10 +119,11 @@ async def _tried(
 ) -> Outcome:
     """Runs a conversation, a second time after silence or a missing Terminate, and returns the last outcome.
 
-    A server may overlook a message, as siw does, and TCP may lose a Terminate. `given` has values for the conversation,
-    and each try takes one of `fresh_files` as "fresh".
+    A server may overlook a message, as siw does, and TCP may lose a Terminate. `given` has values for the conversation
+    by name, and each try takes one of `fresh_files`, handles of empty files, as the value "fresh".
 
     Raises:
+        LocalProtocolError: the conversation is malformed, or refers to a message that has not arrived.
         OSError: the server cannot be reached at the first try.
     """
 
@@ -187,13 +188,17 @@ class Witness:
         """The wrong answer that ended the last connection; None if it ended otherwise or was silent."""
 
     async def begin(self) -> bool:
-        """Returns whether the server answers before a check, on a new connection if it has ended the idle one."""
+        """Returns whether the server answers a call before a check.
+
+        If it does not, as on a connection that it has ended as idle, a new connection is tried.
+        """
         return await self.turn() or await self.turn()
 
     async def turn(self) -> bool:
-        """Waits for the reply to the outstanding call, and makes the next call; connects before if necessary.
+        """Waits for the reply to the outstanding call, and makes the next call.
 
-        Returns False, with the connection closed, if there is no right reply.
+        Connects and makes the first call before if there is no connection. Returns whether the right reply has arrived;
+        if not, the connection is closed.
         """
         try:
             if self._live is None:
@@ -213,14 +218,15 @@ class Witness:
         return False
 
     async def keep_busy(self) -> None:
-        """Takes a `turn` if there is a connection, so that the server does not end it as idle."""
+        """Waits for a reply and makes the next call if there is a connection, so that no server ends it as idle."""
         if self._live is not None:
             await self.turn()
 
     async def fate(self) -> str:
         """Returns a description of what happened to the connection after a check; may wait 10 s for a restart.
 
-        Returns "" if calls are still answered, or if an answer breaks a rule of frames. May set `gone`.
+        Returns "" if calls are still answered, or if an answer breaks a rule of frames, which its own check reports.
+        Sets `gone` if the server answers no connection any more.
         """
         # The first reply may be older than the mistake.
         if self._live is not None and await self.turn() and await self.turn():
@@ -267,12 +273,12 @@ async def run_checks(
     first_xid: int = 0x10_0000,
     fresh_files: Iterable[bytes] = (),
 ) -> list[Result]:
-    """Runs the checks one after another, and returns their results in order.
+    """Runs the checks one after another, each on its own connection, and returns their results in order.
 
     Args:
         checks: the checks.
         target: the server.
-        given: values for the conversations.
+        given: values for the conversations, by name.
         met: the needs of checks that are met, including the protocol versions of the server.
         on_result: is called with each result as soon as it is known.
         first_xid: the XID of the first call; each check has 128 XIDs.
@@ -306,9 +312,9 @@ async def run_checks(
 
 
 def _unseen(check: Check, target: RawTarget, met: Collection[str], refused: int) -> Result | None:
-    """Returns the result of a check that is not run, because of its needs or a stopped server; None if it is run.
+    """Returns the result of a check that is not run, because of its needs or a stopped server; None if it can be run.
 
-    `met` are the needs that are met, and `refused` is the number of connections refused in a row.
+    `met` are the needs that are met, and `refused` is the number of checks in a row that got no connection.
     """
     needs = {check.conversation.get("version", "1"), *check.needs}
     if check.of_frames and target.provider is not None:
@@ -332,6 +338,9 @@ async def _result(
     Harm counts if it happens twice, or if the server answers nobody any more, since a connection may end for other
     causes. `given` has values for the conversation, with its first "xid", and `fresh_files` are handles of empty files
     or None.
+
+    Raises:
+        LocalProtocolError: the conversation of the check is malformed.
     """
     result, fate = await _run_beside(check, target, given, witness, fresh_files)
     if fate and not witness.gone:
@@ -361,6 +370,9 @@ async def _run_beside(
 
     The fate is "" if calls are still answered, a description otherwise; None if it is unknown. The other arguments are
     values for the conversation (`given`), and handles of empty files or None (`fresh_files`).
+
+    Raises:
+        LocalProtocolError: the conversation of the check is malformed.
     """
     others_answered = await witness.begin()
     running = asyncio.ensure_future(_tried(target, check.conversation, given, fresh_files))
@@ -401,5 +413,8 @@ def _judged(check: Check, outcome: Outcome) -> Result:
 
 
 def _file_status(rpc: Mapping[str, Any]) -> str | None:
-    """Returns the name of the NFS status in an accepted reply if it concerns a file; None for any other message."""
+    """Returns the name of the NFS status in an accepted reply if it concerns a file; None for any other message.
+
+    `rpc` has the fields of the reply, as `read_rpc` returns them.
+    """
     return _OF_FILES.get(rpc["result_status"]) if rpc.get("accepted") == 0 and "result_status" in rpc else None

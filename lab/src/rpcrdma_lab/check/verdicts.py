@@ -109,9 +109,10 @@ class PassageBudget:
         self._left = CHECK_PASSAGES_MAX
 
     def shorten(self, result: Result) -> None:
-        """Removes log entries from a result that reports do not show: all of one that conforms or was not seen.
+        """Removes log entries (`passages`) from a result: all of one that conforms or was not seen.
 
-        Of other results, the first and last entries stay where the budget is used up, and octets are cut.
+        If another result has more than the budget has left, the first and last 8 stay. Octets beyond those that reports
+        show are cut.
         """
         passages = result.passages
         if result.verdict in {Verdict.CONFORMS, Verdict.NOT_SEEN}:
@@ -123,7 +124,7 @@ class PassageBudget:
 
 
 def void_verdicts(results: Sequence[Result]) -> None:
-    """Changes VIOLATES and IGNORES of checks that need the file to INCONCLUSIVE, because the file changed meanwhile."""
+    """Changes VIOLATES and IGNORES of checks that need "file" to INCONCLUSIVE, because that file changed in the run."""
     for result in results:
         if "file" in result.check.needs and result.verdict in {Verdict.VIOLATES, Verdict.IGNORES}:
             result.verdict = Verdict.INCONCLUSIVE

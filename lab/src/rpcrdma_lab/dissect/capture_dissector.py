@@ -43,7 +43,7 @@ class _Tracked:
         return sum(tcp.held_octets for tcp in self.tcp)
 
     def end_text(self, end: int) -> str:
-        """Returns the address and the port of `end` (0 or 1) as text, as `address_text` does."""
+        """Returns `end` (0 or 1) as text: ADDRESS:PORT, with an IPv6 address in brackets."""
         return address_text(self.ends[end])
 
 
@@ -75,7 +75,7 @@ class CaptureDissector:
 
     @property
     def found(self) -> int:
-        """The number of messages yielded so far."""
+        """The number of messages that `messages` has yielded so far."""
         return self._messages
 
     def messages(self, packets: Iterable[CapturedPacket]) -> Iterator[Message]:
@@ -140,7 +140,7 @@ class CaptureDissector:
             yield from self._octets(tracked, end, tcp.finish())
 
     def _rest(self, tracked: _Tracked) -> Iterator[Message]:
-        """Yields the messages that still wait, and those that are unfinished, at the end of a connection."""
+        """Yields the messages left at the end of a TCP connection: those behind missing octets, and unfinished ones."""
         self._held_octets -= tracked.held_octets
         for end in (0, 1):
             yield from self._octets(tracked, end, tracked.tcp[end].finish())
@@ -150,8 +150,8 @@ class CaptureDissector:
     def _tracked(self, segment: TcpSegment) -> tuple[_Tracked, list[_Tracked]]:
         """Returns the connection of a segment, and the connections that ended or are given up because of the segment.
 
-        A connection ends when a SYN opens a new one between its ports. Above `CAPTURE_CONNECTIONS_MAX`, the connection
-        whose last packet is the oldest is given up.
+        A connection ends when a SYN opens a new one between its ports. If there are more than
+        `limits.CAPTURE_CONNECTIONS_MAX`, the connection whose last packet is the oldest is given up.
         """
         key = (segment.source, segment.destination)
         back = (segment.destination, segment.source)
@@ -175,7 +175,10 @@ class CaptureDissector:
 
     @staticmethod
     def _is_new(tracked: _Tracked, segment: TcpSegment) -> bool:
-        """Returns whether a SYN opens a new connection between the ports of `tracked`, and repeats no earlier SYN."""
+        """Returns whether `segment`, a SYN between the ports of `tracked`, opens a new connection.
+
+        A SYN that repeats the one of `tracked` does not.
+        """
         return tracked.tcp[tracked.ends.index(segment.source)].other_connection(segment.sequence)
 
     def _octets(self, tracked: _Tracked, end: int, pieces: Iterable[Piece | Gap]) -> Iterator[Message]:

@@ -75,7 +75,7 @@ def read_packets(file: BinaryIO, start: bytes) -> Iterator[CapturedPacket]:
 
     Raises:
         CaptureDamaged: on iteration, if the file ends within a packet, or its lengths are wrong.
-        KeyError: `start` belongs to neither format.
+        KeyError: at the call, if `start` belongs to neither format.
     """
     source = _Source(file, len(start))
     if start == _SECTION:

@@ -144,12 +144,12 @@ class CmMessage(NamedTuple):
         return self.attribute == _REPLY
 
     def number(self, name: str) -> int:
-        """Returns the value of the message's field `name`; 0 if there is none."""
+        """Returns the value of the message's field `name`, such as "Starting PSN"; 0 if it has no such field."""
         return self.group.number(name) or 0
 
     @property
     def mtu_octets(self) -> int | None:
-        """The most octets of payload in a packet of the connection; None if the message states none."""
+        """The most octets of payload in a packet, as a CM Request states; None if the message states none."""
         return _mtu_octets(self.number("Path Packet Payload MTU"))
 
     @property

@@ -42,9 +42,10 @@ class RdmaConnection:
         self.conversation = settings.conversation()
 
     def finish(self, end: int, message: Message) -> None:
-        """Decodes the RPC-over-RDMA content of a message of `end`, and completes the message with it.
+        """Decodes the RPC-over-RDMA content of a message that `end` (0 or 1) has sent, and adds it to the message.
 
-        The caller has set the message's number and time before. Messages without RDMA content stay as they are.
+        `message` is a result of `rdma_message`, whose number and time the caller has set. Messages without RDMA content
+        stay as they are.
         """
         rdmap = message.facts.pop("rdmap", None)
         if not isinstance(rdmap, RdmapMessage):
@@ -69,9 +70,9 @@ class IwarpConnection(RdmaConnection):
         self._spoke = [False, False]
 
     def feed(self, end: int, data: bytes) -> Iterator[Message]:
-        """Yields the messages that `data`, octets sent by `end`, complete.
+        """Yields the messages that `data`, octets of the TCP stream sent by `end` (0 or 1), complete.
 
-        The caller numbers each, then calls `finish` with it.
+        The caller sets the number and time of each, then calls `finish` with it.
         """
         for unit in self.halves[end].feed(data):
             self._spoke[end] = True
@@ -90,7 +91,7 @@ class IwarpConnection(RdmaConnection):
         yield rdma_message(whole)
 
     def lose(self, end: int, octets: int) -> Message | None:
-        """Notes that `octets` octets sent by `end` are not in the capture; 0 stands for an unknown number.
+        """Notes that `octets` octets sent by `end` (0 or 1) are not in the capture; 0 stands for an unknown number.
 
         Returns a message about the gap; None if the stream is not iWARP, or not known to be.
         """
@@ -105,7 +106,10 @@ class IwarpConnection(RdmaConnection):
         return Message("tcp", f"{reason} in the capture", notes=["what follows is read from the next whole FPDU on"])
 
     def unfinished(self, end: int) -> Iterator[Message]:
-        """Yields the unfinished frame and messages at the end of the stream of `end`; the caller numbers each."""
+        """Yields messages about the unfinished MPA frame and RDMA messages at the end of the stream of `end` (0 or 1).
+
+        The caller numbers each.
+        """
         half = self.halves[end]
         if half.unread and not half.foreign:
             yield Message("mpa", f"{half.unread} octets of an unfinished frame")
@@ -126,14 +130,14 @@ def _startup(seen: StartupSeen) -> Message:
 
 
 def rdma_message(whole: RdmapMessage, protocol: str = "rdmap", unit: str = "segments") -> Message:
-    """Returns an annotated message with the RDMA facts of `whole`.
+    """Returns an annotated message with the headers, length and opcode of `whole`; its summary names the operation.
 
     `RdmaConnection.finish` adds its RPC-over-RDMA content.
 
     Args:
         whole: the RDMA message.
-        protocol: the name of its protocol in the result.
-        unit: the noun for its segments in the summary.
+        protocol: the `protocol` of the result, "rdmap" or "roce".
+        unit: the plural noun for the segments or packets of `whole` in the summary.
     """
     parts = f" in {whole.segments} {unit}" if whole.segments > 1 else ""
     said = f"{whole.name}, {whole.octets} octets{parts}"
@@ -156,7 +160,7 @@ def _misplaced(rdmap: RdmapMessage) -> bool:
 
 
 def cut_off(half: MpaHalf) -> Message | None:
-    """Returns a message about the rest of a stream that ends within a frame.
+    """Returns a message about the octets of an unfinished frame at the end of an MPA stream.
 
     Returns None if the stream ends with a whole frame, is not MPA, or octets of it were lost.
     """

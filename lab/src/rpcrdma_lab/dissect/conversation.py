@@ -93,7 +93,10 @@ class Conversation:
     _account: CreditAccount = field(default_factory=lambda: account_for(None))
 
     def lose(self) -> None:
-        """Notes that octets are missing in the capture: drops unfinished messages; counts may be wrong afterwards."""
+        """Notes that octets are missing in the capture: drops unfinished RPC messages of several Sends.
+
+        Counts of credits are those of the captured messages alone afterwards.
+        """
         self.late = self._lost = True
         self._sequences = Sequences()
         self._transmissions.lose()
@@ -181,8 +184,9 @@ class Conversation:
     ) -> str:
         """Relates a complete RPC message to its call, adds facts to `message`, and returns words for the summary.
 
-        `end` is the sender, `header` its header, `rpc` its RPC header (None: none was decoded), and `payload` its RPC
-        message. `is_call` is None if that is not known; then nothing is related, and the result is "".
+        `end` is the sender, `header` the transport header, `rpc` the RPC header (None: none was decoded), and `payload`
+        the RPC message. `is_call` says whether it is a call. If that is unknown, None, only errors, grants of credits
+        and messages with a broken rule (as calls) are related; the result is "" for others.
         """
         if header.kind.endswith("_ERROR"):
             code = header.find("rdma_err")
@@ -238,9 +242,10 @@ class Conversation:
     def _add_body(
         self, call: _Call, part: Part, payload: Payload, start: int, items: list[WholeItem], message: Message
     ) -> None:
-        """Adds the fields of arguments or results to `message`, if the program is known and they are not encrypted.
+        """Adds the fields of arguments or results to `message`, or a note if RPCSEC_GSS encrypts them.
 
-        `part` says which of the two begins at octet `start` of `payload`; `items` are its items in chunks.
+        Does nothing for an unknown program. `part` says which of the two begins at octet `start` of `payload`, the RPC
+        message; `items` are the data items that are in chunks instead.
         """
         if call.called is not None and call.protection in _WITHOUT_FIELDS:
             message.notes.append(_WITHOUT_FIELDS[call.protection].format(part.value))
@@ -301,7 +306,7 @@ class Conversation:
         return call
 
     def _hide(self, end: int, call: _Call) -> None:
-        """Forgets the chunks of a call of `end` when it is answered or given up."""
+        """Forgets the chunks of a call that `end` (0 or 1) has sent, because it is answered or given up."""
         self._segments -= sum(len(chunk.segments) for chunk in call.chunks)
         for long in (call.long_call, call.long_reply):
             if long is not None:

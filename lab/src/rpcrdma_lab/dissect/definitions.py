@@ -56,15 +56,18 @@ class Definition:
     """Notes by owner (structure, union or enumeration) and member or code."""
 
     def note(self, owner: str, member: str) -> Note:
-        """Returns the note on a member or code of `owner`; an empty note if the definition has no comment on it."""
+        """Returns the note on the member or code `member` of `owner`, a structure, union or enumeration.
+
+        Returns an empty note if the definition has no comment on it.
+        """
         return self.notes.get((owner, member), _NO_NOTE)
 
 
 @functools.cache
 def definition(name: str, extension: str = "") -> Definition:
-    """Returns the compiled definition in NAME.x beside this module, with the types of the extension unless that is "".
+    """Returns the compiled XDR definition in NAME.x beside this module, with that in EXTENSION.x merged into it.
 
-    The result is cached.
+    The result is cached. `extension` is "" for none.
     """
     file, text = f"{extension or name}.x", compiled_text(name, extension)
     module, _ = check(parse(text, file), text, file, default_limit=_MESSAGE_IS_THE_BOUND)
@@ -88,7 +91,7 @@ def definition(name: str, extension: str = "") -> Definition:
 
 
 def compiled_text(name: str, extension: str = "") -> str:
-    """Returns the text of NAME.x beside this module, followed by the text of the extension's file unless that is ""."""
+    """Returns the text of NAME.x beside this module, followed by that of EXTENSION.x unless `extension` is ""."""
     return "".join(map(_source, _parts(name, extension)))
 
 

@@ -33,7 +33,10 @@ class ExchangePage(NamedTuple):
 
 
 def exchange_page(source: str, exchanges: Iterable[Exchange]) -> ExchangePage:
-    """Returns an HTML page about the exchanges that fit; `source` is the name of the capture in its title."""
+    """Returns an HTML page about exchanges; `source` is the name of the capture in its title.
+
+    Exchanges beyond the page's limits of messages and octets (`limits`) are left out.
+    """
     sections: list[str] = []
     panels: list[str] = []
     left_out = 0
@@ -148,7 +151,7 @@ def _panels(exchange: Exchange, room: int) -> list[str] | None:
 
 
 def _panel(message: Message) -> dict[str, Any]:
-    """Returns the fields and octets of a message as the JSON object from which the page's script makes a panel."""
+    """Returns the fields and first octets of a message as the JSON object of which the page's script makes a panel."""
     room = limits.EXPLAINED_PAGE_FIELDS_MAX
     groups = []
     for group in message.groups:
@@ -174,7 +177,10 @@ def _panel(message: Message) -> dict[str, Any]:
 
 
 def _base(group: Field, message: Message) -> int | None:
-    """Returns the octet of the message to which a group's field offsets relate; None if the group is elsewhere."""
+    """Returns the octet of the message at which a group's field offsets begin; None if the group is not in its octets.
+
+    Groups in a chunk or in a message joined from several are not.
+    """
     if message.protocol != "rpcrdma":
         return None
     if group.name.startswith(("RPC-over-RDMA", "Behind the header")):

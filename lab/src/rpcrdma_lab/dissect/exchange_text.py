@@ -70,7 +70,7 @@ def _body(part: str, body: Field | None) -> list[str]:
 
 
 def _listed(pieces: list[str]) -> list[str]:
-    """Returns the pieces, joined by commas, in lines that are broken between pieces; only a longer piece is divided."""
+    """Returns the pieces joined by commas, as lines that end between pieces, or within a piece longer than a line."""
     text = ", ".join(_ascii(piece).replace(" ", _KEPT) for piece in pieces)
     return [line.replace(_KEPT, " ") for line in _wrapped(text, "  ")]
 

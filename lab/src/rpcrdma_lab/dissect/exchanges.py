@@ -100,7 +100,7 @@ class Exchange:
         return next((group for group in groups if group.name.endswith(f" {part}")), None)
 
     def is_of(self, procedure: str) -> bool:
-        """Returns whether the call is of `procedure`, as "NFS_V3 READ" or "READ", or has that COMPOUND operation.
+        """Returns whether the call is of `procedure`, as "NFS_V3 READ" or "READ", or has that operation in a COMPOUND.
 
         Upper and lower case are the same.
         """
@@ -112,7 +112,11 @@ class Exchange:
         return next((message.facts[name] for message in self.messages if message.facts.get(name) is not None), None)
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the exchange as a JSON object, whose keys are always the same; unknown values are None."""
+        """Returns the exchange as a JSON object, whose keys are always the same; unknown values are None.
+
+        "messages" has the messages as `Message.as_json` does, with "from_requester" in place of "headers" and
+        "connection".
+        """
         arguments, results = self.body("arguments"), self.body("results")
         return {
             "exchange": self.number,
@@ -196,7 +200,11 @@ class Exchanges:
         yield from self.finish()
 
     def add(self, message: Message) -> Iterator[Exchange]:
-        """Adds the next message, and yields the exchanges that are complete now, or are given up to bound memory."""
+        """Adds the next message, and yields the exchanges that have ended and wait for no earlier call.
+
+        If too many messages or octets are held, ended exchanges are yielded out of order, or the oldest one before its
+        end.
+        """
         octets = self._held[message.number] = _held_octets(message)
         self._held_octets += octets
         self._take(message)
@@ -274,7 +282,10 @@ class Exchanges:
             yield found
 
     def _oldest(self) -> Exchange:
-        """Returns the open exchange that began first, possibly a new exchange of an unfinished sequence of pieces."""
+        """Returns the open exchange that began first.
+
+        If the pieces of an unfinished RPC message are older than all open exchanges, that is a new exchange of these.
+        """
         found = next(iter(self._open.values()), None)
         pieces = next(iter(self._pieces.values()), None)
         if pieces is not None and (found is None or pieces[0].number < found.messages[0].number):

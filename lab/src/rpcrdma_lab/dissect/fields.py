@@ -28,7 +28,10 @@ class FieldFault(NamedTuple):
         return f"{self.field} at offset {self.offset}: {self.reason}{where}"
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the fault as a JSON object with its five attributes; empty texts become None."""
+        """Returns the fault as a JSON object with the keys "field", "offset", "reason", "section" and "requirement".
+
+        An empty section or requirement is None.
+        """
         found = {"field": self.field, "offset": self.offset, "reason": self.reason, "section": self.section or None}
         return found | {"requirement": self.requirement or None}
 
@@ -65,7 +68,7 @@ class Field:
         return found.value if found is not None and isinstance(found.value, int) else None
 
     def walk(self) -> Iterator[Field]:
-        """Yields this field and all fields below it, in the order of their octets."""
+        """Yields this field and all fields below it in the order of their octets, each group before its members."""
         waiting = [self]
         while waiting:
             one = waiting.pop()
@@ -73,7 +76,10 @@ class Field:
             waiting += reversed(one.fields)
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the field and those below it as a JSON object; octets are in hex."""
+        """Returns the field as a JSON object with its attributes, octets in hex.
+
+        Fields below it are in "fields", and the reasons of its faults in "faults"; both keys are left out if empty.
+        """
         value = self.value.hex() if isinstance(self.value, bytes) else self.value
         found: dict[str, Any] = {"name": self.name, "offset": self.offset, "size": self.size, "value": value}
         found |= {"shown": self.shown, "meaning": self.meaning, "section": self.section or None}
@@ -109,7 +115,10 @@ class Message:
     octets: bytes = b""
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the message as a JSON object, whose keys are always the same; unknown values are None."""
+        """Returns the message as a JSON object, whose keys are always the same; unknown values are None.
+
+        The keys are the attributes without "octets"; "headers" has `groups` as `Field.as_json` returns them.
+        """
         return {
             "number": self.number,
             "time_s": None if self.time_s is None else round(self.time_s, 9),
@@ -126,6 +135,6 @@ class Message:
 
 
 def octets_shown(data: bytes) -> str:
-    """Returns the first 16 octets of `data` in hex, with the length if there are more; "empty" if there are none."""
+    """Returns the first 16 octets of `data` in hex, four by four, with the length if more follow; "empty" for none."""
     more = f"... ({len(data)} octets)" if len(data) > _OCTETS_SHOWN else ""
     return (data[:_OCTETS_SHOWN].hex(" ", 4) or "empty") + more

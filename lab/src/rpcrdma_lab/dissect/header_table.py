@@ -40,9 +40,10 @@ class Row(NamedTuple):
     shown: Callable[[int], str] = decimal
 
     def read(self, data: bytes, at: int) -> Field:
-        """Decodes the field of the header that starts at octet `at`.
+        """Decodes this field of the header that starts at octet `at` of `data`; `data` must contain the field.
 
-        A field of more than 8 octets keeps octets as its value. The value of a masked field is shifted down to bit 0.
+        The result's offset is from the start of the header. A field of more than 8 octets keeps octets as its value.
+        The value of a masked field is shifted down to bit 0.
         """
         octets = data[at + self.offset : at + self.offset + self.size]
         field = Field(self.name, self.offset, self.size, meaning=self.meaning, section=self.section)
@@ -65,7 +66,7 @@ class Table:
         self.size = max(row.offset + row.size for row in rows)
 
     def read(self, data: bytes, at: int = 0) -> tuple[Field, list[FieldFault]]:
-        """Decodes the header that starts at octet `at`, and returns it and its faults.
+        """Decodes the header that starts at octet `at` of `data`; returns the group of its fields, and its faults.
 
         If `data` ends within a row, that row is the last field, without a value, and the only fault.
         """
@@ -81,7 +82,7 @@ class Table:
         return group, []
 
     def read_moved(self, data: bytes, at: int, offset: int) -> tuple[Field, list[FieldFault]]:
-        """Decodes the header that starts at octet `at`, as `read` does, with `offset` added to all offsets."""
+        """Decodes the header that starts at octet `at` of `data` as `read` does, with `offset` added to all offsets."""
         group, faults = self.read(data, at)
         for one in group.walk():
             one.offset += offset

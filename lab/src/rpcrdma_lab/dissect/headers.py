@@ -49,11 +49,11 @@ class HeaderVersion:
         return f"RPC-over-RDMA version {self.name}"
 
     def row(self, code: int | None) -> HeaderRow | None:
-        """Returns the extensions' row of the header type `code`; None if no extension defines this type."""
+        """Returns the description of the header type `code` by an extension; None if no extension defines this type."""
         return next((row for one in self.extensions for row in one.headers if row.code == code), None)
 
     def property_row(self, number: int) -> PropertyRow | None:
-        """Returns the extensions' row of the property `number`; None if no extension defines this property."""
+        """Returns the description of the property `number` by an extension; None if no extension defines it."""
         return next((row for one in self.extensions for row in one.properties if row.number == number), None)
 
 
@@ -132,18 +132,19 @@ class Header:
         return None if flags is None else bool(self.number("rdma_flags") & _RESPONSE)
 
     def find(self, *names: str) -> Field | None:
-        """Returns the first field at any level that has one of `names`; None if there is none."""
+        """Returns the first field at any level of the header whose name is one of `names`; None if there is none."""
         return next((one for one in self.group.walk() if one.name in names), None)
 
     def number(self, name: str) -> int:
-        """Returns the value of the first field of this name; 0 if there is none, or it is no number."""
+        """Returns the value of the first field of this name at any level; 0 if there is none, or it is no number."""
         found = self.find(name)
         return found.value if found is not None and isinstance(found.value, int) else 0
 
     def fault(self, name: str, reason: str, section: str, requirement: str = "") -> None:
         """Adds a fault to `faults`, and `reason` to the first field of this name, if there is one.
 
-        `section` states the broken rule, and `requirement` is its identifier in the conformance ledger or "".
+        Without such a field the fault's offset is 0. `section` states the broken rule, and `requirement` is its
+        identifier in the conformance ledger or "".
         """
         found = self.find(name)
         if found is not None:
@@ -161,9 +162,10 @@ class Header:
 
 
 def walk_header(version: HeaderVersion, data: bytes) -> Header:
-    """Decodes the transport header at the start of `data` by `version`, and finds the faults of its form.
+    """Decodes the transport header at the start of `data` by the XDR definition of `version`.
 
-    RDMA_ERROR of version 1 is decoded whatever its version field says, since it may carry that of the refused message.
+    The result's `faults` say why it ends early, and which single values are wrong. RDMA_ERROR of version 1 is decoded
+    whatever its version field says, since it may carry that of the refused message.
     """
     walk = Walk(version.definition, data)
     group = walk.structure("prefix", version.title)
@@ -207,7 +209,7 @@ def _with_body(header: Header, walk: Walk) -> Header:
 
 
 def walk_message_header(data: bytes, versions: dict[str, HeaderVersion]) -> Header:
-    """Decodes the transport header at the start of `data` by the version that it states; see `walk_header`.
+    """Decodes the transport header at the start of `data` by the version in its version field (see `walk_header`).
 
     An unknown version is decoded as version 1, as far as its fixed fields. `versions` are those of `header_versions`.
     """
@@ -228,7 +230,7 @@ def walk_message_header(data: bytes, versions: dict[str, HeaderVersion]) -> Head
 
 
 def _check_values(header: Header) -> None:
-    """Adds the faults of single values by rules that an XDR definition cannot express."""
+    """Adds to `header.faults` the faults of single values by rules that an XDR definition cannot express."""
     for one in header.group.walk():
         codes = header.version.definition.codes
         if one.name in {"position", "rdma_position"} and isinstance(one.value, int) and one.value & 3:
@@ -262,7 +264,10 @@ def _collect_chunks(header: Header) -> None:
 
 
 def _collect_explicit(header: Header) -> None:
-    """Adds the requester's memory in a round-trip transmission to `reads` (items) and `writes` (results)."""
+    """Adds the segments of requester's memory in a header of the round-trip extension to the header's chunks.
+
+    Those of data items become `header.reads`, and those of results `header.writes`.
+    """
     for entry in _entries(header, "optxrq_ddp"):
         position = entry.number("xmdmi_disp") or 0
         header.reads += [(position, segment) for segment in _segments(entry)]

@@ -41,8 +41,9 @@ def read_hex(text: str) -> HexText:
     their octets are no dump, and are read as digits.
 
     Raises:
-        NotHex: there are no digits, half an octet, more than `TEXT_MAX` characters or too many octets; a line is
-            neither digits nor a line of a dump; or the dump has 16-bit words.
+        NotHex: there are no digits, half an octet, or more than `TEXT_MAX` characters or
+            `limits.DISSECTED_MESSAGE_OCTETS_MAX` octets; a line is neither digits nor a line of a dump; or the dump has
+            16-bit words.
     """
     if len(text) > TEXT_MAX:
         raise NotHex(f"more than {TEXT_MAX} characters of hex text; use a capture")
@@ -78,7 +79,7 @@ def _bounded(octets: bytes) -> bytes:
 def _read_dump(lines: list[tuple[int, str]]) -> HexText | None:
     """Decodes a dump with offsets; returns None if the lines do not begin with offsets that rise with the octets.
 
-    `lines` have their numbers in the text.
+    Each of `lines` is its number in the text and its text.
 
     Raises:
         NotHex: the dump has 16-bit words, or too many octets.
@@ -134,7 +135,10 @@ def _with_offsets(lines: list[str], form: _Form) -> bytes | None:
 
 
 def _row(rest: str, form: _Form) -> bytes | None:
-    """Returns the octets of a dump line after its offset, without the characters beside; None if there are none."""
+    """Returns the octets of a dump line without its text column; None if there are none.
+
+    `rest` is the line after its offset.
+    """
     octets = bytearray()
     # hexdump -C has a bar before the characters, the others two spaces or more.
     for column in re.split(r"\s{2,}", rest.partition("|")[0]):
@@ -148,7 +152,7 @@ def _row(rest: str, form: _Form) -> bytes | None:
 
 
 def hex_messages(octets: bytes, settings: Settings, *, iwarp: bool) -> Iterator[Message]:
-    """Yields the messages in octets that have no packet headers; their faults are in them and not raised.
+    """Yields the messages in octets that have no packet headers, numbered from 1 on; their faults are in them.
 
     Args:
         octets: one RPC-over-RDMA message or, with `iwarp`, one direction of an MPA stream.

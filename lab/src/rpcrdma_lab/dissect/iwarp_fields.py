@@ -145,6 +145,7 @@ READ_REQUEST_ROWS = Table(
 def enhanced_fields(data: bytes) -> tuple[Field, list[FieldFault]]:
     """Decodes IRD, ORD and flags in the four octets before the private data of a start-up frame with flag S (RFC 6581).
 
-    `data` are all octets after the frame's header. Returns the group of fields and its faults.
+    `data` are all octets after the frame's header. Returns the group of fields, with offsets in the frame, and its
+    faults.
     """
     return _ENHANCED_ROWS.read_moved(data, 0, STARTUP_ROWS.size)

@@ -48,7 +48,7 @@ class LongMessage:
         Args:
             number: the number of the segment in its chunk, from 1 on.
             place: the offset in the segment; octets are kept only if they continue the kept ones.
-            data: the octets, as far as they were kept before.
+            data: the octets transferred, possibly without the last ones, which the decoder has dropped before.
             octets: the number of octets transferred.
         """
         self.octets += octets
@@ -59,7 +59,10 @@ class LongMessage:
             self.room.left -= len(kept)
 
     def joined(self, segments: Sequence[MemorySegment]) -> Payload:
-        """Returns the message joined from segments of these lengths, with its octets before the first missing one."""
+        """Returns the message in `segments`, a chunk's segments in order, with its octets before the first missing one.
+
+        The message's length is the sum of the segments' lengths.
+        """
         data = bytearray()
         for number, segment in enumerate(segments, 1):
             part = self._segments.get(number, bytearray())[: segment.length]
@@ -69,5 +72,5 @@ class LongMessage:
         return Payload(bytes(data), sum(segment.length for segment in segments))
 
     def leave(self) -> None:
-        """Releases the octets of the message in `room`, because its call is answered or forgotten."""
+        """Gives the octets that the message takes back to `room`, because its call is answered or forgotten."""
         self.room.left += sum(map(len, self._segments.values()))

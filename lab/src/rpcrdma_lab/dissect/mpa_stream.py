@@ -98,16 +98,16 @@ class MpaHalf:
 
     @property
     def unread(self) -> int:
-        """The number of octets received of an unfinished frame."""
+        """The number of captured octets of an unfinished frame."""
         return len(self._pending)
 
     def expect_fpdus_unless_startup(self, start: bytes) -> None:
-        """Assumes that the stream begins in full operation, unless `start`, its first octets, is a start-up's key."""
+        """Assumes that the stream begins in full operation, unless its first octets, `start`, are a start-up key."""
         if not start.startswith(tuple(kind.value[:_TELLING_OCTETS] for kind in StartupKind)):
             self._state = _State.RUNNING
 
     def lose(self) -> None:
-        """Notes that octets are missing: each further piece of the stream is examined for an FPDU at its start."""
+        """Notes that octets are missing: `feed` then skips octets up to a TCP segment that begins with a whole FPDU."""
         if self._state is not _State.FOREIGN:
             self._state = _State.LOST
         self._pending.clear()
@@ -252,7 +252,7 @@ def _padding(pad: bytes, offset: int, faults: list[FieldFault]) -> Field:
 
 
 def _padded(octets: bytes | bytearray) -> int:
-    """Returns the number of octets of an FPDU before its CRC, by the length field at its start."""
+    """Returns the number of octets of an FPDU before its CRC, padding included, by the length field at its start."""
     return int.from_bytes(octets[:2]) + 5 & ~3
 
 

@@ -10,5 +10,5 @@ __all__ = ["page_text"]
 
 
 def page_text(text: str) -> str:
-    """Returns `text` as `printable` makes it, with entities for markup characters and quotes of HTML and XML."""
+    """Returns `text` with escapes for control characters, and with entities for markup characters of HTML and XML."""
     return html.escape(printable(text))

@@ -46,10 +46,11 @@ class Part(NamedTuple):
 
 
 def structure_of(told: Field) -> tuple[Structure | None, list[str]]:
-    """Decodes the structure of a receive buffer from the annotated field xmrbs_buf.
+    """Decodes the structure of a receive buffer from the annotated field xmrbs_buf of a transport property.
 
     Returns:
-        The structure, or None if the declaration is wrong, and the faults that the fields do not have yet.
+        The structure, or None if the declaration is wrong; and the reasons why, as far as they are not among the faults
+        of the fields already.
     """
     groups = told.member("xmrbuf_groups")
     if groups is None or any(one.faults for one in told.walk()):
@@ -79,7 +80,7 @@ def structure_of(told: Field) -> tuple[Structure | None, list[str]]:
 def check_places(items: Sequence[PlacedItem], structure: Structure, count: int) -> list[tuple[PlacedItem, str, str]]:
     """Returns the items that do not fit into the receive buffers of `count` transmissions.
 
-    Each is returned with the name of the wrong field and the reason.
+    `structure` is that of each buffer. Each item is returned with the name of the wrong field and the reason as text.
     """
     wrong = []
     known = len(structure.placeable)
@@ -98,7 +99,10 @@ def check_places(items: Sequence[PlacedItem], structure: Structure, count: int) 
 
 
 def find_parts(items: Sequence[PlacedItem], structure: Structure) -> dict[int, list[Part]]:
-    """Returns the parts of items in each transmission, in the order of their octets, by transmission number from 0."""
+    """Returns the parts of items by number of the transmission, from 0 on, each list in the order of its octets.
+
+    `structure` is that of the receive buffer of each transmission.
+    """
     found: dict[int, list[Part]] = {}
     placeable = structure.placeable
     for item in items:
@@ -121,8 +125,8 @@ def lay_out(parts: Sequence[Part] | None, data: bytes, start: int) -> tuple[list
 
     Args:
         parts: the parts in this transmission, in order; None if they are unknown, which makes one field of all octets.
-        data: the transmission.
-        start: the offset in octets of the end of its payload.
+        data: the octets of the transmission, header included.
+        start: the offset in `data` of the end of its payload.
 
     Returns:
         The fields and their faults.

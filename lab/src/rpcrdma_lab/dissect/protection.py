@@ -39,7 +39,10 @@ _LENGTH_OCTETS = 4
 
 
 def protection_of(credential: Field) -> Protection | None:
-    """Returns the protection that an annotated credential states; None for an undecodable one of RPCSEC_GSS."""
+    """Returns the protection that an annotated RPC credential states.
+
+    Returns None for a credential of RPCSEC_GSS that cannot be decoded or has an unknown service.
+    """
     if credential.number("flavor") != AuthFlavor.RPCSEC_GSS:
         return Protection.NONE
     procedure, service = credential.number("body", "gss_proc"), credential.number("body", "service")
@@ -49,9 +52,10 @@ def protection_of(credential: Field) -> Protection | None:
 
 
 def clear_body(protection: Protection, payload: Payload, start: int) -> Clear:
-    """Returns the arguments or results, from octet `start` of the RPC message on, without integrity protection.
+    """Returns the arguments or results in `payload`, an RPC message, without integrity protection.
 
-    A body with privacy (encryption) must not be passed.
+    `start` is the octet of the message behind its RPC header, where the length of a protected body begins. A body with
+    privacy (encryption) must not be passed.
     """
     if protection is not Protection.INTEGRITY:
         return Clear(payload.data, start, payload.whole)

@@ -42,9 +42,9 @@ class PsnOrder:
         return sum(len(packet.payload) for packet, _ in self._held.values())
 
     def add(self, packet: RocePacket, numbers: int | None = 1) -> Iterator[RocePacket | PacketGap]:
-        """Adds a packet, and yields the packets that are in order now; a repeated packet is ignored.
+        """Adds a packet, and yields the packets that are in order then; a repeated packet is ignored.
 
-        If too many packets wait, a gap takes the place of the missing packets.
+        If more than `limits.CAPTURE_WAITING_PACKETS_MAX` packets wait, a gap takes the place of the missing packets.
 
         Args:
             packet: the packet.
@@ -63,7 +63,7 @@ class PsnOrder:
         yield from self._held_in_order(packet.time_s)
 
     def acknowledge(self, psn: int) -> None:
-        """Notes that the receiver has all packets up to this PSN, so that missing ones are not sent again."""
+        """Notes that the receiver has all packets up to and with this PSN, so that missing ones are not sent again."""
         self._acknowledged = psn
 
     def settle(self) -> Iterator[RocePacket | PacketGap]:
@@ -93,7 +93,7 @@ class PsnOrder:
         yield from self._held_in_order()
 
     def _held_in_order(self, least_s: float | None = None) -> Iterator[RocePacket | PacketGap]:
-        """Yields the waiting packets that are in order now.
+        """Yields the waiting packets up to the next missing one.
 
         Their times are at least `least_s`, the time of the packet that filled the gap before them.
         """

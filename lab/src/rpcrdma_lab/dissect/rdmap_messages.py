@@ -90,7 +90,10 @@ class RdmapHalf:
         self.late = True
 
     def add(self, fpdu: Fpdu) -> RdmapMessage | None:
-        """Adds the next FPDU, and returns the message that it completes; None if the message continues."""
+        """Adds the next FPDU, and returns the message that it completes; None if the message continues.
+
+        An FPDU that ends within its DDP header is returned as a message by itself.
+        """
         ulpdu = fpdu.ulpdu
         faults = list(fpdu.faults)
         if len(ulpdu) < 2 + 2:

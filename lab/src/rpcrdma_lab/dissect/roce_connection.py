@@ -34,7 +34,10 @@ class RoceConnection(RdmaConnection):
         return sum(half.held_octets for half in self.halves)
 
     def manage(self, end: int, said: CmMessage) -> Message:
-        """Takes first PSN and MTU from a connection management message of `end` (0 or 1); returns it annotated."""
+        """Returns an annotated message about `said`, a connection management message that `end` (0 or 1) has sent.
+
+        A Request or Reply also sets the first PSN of the other end's packets; a Request sets the MTU.
+        """
         if said.is_request or said.is_reply:
             # The number is that of the first packet to the sender.
             mtu_octets = said.mtu_octets if said.is_request else self.halves[end].mtu_octets
@@ -46,7 +49,7 @@ class RoceConnection(RdmaConnection):
         return Message("cm", said.words, groups=[said.group], facts=facts)
 
     def feed(self, end: int, packet: RocePacket) -> Iterator[tuple[int, Message]]:
-        """Yields the messages that a packet of `end` (0 or 1) completes, each with its sender.
+        """Yields the messages that a packet of `end` (0 or 1) completes, each with its sender, 0 or 1.
 
         The caller sets the number and time of each, then calls `finish` with it.
         """
@@ -68,7 +71,7 @@ class RoceConnection(RdmaConnection):
                 yield from self._acknowledged(end, packet)
 
     def finish_packets(self) -> Iterator[tuple[int, Message]]:
-        """Gives up missing packets at the end of the capture; yields later messages with their senders, as `feed`."""
+        """Gives up missing packets, as at the end of the capture; yields the messages behind them and their senders."""
         for end, half in enumerate(self.halves):
             yield from self._told(end, half.finish())
 

@@ -40,7 +40,7 @@ class RoceTracked:
     number: int = 0
 
     def end_text(self, end: int) -> str:
-        """Returns the address of `end` (0 or 1) as text, with its queue pair if that is known."""
+        """Returns `end` (0 or 1) as text: its address, followed by "QP" and its queue pair number if that is known."""
         address, queue_pair = self.ends[end]
         shown = str(ipaddress.ip_address(address))
         return shown if queue_pair is None else f"{shown} QP {queue_pair}"
@@ -81,7 +81,7 @@ class RoceConnections:
     def take(self, datagram: RoceDatagram, time_s: float | None) -> Iterator[RoceMessage]:
         """Yields the messages that a datagram completes.
 
-        `time_s` is its time since the first packet (None: unknown).
+        `time_s` is its time in seconds since the first packet (None: unknown).
         """
         packet = read_packet(datagram)
         if packet is None:
@@ -102,7 +102,10 @@ class RoceConnections:
         yield from self._feed(*known, packet, time_s)
 
     def finish(self, time_s: float | None) -> Iterator[RoceMessage]:
-        """Yields the remaining messages, without missing packets, at the end of the capture; `time_s` is its time."""
+        """Gives up missing packets at the end of the capture; yields the messages behind them and all others that wait.
+
+        `time_s` is the time of the last packet in seconds, which messages without a time of their own get.
+        """
         for direction in list(self._waiting):
             yield from self._begin_alone(direction)
         for tracked in {id(tracked): tracked for tracked, _ in self._directions.values()}.values():
@@ -119,7 +122,7 @@ class RoceConnections:
 
     @staticmethod
     def _give_up(tracked: RoceTracked, time_s: float | None) -> Iterator[RoceMessage]:
-        """Yields a connection's messages after its missing packets; messages without a time get `time_s`."""
+        """Gives up a connection's missing packets; yields the messages behind them, by default with `time_s`."""
         for end, message in tracked.roce.finish_packets():
             yield RoceMessage(tracked, end, message, time_s if message.time_s is None else message.time_s)
 
@@ -152,7 +155,10 @@ class RoceConnections:
         yield RoceMessage(tracked, known[1], tracked.roce.manage(known[1], said), time_s)
 
     def _of_peer(self, packet: RocePacket, said: CmMessage) -> tuple[RoceTracked, int] | None:
-        """Returns the connection named by a message's remote id, and the sender (0 or 1); None if it is unknown."""
+        """Returns the connection that the remote id in `said` names, and the sender (0 or 1); None if it is unknown.
+
+        The sender is that of `packet`.
+        """
         found = self._managed.get((packet.destination, said.number("Remote Communication ID")))
         return None if found is None else (found[0], 1 - found[1])
 
@@ -163,7 +169,11 @@ class RoceConnections:
             del self._managed[next(iter(self._managed))]
 
     def _follow(self, direction: _Direction, known: tuple[RoceTracked, int]) -> None:
-        """Assigns a direction's packets to a connection and its sending end; forgets the direction's old connection."""
+        """Assigns a direction's packets to `known`, a connection and its sending end, and forgets their old connection.
+
+        A direction is the address and queue pair of the receiver, and the address of the sender. Above
+        `limits.CAPTURE_CONNECTIONS_MAX` connections, the one whose last packet is the oldest is forgotten.
+        """
         before = self._directions.pop(direction, None)
         if before is not None:
             self._forget(before[0])
@@ -192,7 +202,10 @@ class RoceConnections:
             yield from self._begin_alone(next(iter(self._waiting)))
 
     def _answered(self, response: RocePacket) -> _Direction | None:
-        """Returns the direction that has a waiting request for this response; None unless there is exactly one."""
+        """Returns the direction that has a waiting request for this response; None unless there is exactly one.
+
+        A direction is the address and queue pair of the receiver, and the address of the sender.
+        """
         found = [
             direction
             for direction, waiting in self._waiting.items()

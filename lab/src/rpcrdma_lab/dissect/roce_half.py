@@ -67,7 +67,7 @@ class RoceHalf:
         self.late, self.mtu_octets, self.order = False, mtu_octets, PsnOrder(psn)
 
     def request(self, packet: RocePacket) -> Iterator[RdmapMessage | RocePacket | PacketGap]:
-        """Yields, for a request packet, the messages that it completes, packets of other operations, and gaps.
+        """Adds a packet of a request, and yields what is in order then: whole messages, other packets, and gaps.
 
         Sends, RDMA Writes and RDMA Reads become messages; packets of other operations are yielded as they are.
         """
@@ -84,7 +84,10 @@ class RoceHalf:
         yield from self._requests(self.order.settle())
 
     def respond(self, packet: RocePacket) -> Iterator[RdmapMessage | PacketGap]:
-        """Yields the Read Response that a packet completes, or a gap; nothing if the request was not captured."""
+        """Adds a packet of a response, and yields the Read Response that it completes, or a gap of missing packets.
+
+        Yields nothing if the RDMA Read Request was not captured.
+        """
         if _is_full(packet):
             self.mtu_octets = packet.octets
         mtu_octets = self.mtu_octets or _SMALLEST_MTU_OCTETS

@@ -55,7 +55,7 @@ class RocePacket(NamedTuple):
         return found
 
     def extended(self, index: int, layout: struct.Struct) -> tuple[int, ...]:
-        """Returns the numbers of the header `index` (from 0) after the base header, decoded by `layout`.
+        """Returns the numbers of the header `index` after the base header, counted from 0, decoded by `layout`.
 
         `kind` must not be None.
         """
@@ -70,7 +70,7 @@ def ahead_of(psn: int, other: int) -> int:
 
 
 def read_packet(datagram: RoceDatagram) -> RocePacket | None:
-    """Decodes the RoCEv2 packet in a UDP datagram; returns None if it is none, or is cut off within its headers."""
+    """Decodes the RoCEv2 packet in a UDP datagram; returns None if the octets are none, or end within its headers."""
     data, whole = datagram.data, not datagram.missing
     if len(data) < _BASE.size + (_ICRC.size if whole else 0):
         return None

@@ -58,9 +58,10 @@ class Interfaces:
         self._unread: dict[tuple[int, int], tuple[Callable[[], str], str]] = {}
 
     def add_when_met(self, program: int, version: int, text: Callable[[], str], file: str) -> None:
-        """Adds a definition that is compiled only when a message of this program and version is decoded.
+        """Adds an interface definition that is compiled only when a message of this program and version is decoded.
 
-        `text` returns its text then, whose faults raise LanguageError; `file` is its name for error texts.
+        `text` returns its text then; `file` is its name for error texts. If it cannot be compiled, `name` and `body`
+        raise LanguageError.
         """
         self._unread[program, version] = text, file
 
@@ -90,7 +91,7 @@ class Interfaces:
         return module.versions
 
     def name(self, program: int, version: int, procedure: int) -> str | None:
-        """Returns the name of a procedure, such as "NFS_V3 READ"; None if no definition has it."""
+        """Returns the name of a procedure by its numbers, such as "NFS_V3 READ"; None if no definition has it."""
         known = self._find(program, version)
         found = self._procedure(known, procedure)
         return _name(known[0], found) if known and found else None

@@ -38,7 +38,10 @@ class ProgramNames:
             self._known[program.number, program.version] = program.name, names
 
     def name(self, program: int, version: int, procedure: int) -> str:
-        """Returns the name of a procedure, such as "NFS_V3 READ"; unknown ones are named by number."""
+        """Returns the name of a procedure by its numbers, such as "NFS_V3 READ".
+
+        Unknown parts are named by number, as in "program 5 version 1 procedure 2".
+        """
         if defined := self.interfaces.name(program, version, procedure):
             return defined
         name, names = self._known.get((program, version), (f"program {program} version {version}", {}))
@@ -68,7 +71,7 @@ class RpcHeader:
 
 
 def walk_rpc_header(data: bytes, names: ProgramNames) -> RpcHeader:
-    """Decodes the RPC header at the start of `data`, with the program names in `names`; faults are in the result."""
+    """Decodes the RPC header at the start of `data`; its faults are in the result. `names` has program names."""
     walk = Walk(definition("rpc"), data)
     group = walk.structure("rpc_msg", "RPC")
     kind = group.number("body", "mtype")
@@ -104,7 +107,10 @@ def _finish_call(header: RpcHeader, names: ProgramNames) -> None:
 
 
 def _add_credential(auth: Field) -> None:
-    """Adds the decoded fields of a credential or verifier, and their faults, to its body, not to the message."""
+    """Decodes the body of `auth`, a field "cred" or "verf", and adds fields and faults to the field "body" alone.
+
+    Other kinds than AUTH_SYS, and the credential of RPCSEC_GSS, are ignored.
+    """
     body = auth.member("body")
     structure = _CREDENTIALS.get((auth.name, auth.number("flavor")))
     if structure is None or body is None or not isinstance(body.value, bytes):

@@ -39,8 +39,8 @@ def broken(rules: Sequence[Rule], kind: str, facts: Collection[str], rpc_xid: in
 
     Args:
         rules: the rules of the protocol version.
-        kind: the name of the header type.
-        facts: the facts that hold for the message.
+        kind: the name of the header type, such as "RDMA_MSG".
+        facts: the names of the facts that hold for the message, such as "payload" (the module's docstring has them).
         rpc_xid: the XID of its RPC message; 0 without it.
     """
     for rule in rules:

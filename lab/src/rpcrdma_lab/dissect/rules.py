@@ -21,7 +21,7 @@ _RESPONSE, _MORE = 1, 2
 
 
 def check_message(header: Header, payload_octets: int, rpc: RpcHeader | None) -> None:
-    """Adds the rules on several fields that a message breaks to `header.faults`.
+    """Adds a fault to `header.faults` for each rule on several fields that a message breaks.
 
     Does nothing if there are faults already.
 
@@ -40,7 +40,7 @@ def check_message(header: Header, payload_octets: int, rpc: RpcHeader | None) ->
 
 
 def _facts(header: Header, payload_octets: int, rpc: RpcHeader | None) -> set[str]:
-    """Returns the names of the facts of `rule_table` that hold for a message with this header.
+    """Returns the names of the facts of `rule_table`, such as "payload", that hold for a message with this header.
 
     `payload_octets` follow the header, and `rpc` is the RPC header that begins there; None: none begins there.
     """
@@ -66,7 +66,10 @@ def _facts(header: Header, payload_octets: int, rpc: RpcHeader | None) -> set[st
 
 
 def add_property_values(header: Header) -> None:
-    """Adds the decoded values of transport properties below their octets, and their faults to the header."""
+    """Adds the decoded value of each transport property in `header` below the field of its octets.
+
+    Faults of values, and a repeated property, are added to the faults of `header`.
+    """
     section = header.version.definition.note("property", "rdma_data").section
     seen: set[int] = set()
     for entry in [entry for one in header.group.fields if one.name == "rdma_props" for entry in one.fields]:

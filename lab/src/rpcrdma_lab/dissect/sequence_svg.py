@@ -40,7 +40,7 @@ class Arrow:
 
 
 def svg_text(x: int, y: int, words: str, kind: str = "", anchor: str = "middle") -> str:
-    """Returns an SVG text element at column `x` with its baseline at `y`.
+    """Returns an SVG text element with its anchor at `x` and its baseline at `y`, in user units.
 
     `words` is plain text, which is escaped here; `kind` is its class, "" for none, and `anchor` its text-anchor.
     """
@@ -50,9 +50,10 @@ def svg_text(x: int, y: int, words: str, kind: str = "", anchor: str = "middle")
 def sequence_parts(
     ends: tuple[str, str], arrows: Sequence[Arrow], *, left: int, right: int, top: int
 ) -> tuple[int, list[str]]:
-    """Returns the lowest y of a sequence diagram and its SVG elements, with the `arrows` from the top down.
+    """Returns the y of the bottom of a sequence diagram, in user units downward, and its SVG elements as text.
 
-    The lines of the two `ends` are at the x `left` and `right`, and the baseline of their names is at the y `top`.
+    The vertical lines of the two `ends` are at the x `left` and `right`, the baseline of their names is at the y `top`,
+    and the `arrows` follow from there downward.
     """
     heights = [_STEP + _LINE * max(len(arrow.details) - 1, 0) for arrow in arrows]
     bottom = top + 36 + sum(heights)

@@ -55,10 +55,12 @@ class Sequences:
         self._unfinished: dict[int, _Sequence] = {}
 
     def add(self, end: int, header: Header, data: bytes, payload: bytes) -> Piece:
-        """Joins a message of `end` (0 or 1) to the unfinished sequence before it, and returns its part.
+        """Joins a message to the unfinished sequence of its sender, and returns its place in the sequence.
+
+        A message that neither continues nor is continued is a complete sequence.
 
         Args:
-            end: the sender.
+            end: the sender, 0 or 1.
             header: the decoded header, to which the fields of a joined property set are added.
             data: the whole message.
             payload: the octets after its header.
@@ -114,9 +116,10 @@ def is_grant(header: Header) -> bool:
 
 
 def _read_properties(header: Header, piece: Piece) -> None:
-    """Decodes the joined octets of a property set that arrived in pieces, and adds the fields and faults to the header.
+    """Decodes the joined octets of a property set that arrived in pieces; adds the fields and faults to `header`.
 
-    Pieces that were whole property sets themselves are decoded one after another.
+    `piece` is the last piece, with the octets of all in `start`. Pieces that were whole property sets themselves are
+    decoded one after another.
     """
     at = 0
     while not header.faults and (at < len(piece.start) or not at):

@@ -43,7 +43,7 @@ def shown_messages(exchange: Exchange) -> Iterator[ShownMessage]:
 
 
 def elapsed(seconds: float) -> str:
-    """Returns a time as text in us (below 10 ms), ms (below 10 s) or s."""
+    """Returns a duration as text with its unit, as "250 us": us below 10 ms, ms below 10 s, otherwise s."""
     if seconds < 1e-2:
         return f"{seconds * 1e6:.0f} us"
     return f"{seconds * 1e3:.1f} ms" if seconds < 10 else f"{seconds:.1f} s"
@@ -87,14 +87,14 @@ def _details(message: Message) -> Iterator[str]:
 
 
 def segment_words(segment: dict[str, int]) -> str:
-    """Returns a segment of a chunk as text: handle, length in octets, and offset."""
+    """Returns a segment of a chunk, with keys "handle", "length" and "offset", as text: "0x0000abcd, 4096 at 0x100"."""
     return f"{segment['handle']:#010x}, {segment['length']} at {segment['offset']:#x}"
 
 
 def body_words(body: Field) -> list[str]:
     """Returns the values in arguments or results as texts "NAME VALUE", in wire order.
 
-    The name of the group stands before names that occur more than once.
+    Names that occur more than once are preceded by that of their group, as "GROUP.NAME".
     """
     found = [_Leaf(one, group) for group in body.walk() for one in group.fields if not one.fields]
     found = sorted((leaf for leaf in found if leaf.field.value is not None), key=lambda leaf: leaf.field.offset)

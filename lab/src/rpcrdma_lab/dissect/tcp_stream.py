@@ -60,11 +60,11 @@ class TcpHalf:
             self._next = (sequence + 1) % _SPACE
 
     def other_connection(self, sequence: int) -> bool:
-        """Returns whether a SYN with this sequence number begins a new connection, and repeats no earlier SYN."""
+        """Returns whether a SYN with this sequence number begins a new connection; False if the SYN is repeated."""
         return self._next is not None and self._first != sequence
 
     def add(self, sequence: int, data: bytes, missing: int = 0, time_s: float | None = None) -> Iterator[Piece | Gap]:
-        """Adds a segment, and yields the octets that are in order now, one piece for each segment, with gaps.
+        """Adds a segment, and yields the octets that are in order then, one piece a segment, with gaps between them.
 
         Args:
             sequence: the sequence number of its first octet.
@@ -97,7 +97,10 @@ class TcpHalf:
         yield from self._held_in_order(time_s)
 
     def acknowledge(self, number: int) -> Iterator[Piece | Gap]:
-        """Notes that the receiver has all octets before `number`; yields gaps for lost ones, and the waiting pieces."""
+        """Notes that the receiver has all octets before the sequence number `number`.
+
+        Yields gaps for such octets that the capture lacks, and the waiting pieces after them.
+        """
         if self._acknowledged is None or (number - self._acknowledged) % _SPACE < _HALF:
             self._acknowledged = number
         yield from self._settle()

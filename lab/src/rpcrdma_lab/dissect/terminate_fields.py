@@ -65,7 +65,7 @@ _LENGTH_OCTETS, _READ_HEADER_OCTETS = 2, 28
 
 
 def terminate_fields(payload: bytes) -> tuple[Field, list[FieldFault], str]:
-    """Decodes a Terminate header and the headers that it quotes.
+    """Decodes the payload of an RDMAP Terminate message: its header, and the headers of the segment that it quotes.
 
     Linux siw swaps layer and error type, and has M, D and R in the three low bits of their octet. Such a header is
     recognised by these bits, or by a code that only has a meaning with the two swapped.

@@ -12,7 +12,7 @@ _MOVED = {1, 2}
 
 
 def check_transmission(header: Header, room: int) -> None:
-    """Adds the rules that a transmission or report of the round-trip extension breaks to `header.faults`.
+    """Adds a fault to `header.faults` for each rule that a transmission or report of the round-trip extension breaks.
 
     Other header types are ignored. `room` is the number of octets after the header.
     """
@@ -47,9 +47,9 @@ def _check_report(header: Header) -> None:
 
 
 def _check_positions(header: Header, name: str) -> None:
-    """Adds a fault for each moved item whose Position is unaligned, out of order, or within another item.
+    """Adds a fault for each item not in the payload whose Position is unaligned, out of order, or within another item.
 
-    `name` is the field with the list of items.
+    `name` is the name of the field with the list of items.
     """
     end = 0
     for entry in _entries(header, name):
@@ -88,7 +88,10 @@ def _mark(header: Header, entry: Field, name: str, reason: str, section: str, re
 
 
 def report_shown(header: Header) -> str:
-    """Returns a report (ROPT_REPTERR) as text: the error, the wrong transmission, and the values found and expected."""
+    """Returns a report (ROPT_REPTERR) as text: the error, the wrong transmission, and the values found and expected.
+
+    Returns "a report" if it lacks the fields for that.
+    """
     about, info = header.find("optre_bad"), header.find("optre_info")
     which = info.member("optre_which") if info is not None else None
     if about is None or info is None or which is None:

@@ -116,10 +116,10 @@ class Transmissions:
                 setattr(told, one.name.removeprefix("rtr_"), one.value)
 
     def add(self, end: int, header: Header, data: bytes, piece: Piece, *, late: bool) -> Piece:
-        """Joins a message of `end` (0 or 1) to its group of transmissions, and returns `piece`, updated with that.
+        """Joins a message to its group, the transmissions that carry one RPC message; returns `piece` updated by that.
 
         Args:
-            end: the sender.
+            end: the sender, 0 or 1.
             header: the decoded header.
             data: the whole message.
             piece: the result of `Sequences.add`, to which messages outside of groups add faults alone.
@@ -283,7 +283,7 @@ class Transmissions:
 
 
 def _placed(entry: Field) -> PlacedItem | None:
-    """Returns an item that is in receive buffer segments; None for an item that is elsewhere."""
+    """Returns the item that the field `entry` describes if its data are in receive buffer segments; otherwise None."""
     placed, length = entry.member("xmdmi_where", "xmdl_placed"), entry.number("xmdmi_length")
     if placed is None or length is None:
         return None
@@ -315,7 +315,10 @@ def _show(header: Header, data: bytes, octets: int, group: _Group | None, piece:
 
 
 def _fault(header: Header, piece: Piece, name: str, reason: str, section: str, within: Field | None = None) -> None:
-    """Adds a fault to the piece, and its reason to the first field `name` in `within` (None: in the whole header)."""
+    """Adds a fault to `piece`, and its reason to the first field `name` in `within` (None: in the whole header).
+
+    `section` states the broken rule.
+    """
     found = next((one for one in (within or header.group).walk() if one.name == name), None)
     if found is not None:
         found.faults.append(reason)

@@ -64,7 +64,7 @@ def lua_dissector(version: HeaderVersion) -> str:
 
 
 def _members(definition: Definition) -> Iterator[tuple[str, model.Member]]:
-    """Yields owner and member for all members of structures, and for all discriminants and arms of unions."""
+    """Yields (name of its structure or union, member) for all members of structures, and all discriminants and arms."""
     for name, item in definition.classes.items():
         if isinstance(item, model.Struct):
             yield from ((name, member) for member in item.members)
@@ -97,7 +97,7 @@ def _short(name: str) -> str:
 
 
 def _masked(definition: Definition, member: model.Member) -> Iterator[tuple[str, str, int]]:
-    """Yields name, meaning and mask of each part of a word of flags or numbers; nothing for other members."""
+    """Yields name (MEMBER.PART), meaning and mask of each part of a word of flags or numbers; nothing for others."""
     typedef = member.type.name if isinstance(member.type, model.AliasRef) else ""
     for part, meaning, mask in _MASKS.get(typedef, ()):
         yield f"{member.name}.{part}", meaning, mask
@@ -163,7 +163,7 @@ def _unions(definition: Definition) -> str:
 
 
 def _member(member: model.Member) -> str:
-    """Returns a member as the Lua table that the dissector's decoder interprets."""
+    """Returns the text of the Lua table that describes a member to the decoder in `dissector.lua`."""
     typedef = member.type.name if isinstance(member.type, model.AliasRef) else ""
     kind = model.strip(member.type)
     match kind:

@@ -80,9 +80,10 @@ class Walk:
         return self._reader.remaining
 
     def structure(self, name: str, shown_as: str | None = None) -> Field:
-        """Decodes a structure or union of the definition; the field is incomplete if `faults` is not empty afterwards.
+        """Decodes the structure or union `name` of the definition, and returns it as a field.
 
-        `shown_as` is the name of the field; None takes `name`.
+        The field is incomplete if `faults` is not empty afterwards. `shown_as` is the name of the field; None takes
+        `name`.
         """
         return self.item(model.ClassRef(name), shown_as or name)
 
@@ -94,7 +95,7 @@ class Walk:
         return top[0]
 
     def done(self, what: str, note: Note) -> None:
-        """Adds a fault of the field `what` by the section of `note` if octets remain and there is no other fault."""
+        """Adds a fault of the field `what`, with the section of `note`, if octets remain and `faults` is empty."""
         if self._reader.remaining and not self.faults:
             self.faults.append(FieldFault(what, self._at, f"{self._reader.remaining} more octets follow", note.section))
 
@@ -251,7 +252,7 @@ class Walk:
         field.shown = field.shown or "none"
 
     def _inside(self, field: Field, element: model.Type) -> None:
-        """Decodes the content of an optional item, and moves its fields, faults and text to `field`."""
+        """Decodes the content, of type `element`, of an optional item; moves its fields, faults and text to `field`."""
         inner: _Path = []
         try:
             self._value(element, field.name, Note(field.meaning, field.section), inner)

@@ -82,7 +82,7 @@ class ServingConversation(LiveConversation):
         """Waits for the client's start-up message, and accepts the connection with `fields` in the reply.
 
         If no start-up message arrives in time, or another event instead, `outcome.failure` is set with the step -1.
-        docs/send.md has the fields; a malformed field raises LocalProtocolError.
+        docs/send.md has the fields ("startup"); a malformed field raises LocalProtocolError.
         """
         if not await self.run([{"hear": {"startup": self._peer.request}}]):
             failure = self.outcome.failure
@@ -293,7 +293,7 @@ class ServingConversation(LiveConversation):
         raise LeftCourse("a call in fewer messages", f"more than {RAW_WAITING_MAX} messages")
 
     async def _further(self, xid: int) -> Mapping[str, Any]:
-        """Waits for the next message of the call `xid`, and returns its fields.
+        """Waits for the next message of the call with this XID, and returns its fields.
 
         Raises:
             LeftCourse: nothing arrives in time, or the event is not a well-formed message with this XID.

@@ -131,7 +131,10 @@ class LeftCourse(Exception):
         self.failure = Failure(0, expected, found, **more)
 
     def at(self, number: int, step: Mapping[str, Any]) -> Failure:
-        """Returns `failure` with the step's `number` and "aside", and its "breaks" if `failure` names no rule."""
+        """Returns `failure` with `number`, the index of `step`, and with the step's "aside".
+
+        If the failure names no broken rule, the step's "breaks" is added as its `statement`.
+        """
         statement = self.failure.statement or step.get("breaks", "")
         return replace(self.failure, step=number, statement=statement, aside=step.get("aside", ""))
 
@@ -259,7 +262,7 @@ class LiveConversation:
         await self._peer.close()
 
     def register(self, memory: Mapping[str, Any]) -> None:
-        """Registers the memory regions of a conversation, by name.
+        """Registers the memory regions of a conversation, by name; each region has the fields of docs/send.md.
 
         The handle, offset and length of each region become values for {"given": NAME.FIELD}.
 
@@ -288,7 +291,8 @@ class LiveConversation:
     async def start(self, fields: Mapping[str, Any]) -> None:
         """Sends the start-up request with `fields` in place of the usual values, and waits until the server accepts it.
 
-        If it does not in time, `outcome.failure` has the step -1. LocalProtocolError: a field is malformed.
+        If the server does not accept it in time, `outcome.failure` is set with the step -1. A malformed field raises
+        LocalProtocolError.
         """
         try:
             await self._say({"startup": fields}, "startup")

@@ -167,7 +167,10 @@ def _mapping_of(form: Form, names: Form = _text) -> Form:
 
 
 def _fields(forms: Mapping[str, Form], needed: Iterable[str] = ()) -> Form:
-    """Returns the form of a mapping whose fields are of `forms` alone, by name, and include all those `needed`."""
+    """Returns a function that checks a mapping: its fields are those of `forms`, by name, and include all `needed`.
+
+    Each value is checked by the function in `forms`. Another value or field raises LocalProtocolError.
+    """
 
     def check(value: Any, where: str) -> None:
         if not isinstance(value, Mapping):
@@ -185,7 +188,10 @@ def _fields(forms: Mapping[str, Form], needed: Iterable[str] = ()) -> Form:
 
 
 def _one_of(forms: Mapping[str, Form]) -> Form:
-    """Returns the form of a mapping that has exactly one field, which is a field of `forms` and has its form."""
+    """Returns a function that checks a mapping: its only field is one of `forms`, and is checked by that function.
+
+    Another value raises LocalProtocolError.
+    """
 
     def check(value: Any, where: str) -> None:
         if not isinstance(value, Mapping) or len(value) != 1:
@@ -388,7 +394,9 @@ def _part(value: Any, where: str) -> None:
 
 
 def _known(names: frozenset[str], value: Any, where: str) -> None:
-    """Checks that a pattern, or a condition such as "not" or "any" within it, names no other fields than `names`.
+    """Checks that a pattern, or a condition such as "not" or "any" within it, has no other fields than `names`.
+
+    `where` is the path of `value`.
 
     Raises:
         LocalProtocolError: a name is not among them, or `value` is no mapping; the error's text begins with `where`.

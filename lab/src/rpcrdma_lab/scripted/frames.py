@@ -100,9 +100,10 @@ def make_startup(given: Mapping[str, Any], names: Names, where: str) -> bytes:
 
 
 def read_startup(frame: bytes) -> dict[str, Any]:
-    """Decodes an MPA start-up frame of at least 20 octets to its fields by name, flags as 0 or 1.
+    """Decodes an MPA start-up frame of at least 20 octets to its fields by name.
 
-    "ird", "ord" and "depth_flags" are there if flag S is set, and "private" if the data begins as RFC 8797 says.
+    "flags" is the octet of all flags; "rejected", "crc", "markers" and "enhanced" are single flags, 0 or 1. "ird",
+    "ord" and "depth_flags" are there if flag S ("enhanced") is set, and "private" if the data begins as RFC 8797 says.
     """
     flags, revision, length = struct.unpack_from(">BBH", frame, 16)
     found = {"key": frame[:16], "flags": flags, "revision": revision, "length": length, "data": frame[20:]}
@@ -138,12 +139,13 @@ def make_segments(payload: bytes, ddp: Mapping[str, Any], numbers: dict[int, int
 
     Args:
         payload: the octets after the DDP header.
-        ddp: fields of the segments with other values than usual, by the names of `SEGMENT_MOST`, and "opcode".
+        ddp: fields of the segments with other values than usual, by the names of `SEGMENT_MOST`; "opcode" may also be a
+            name in `OPCODES`.
         numbers: the last message number of each queue, which is incremented unless `ddp` has a "number".
         names: the names that values refer to.
 
     Raises:
-        LocalProtocolError: the value of a field is not valid.
+        LocalProtocolError: on iteration, if the value of a field is not valid.
     """
 
     def field(name: str, default: int) -> int:
@@ -205,7 +207,10 @@ def make_fpdu(
 
 
 def read_segment(ulpdu: bytes) -> dict[str, Any] | None:
-    """Decodes a DDP segment to its header fields by name and "payload"; None if it is shorter than its header."""
+    """Decodes a DDP segment, without MPA's length field, to its header fields by name and "payload".
+
+    Returns None if it is shorter than its header.
+    """
     if len(ulpdu) < 2 or len(ulpdu) < (14 if ulpdu[0] & 0x80 else 18):
         return None
     control, rdmap = ulpdu[:2]

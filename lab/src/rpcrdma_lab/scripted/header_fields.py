@@ -75,6 +75,9 @@ def _entry(chunk: Any, names: Names, where: str) -> bytes:
         chunk: a list of segments, or a mapping with "segments" and deliberate values of "present" and "count".
         names: the names that values refer to.
         where: the path for error texts.
+
+    Raises:
+        LocalProtocolError: a value is no number or refers to an unknown name.
     """
     fields = {"segments": chunk} if isinstance(chunk, list) else chunk
     return make_word(fields.get("present", 1), 0, names, where) + make_segments(fields, names, where)
@@ -84,7 +87,8 @@ def make_segments(fields: Mapping[str, Any], names: Names, where: str) -> bytes:
     """Encodes the count and the segments of a chunk or of an item.
 
     Args:
-        fields: "segments" is a list of segments; "count" replaces their number by another, deliberately wrong one.
+        fields: "segments" is a list of segments, each with "handle", "length" and "offset" or "memory"; "count"
+            replaces their number by another, deliberately wrong one.
         names: the names that values refer to.
         where: the path for error texts.
 
@@ -101,7 +105,7 @@ def _make_segment(given: Mapping[str, Any], names: Names, where: str) -> bytes:
     """Encodes a segment: handle and length as 32 bits, offset as 64 bits, each 0 if `given` does not have it.
 
     {"memory": NAME} stands for the three values of that memory region, which values beside it replace. `names` resolves
-    references, and `where` is the path for error texts.
+    references, and `where` is the path for error texts. A value that is no number raises LocalProtocolError.
     """
     values: dict[str, Any] = {"handle": 0, "length": 0, "offset": 0}
     if "memory" in given:
@@ -138,7 +142,7 @@ MAKERS: Mapping[str, Callable[[Any, Any, Names, str], bytes]] = {
 
 
 def word_at(data: bytes, at: int, name: str) -> int:
-    """Decodes the big-endian number of 32 bits at octet `at`; `name` is the field's name for error texts.
+    """Decodes the big-endian number of 32 bits at octet `at` of a message; `name` is the field's name for error texts.
 
     Raises:
         Short: the message ends within the number.
@@ -188,9 +192,10 @@ def _read_writes(data: bytes, at: int, name: str) -> tuple[list[list[dict[str, i
 
 
 def read_segments(data: bytes, at: int, name: str) -> tuple[list[dict[str, int]], int]:
-    """Decodes a count of segments at octet `at` and the segments; returns these and the octet after the last one.
+    """Decodes the count of segments at octet `at` of a message, and the segments after it.
 
-    Each segment has "handle", "length" and "offset". `name` is the field's name for error texts.
+    Returns the segments, each with "handle", "length" and "offset", and the octet after the last one. `name` is the
+    field's name for error texts.
 
     Raises:
         Short: the message ends within the segments.

@@ -80,12 +80,15 @@ LAYOUTS: Mapping[str, VersionHeaders] = MappingProxyType({"1": _VERSION_1, "2": 
 
 
 def version_of_first(message: bytes) -> str:
-    """Returns the protocol version of a client's first message: "2" if its version field is 2, otherwise "1"."""
+    """Returns the protocol version of a client's first message: "2" if its field rdma_vers is 2, otherwise "1"."""
     return "2" if message[4:8] == b"\0\0\0\2" else "1"
 
 
 def is_continued(version: str, header: Mapping[str, Any]) -> bool:
-    """Returns whether the RPC message continues in further messages: MORE is set in a header of version "2"."""
+    """Returns whether the RPC message continues in further messages: MORE is set in a header of version "2".
+
+    `header` has the fields of the transport header by name.
+    """
     return version == "2" and bool(header.get("flags", 0) & 2)
 
 

@@ -82,7 +82,7 @@ class Markers:
         self._position = 0
 
     def insert(self, body: bytes, added: int = 0) -> bytes:
-        """Returns the FPDU `body` (without its CRC) with its markers, and advances the position beyond the CRC.
+        """Returns the FPDU `body` (without its CRC) with its markers; the position in the stream moves beyond the CRC.
 
         `added` is added to the value of each marker: another number than 0 makes deliberately wrong markers.
         """

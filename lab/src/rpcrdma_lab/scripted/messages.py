@@ -90,10 +90,13 @@ def _rpc(given: Mapping[str, Any], header: Mapping[str, Any], names: Names, wher
     """Encodes an RPC call with AUTH_NONE or the given credential (RFC 5531, 9); if "accepted" is given, a reply.
 
     Args:
-        given: the fields of the RPC message.
+        given: the fields of the RPC message (docs/send.md).
         header: the fields of the transport header, whose "xid" is the default.
         names: the names that values refer to.
         where: the path of `given` for error texts.
+
+    Raises:
+        LocalProtocolError: a value is not valid.
     """
     xid = make_word(given.get("xid", header.get("xid", {"given": "xid"})), 0, names, f"{where}.xid")
     if "accepted" in given:
@@ -218,9 +221,9 @@ def kind_words(version: str, header: Mapping[str, Any], rpc: Mapping[str, Any], 
 
     Args:
         version: the protocol version, "1" or "2".
-        header: the fields of the transport header, as far as they are to be mentioned.
-        rpc: the fields of the RPC message; empty if there is none.
-        caller: the noun for the end that makes calls.
+        header: fields of the transport header: "type" and "error" are mentioned if they are there as numbers.
+        rpc: fields of the RPC message, as `read_rpc` names them; empty if there is none.
+        caller: the noun for the end that makes calls, such as "client".
     """
     kind, error, accepted = header.get("type"), header.get("error"), rpc.get("accepted")
     named = LAYOUTS[version].names.get(kind, f"type {kind}") if isinstance(kind, int) else ""
@@ -242,7 +245,10 @@ def kind_words(version: str, header: Mapping[str, Any], rpc: Mapping[str, Any], 
 
 
 def message_words(version: str, fields: Mapping[str, Any]) -> str:
-    """Returns one line of text about a message that `read_message` has decoded: its header fields and call or reply."""
+    """Returns one line of text about a message that `read_message` has decoded: its header fields and call or reply.
+
+    `version` is "1" or "2".
+    """
     layout = LAYOUTS[version]
     header = fields["header"]
     if "type" not in header:

@@ -112,6 +112,7 @@ class RawPeer:
         """Sends an MPA start-up frame, with `fields` in place of the usual values (see `make_startup`).
 
         Flag C of the frame decides whether later frames have a CRC, flag M whether those of the other end have markers.
+        `where` is the path of `fields`.
 
         Raises:
             LocalProtocolError: the value of a field is not valid; the error's text begins with `where`.
@@ -242,7 +243,7 @@ class RawPeer:
         return Heard("startup", fields)
 
     async def _next_segment(self) -> Heard | None:
-        """Receives an FPDU, and returns its event; None if it causes none, as an RDMA Write that is placed."""
+        """Receives an FPDU, and returns the event that it causes; None if it causes none, as a placed RDMA Write."""
         ahead, self._ahead = self._ahead, None
         frame, covered, fault = await (ahead or self._next_frame())
         length = int.from_bytes(frame[:2])
@@ -315,7 +316,7 @@ class RawPeer:
     def _tagged_fault(self, segment: Mapping[str, Any]) -> FrameFault | None:
         """Adds a tagged segment to its message; returns the first rule that it breaks, None without a fault.
 
-        Memory regions are not looked at.
+        `segment` has the fields of `read_segment`. Whether a memory region permits the access is not checked.
         """
         if self._parts:
             return FrameFault("a tagged segment comes within an untagged message", "DDP-10")
@@ -327,7 +328,10 @@ class RawPeer:
         return message.add(segment["offset"], len(segment["payload"]), last=bool(segment["last"]))
 
     def _untagged_fault(self, segment: Mapping[str, Any]) -> FrameFault | None:
-        """Adds an untagged segment to its queue's message; returns the rule that it breaks, None without a fault."""
+        """Adds an untagged segment to its queue's message; returns the rule that it breaks, None without a fault.
+
+        `segment` has the fields of `read_segment`.
+        """
         queue, opcode, number_ = segment["queue"], segment["opcode"], segment["number"]
         if _QUEUE_OF.get(opcode) != queue:
             return FrameFault(f"an untagged message with the opcode {opcode} in queue {queue}", "RD-2")
@@ -423,7 +427,10 @@ class RawPeer:
 
 
 def _segment_fault(segment: Mapping[str, Any]) -> FrameFault | None:
-    """Returns the rule that the version or reserved bits of a segment break; None if they are right."""
+    """Returns the rule that the version or reserved bits of a segment break; None if they are right.
+
+    `segment` has the fields of `read_segment`.
+    """
     if segment["version"] != 1 or segment["reserved"]:
         return FrameFault(
             "a segment has another version than DDP 1, or reserved bits of DDP that are not zero", "DDP-4"

@@ -91,7 +91,7 @@ class Passage:
     left: int = 0
 
     def shortened(self, octets_max: int) -> Passage:
-        """Returns a copy with at most `octets_max` octets, and with the octets beyond them counted in `left`."""
+        """Returns a copy with the first `octets_max` octets at most, and with the octets left out counted in `left`."""
         kept = self.octets[:octets_max]
         return replace(self, octets=kept, left=self.left + len(self.octets) - len(kept))
 
@@ -113,7 +113,7 @@ class PassageLog:
         self._left_out = 0
 
     def note(self, text: str, octets: bytes = b"", *, ours: bool) -> None:
-        """Adds a passage with this description and these octets; `ours` says whether this end has sent it."""
+        """Adds a log entry with the description `text` and these octets; `ours` says whether this end has sent them."""
         log = self._log
         passage = Passage(time.monotonic() - self._start_s, ours, text, octets)
         log.append(passage.shortened(RAW_PASSAGE_OCTETS_MAX) if len(octets) > RAW_PASSAGE_OCTETS_MAX else passage)
@@ -142,7 +142,7 @@ class ScriptedPeer(Protocol):
 
     @property
     def request(self) -> Mapping[str, Any]:
-        """The pattern for `difference` that the start-up fields of a connecting client have to match."""
+        """The pattern, for `difference`, that the fields of a connecting client's start-up event have to match."""
 
     async def accept(self, request: Mapping[str, Any], fields: Mapping[str, Any], where: str) -> None:
         """Sends the reply that accepts a client's connection.
@@ -211,7 +211,7 @@ class ScriptedPeer(Protocol):
         """
 
     async def remind(self) -> None:
-        """Makes the other end process a first message that it may have overlooked; see `RawTarget`."""
+        """Makes the other end process a first message that it may have overlooked, as siw does (see `RawTarget`)."""
 
     def end(self) -> None:
         """Ends the sending direction, or the whole connection where directions do not end separately."""

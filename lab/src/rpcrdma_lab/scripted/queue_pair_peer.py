@@ -59,7 +59,7 @@ class _PlacedMemory(RawMemory):
 
 
 def is_invalidation(ddp: Mapping[str, Any]) -> bool:
-    """Returns whether DDP fields describe a Send with Invalidate with the usual values of all other fields."""
+    """Returns whether `ddp` is {"opcode": "send_invalidate", "invalidate": HANDLE}, a usual Send with Invalidate."""
     return ddp.keys() == {"opcode", "invalidate"} and ddp["opcode"] == "send_invalidate"
 
 
@@ -186,9 +186,9 @@ class QueuePairPeer:
     async def send_message(
         self, payload: bytes, ddp: Mapping[str, Any], mpa: Mapping[str, Any], text: str | None = None
     ) -> None:
-        """Posts a Send of `payload`, or a Send with Invalidate if `ddp` has that opcode and the handle alone.
+        """Posts a Send of `payload`, or a Send with Invalidate if `ddp` is that: see `is_invalidation`.
 
-        `text` is the description for the log; None makes a general one.
+        `mpa` must be empty. `text` is the description for the log; None makes a general one.
 
         Raises:
             LocalProtocolError: `ddp` has other fields, or `mpa` is not empty.

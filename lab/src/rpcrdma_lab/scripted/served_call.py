@@ -148,9 +148,9 @@ def planned_reply(version: str, call: Mapping[str, Any], reply: bytes, inline_oc
 
     Args:
         version: the protocol version, "1" or "2".
-        call: the fields of the call, with those of the whole RPC message in "rpc".
-        reply: the RPC reply message.
-        inline_octets: the largest message that the client receives.
+        call: the fields of the call, as `read_message` returns them, with those of the whole RPC message in "rpc".
+        reply: the octets of the RPC reply message.
+        inline_octets: the length of the largest message that the client receives.
     """
     header = call["header"]
     if header.get("directions"):
@@ -199,7 +199,7 @@ def _spread(data: bytes, segments: Sequence[Segment]) -> list[tuple[Segment, byt
 def _bulk_item(call: Mapping[str, Any], reply: bytes) -> tuple[int, int] | None:
     """Returns start and length of the data in a successful reply to NFSv3 READ or READLINK; None for other replies.
 
-    `call` has the fields of the RPC call.
+    `call` has the fields of the RPC call, and `reply` is the RPC reply message, in which the start is an octet.
     """
     procedure = call.get("program"), call.get("version"), call.get("procedure")
     # Verifier and accept status; then the status of the procedure, and whether attributes follow it.

@@ -38,7 +38,7 @@ class Names:
         Returns None only for names that are not known yet (`UNRESOLVED`).
 
         Args:
-            reference: the reference.
+            reference: the reference; a path is "header.xid", for example.
             where: its path for error texts.
             kind: the type that the value must have.
 
@@ -111,8 +111,8 @@ def field_at(fields: Mapping[str, Any], path: str) -> Any:
 def number(value: Any, names: Names, where: str, least: int = -_NUMBER_MAX, most: int = _NUMBER_MAX) -> int:
     """Evaluates a number: 7, "0x7", {"given": NAME} or {"heard": PATH, "of": NAME}.
 
-    {"plus": NUMBER} in a reference is added, and {"most": NUMBER} replaces a larger result. A name that is not known
-    yet (`UNRESOLVED`) counts as `least`, but at least 0.
+    "plus" in a reference is a number that is added, and "most" the largest result, which replaces a larger one. A name
+    that is not known yet (`UNRESOLVED`) counts as `least`, but at least 0.
 
     Args:
         value: the number as JSON-like data.

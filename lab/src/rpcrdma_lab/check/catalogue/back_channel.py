@@ -67,21 +67,25 @@ _NO_DELEGATION = "the server gave no delegation of the file this time"
 
 
 def _compound(plus: int, *operations: Any) -> Step:
-    """Returns a step that sends a COMPOUND of minor version 1; `plus` is added to the first XID of the check."""
+    """Returns a step that sends a COMPOUND of minor version 1; `plus` is added to the XID of the check's first call.
+
+    Each of `operations` has the octets (docs/send.md) of one operation.
+    """
     args = [{"words": [0, 1, len(operations)]}, *operations]
     rpc = {"program": 100003, "version": 4, "procedure": 1, "credential": _CREDENTIAL, "args": args}
     return say(header={"xid": {**_XID, "plus": plus}}, rpc=rpc)
 
 
 def _answer(plus: int, **rpc: Any) -> dict[str, Any]:
-    """Returns the pattern of an accepted RPC reply; `plus` is added to the first XID, and `rpc` are further fields."""
+    """Returns the pattern of an accepted RPC reply; `plus` is added to the first XID, `rpc` has further RPC fields."""
     return {"message": {"header": {"xid": {**_XID, "plus": plus}}, "rpc": {"direction": 1, "accepted": 0, **rpc}}}
 
 
 def _succeeded(plus: int, name: str, *parts: Any, **wanted: Any) -> dict[str, Any]:
-    """Returns the pattern of a successful COMPOUND, whose fields later steps refer to as `name`.
+    """Returns the pattern of a successful COMPOUND, to whose parts later steps refer as {"given": "NAME.PART"}.
 
-    `parts` are the named parts of its results after the count, and `wanted` the values that some of them must have.
+    `plus` is added to the XID of the check's first call. `parts` are the parts of its results after the count of
+    operations, as [NAME, KIND] each (see `parts_of`), and `wanted` the octets that some of them must have.
     """
     answer = _answer(plus, result_status=0)
     answer["message"]["parts"] = wanted
@@ -125,7 +129,7 @@ class _Holder:
 
     @property
     def holding(self) -> list[Step]:
-        """Steps by which the client gets a read delegation of the file.
+        """Steps by which the client gets a read delegation of the empty file whose handle is given as "fresh".
 
         The check is not judged if the server gives none.
         """
@@ -169,7 +173,7 @@ class _Holder:
 
 
 def _recalled(*holders: _Holder) -> CallTrigger:
-    """Returns the trigger by which a WRITE makes the server recall the delegations of all holders."""
+    """Returns the trigger by which a WRITE of NFSv3 makes the server recall the read delegations of all holders."""
     args = [_FRESH, {"longs": [0]}, {"words": [1, _FILE_SYNC]}, {"opaque": "00"}]
     write = {"program": 100003, "version": 3, "procedure": 7, "credential": _CREDENTIAL, "args": args}
     results = [{"words": [0]}, {"opaque": {"given": "call.tag"}}, {"words": [2, _CB_SEQUENCE, 0]},

@@ -24,12 +24,18 @@ __all__ = ["CHECKS"]
 
 
 def _read(count: int, **header: Any) -> Step:
-    """Returns a step that sends an NFSv3 READ of `count` octets from the start of the file with these header fields."""
+    """Returns a step that sends an NFSv3 READ of `count` octets from the start of the file for READ.
+
+    `header` replaces fields of the transport header.
+    """
     return say(header=header, rpc=read_call(count))
 
 
 def _filled(count: int, *segments: dict[str, Any]) -> list[list[dict[str, Any]]]:
-    """Returns the Write list of a reply that has filled a chunk of these segments with `count` octets."""
+    """Returns the pattern of a reply's Write list after `count` octets were written to a chunk of these segments.
+
+    Each segment has "handle", "length" and "offset"; the reply has the lengths that were used.
+    """
     returned = []
     for each in segments:
         returned.append({**each, "length": min(each["length"], count)})
@@ -90,9 +96,10 @@ def _into_segments(count: int, *lengths: int) -> Check:
 
 
 def _inline(name: str, title: str, statements: str, **header: Any) -> Check:
-    """Returns a check with a READ whose data has to be inline, with the Write list of `header` as in the call.
+    """Returns a check of a READ whose data has to be inline; the reply returns the call's Write list as it is.
 
-    `name` and `title` identify the check; `statements` are identifiers of the tested statements, separated by spaces.
+    `header` has fields of the call's header. `name` is the check's identifier and `title` its expected behaviour as
+    text; `statements` are identifiers of the tested statements, separated by spaces.
     """
     writes = header.get("writes", [])
     # The padding is a matter of the check without a Write list alone.
@@ -124,10 +131,10 @@ def _write(
         count: octets of the data.
         lengths: octets of each segment.
         pad: octets of padding at the end of the last segment.
-        title: the title of the check.
-        name: its identifier after "v1.write.".
+        title: the expected behaviour as text.
+        name: the check's identifier after "v1.write.".
         statements: the identifiers of the tested statements, separated by spaces.
-        framed: further fields of the memory region.
+        framed: further fields of the memory region (docs/send.md), such as "segment_octets" of Read Responses.
     """
     reads, start = [], 0
     for length in lengths:
@@ -152,7 +159,8 @@ def _write(
 def _long_write(name: str, title: str, statements: str, *, reduced: bool) -> Check:
     """Returns a check with a WRITE in a Position-Zero chunk; its data is there or, if `reduced`, in another chunk.
 
-    `name` and `title` identify the check; `statements` are identifiers of the tested statements, separated by spaces.
+    `name` is the check's identifier after "v1.write." and `title` its expected behaviour as text; `statements` are
+    identifiers of the tested statements, separated by spaces.
     """
     count = 64
     call = {"words": [{"given": "xid"}, 0, 2, {"given": "program"}, {"given": "program_version"}, 7]}

@@ -34,25 +34,25 @@ _READLINK, _READ, _WRITE, _SYMLINK = 5, 6, 7, 10
 
 
 def serving_together(calls: list[dict[str, Any]], number: int, **header: Any) -> Step:
-    """Returns a step that waits until `number` calls that match `calls` are outstanding together, and leaves these.
+    """Returns a step that waits until `number` calls that match `calls` are outstanding together; they stay unanswered.
 
-    Fewer calls are answered after a pause, so that the client continues, with the fields `header` in the replies'
-    headers. Later steps name the outstanding calls "call.0", "call.1" and so on. If the client never makes `number` at
-    once, the check is not judged.
+    `calls` are patterns of calls. Fewer calls are answered after a pause, so that the client continues, with the fields
+    `header` in the replies' headers. Later steps name the outstanding calls "call.0", "call.1" and so on. If the client
+    never makes `number` at once, the check is not judged.
     """
     return {"serve": {"each": calls, "together": number, "header": header}}
 
 
 def _together(number: int) -> Step:
-    """Returns a step that waits for `number` outstanding calls, which the replies grant.
+    """Returns a step that waits until `number` calls are outstanding together, which stay unanswered.
 
-    Clients with fewer are not judged.
+    Replies to fewer calls grant `number` credits. Clients that never make so many at once are not judged.
     """
     return serving_together(CALLS, number, credit=number)
 
 
 def _answer_to(index: int, credit: int) -> Step:
-    """Returns a step that answers outstanding call number `index` (from 0) with a grant of `credit`."""
+    """Returns a step that answers call number `index` (from 0) of `serving_together` with a grant of `credit`."""
     return {"answer": {"to": f"call.{index}", "header": {"credit": credit}}}
 
 
@@ -63,9 +63,10 @@ def _until(
     item: dict[str, Any] | None = None,
     **header: Any,
 ) -> Step:
-    """Returns a step that answers calls, each of which has to match `each`, until a header has the fields `header`.
+    """Returns a step that answers calls until one matches the header fields `header`; that call stays unanswered.
 
-    `procedure` is the procedure of that call, `item` the fields of its data's chunk; None: any.
+    Each call has to match one of the patterns `each`. Unless None, `procedure` is the procedure of the last call, and
+    `item` the pattern of how its chunk fits its data (docs/send.md: "spare" and "unaligned").
     """
     until: dict[str, Any] = {"header": header}
     if procedure is not None:
@@ -76,7 +77,10 @@ def _until(
 
 
 def _reducing(*procedures: int, **other_list: Any) -> dict[str, Any]:
-    """Returns the pattern of a well-formed call of these procedures (none: any) with only the lists `other_list`."""
+    """Returns the pattern of a well-formed call of one of these procedures (none: any).
+
+    `other_list` has the patterns of chunk lists, such as `reads=[]` for a call that must have no Read list.
+    """
     message = _CALL["message"]
     procedure = {"procedure": {"any": list(procedures)}} if procedures else {}
     return {
@@ -85,21 +89,22 @@ def _reducing(*procedures: int, **other_list: Any) -> dict[str, Any]:
 
 
 def _reply(*, message: dict[str, Any] | None = None, **header: Any) -> Step:
-    """Returns a step that answers the last call, with these fields of message and header in place of the usual ones."""
+    """Returns a step that answers the last call; `message` and `header` replace usual fields of message and header."""
     return {"answer": {**(message or {}), "header": header}}
 
 
 def _discarded(name: str, title: str, statements: str, wrong: Step) -> Check:
     """Returns a check of a wrong reply (`wrong`), after which the client must send nothing until the right reply.
 
-    `name` and `title` identify the check; `statements` are identifiers of the tested statements, separated by spaces.
+    `name` is the check's identifier after "client." and `title` its expected behaviour as text; `statements` are
+    identifiers of the tested statements, separated by spaces.
     """
     steps = (_ANY, wrong, _QUIET, _reply(), hear(*CALLS, _ENDED))
     return check(f"client.{name}", title, statements, *steps)
 
 
 def terminates(*codes: int) -> list[dict[str, Any]]:
-    """Returns patterns of a Terminate with one of `codes`.
+    """Returns patterns of a Terminate with one of `codes` (0xLTCC: layer, error type and error code).
 
     Other codes, or an end without a Terminate, are noted only.
     """
@@ -117,26 +122,29 @@ def terminates(*codes: int) -> list[dict[str, Any]]:
 def _ended(name: str, title: str, statements: str, wrong: Step, *codes: int, needs: str = "") -> Check:
     """Returns a check that a client answers the access `wrong` to its memory with a Terminate with one of `codes`.
 
-    `name` and `title` identify the check; `statements` and `needs` are identifiers of the tested statements and of the
-    check's conditions, separated by spaces.
+    `wrong` is the step that accesses it. `name` is the check's identifier after "client." and `title` its expected
+    behaviour as text; `statements` and `needs` are identifiers of the tested statements and of the check's conditions,
+    separated by spaces.
     """
     return check(f"client.{name}", title, statements, _ANY, wrong, hear(*terminates(*codes)), needs=needs)
 
 
 def _failed(name: str, title: str, statements: str, error: int, *numbers: int) -> Check:
-    """Returns a check that RDMA_ERROR with the code `error` and these numbers ends its call only.
+    """Returns a check that RDMA_ERROR with the code `error`, and `numbers` after it, ends its call only.
 
-    `name` and `title` identify the check; `statements` are identifiers of the tested statements, separated by spaces.
+    `name` is the check's identifier after "client.error." and `title` its expected behaviour as text; `statements` are
+    identifiers of the tested statements, separated by spaces.
     """
     wrong = say(header={"xid": _XID, "type": 4, "error": error, "numbers": list(numbers)})
     return check(f"client.error.{name}", title, statements, _ANY, wrong, hear(*_OTHER_CALL, {"end": {}}))
 
 
 def _after(name: str, title: str, until: Step, access: Step, *codes: int) -> Check:
-    """Returns a check of an `access` to the memory of a finished call, which is named "old".
+    """Returns a check of an `access` to the memory of a finished call, which must cause a Terminate.
 
-    `until` answers calls up to that call. The client must answer with a Terminate with one of `codes`. `name` and
-    `title` identify the check.
+    `until` answers calls up to the call with that memory, and `access` is the step after its reply, which refers to the
+    call as "old". `codes` are the permitted codes of the Terminate. `name` is the check's identifier after "client."
+    and `title` its expected behaviour as text.
     """
     named = {"serve": {**until["serve"], "each": [{**each, "as": "old"} for each in CALLS]}}
     error = say(header={"xid": _XID, "type": 4, "error": 2})
@@ -145,7 +153,7 @@ def _after(name: str, title: str, until: Step, access: Step, *codes: int) -> Che
 
 
 def _with_item(item: dict[str, Any]) -> list[dict[str, Any]]:
-    """Returns patterns of well-formed calls whose data's chunk, if they have one, has the fields `item`."""
+    """Returns patterns of well-formed calls, of which those with a chunk for their data match `item` (docs/send.md)."""
     return [{"message": {**each["message"], "item": {"any": [None, item]}}} for each in CALLS]
 
 
@@ -156,8 +164,8 @@ def _of_old(field: str) -> dict[str, Any]:
 def _start(name: str, title: str, statements: str, needs: str = "", **frame: Any) -> Check:
     """Returns a check of an MPA Reply with the wrong fields `frame`, after which the client must end the connection.
 
-    `name` and `title` identify the check; `statements` and `needs` are identifiers of the tested statements and of the
-    check's conditions, separated by spaces.
+    `name` is the check's identifier after "client." and `title` its expected behaviour as text; `statements` and
+    `needs` are identifiers of the tested statements and of the check's conditions, separated by spaces.
     """
     startup = {"flags": 0x10, **frame}
     return check(
@@ -166,10 +174,11 @@ def _start(name: str, title: str, statements: str, needs: str = "", **frame: Any
 
 
 def _chunked(name: str, title: str, statements: str, until: Step, *steps: Step) -> Check:
-    """Returns a check with a call with chunks, which a server program behind the check answers.
+    """Returns a check of calls with chunks, which needs a server program behind the check that makes the results.
 
-    `until` is the step that waits for the call, and `steps` follow. `name` and `title` identify the check; `statements`
-    are identifiers of the tested statements, separated by spaces.
+    `until` is the step that waits for the call, and `steps` follow. `name` is the check's identifier after "client."
+    and `title` its expected behaviour as text; `statements` are identifiers of the tested statements, separated by
+    spaces.
     """
     return check(f"client.{name}", title, statements, until, *steps, needs="program")
 

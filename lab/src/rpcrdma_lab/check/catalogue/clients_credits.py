@@ -24,18 +24,21 @@ _CLIENT = Version2Client()
 
 
 def _grant(messages: int) -> Step:
-    """Returns a step that sends a message that only grants `messages` credits."""
+    """Returns a step that sends a message that only grants credits: for `messages` further messages of the client."""
     return say(header={"xid": 0, "type": 1, "give": messages}, body="")
 
 
 def _together(messages: int) -> Step:
-    """Returns a step that waits for `messages` outstanding calls; each reply before grants one more message."""
+    """Returns a step that waits until `messages` calls are outstanding together, which stay unanswered.
+
+    Replies to fewer calls grant one credit each.
+    """
     inline, long, piece = _CLIENT.calls
     return serving_together([inline, long, {**piece, "unmet": _IN_PIECES}], messages, give=1)
 
 
 def _answer_to(index: int, more: int) -> Step:
-    """Returns a step that answers outstanding call number `index` (from 0), and grants `more` credits."""
+    """Returns a step that answers call number `index` (from 0) of `serving_together`, and grants `more` credits."""
     return {"answer": {"to": f"call.{index}", "header": {"give": more}}}
 
 

@@ -54,7 +54,7 @@ class _Client(ABC):
         return {"serve": {"each": [{**each, "as": "call"} for each in self.calls]}}
 
     def called(self, xid: Any = _REVERSE_XID, **message: Any) -> Step:
-        """Returns a step that sends a reverse call with this XID, a number as in docs/send.md.
+        """Returns a step that sends a reverse call; `xid`, its XID, is a number of docs/send.md.
 
         "header" and "rpc" of `message` replace usual fields; "body" replaces the whole RPC message.
         """
@@ -64,18 +64,18 @@ class _Client(ABC):
         return say(header=header, **message)
 
     def reply(self, *xids: Any) -> dict[str, Any]:
-        """Returns the pattern of a reply to a reverse call with one of `xids`, as `called` has them (none: usual)."""
+        """Returns the pattern of a reply to a reverse call with one of `xids`; by default with the one of `called`."""
         header = {"xid": {"any": list(xids or (_REVERSE_XID,))}, **self._replying}
         return {"message": {"header": header, "rpc": {"direction": 1, "same_xid": 1}, "invalidates": None}}
 
     def refused(self, *codes: int) -> dict[str, Any]:
-        """Returns the pattern of an error with one of `codes` in answer to the reverse call with the usual XID."""
+        """Returns the pattern of a transport error with one of `codes`, under the usual XID of a reverse call."""
         header = {"xid": _REVERSE_XID, "type": 4, "error": {"any": list(codes)}}
         return {"message": {"header": header, "invalidates": None}}
 
     @abstractmethod
     def answered(self, *answers: Mapping[str, Any], times: int = 1) -> list[Step]:
-        """Returns steps that expect a match of `answers` to each of `times` reverse calls, then another call."""
+        """Returns steps that expect a match of `answers` to each of `times` reverse calls, then a client's call."""
 
     @abstractmethod
     def passed_over(self, *answers: Mapping[str, Any]) -> list[Step]:
@@ -85,15 +85,17 @@ class _Client(ABC):
     def check(self, name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
         """Returns a check whose `steps` follow a call of the client.
 
-        `name` and `title` identify the check; `statements` are identifiers of the tested statements, separated by
-        spaces. `conversation` has further keys of the conversation, and "needs".
+        `name` is the check's identifier after "reverse." and `title` its expected behaviour as text; `statements` are
+        identifiers of the tested statements, separated by spaces. `conversation` has further keys of the conversation,
+        and "needs".
         """
 
     def with_chunks(self, name: str, what: str, statements: str, memory: Mapping[str, Any], **header: Any) -> Check:
-        """Returns a check of a reverse call with a chunk for which there is no item.
+        """Returns a check of a reverse call with a chunk that its procedure has no data for.
 
-        `what` describes the chunk in the title, `memory` has the regions, and `header` the fields with the chunk.
-        `name` identifies the check, and `statements` are identifiers of the tested statements, separated by spaces.
+        `what` describes the chunk in the title, `memory` has the memory regions by name (docs/send.md), and `header`
+        the header fields with the chunk. `name` is the check's identifier after "reverse.", and `statements` are
+        identifiers of the tested statements, separated by spaces.
         """
         title = f"A reverse call with {what} is refused or answered"
         answers = self.answered(self.refused(*self.refusals), self.reply())
@@ -146,8 +148,9 @@ class _Second(_Client):
     ) -> Check:
         """Returns a check of clients that announce support of reverse calls or, if `support` is False, no support.
 
-        The `steps` follow a call of the client. `name` and `title` identify the check; `statements` are identifiers of
-        the tested statements, separated by spaces. `conversation` has further keys of the conversation, and "needs".
+        The `steps` follow a call of the client. `name` is the check's identifier after "client.v2.reverse." and `title`
+        its expected behaviour as text; `statements` are identifiers of the tested statements, separated by spaces.
+        `conversation` has further keys of the conversation, and "needs".
         """
         client = self.client
         told = client.properties["message"]

@@ -66,7 +66,11 @@ _NO_SEGMENTS = "the client's receive buffers have no segments for data"
 def _properties(
     support: int = _ALL_KINDS, transmissions: int = TRANSMISSIONS, segments: int = _SEGMENTS
 ) -> Sequence[Any]:
-    """Returns the scripted server's properties: support bits, transmissions of a request, segments of a buffer."""
+    """Returns the scripted server's transport properties, each as [NUMBER, OCTETS].
+
+    `support` has the bits of RTR Support, `transmissions` is the most transmissions of a request, and `segments` the
+    number of segments for data in a receive buffer.
+    """
     return extension_properties(_RECEIVE_OCTETS, segments, _SEGMENT_OCTETS, support=support, requests_max=transmissions)
 
 
@@ -104,11 +108,12 @@ class _Checks:
         """Returns a check that clients without the extension do not meet.
 
         Args:
-            name: the identifier without "client.rtr.".
+            name: the check's identifier after "client.v2.rtr.".
             title: the expected behaviour as text.
             statements: the identifiers of the tested statements, separated by spaces.
             steps: the steps after the exchange of properties.
-            told: the properties that the server sends; None: those that permit every message of the extension.
+            told: the properties that the server sends, as `_properties` returns them; None: those that permit every
+                message of the extension.
             segments: whether clients without data segments in their receive buffers do not meet the check, either.
             agrees: further fields of the pattern of the client's properties.
         """
@@ -123,9 +128,10 @@ class _Checks:
         return client.whole(f"rtr.{name}", title, statements, *begin, *steps, needs="program")
 
     def until(self, request: Mapping[str, Any] | None = None, **until: Any) -> Step:
-        """Returns a step that answers calls until one has the fields `until`; that call is named "call".
+        """Returns a step that answers calls until one matches `until`; that call stays unanswered, and is named "call".
 
-        `request` is the pattern that Transmit Requests have to match; None: `request()`.
+        `until` has patterns of message fields, such as "header" and "rpc". `request` is the pattern that Transmit
+        Requests have to match; None: `request()`.
         """
         each = [*self.client.calls, request or self.request()]
         return {"serve": {"each": [{**one, "as": "call"} for one in each], "until": until}}
@@ -145,7 +151,10 @@ class _Checks:
         return hear(*self.client.calls, self.request(), {"end": {}})
 
     def directed(self, *, extra: int = 0) -> Step:
-        """Returns a step that answers calls until a READ permits an answer in segments and `extra` more receives."""
+        """Returns a step that answers calls until a READ permits an answer in segments, and `extra` more receives.
+
+        That READ stays unanswered.
+        """
         ways: list[dict[str, Any]] = [
             {"type": {"any": [IN_SEGMENTS, CHOICE]}},
             {"type": BY_SIZE, "explicit_from": {"min": _SEGMENT_OCTETS}},
@@ -157,7 +166,8 @@ class _Checks:
     def response(self, *items: Mapping[str, Any], **message: Any) -> Step:
         """Returns a step that sends a Transmit Response to a READ, with its data at the places `items`.
 
-        `message` replaces usual fields of the message; its "header" replaces fields of the header.
+        Each of `items` has the fields of an item (see `placed`). `message` replaces usual fields of the message; its
+        "header" replaces fields of the header.
         """
         header: dict[str, Any] = {"type": RESPONSE, "xid": _XID, "count": 1, "items": list(items), "flags": 1}
         header |= message.pop("header", {})
@@ -167,7 +177,7 @@ class _Checks:
         return say(header=header, rpc=rpc, **{**bulk, **message})
 
     def placed(self, **item: Any) -> dict[str, Any]:
-        """Returns the item of a READ's result in the first segment; `item` replaces its fields."""
+        """Returns the fields of the item that places a READ's data in the first segment; `item` replaces fields."""
         return {"position": _RESULT_AT, "length": _LENGTH, "type": IN_SEGMENTS, "offset": 0, "numbers": [0], **item}
 
     def continued(self, number: int = 1, **header: Any) -> Step:
@@ -181,7 +191,8 @@ class _Checks:
     def reported(self, fault: int, number: int = 0, xid: Any = None) -> list[Step]:
         """Returns steps that expect a Report Error about a transmission, and that the client continues.
 
-        `fault` is the code, `number` the transmission's, and `xid` its XID as in docs/send.md (None: that of the call).
+        `fault` is the code, `number` that of the transmission in its group, and `xid` its XID as in docs/send.md (None:
+        that of the message named "call").
         """
         xid = xid or {"given": "call.xid"}
         header = {"type": REPORT, "version": 2, "xid": xid, "flags": 0}

@@ -66,14 +66,17 @@ class Version2Client:
 
     @property
     def as_long_as_told(self) -> list[dict[str, Any]]:
-        """Patterns of calls within the size limits of both sides' properties; the client's have been named "client"."""
+        """Patterns of calls within the size limits of both sides' properties.
+
+        An earlier step has named the client's properties message "client".
+        """
         own = {"min": {"heard": "send_octets", "of": "client", "plus": 1}}
         octets = {"not": {"any": [{"min": self._octets + 1}, own]}}
         return [{"message": {**each["message"], "octets": octets}} for each in self.calls]
 
     @property
     def with_few_segments(self) -> Step:
-        """The step that answers calls of at most 4 segments until a READ has a Write chunk.
+        """The step that answers calls of at most 4 segments until a READ has a Write chunk, which stays unanswered.
 
         More segments fail the check.
         """
@@ -82,7 +85,10 @@ class Version2Client:
 
     @property
     def with_short_segments(self) -> Step:
-        """The step that answers calls without segments above 4096 octets until a WRITE has a Read chunk."""
+        """The step that answers calls without Read segments above 4096 octets until a WRITE has a Read chunk.
+
+        That WRITE stays unanswered. Longer segments fail the check.
+        """
         short = {"all": {"length": {"max": _SEGMENT_OCTETS}}}
         calls = [{"message": {**each["message"], "header": {**each["message"]["header"], "reads": short}}}
                  for each in self.calls[:2]]  # fmt: skip
@@ -100,28 +106,29 @@ class Version2Client:
         return {"message": {"header": told, "octets": {"max": 1024}, "invalidates": None}}
 
     def told(self, *properties: Any, **header: Any) -> Step:
-        """Returns a step that sends the server's properties; without arguments, the Receive Buffer Size alone.
+        """Returns a step that sends the server's properties, each as [NUMBER, OCTETS].
 
-        `header` replaces fields of the header.
+        Without arguments it sends the Receive Buffer Size alone. `header` replaces fields of the header.
         """
         told = properties or ([2, {"words": [_THRESHOLD]}],)
         return V2.told(*told, **{"xid": _XID, **header})
 
     def reply(self, *, message: dict[str, Any] | None = None, **header: Any) -> Step:
-        """Returns a step that answers the last call, with these fields of message and header in place of usual ones."""
+        """Returns a step that answers the last call; `message` and `header` replace usual fields of the two."""
         return {"answer": {**(message or {}), "header": header}}
 
     def wrong(self, *, message: dict[str, Any] | None = None, **header: Any) -> Step:
-        """Returns a step that sends a reply that the client has to discard; it grants no credits.
+        """Returns a step that answers the last call by a reply that the client has to discard; it grants no credits.
 
-        `message` and `header` have fields in place of the usual ones.
+        `message` and `header` have fields in place of the usual ones, which make the reply wrong.
         """
         return self.reply(message=message, **{**self.no_more, **header})
 
     def until(self, *, each: list[dict[str, Any]] | None = None, **header: Any) -> Step:
-        """Returns a step that answers calls until one has the fields `header`; "procedure" is a field of its RPC part.
+        """Returns a step that answers calls until one matches the header fields `header`; that call stays unanswered.
 
-        `each` are the patterns that calls have to match; None: those of well-formed calls.
+        "procedure" in `header` is that of the RPC call. `each` are the patterns of which each call has to match one;
+        None: those of well-formed calls.
         """
         rpc = {"rpc": {"procedure": header.pop("procedure")}} if "procedure" in header else {}
         return {"serve": {"each": each or self.calls, "until": {"header": header, **rpc}}}
@@ -129,16 +136,17 @@ class Version2Client:
     def first(self, name: str, title: str, statements: str, *steps: Step, needs: str = "") -> Check:
         """Returns a check whose `steps` follow the client's properties.
 
-        `name` and `title` identify the check; `statements` and `needs` are identifiers of the tested statements and of
-        the check's conditions, separated by spaces.
+        `name` is the check's identifier after "client.v2." and `title` its expected behaviour as text; `statements` and
+        `needs` are identifiers of the tested statements and of the check's conditions, separated by spaces.
         """
         return self.whole(name, title, statements, hear(self.properties), *steps, needs=needs)
 
     def whole(self, name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
         """Returns a check of exactly these `steps`.
 
-        `name` and `title` identify the check; `statements` are identifiers of the tested statements, separated by
-        spaces. `conversation` has further keys of the conversation, and "needs".
+        `name` is the check's identifier after "client.v2." and `title` its expected behaviour as text; `statements` are
+        identifiers of the tested statements, separated by spaces. `conversation` has further keys of the conversation,
+        and "needs".
         """
         return check(
             f"client.{V2.family}.{name}", f"{title} (version 2)", statements, *steps, version="2", **conversation
@@ -147,40 +155,40 @@ class Version2Client:
     def check(self, name: str, title: str, statements: str, *steps: Step, needs: str = "") -> Check:
         """Returns a check whose `steps` follow the properties of both sides.
 
-        `name` and `title` identify the check; `statements` and `needs` are identifiers of the tested statements and of
-        the check's conditions, separated by spaces.
+        `name` is the check's identifier after "client.v2." and `title` its expected behaviour as text; `statements` and
+        `needs` are identifiers of the tested statements and of the check's conditions, separated by spaces.
         """
         return self.first(name, title, statements, self.told(), *steps, needs=needs)
 
     def taken(self, name: str, title: str, statements: str, *told: Any) -> Check:
         """Returns a check that the client makes further calls after the server has announced the properties `told`.
 
-        `name` and `title` identify the check; `statements` are identifiers of the tested statements, separated by
-        spaces.
+        Each property is [NUMBER, OCTETS]. `name` is the check's identifier after "client.v2.properties." and `title`
+        its expected behaviour as text; `statements` are identifiers of the tested statements, separated by spaces.
         """
         return self.first(f"properties.{name}", title, statements, self.told(*told), self.any, self.reply(), self.next)
 
     def alone(self, name: str, title: str, statements: str, *steps: Step) -> Check:
         """Returns a check of `steps` in which the client may make no second call before the first reply.
 
-        `name` and `title` identify the check; `statements` are identifiers of the tested statements, separated by
-        spaces.
+        `name` is the check's identifier after "client.v2." and `title` its expected behaviour as text; `statements` are
+        identifiers of the tested statements, separated by spaces.
         """
         return self.first(name, title, statements, self.told(**self.one_call), self.any, *steps)
 
     def discarded(self, name: str, title: str, statements: str, wrong: Step) -> Check:
         """Returns a check of the answer `wrong`, after which the client must send nothing until the right answer.
 
-        `name` and `title` identify the check; `statements` are identifiers of the tested statements, separated by
-        spaces.
+        `wrong` is the step that sends it. `name` is the check's identifier after "client.v2." and `title` its expected
+        behaviour as text; `statements` are identifiers of the tested statements, separated by spaces.
         """
         return self.alone(name, title, statements, wrong, _QUIET, self.reply(), self.next)
 
     def no_reply(self, name: str, title: str, statements: str, wrong: Step) -> Check:
         """Returns a check of the malformed reply `wrong`: the client discards it, ends the call or disconnects.
 
-        `name` and `title` identify the check; `statements` are identifiers of the tested statements, separated by
-        spaces.
+        `wrong` is the step that sends it. `name` is the check's identifier after "client.v2." and `title` its expected
+        behaviour as text; `statements` are identifiers of the tested statements, separated by spaces.
         """
         after = hear(*self.calls, {"end": {}})
         return self.alone(name, title, statements, wrong, _QUIET, self.reply(), after)
@@ -190,11 +198,11 @@ class Version2Client:
         return say(header={"xid": _XID, "type": 4, "error": code, "numbers": list(numbers), "flags": 1})
 
     def part(self, body: Any) -> Step:
-        """Returns a step that sends a continued part of a reply with `body`, as `make_message` takes "body"."""
+        """Returns a step that sends a part of a reply with MORE set; `body`, its payload, is octets (docs/send.md)."""
         return say(header={"xid": _XID, "flags": 3}, body=body)
 
     def last_part(self, body: Any) -> Step:
-        """Returns a step that sends the last part of a reply with `body`, as `make_message` takes "body"."""
+        """Returns a step that sends the last part of a reply; `body`, its payload, is octets (docs/send.md)."""
         return say(header={"xid": _XID, "flags": 1}, body=body)
 
 

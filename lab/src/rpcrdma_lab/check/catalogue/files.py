@@ -50,7 +50,7 @@ def read_call(count: int, file: str = "file") -> dict[str, Any]:
 
 
 def read_answer(*, count: int | None = None, **header: Any) -> dict[str, Any]:
-    """Returns the pattern of a successful READ reply of version 1 with these header fields.
+    """Returns the pattern of a successful READ reply of version 1; `header` replaces fields of the header's pattern.
 
     The reply may invalidate "sink". With `count`, its results end with this number, since reduced data are absent.
     """
@@ -75,11 +75,11 @@ def made_old() -> list[Step]:
 
 
 def shown(count: int, statement: str, data: Any = None) -> list[Step]:
-    """Returns steps that read the file for WRITE, and expect the pattern of `count` octets, or `data`, at its start.
+    """Returns steps that read the file for WRITE, and expect `count` octets of the test pattern, or `data`, in it.
 
-    `data` are octets (docs/send.md). The READ asks for `_SHOWN_MAX` octets at most. Other data break `statement`. The
-    READ itself is not judged: other checks test its header and padding, and a server may return fewer octets than
-    requested (RFC 1813 section 3.3.6).
+    `data` are octets (docs/send.md). The READ asks for the first `_SHOWN_MAX` octets at most. Other data break
+    `statement`, the identifier of a statement. The READ itself is not judged: other checks test its header and padding,
+    and a server may return fewer octets than requested (RFC 1813 section 3.3.6).
     """
     xid = {"given": "xid", "plus": _SHOWN_PLUS}
     count = min(count, _SHOWN_MAX)
@@ -93,7 +93,7 @@ def shown(count: int, statement: str, data: Any = None) -> list[Step]:
 
 
 def content(count: int) -> dict[str, Any]:
-    """Returns the value of the first `count` octets of the file for READ."""
+    """Returns the value (docs/send.md) that stands for the first `count` octets of the file for READ."""
     return {"given": "content", "first": count}
 
 

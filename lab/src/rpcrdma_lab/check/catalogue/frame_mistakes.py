@@ -57,7 +57,8 @@ class FrameMistake(NamedTuple):
 def _call(plus: int = 1, **frame: Any) -> dict[str, Any]:
     """Returns the fields of a NULL call.
 
-    `plus` is added to the first XID, and `frame` are fields of frame or segments.
+    `plus` is added to the XID of the check's first call, and `frame` has further fields, such as "ddp" and "mpa" with
+    wrong fields of segments and frames.
     """
     return {"header": {"xid": {"given": "xid", "plus": plus}}, "rpc": {}, **frame}
 
@@ -67,7 +68,10 @@ def _write(payload: str = "00000000", **ddp: Any) -> dict[str, Any]:
 
 
 def _request(length: int, handle: int, **ddp: Any) -> dict[str, Any]:
-    """Returns the fields of an RDMA Read Request of `length` octets from offset 0 of `handle`."""
+    """Returns the fields of an RDMA Read Request of `length` octets from offset 0 of `handle`.
+
+    `ddp` has further fields of its segments.
+    """
     return {"payload": {"words": [7, 0, 0, length, handle, 0, 0]}, "ddp": {"opcode": "read_request", **ddp}}
 
 
@@ -86,9 +90,10 @@ _PASSED_OVER: Sequence[Step] = afterwards()
 
 
 def _of(header: str, field: str) -> Any:
-    """Returns a function that makes mistakes in the field "header.field".
+    """Returns a function that makes a `FrameMistake` in the field "HEADER.FIELD".
 
-    Unless messages are given, that function makes a NULL call with its further arguments as DDP fields.
+    It takes kind, title, statements, outcome, and the messages to send; and by name "needs" and "startup". Without
+    messages it takes a NULL call, with the further keyword arguments as DDP fields.
     """
 
     def row(

@@ -112,12 +112,12 @@ def _unreachable(
     """Yields mistakes with memory that the server cannot access, by each field of a segment.
 
     Args:
-        field: the field of the header.
+        field: the field of the header with the chunk: "reads", "writes" or "reply".
         chunk: the name of the chunk for titles.
         octets: the length of the segment.
-        message: makes the message of a segment.
-        needs: the needs of the checks.
-        more: further keys of the conversation.
+        message: returns the fields of the call with the chunk's segment, its argument.
+        needs: the conditions of the checks, separated by spaces.
+        more: further keys of the conversation beside "memory".
     """
     beyond = {"offset": {"given": "place.offset", "plus": octets}}
     kinds: dict[str, tuple[str, dict[str, Any], int]] = {

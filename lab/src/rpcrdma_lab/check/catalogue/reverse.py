@@ -74,7 +74,7 @@ _Speaker = _First | _Second
 
 
 def _called(speaker: _Speaker, trigger: CallTrigger, **fields: Any) -> dict[str, Any]:
-    """Returns the pattern of a reverse call in the version of `speaker`, which is named "call".
+    """Returns the pattern of a reverse call in the version of `speaker`; later steps refer to the call as "call".
 
     `trigger` has the named parts of its arguments, and `fields` are further fields of the pattern.
     """
@@ -86,7 +86,8 @@ def _called(speaker: _Speaker, trigger: CallTrigger, **fields: Any) -> dict[str,
 def _made_to_call(speaker: _Speaker, trigger: CallTrigger, **fields: Any) -> list[Step]:
     """Returns the steps of `trigger`, and steps that expect its answer and the reverse call in either order.
 
-    `speaker` makes the patterns of its version, and `fields` are further fields of the reverse call's pattern.
+    Its answer is that of the server to the last step. `speaker` makes the patterns of its version, and `fields` are
+    further fields of the reverse call's pattern.
     """
     either = hear(_called(speaker, trigger, **fields), trigger.answer)
     return [*trigger.steps, either, either]
@@ -102,9 +103,9 @@ def _reply(speaker: _Speaker, trigger: CallTrigger, *, rpc: Mapping[str, Any] | 
 
 
 def _going_on_or(speaker: _Speaker, plus: int, *others: dict[str, Any]) -> list[Step]:
-    """Returns steps, in the version of `speaker`, that expect the reply to a NULL call or a match of `others`.
+    """Returns steps that make a NULL call, in the version of `speaker`, and expect its reply or a match of `others`.
 
-    `plus` is added to the first XID of the check.
+    `plus` is added to the XID of the check's first call; `others` are patterns.
     """
     call, answer = speaker.afterwards(plus)
     return [call, hear(*answer["hear"], *others)]
@@ -202,7 +203,7 @@ def trial(version: str) -> Conversation:
 
 
 def release(version: str) -> Conversation:
-    """Returns a conversation that makes a server drop the state of clients of earlier conversations.
+    """Returns a conversation by which clients of earlier conversations reappear, so that a server drops their state.
 
     `version` is the protocol version, "1" or "2".
     """

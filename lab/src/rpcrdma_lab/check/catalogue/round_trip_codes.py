@@ -55,7 +55,7 @@ TRANSMISSIONS = 8
 def extension_properties(
     receive_octets: int, segments: int, segment_octets: int, *, support: int, requests_max: int = TRANSMISSIONS
 ) -> Sequence[Any]:
-    """Returns the properties of an end with the extension, each as its number and its value.
+    """Returns the transport properties of an end with the extension, each as [NUMBER, OCTETS] (docs/send.md).
 
     Args:
         receive_octets: the octets of each receive buffer.

@@ -69,7 +69,8 @@ def _continue(number: Any, body: Any = "", **fields: Any) -> Step:
 def _read(count: int, *results: Mapping[str, Any], extra: int = 0, begin: int = 0, end: int = ANY_END) -> Step:
     """Returns a step that sends a READ of `count` octets with the directions `results` for its result.
 
-    `extra` is the number of further receives for the response; `begin` and `end` are the range of the directions.
+    Each direction has "least", "type" and others (docs/send.md). `extra` is the number of further receives for the
+    response; `begin` and `end` are the range of arguments, in octets of the call, to which the directions apply.
     """
     directions = [{"begin": begin, "end": end, "results": list(results)}]
     return _request(rpc=read_call(count), directions=directions, extra_receives=extra)
@@ -90,8 +91,9 @@ class _Checks:
     ) -> Check:
         """Returns a check whose `steps` follow the properties of both sides.
 
-        `name` and `title` identify the check; `statements` and `needs` are identifiers of the tested statements and of
-        the check's conditions, separated by spaces. `conversation` has further keys of the conversation.
+        `name` is the check's identifier after "v2.rtr." and `title` its expected behaviour as text; `statements` and
+        `needs` are identifiers of the tested statements and of the check's conditions, separated by spaces.
+        `conversation` has further keys of the conversation.
         """
         own = {need: f"2.{need}" for need in ("requests", "continuation", "segments")}
         words = [own.get(need, need) for need in ("requests", *needs.split())]

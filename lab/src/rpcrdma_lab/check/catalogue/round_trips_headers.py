@@ -273,7 +273,7 @@ class _Rows:
                           name="report.undecodable" if field == "bad" else f"report.{name}")  # fmt: skip
 
     def all(self) -> Iterator[Mistake]:
-        """Yields the mistakes of all other methods."""
+        """Yields mistakes in numbers and groups of transmissions, against the XDR, in item places and in reports."""
         yield from self._numbers()
         yield from self._groups()
         yield from self._undecodable()

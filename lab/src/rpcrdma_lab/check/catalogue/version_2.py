@@ -58,13 +58,16 @@ class Family:
     def reply(self, plus: int = 0, **fields: Any) -> dict[str, Any]:
         """Returns the pattern of an inline reply's header, without chunks unless `fields` has them.
 
-        `plus` is added to the first XID of the check.
+        `plus` is added to the XID of the check's first call; `fields` replace fields of the pattern.
         """
         header = {"xid": {**_XID, "plus": plus}, "version": 2, "type": 0, "flags": 1}
         return {**header, "invalidate": 0, "reads": [], "writes": [], "reply": None, **fields}
 
     def accepted(self, plus: int = 0, **fields: Any) -> dict[str, Any]:
-        """Returns the pattern of a successful reply with these header fields; `plus` is added to the first XID."""
+        """Returns the pattern of a reply with accept_stat 0; `fields` replace those of the header's pattern.
+
+        `plus` is added to the XID of the check's first call.
+        """
         rpc = {"xid": {**_XID, "plus": plus}, "direction": 1, "accepted": 0}
         return {"message": {"header": self.reply(plus, **fields), "rpc": rpc}}
 
@@ -88,7 +91,10 @@ class Family:
         return {"message": {**message, "rpc": rpc, "invalidates": None}}
 
     def unused(self) -> dict[str, Any]:
-        """Returns the pattern of a reply from a server that ignores a chunk without an item; that is noted only."""
+        """Returns the pattern of a reply from a server that ignores a chunk for which there is no data.
+
+        Such an answer is noted, and breaks no rule.
+        """
         answer = self.accepted()["message"]
         rpc = {**answer["rpc"], "accepted": {"any": [0, 4]}}
         return {"message": {**answer, "rpc": rpc}, "reading": "unused-chunk-ignored"}
@@ -102,46 +108,49 @@ class Family:
         return {"message": {"header": {**header, "numbers": list(numbers)}, "invalidates": None}}
 
     def piece(self, payload: Any) -> Step:
-        """Returns a step that sends a continued part of a call with `payload`, as `make_message` takes "body"."""
+        """Returns a step that sends a part of a call with MORE set; `payload` is octets (docs/send.md)."""
         return say(header={"flags": 2}, body=payload)
 
     def afterwards(self, plus: int = 1) -> list[Step]:
         """Returns steps that check that the connection continues: a NULL call and its reply.
 
-        `plus` is added to the XID.
+        `plus` is added to the XID of the check's first call.
         """
         return [say(header={"xid": {**_XID, "plus": plus}}, rpc={}), hear(self.answered(plus))]
 
     def told(self, *properties: Any, **header: Any) -> Step:
-        """Returns a step that sends `properties`, each as its number and its value; `header` replaces header fields."""
+        """Returns a step that sends `properties`, each as [NUMBER, OCTETS]; `header` replaces fields of the header."""
         return say(header={"type": CONNPROP, "properties": list(properties), **header})
 
     @property
     def introduction(self) -> list[Step]:
-        """The steps that send the own properties, and expect those of the server."""
+        """The steps that send the check's own properties, and expect those of the server."""
         return [self.told(_RECEIVE_SIZE), hear({"message": {"header": {"version": 2, "type": CONNPROP}}})]
 
     def check(self, name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
-        """Returns a check whose `steps` follow the `introduction`.
+        """Returns a check whose `steps` follow the exchange of properties (`introduction`).
 
-        `name` and `title` identify the check; `statements` are identifiers of the tested statements, separated by
-        spaces. `conversation` has further keys of the conversation, and "needs".
+        `name` is the check's identifier after the family's prefix and `title` its expected behaviour as text;
+        `statements` are identifiers of the tested statements, separated by spaces. `conversation` has further keys of
+        the conversation, and "needs".
         """
         return self.first(name, title, statements, *self.introduction, *steps, **conversation)
 
     def first(self, name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
-        """Returns a check of exactly these `steps`, without an introduction.
+        """Returns a check of exactly these `steps`, without an exchange of properties before them.
 
-        `name` and `title` identify the check; `statements` are identifiers of the tested statements, separated by
-        spaces. `conversation` has further keys of the conversation, and "needs".
+        `name` is the check's identifier after the family's prefix and `title` its expected behaviour as text;
+        `statements` are identifiers of the tested statements, separated by spaces. `conversation` has further keys of
+        the conversation, and "needs".
         """
         title = f"{title} (version 2)"
         return check(f"{self.family}.{name}", title, statements, *steps, version="2", **conversation)
 
     def refused(self, name: str, title: str, statements: str, code: str, **message: Any) -> Check:
-        """Returns a check that `message` is answered with the error `code`, and that the connection continues.
+        """Returns a check that a message with the fields `message` gets an error, after which the connection continues.
 
-        `name` and `title` identify the check; `statements` are identifiers of the tested statements, separated by
+        `code` is the name of the error in `CODES`. `name` is the check's identifier after the family's prefix and
+        `title` its expected behaviour as text; `statements` are identifiers of the tested statements, separated by
         spaces.
         """
         return self.check(name, title, statements, say(**message), hear(self.error(code)), *self.afterwards())

@@ -40,7 +40,7 @@ class _Rows:
         self._errors = [*self._refused, V2.error("INVAL_FLAG"), V2.error("INVAL_HTYPE")]
 
     def _passed_over(self, *others: dict[str, Any]) -> dict[str, Any]:
-        """Returns `Mistake` fields for a message that may be discarded or get one of the answers `others`.
+        """Returns fields of a `Mistake` whose message may be discarded or get one of the answers that match `others`.
 
         In either case the connection continues.
         """
@@ -180,7 +180,7 @@ class _Rows:
             yield Mistake("properties", kind, title, message, outcome, "V2-33 V2-32")
 
     def all(self) -> Iterator[Mistake]:
-        """Yields the mistakes of all other methods."""
+        """Yields mistakes in the first words of the header, against the XDR, in chunks, in types and in properties."""
         yield from self._prefix()
         yield from self._undecodable()
         yield from self._chunks()
