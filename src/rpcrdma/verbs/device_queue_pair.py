@@ -311,7 +311,7 @@ class DeviceQueuePair:
             self.on_event(event)
 
     def on_event(self, event: ManagerEvent) -> None:
-        """Handles an event of the connection manager for this connection; holds it while rdma_connect runs for `asks`."""
+        """Handles an event of the connection manager for this connection; holds it while `asks` runs rdma_connect."""
         if self.asking:
             self._held.append(event)
             return

@@ -65,7 +65,7 @@ class ReceiveSlab:
         self._unused_references = sys.getrefcount(self.memory)
 
     def receives(self) -> list[PostedReceive]:
-        """Returns a new receive for each buffer of the slab, to be posted in this order; the slab does not keep them."""
+        """Returns a new receive for each buffer of the slab, to be posted in this order; the slab keeps none."""
         region = self.region
         made = []
         for number, buffer in enumerate(self._pool.divide(self.view, _SLAB_BUFFERS)):

@@ -134,7 +134,7 @@ class DeviceSends:
                 break
 
     def next_works(self, reads_max: int) -> list[SendWork]:
-        """Removes and returns, in order, the unposted work requests for which the device's send queue has room.
+        """Removes and returns the oldest unposted work requests, as many as the device's queue has room for.
 
         Stops before an RDMA Read that would exceed `reads_max`, the RDMA Reads that may be outstanding; 0 counts as 1.
         """
