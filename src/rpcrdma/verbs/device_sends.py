@@ -134,7 +134,7 @@ class DeviceSends:
                 break
 
     def next_works(self, reads_max: int) -> list[SendWork]:
-        """Removes and returns the oldest unposted work requests, as many as the device's queue has room for.
+        """Removes and returns the oldest unposted work requests, as many as the device's queue takes.
 
         Stops before an RDMA Read that would exceed `reads_max`, the RDMA Reads that may be outstanding; 0 counts as 1.
         """
@@ -151,7 +151,7 @@ class DeviceSends:
         return works
 
     def done(self, send: DeviceSend, completions: deque[Completion]) -> None:
-        """Counts a completed work request of `send`; appends work that is complete to `completions`, in posting order."""
+        """Counts a completed work request of `send`; appends complete work to `completions`, in the order of posting."""
         self.room += 1
         self._reads -= send.verb is Verb.RDMA_READ
         send.left -= 1
