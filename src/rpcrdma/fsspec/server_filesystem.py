@@ -231,7 +231,7 @@ class ServerFileSystem(AsyncFileSystem):
         return known.find(place.path, self._valid_s)
 
     async def _list_page(self, place: ServerPath, directory: str) -> None:
-        """Caches the states of entries of `directory` at the server of `place`, those that one call lists, if it works."""
+        """Caches the states of the entries of `directory`, at the server of `place`, that a call lists, if it works."""
         known = place.known
         changes = known.changes
         with contextlib.suppress(OSError, RpcRdmaError):

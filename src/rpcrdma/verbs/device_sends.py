@@ -151,7 +151,7 @@ class DeviceSends:
         return works
 
     def done(self, send: DeviceSend, completions: deque[Completion]) -> None:
-        """Counts a completed work request of `send`; appends complete work to `completions`, in the order of posting."""
+        """Counts a completed work request of `send`; appends complete work to `completions`, in order of posting."""
         self.room += 1
         self._reads -= send.verb is Verb.RDMA_READ
         send.left -= 1
