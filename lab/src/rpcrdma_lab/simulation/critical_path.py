@@ -221,6 +221,6 @@ def _end_counts(events: Iterable[TraceEvent], on_path: Collection[int]) -> EndCo
 
 
 def _counted_as(event: TraceEvent) -> str:
-    """Returns the name under which an event is counted: its kind, as "leave"; for POST also the verb, as "post send"."""
+    """Returns the name under which an event is counted: its kind, as "leave", with the verb after "post"."""
     kind: str = event.kind.value
     return f"{kind} {event.text.partition(' ')[0]}" if event.kind is EventKind.POST else kind

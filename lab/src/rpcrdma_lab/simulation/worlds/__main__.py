@@ -44,9 +44,10 @@ def _parser() -> argparse.ArgumentParser:
 def main(arguments: list[str] | None = None) -> int:
     """Runs worlds as command-line arguments say (None: those of the process), and prints the results.
 
-    Returns the exit status: 0 if no world violates a rule, 1 if one does or raises an exception, 2 for a wrong scenario.
+    Returns the exit status: 0 if no world violates a rule or fails, 1 if one does, 2 for a wrong scenario.
 
     Raises:
+        RuntimeError: the world of --seed takes more than 30 s of processor time.
         SystemExit: the arguments are wrong (status 2), or ask for help.
     """
     args = _parser().parse_args(arguments)

@@ -123,7 +123,7 @@ class FaultMaker:
         return over_s
 
     def application_stalled_until_s(self, server: int) -> float:
-        """Returns the virtual time in seconds until which the handlers of server number `server` wait; 0: they do not."""
+        """Returns the virtual time in seconds until which handlers of server number `server` wait; 0: they do not."""
         return self._application_stalled_until_s.get(server, 0.0)
 
     def stop(self) -> None:

@@ -166,7 +166,7 @@ class ScenarioTable:
         self._known: set[str] = set()
 
     def fail(self, key: str, need: str, have: object) -> None:
-        """Raises ScenarioError for `key` of this table; `need` describes the allowed values, `have` is the value found."""
+        """Raises ScenarioError for a key of this table; `need` describes the allowed values, `have` is the value."""
         raise ScenarioError(self._file, self._prefix + key, need, have)
 
     def take(self, key: str, default: Any) -> Any:

@@ -79,7 +79,7 @@ class WorldClient:
         self._connection: Connection | None = None
 
     async def run(self) -> None:
-        """Connects to the server, repeating until that succeeds, and makes all calls of the plan, some of which may fail."""
+        """Connects to the server, repeating until that succeeds, and makes all calls of the plan; some may fail."""
         plan = self._plan
         options = ConnectOptions(
             provider=self._provider,
