@@ -343,7 +343,7 @@ class RdmaFileSystem(ServerFileSystem):
             return await fs.open(entry, ask=ask)
 
     def note_writer(self, file: BufferedNfsFile) -> None:
-        """Registers a file, so that its `close` is called at the end of the process if the file still exists then.
+        """Registers a file, so that its `close` is called at the end of the process if it is open then.
 
         Args:
             file: a file open for writing.

@@ -60,7 +60,7 @@ class NfsUPath(UPath):
 
         Args:
             target: a path, or a text; a text that begins with a slash stands for a path at this server.
-            kwargs: as for `UPath.rename`; with any the object is copied and removed.
+            kwargs: as for `UPath.rename`; with any, the object is copied, and then removed at its old path.
 
         Returns:
             The new path.

@@ -271,7 +271,7 @@ class TextFile(OwnProcess, io.TextIOWrapper):
     def detach(self) -> Any:
         """Flushes the text, and returns the file's buffered binary file of `io`, which the caller is to close.
 
-        The text file is unusable afterwards, as after `io.TextIOWrapper.detach`, which has the errors.
+        The text file is unusable afterwards. Raises as `io.TextIOWrapper.detach`.
         """
         super().detach()
         self._writers.discard_text(self, self._held)

@@ -167,7 +167,7 @@ class MemoryWindow(Protocol):
 
     @property
     def handle(self) -> int:
-        """The handle (`rkey`) of the last binding posted, or before that of the new window; 0 after `end`.
+        """The handle (`rkey`) of the last posted binding; before the first, the device's for the window; 0 after `end`.
 
         The user chooses the lower 8 bits of the handle for each binding; the upper 24 bits name the window.
         """
@@ -255,8 +255,8 @@ class QueuePairHandle(Protocol):
 
         `most`: the largest number of completions to return. `arm`: whether the descriptor becomes readable for later
         completions; only if fewer than `most` are returned. Returns tuples of (posted object, `WorkStatus`, octets
-        received, handle). The handle is the one that the peer's Send invalidated, or 0. Without such a Send it may be
-        any number: the flag by which rxe marks an invalidated handle marks a checksum on other devices.
+        received, handle). The handle is the one that the peer's Send invalidated. Without such a Send it is 0, or any
+        number on a device that reports IP checksums: rxe marks an invalidated handle by the flag for these.
 
         Raises:
             OSError: the device has failed.

@@ -213,7 +213,7 @@ class DeviceProtectionDomain:
             return
 
     def register_slab(self, slab: memoryview, rights: int) -> Region:
-        """Registers memory of the connection that is not registered anew for each use, with local rights from `Right`.
+        """Registers memory for slots or receives, with local rights from `Right`, until the region is dropped.
 
         Raises:
             LocalProtocolError: the device or the limit of locked memory has no room for it, or the domain is closed.

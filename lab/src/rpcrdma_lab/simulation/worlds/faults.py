@@ -150,7 +150,7 @@ class FaultRule:
 def between(choose: random.Random, limits: Range) -> float:
     """Returns a random value from `limits`, (least, most); orders of magnitude are equally likely.
 
-    From a least of 0 those of the value plus 1 are, or if the most is below 1, all values.
+    If the least is 0, those of the value plus 1 are equally likely; if the most is below 1 as well, all values are.
     """
     least, most = limits
     if least <= 0:

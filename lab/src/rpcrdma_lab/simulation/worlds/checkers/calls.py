@@ -19,8 +19,8 @@ def check_calls(history: History) -> Iterator[Violation]:
     """Yields a violation for each contradiction between the outcomes of calls and the runs of their handlers.
 
     A call must end. A call that failed needs a fault that explains the failure, and one that timed out must have lasted
-    its `timeout_s`. A call of the bank that succeeded ran at least once, and returned the journal entry of a run. None
-    runs twice between two starts of its server (RFC 5531 section 8).
+    its `timeout_s`. A call to the bank that succeeded ran at least once, and returned the journal entry of a run. No
+    call to the bank runs twice between two starts of its server (RFC 5531 section 8).
     """
     for call in history.calls:
         where = f"client {call.client}, {call.work} {call.number} to server {call.server}"
