@@ -329,10 +329,17 @@ class ConnectionIdentifier(Protocol):
 
         `host`: the IP address. `port`: the port; 0 for a free one. `scope`: the index of the interface of a link-local
         address; else 0.
+
+        Raises:
+            OSError: the address cannot be used.
+            ValueError: `host` is no IP address, `port` no port, or `close` was called.
         """
 
     def listen(self, backlog: int, /) -> None:
-        """Accepts requests for connections from now on, each an event CONNECT_REQUEST; at most `backlog` wait."""
+        """Accepts requests for connections from now on, each an event CONNECT_REQUEST; at most `backlog` wait.
+
+        Raises OSError if librdmacm refuses, ValueError after `close`.
+        """
 
     def resolve_address(self, host: str, port: int, scope: int, timeout_ms: int, /) -> None:
         """Starts to look for the device that reaches the peer: ADDRESS_RESOLVED or ADDRESS_ERROR follows.
@@ -342,13 +349,23 @@ class ConnectionIdentifier(Protocol):
             port: the peer's port.
             scope: the index of the interface of a link-local address; else 0.
             timeout_ms: the time limit in milliseconds.
+
+        Raises:
+            OSError: librdmacm refuses.
+            ValueError: `host` is no IP address, `port` no port, or `close` was called.
         """
 
     def resolve_route(self, timeout_ms: int, /) -> None:
-        """Starts to look for the path to the peer: ROUTE_RESOLVED, or within `timeout_ms` ROUTE_ERROR, follows."""
+        """Starts to look for the path to the peer: ROUTE_RESOLVED, or within `timeout_ms` ROUTE_ERROR, follows.
+
+        Raises OSError if librdmacm refuses, ValueError after `close`.
+        """
 
     def domain(self) -> Domain:
-        """Returns a protection domain on the identifier's device."""
+        """Returns a protection domain on the identifier's device.
+
+        Raises OSError if the device has no room for it, ValueError without a device.
+        """
 
     def queue_pair(
         self, domain: Domain, sends: int, receives: int, send_entries: int, receive_entries: int, /
@@ -361,10 +378,17 @@ class ConnectionIdentifier(Protocol):
             receives: the size of the receive queue in work requests.
             send_entries: the most pieces of memory of a work request in the send queue.
             receive_entries: the most pieces of memory of a receive.
+
+        Raises:
+            OSError: the device has no room for it.
+            ValueError: `domain` is of another identifier.
         """
 
     def open_device(self) -> Device:
-        """Opens the identifier's device again, for its asynchronous events; the result keeps the identifier alive."""
+        """Opens the identifier's device again, for its asynchronous events; the result keeps the identifier alive.
+
+        Raises OSError if the device cannot be opened, ValueError without a device.
+        """
 
     def connect(self, private_data: bytes, inbound_reads: int, outbound_reads: int, /) -> None:
         """Asks the peer for the connection: ESTABLISHED, or the event of a failure, follows.
@@ -373,6 +397,8 @@ class ConnectionIdentifier(Protocol):
 
         `private_data`: octets for the peer. `inbound_reads`: the RDMA Reads that the peer may have outstanding (IRD).
         `outbound_reads`: the RDMA Reads that this end may have outstanding (ORD).
+
+        Raises OSError if librdmacm refuses, or with siw the peer; ValueError for more than 255 octets of private data.
         """
 
     def accept(self, private_data: bytes, inbound_reads: int, outbound_reads: int, /) -> None:
@@ -380,13 +406,21 @@ class ConnectionIdentifier(Protocol):
 
         `private_data`: octets for the peer. `inbound_reads`: the RDMA Reads that the peer may have outstanding (IRD).
         `outbound_reads`: the RDMA Reads that this end may have outstanding (ORD).
+
+        Raises OSError if librdmacm refuses, ValueError for more than 255 octets of private data.
         """
 
     def reject(self, private_data: bytes, /) -> None:
-        """Rejects the peer's request for a connection; `private_data` is sent along."""
+        """Rejects the peer's request for a connection; `private_data` is sent along.
+
+        Raises OSError if librdmacm refuses, ValueError for more than 255 octets of private data.
+        """
 
     def disconnect(self) -> None:
-        """Ends the connection: the queue pair stops, and DISCONNECTED follows at both ends."""
+        """Ends the connection: the queue pair stops, and DISCONNECTED follows at both ends.
+
+        Raises OSError if librdmacm refuses, ValueError after `close`.
+        """
 
     def close(self) -> None:
         """Destroys the identifier, at the latest when the last domain and queue pair made from it are gone."""
