@@ -128,7 +128,7 @@ class BufferedNfsFile(AbstractBufferedFile):
         return f"<{type(self).__name__} {self.full_name}>"
 
     def info(self) -> dict[str, Any]:
-        """Returns the attributes of the file, as `fs.info` does; a file open for writing is flushed first.
+        """Returns the attributes of the file by name, as `fs.info` does; a file open for writing is flushed first.
 
         Raises:
             ValueError: the file was open for writing, and is closed.
@@ -154,9 +154,10 @@ class BufferedNfsFile(AbstractBufferedFile):
         return found
 
     def readinto(self, b: Buffer) -> int:
-        """Fills a buffer with the next octets and returns their number; errors are those of `read`.
+        """Fills a buffer with the next octets and returns their number, which is smaller only at the end of the file.
 
-        A buffer of at least 1 MiB, or a block, is filled without a copy.
+        A buffer of at least 1 MiB, or of a block, is filled without a copy. Errors are those of `read`: ValueError if
+        the file is closed or open for writing, OSError if the server refuses.
 
         Args:
             b: writable memory.
@@ -192,9 +193,10 @@ class BufferedNfsFile(AbstractBufferedFile):
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _part_of_line(self, size: int) -> bytes:
-        """Returns a part of the present line, up to its end or the end of the octets in memory, and moves the position.
+        """Returns a part of the present line and moves the position; reads 16 KiB if no octets of it are in memory.
 
-        The part has at most `size` octets unless `size` is negative; it is empty at the end of the file.
+        The part ends with the line, or where the octets in memory end. It has at most `size` octets unless `size` is
+        negative; it is empty at the end of the file.
         """
         start = self.loc - self._lines_start
         if not 0 <= start < len(self._lines):
@@ -209,7 +211,7 @@ class BufferedNfsFile(AbstractBufferedFile):
         """Returns the rest of the file as lines with their ends; errors are those of `read`.
 
         Args:
-            hint: if positive, the octets after which no further line is read.
+            hint: if positive, no further line is read once the lines have so many octets.
         """
         lines: list[bytes] = []
         octets = 0
@@ -221,9 +223,10 @@ class BufferedNfsFile(AbstractBufferedFile):
         return lines
 
     def _fetch_range(self, start: int, end: int) -> bytes:
-        """Returns the octets from `start` up to `end` of the file; the method that caches of fsspec call to read.
+        """Returns the octets from offset `start` up to offset `end` of the file, fewer only at its end.
 
-        Reads ahead if the read continues the read before. Raises OSError if the server refuses.
+        fsspec's caches call it to read. Reads ahead if the read continues the read before. Raises OSError if the server
+        refuses.
         """
         end = min(end, self.size)
         if end <= start:
@@ -246,7 +249,7 @@ class BufferedNfsFile(AbstractBufferedFile):
         return b"".join((before, data)) if before else data
 
     def _held_at(self, start: int, end: int) -> bytes | memoryview:
-        """Returns the octets from `start` up to `end` that are in memory since an earlier read; empty without any."""
+        """Returns the octets from `start` on, at most up to `end`, that an earlier read left in memory, or none."""
         at = start - self._held_start
         return self._held[at : at + end - start] if 0 <= at < len(self._held) else b""
 
@@ -260,7 +263,8 @@ class BufferedNfsFile(AbstractBufferedFile):
 
         Raises:
             io.UnsupportedOperation: the file is open for reading.
-            OSError: a write has failed.
+            ValueError: the file is closed.
+            OSError: this or an earlier write has failed.
         """
         if not self.writable():
             if self.closed:
@@ -340,7 +344,10 @@ class BufferedNfsFile(AbstractBufferedFile):
                 self.fs.note_written(self.path)
 
     def commit(self) -> None:
-        """Renames the file of a transaction to its final name; no effect outside of transactions. Raises OSError."""
+        """Renames the file of a transaction to its final name; no effect outside of transactions.
+
+        Called when the transaction ends, after `close`. Raises OSError if the renaming fails.
+        """
         if self._temporary is not None:
             self._await(self.fs._mv_file, self._temporary, self.path)  # noqa: SLF001 - fsspec's name for it
             self._temporary = None

@@ -42,10 +42,10 @@ def _info(name: str, found: Stat, destination: str | None = None) -> Info:
 
 
 async def info_at(fs: NfsFilesystem, path: str, name: str) -> tuple[Info, DirEntry | None]:
-    """Returns (the info dictionary of the object at `path`, its entry), under the given name; links are followed.
+    """Returns (info dictionary, directory entry) of the object at `path` in `fs`; links are followed.
 
-    The info of a symbolic link has its target as `destination`. The entry is None for a symbolic link, for the root,
-    and for a path that ends with "." or "..".
+    `name` is the value of "name" in the info. The info of a symbolic link has the link's text as "destination". The
+    entry is None for a symbolic link, for the root, and for a path that ends with "." or "..".
 
     Raises:
         FileNotFoundError: nothing exists there, or a link leads nowhere; and the other errors of `NfsFilesystem.stat`.
@@ -60,12 +60,12 @@ async def info_at(fs: NfsFilesystem, path: str, name: str) -> tuple[Info, DirEnt
 
 
 def entry_info(entry: DirEntry, name: str) -> Info:
-    """Returns the info dictionary, under the given name, of an entry that is no symbolic link."""
+    """Returns fsspec's info dictionary, with `name` as "name", of a directory entry that is no symbolic link."""
     return _info(name, entry.stat())
 
 
 async def listed_infos(fs: NfsFilesystem, path: str, prefix: str, seen: Callable[[Info, DirEntry], None]) -> list[Info]:
-    """Returns the info dictionaries of all entries of the directory `path`, whose names get `prefix` in front.
+    """Returns fsspec's info dictionaries of all entries of the directory `path`; their "name" is `prefix` + name.
 
     `seen` is called with (info, entry) of each entry that is no symbolic link. An entry that the server refuses to
     describe has the type "other" and the size None; a warning is logged. Errors: see `NfsFilesystem.scandir`.
@@ -89,7 +89,7 @@ async def listed_infos(fs: NfsFilesystem, path: str, prefix: str, seen: Callable
 
 
 async def _link_info(fs: NfsFilesystem, entry: DirEntry, name: str) -> Info:
-    """Returns the info of a symbolic link in a listing: the size and type of the file that it leads to.
+    """Returns the info, with `name` as "name", of a symbolic link in a listing: size and type are its target's.
 
     A link to an object that is no file, or is missing, has type "other" and size 0, so that walks through trees do not
     follow it. If the server refuses to read or follow the link, the type is "other", the size None, and a warning is
@@ -117,5 +117,5 @@ def _refused_info(name: str, error: OSError) -> Info:
 
 
 def info_above(name: str) -> Info:
-    """Returns the info of a directory above exports, which does not exist at the server, under the given name."""
+    """Returns an info, with `name` as "name", of a directory above exports, which does not exist at the server."""
     return {"name": name, "size": 0, "type": "directory", "islink": False}

@@ -140,9 +140,10 @@ class RdmaFileSystem(ServerFileSystem):
     # Writing
 
     async def _making_directories(self, path: str, call: Callable[[MountedFilesystem, str], Awaitable[T]]) -> T:
-        """Returns the result of `call`, which creates the name `path`, given the file system and the path in it.
+        """Returns the result of `call(fs, at)`, which creates `path`: at the path `at` in `fs`, its export.
 
-        If the directory is missing and `auto_mkdir` is set, makes it, and calls once more. Raises the errors of `call`.
+        If a directory above is missing and `auto_mkdir` is set, makes it, and calls once more. Raises the errors of
+        `call`, and of the mounting of the export.
         """
         try:
             async with self._at(path) as (fs, at):
@@ -215,7 +216,7 @@ class RdmaFileSystem(ServerFileSystem):
                     await target.write(block)
 
     async def _leads_to(self, path: str, source: str, file: NfsFile) -> bool:
-        """Returns whether `path` leads to `file`, which was opened as `source`; False if nothing exists there."""
+        """Returns whether `path` leads to `file`, opened at the path `source`; False if nothing exists at `path`."""
         try:
             async with self._at(path) as (fs, at):
                 there = await fs.stat(at)
@@ -229,7 +230,7 @@ class RdmaFileSystem(ServerFileSystem):
         return one_server or there.st_ctime_ns == here.st_ctime_ns
 
     def touch(self, path: str, truncate: bool = True, **_kwargs: Any) -> None:
-        """Makes an empty file, or changes an existing file; raises OSError if the server refuses.
+        """Makes an empty file, or changes a file that exists; raises OSError if the server refuses.
 
         Args:
             path: a path or URL.
@@ -270,11 +271,11 @@ class RdmaFileSystem(ServerFileSystem):
 
         Args:
             path: a path or URL.
-            mode: a mode of `rpcrdma.NfsFilesystem.open`.
+            mode: a mode of `rpcrdma.NfsFilesystem.open`, such as "rb" or "r+b".
             _kwargs: ignored.
 
         Returns:
-            The open file.
+            The open file, whose methods are coroutines.
 
         Raises:
             OSError, ValueError, RpcRdmaError: as `rpcrdma.NfsFilesystem.open`, or the server cannot be reached.
@@ -295,14 +296,18 @@ class RdmaFileSystem(ServerFileSystem):
         return file
 
     def _believed_data(self, path: str) -> tuple[None, bytes] | None:
-        """Returns (None, cached data) as `_open_reading`, without a call; None without data, or with close-to-open."""
+        """Returns (None, cached data) of a small file, as `_open_reading` does, without a call to the server.
+
+        None if no data of the whole file is cached, or if `close_to_open` is set.
+        """
         known = None if self._close_to_open else self._believed(path)
         return (None, known.data) if known is not None and known.data and not first_read(path, known.entry) else None
 
     async def _open_reading(self, path: str) -> tuple[NfsFile | None, bytes]:
-        """Opens a file for reading: returns (None, its data) for a small regular file, else (the open file, its tail).
+        """Opens a file for reading; returns (None, its data) for a regular file of up to 1 MiB, else (file, tail).
 
-        The tail holds the last octets of a file whose readers begin there, and is else empty. Errors: `open_async`.
+        The tail holds the last 64 KiB of a file with the name of a format whose index is at the end, which readers read
+        first; it is empty for other files. Errors are those of `open_async`.
         """
         place = self.place(path)
         known = await self._found(place)
@@ -320,9 +325,10 @@ class RdmaFileSystem(ServerFileSystem):
         return (await self._open_known(place, entry, ask=False) if start else None), data
 
     async def _unchanged_data(self, place: ServerPath, entry: DirEntry, start: int, held: bytes) -> bytes | None:
-        """Returns a file's octets from `start`, `held` or read now; None if the file has changed since `entry`.
+        """Returns a file's octets from offset `start` to its end; None if the file has changed since `entry` was read.
 
-        `held` is the cached data, or empty; cached data is compared with the server only for close-to-open consistency.
+        `held` is the cached data, or empty: the octets are then read. Cached data is returned as it is, unless
+        `close_to_open` is set: the server is then asked for a change.
         """
         if not held and entry.attributes.size:
             async with self._at(place) as (fs, _):
@@ -337,7 +343,7 @@ class RdmaFileSystem(ServerFileSystem):
             return await fs.open(entry, ask=ask)
 
     def note_writer(self, file: BufferedNfsFile) -> None:
-        """Registers a file whose `close` is called at the end of the process, if it is not closed before.
+        """Registers a file, so that its `close` is called at the end of the process if it is open then.
 
         Args:
             file: a file open for writing.
@@ -400,7 +406,7 @@ class RdmaFileSystem(ServerFileSystem):
             await fs.unlink(at)
 
     async def _remove(self, path: str) -> None:
-        """Removes a file, or a directory with everything in it; raises OSError, for a directory an ExceptionGroup."""
+        """Removes a file, or a directory with all in it; raises OSError, for a directory an ExceptionGroup of them."""
         async with self._at(path) as (fs, at):
             if (await fs.lstat(at)).is_dir():
                 (await fs.rmtree(at)).check()
@@ -413,7 +419,9 @@ class RdmaFileSystem(ServerFileSystem):
             await (fs.rmdir(at) if (await fs.lstat(at)).is_dir() else fs.unlink(at))
 
     def mv(self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None, **_kwargs: Any) -> None:
-        """Renames an object; between exports, for a pattern and with `maxdepth`, copies and removes. Raises OSError.
+        """Renames an object; between exports, for a pattern and with `maxdepth`, copies and removes.
+
+        Raises OSError if the server refuses.
 
         Args:
             path1: the present path, or a pattern.
@@ -475,7 +483,7 @@ class TcpFileSystem(RdmaFileSystem):
 
 
 def _within(size: int, start: int | None, end: int | None) -> tuple[int, int]:
-    """Returns the range (start, end) in octets of a slice of a file of `size` octets.
+    """Returns (first, end), offsets in octets, of the slice from `start` up to `end` of a file of `size` octets.
 
     None is the beginning or the end; negative numbers count from the end. The end is not before the start.
     """
@@ -484,7 +492,7 @@ def _within(size: int, start: int | None, end: int | None) -> tuple[int, int]:
 
 
 def _one_each(values: int | Sequence[int | None] | None, count: int) -> Sequence[int | None]:
-    """Returns the limits of `count` ranges: `values`, or `count` times `values` if that is a number or None.
+    """Returns `count` starts or ends of ranges: `values`, or `count` times `values` if that is a number or None.
 
     Raises:
         ValueError: `values` has another length than `count`.

@@ -14,16 +14,16 @@ class OpeningFileSystem(OwnLoop, Protocol):
     """The interface of a file system that its open files use; `RdmaFileSystem` implements it."""
 
     async def open_async(self, path: str, mode: str = "rb") -> NfsFile:
-        """Opens the file `path` in `mode`, a mode of `NfsFilesystem.open`, with the errors of that."""
+        """Opens the file `path`; `mode` and the errors are those of `rpcrdma.NfsFilesystem.open`."""
 
     def note_writer(self, file: Any) -> None:
-        """Registers an open file, so that its `close` is called at the end of the process if it is open then."""
+        """Registers a file open for writing, so that its `close` is called at the end of the process."""
 
     def note_written(self, path: str) -> None:
         """Invalidates the cached attributes of the file at `path`, which has been written."""
 
     def info(self, path: str, refresh: bool = False) -> dict[str, Any]:
-        """Returns the attributes of the file at `path` by name; with `refresh` not from a cache.
+        """Returns fsspec's attributes of the file at `path` by name; with `refresh` from the server, not from a cache.
 
         Raises:
             OSError: the server refuses.
@@ -47,7 +47,7 @@ class FsspecFile:
 
     @property
     def details(self) -> dict[str, Any]:
-        """The attributes of the file, see `info`."""
+        """The attributes of the file by name, as `info` returns them, with its errors."""
         return self.info()
 
     @property
@@ -56,7 +56,10 @@ class FsspecFile:
         return self.tell()
 
     def info(self) -> dict[str, Any]:
-        """Returns the attributes of the file by name ("name", "size", "type" and more); raises as `fs.info`."""
+        """Returns the attributes of the file by name ("name", "size", "type" and more).
+
+        Raises OSError if the server refuses, RpcRdmaError if it cannot be reached or does not answer.
+        """
         return self.fs.info(self.path)
 
     def __repr__(self) -> str:

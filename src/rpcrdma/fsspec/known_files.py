@@ -65,15 +65,15 @@ class KnownFiles:
         """By directory: (when the first of its unknown files was asked for, the number of such questions)."""
 
     def find(self, path: str, valid_s: float) -> Known | None:
-        """Returns the cached state of `path`; None if there is none or it is older than `valid_s` seconds."""
+        """Returns the cached state of `path`; None if none is cached, or it is `valid_s` seconds old or older."""
         found = self._known.get(path)
         return found if found is not None and self._clock() < found.told_at + valid_s else None
 
     def is_worth_listing(self, directory: str, valid_s: float) -> bool:
-        """Counts a question about an unknown file of `directory`.
+        """Counts a question about a file of `directory` whose state is not cached.
 
         Returns True for the third question within `valid_s` seconds, and False for those before and after it: the
-        caller lists the directory once.
+        caller lists the directory at True, once.
         """
         with self._lock:
             now = self._clock()
@@ -102,10 +102,10 @@ class KnownFiles:
                 self._drop(next(iter(self._known)))
 
     def hold(self, path: str, entry: DirEntry, data: bytes, valid_s: float) -> None:
-        """Caches the data of a file until the state of its path expires; drops all states older than `valid_s` seconds.
+        """Caches the data of a file, all or its end, with its state; drops all states older than `valid_s` seconds.
 
-        Caches nothing unless `entry` itself is the cached entry of `path`, as yet without data. Beyond
-        `FSSPEC_HELD_OCTETS_MAX` octets of data, the oldest states are dropped.
+        Caches nothing unless the same object `entry` is cached as the entry of `path`, without data. If the cache then
+        holds more than `FSSPEC_HELD_OCTETS_MAX` octets of data, the oldest states are dropped.
         """
         with self._lock:
             now = self._clock()
@@ -134,7 +134,7 @@ class KnownFiles:
         return bool(self._writers) and any(each == path and not file.closed for file, each in self._writers.items())
 
     def forget(self, path: str) -> None:
-        """Drops the states of a path that is being changed and of its directory, and counts a change."""
+        """Drops the states of `path`, which this process changes, and of its directory, and counts a change."""
         with self._lock:
             self.changes += 1
             directory = path.rpartition("/")[0]
@@ -166,6 +166,6 @@ _BY_KEY: dict[tuple[int, str], KnownFiles] = {}
 
 
 def known_files(key: str) -> KnownFiles:
-    """Returns the cache that all file systems with `key`, made of a server and options, share in this process."""
+    """Returns the cache that all file systems with the same `key` (see `Server.key`) share in this process."""
     process_key = (os.getpid(), key)
     return _BY_KEY.get(process_key) or _BY_KEY.setdefault(process_key, KnownFiles())

@@ -78,9 +78,9 @@ class Mounts:
     async def make_directories(self, path: str, *, prefix: str = "") -> None:
         """Makes the directory `path` and those above it within the export, where they are missing.
 
-        `prefix` is the server as the caller's path names it, which errors put before paths. Concurrent calls for the
-        same directory, as from a copy of many files, share one MKDIR. Raises OSError if the server refuses, and the
-        errors of `mounted`.
+        `path` begins with a slash. `prefix` is the server as the caller's path names it, which errors put before paths.
+        Concurrent calls for the same directory, as from a copy of many files, share one MKDIR. Raises OSError if the
+        server refuses, and the errors of `mounted`.
         """
         task = self._making.get(path)
         if task is None:
@@ -107,7 +107,7 @@ class Mounts:
     async def close(self) -> None:
         """Closes the files of `updated`, unmounts all exports and closes their connections.
 
-        The files of `writers` stay as they are. Raises the first error of closing a file, after the rest.
+        The files of `writers` stay as they are. Raises the first error of closing a file, after all connections.
         """
         for task in self._watching:
             task.cancel()
@@ -120,12 +120,14 @@ class Mounts:
                 await fs.close()
 
     async def mounted(self, path: str) -> tuple[str, MountedFilesystem]:
-        """Returns (the name of the export that `path` is in, its file system); mounts it first if necessary.
+        """Returns (export, its file system) for the export that `path` is in; mounts it first if necessary.
+
+        `path` begins with a slash; the export is the path under which the server exports it.
 
         Raises:
             ConnectFailed: the server cannot be reached.
             NoSuchExport: no export has that path.
-            RpcRdmaError, OSError: see `nfs_open`.
+            RpcRdmaError, OSError: as `rpcrdma.nfs_open`.
         """
         fs = self._mounted.get(self._export_of(path))
         if fs is None:
@@ -136,7 +138,7 @@ class Mounts:
         return fs.export, fs
 
     def _export_of(self, path: str) -> str:
-        """Returns the longest known export that `path` is in; empty if there is none."""
+        """Returns the path of the innermost export, mounted or listed, that `path` is in; "" if there is none."""
         export = path
         while export not in self._mounted and export not in self._listed:
             if export in {"", "/"}:
@@ -161,7 +163,7 @@ class Mounts:
         return fs
 
     async def _forget_when_lost(self, fs: MountedFilesystem) -> None:
-        """Waits until the connection of `fs` is lost for good, then drops and closes it: the next call mounts again."""
+        """Waits until the connection of `fs` ends for good, then drops and closes `fs`: the next call mounts again."""
         with contextlib.suppress(RpcRdmaError):
             while True:
                 await fs.connection.wait_reconnected(fs.connection.reconnects)
@@ -223,7 +225,7 @@ _MOUNTS: dict[tuple[int, asyncio.AbstractEventLoop, str], Mounts] = {}
 def mounts_of(server: Server, loop: asyncio.AbstractEventLoop) -> Mounts:
     """Returns this process's mounts of `server` for the event loop `loop`, made at the first call.
 
-    A forked child gets mounts of its own; servers with the same `key` share them.
+    A forked child gets mounts of its own; `Server` objects with the same `key` share them.
     """
     key = (os.getpid(), loop, server.key)
     found = _MOUNTS.get(key)
@@ -242,7 +244,7 @@ async def close_mounts(server: Server) -> None:
 
 
 def close_all_mounts() -> None:
-    """Closes the open writers and the connections of all running event loops of this process, as it ends.
+    """Closes the files open for writing, and the connections of all running event loops; called as the process ends.
 
     Blocks: a loop has up to 10 s to close its connections to each server. Errors are logged.
     """

@@ -82,7 +82,11 @@ class ServerFileSystem(AsyncFileSystem):
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
-        """Returns the path of a URL, or a path in its usual form (errors: see `strip_url`); a list for a list."""
+        """Returns a URL or path without its scheme: "SERVER/PATH", "SERVER" alone, or "/PATH"; a list for a list.
+
+        Raises TypeError if it is neither str nor `os.PathLike`, ValueError for a URL of another protocol, and
+        LocalProtocolError if the server is not valid.
+        """
         if isinstance(path, list):
             return [cls._strip_protocol(each) for each in path]
         return strip_url(stringify_path(path), cls.protocol)
@@ -97,17 +101,18 @@ class ServerFileSystem(AsyncFileSystem):
         """Finds the server that a path or URL names, and the path there.
 
         Returns:
-            The server, the part of `path` before its path there, that path, and the cache.
+            The server, the part of `path` that names it, the path at the server, and the cache of its files.
 
         Raises:
             ValueError: `path` names no server, and the option `host` does not either; or it is a URL of another
                 protocol.
+            LocalProtocolError: the server is not valid.
         """
         return self._servers.place(stringify_path(path))
 
     @property
     def server(self) -> Server:
-        """The server of paths that name none, which the option `host` has set.
+        """The server, set by the option `host`, of paths that name none.
 
         Raises:
             ValueError: the option `host` was not given.
@@ -118,7 +123,7 @@ class ServerFileSystem(AsyncFileSystem):
         """Returns the URL of a path, with the server and the ports that it is reached at.
 
         Args:
-            name: a path.
+            name: a path, which may be a URL as well.
         """
         place = self.place(name)
         return f"{self.protocol}://{place._replace(prefix=authority_of(place.server.url)).name}"
@@ -164,10 +169,10 @@ class ServerFileSystem(AsyncFileSystem):
         return mounts_of(self.place(path).server, loop)
 
     def _at(self, path: str | ServerPath) -> MountedPath:
-        """Returns the context manager for the export with `path`: `async with self._at(path) as (fs, at):`.
+        """Returns a context manager that mounts the export with `path`: `async with self._at(path) as (fs, at):`.
 
-        `at` is the path in it. Raises ValueError if `path` names no server; the other errors are those of
-        `MountedPath`.
+        `fs` is the export's file system, `at` the path in it. Raises ValueError if `path` names no server; entering
+        raises the errors of `MountedPath`.
         """
         server, prefix, at, _ = path if isinstance(path, ServerPath) else self.place(path)
         hint = None
@@ -180,8 +185,8 @@ class ServerFileSystem(AsyncFileSystem):
     def info(self, path: str, refresh: bool = False, **_kwargs: Any) -> Info:
         """Returns an object's attributes by name: "name", "size", "type" and those of `os.stat`; links are followed.
 
-        A path above an export is a directory with the first three alone. `refresh`: asks the server even if the answer
-        is cached.
+        A path above an export is a directory with the first three and "islink" alone. `refresh`: asks the server even
+        if the answer is cached.
 
         Raises:
             FileNotFoundError: nothing exists there, or a link leads nowhere.
@@ -207,7 +212,7 @@ class ServerFileSystem(AsyncFileSystem):
             raise
 
     async def _found(self, place: ServerPath) -> Known | None:
-        """Returns the cached state of a path, None if it is not known; may cache a page of the directory before."""
+        """Returns the cached state of a path, or None. The third question without one lists a page of its directory."""
         known = place.known
         found = known.find(place.path, self._valid_s)
         if found is not None or self._valid_s <= 0:
@@ -226,7 +231,7 @@ class ServerFileSystem(AsyncFileSystem):
         return known.find(place.path, self._valid_s)
 
     async def _list_page(self, place: ServerPath, directory: str) -> None:
-        """Caches the states of the first entries of `directory` at the server of `place`, by one call, if it works."""
+        """Caches the states of the entries of `directory`, at the server of `place`, that a call lists, if it works."""
         known = place.known
         changes = known.changes
         with contextlib.suppress(OSError, RpcRdmaError):
@@ -242,7 +247,7 @@ class ServerFileSystem(AsyncFileSystem):
         return place.known.find(place.path, self._valid_s)
 
     async def _look(self, place: ServerPath) -> tuple[Info, DirEntry | None]:
-        """Asks the server about a path; returns (info, entry) as `info_at` does, with its errors, and caches them."""
+        """Asks the server about a path, and caches the answer; returns (info, entry), with the errors, of `info_at`."""
         known = place.known
         changes = known.changes
         async with self._at(place) as (fs, at):
@@ -253,7 +258,7 @@ class ServerFileSystem(AsyncFileSystem):
 
     @contextlib.contextmanager
     def _changing(self, *paths: str, trees: bool = False) -> Iterator[None]:
-        """Invalidates the cached attributes of `paths`, with `trees` of all below, on exit, even after a failure."""
+        """Context manager for changes: on exit drops the cached state of `paths`, with `trees` of all paths below."""
         try:
             yield
         finally:
@@ -266,10 +271,10 @@ class ServerFileSystem(AsyncFileSystem):
         place.known.forget(place.path)
 
     def invalidate_cache(self, path: str | None = None) -> None:
-        """Drops the cached state of a path and of all paths below it.
+        """Drops the cached state of a path, of its directory and of all paths below it.
 
         Args:
-            path: the path; None: all paths.
+            path: the path or URL; None: all paths of the servers used so far.
         """
         if path is None:
             for server in self._servers.used():
@@ -284,8 +289,8 @@ class ServerFileSystem(AsyncFileSystem):
     ) -> Iterator[Walked]:
         """Walks a tree of directories.
 
-        Unlike other file systems of fsspec, `find`, `glob` and `du` included, it ignores a missing directory, and no
-        other failure unless `on_error` asks for that.
+        Other file systems of fsspec ignore every directory that cannot be listed. This method, and so `find`, `glob`
+        and `du`, ignores only a missing directory unless `on_error` says otherwise.
 
         Args:
             path: the directory at the top.
@@ -295,10 +300,11 @@ class ServerFileSystem(AsyncFileSystem):
             kwargs: `detail=True` for infos by name.
 
         Yields:
-            (directory, names or infos of directories, the same of other entries) for each directory.
+            (directory, names of directories, names of other entries) for each directory; with `detail=True`
+            dictionaries from names to infos in place of names.
 
         Raises:
-            OSError: a directory cannot be listed.
+            OSError: a directory cannot be listed, unless `on_error` says otherwise.
             ConnectFailed, RpcRdmaError: the server cannot be reached, or does not answer, whatever `on_error` is.
         """
         tell, kwargs = _told(on_error, kwargs)
@@ -346,7 +352,7 @@ class ServerFileSystem(AsyncFileSystem):
             return await listed_infos(fs, at, above, keep)
 
     def exists(self, path: str, refresh: bool = False, **_kwargs: Any) -> bool:
-        """Returns whether `path` leads to an object, or is above an export; raises as `info` if that stays unknown.
+        """Returns whether `path` leads to an object, or is above an export; raises as `info` if not known.
 
         `refresh`: asks the server even if the answer is cached.
         """
@@ -354,12 +360,12 @@ class ServerFileSystem(AsyncFileSystem):
         return believed or bool(sync(self.loop, self._exists, path))
 
     def isdir(self, path: str) -> bool:
-        """Returns whether `path` leads to a directory, or is above an export; raises as `info` if unknown."""
+        """Returns whether `path` leads to a directory, or is above an export; raises as `info` if not known."""
         known = self._believed(path)
         return bool(sync(self.loop, self._isdir, path)) if known is None else known.entry.is_dir()
 
     def isfile(self, path: str) -> bool:
-        """Returns whether `path` leads to a regular file; raises as `info` if that stays unknown."""
+        """Returns whether `path` leads to a regular file; raises as `info` if the server does not say."""
         known = self._believed(path)
         return bool(sync(self.loop, self._isfile, path)) if known is None else known.entry.is_file()
 
@@ -375,9 +381,9 @@ class ServerFileSystem(AsyncFileSystem):
     async def _asked(
         self, path: str, question: Callable[[MountedFilesystem, str], Awaitable[bool]], *, above: bool
     ) -> bool:
-        """Returns the answer to `question` about `path`, which gets the file system of its export and the path in it.
+        """Returns the result of `question(fs, at)` for the path `at`, that of `path`, in the file system of its export.
 
-        If no export has the path, the answer is False, or with `above` whether it is above an export.
+        If no export has the path, the result is False, or with `above` whether `path` is above an export.
         """
         try:
             async with self._at(path) as (fs, at):
@@ -386,9 +392,9 @@ class ServerFileSystem(AsyncFileSystem):
             return above and bool(names_below(self.place(path).path, error.exports))
 
     def checksum(self, path: str) -> int:
-        """Returns a number made of a file's present identity, size and times, which change with the content.
+        """Returns a number that changes with a file's content: a hash of its server, inode, size, mtime and ctime.
 
-        Raises the errors of `info`.
+        Asks the server. Raises the errors of `info`.
         """
         info = self.info(path, refresh=True)
         address = self.place(path).server.url.authority
@@ -397,7 +403,7 @@ class ServerFileSystem(AsyncFileSystem):
         )
 
     def modified(self, path: str) -> dt.datetime:
-        """Returns the time of a file's last modification, in UTC; raises the errors of `info`."""
+        """Returns the time of a file's last modification, in UTC, from the server; raises the errors of `info`."""
         return dt.datetime.fromtimestamp(self.info(path, refresh=True)["mtime"], tz=dt.UTC)
 
     def created(self, path: str) -> dt.datetime:
@@ -412,10 +418,10 @@ class ServerFileSystem(AsyncFileSystem):
 
 
 def _told(on_error: OnError, kwargs: dict[str, Any]) -> tuple[OnError, dict[str, Any]]:
-    """Returns (the `on_error` of a walk, `kwargs` for the base class, which pass it to walks of directories below).
+    """Returns (the `on_error` that a walk uses, `kwargs` for the walk of fsspec's class).
 
-    fsspec passes its walks of directories below the other arguments, but not `on_error`. The default raises all errors
-    but FileNotFoundError.
+    fsspec passes `kwargs` to its walks of directories below, but not `on_error`: so `kwargs` carries it as well. The
+    default, for None, is a function that raises all errors but FileNotFoundError.
     """
     tell = kwargs.pop(_BELOW, None) or on_error or _raise_unless_missing
     return tell, kwargs | {_BELOW: tell}
@@ -427,6 +433,6 @@ def _raise_unless_missing(error: OSError) -> None:
 
 
 def names_below(path: str, exports: Iterable[str]) -> list[str]:
-    """Returns the sorted names directly below `path`, which is in no export, on the way to `exports`."""
+    """Returns the sorted names directly below `path`, which is in no export, that begin the paths of exports there."""
     prefix = path.rstrip("/") + "/"
     return sorted({export.removeprefix(prefix).partition("/")[0] for export in exports if export.startswith(prefix)})

@@ -76,7 +76,7 @@ class ServerPath(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The whole path: prefix and path, without a slash at the end unless it is all."""
+        """`prefix` and `path` joined, without a slash at the end; "/" if nothing else is left."""
         return self.prefix + self.path.rstrip("/") or "/"
 
 
@@ -127,11 +127,12 @@ class Servers:
         self._found: dict[str, Server] = {}
 
     def place(self, path: str) -> ServerPath:
-        """Returns the server that `path`, a path or URL, names, with the path there.
+        """Returns the server that `path`, a path or URL, names, with the path at the server.
 
         Raises:
-            ValueError: it names no server, and neither does the option `host`; or it is a URL of another protocol.
+            ValueError: `path` names no server, and neither does the option `host`; or it is a URL of another protocol.
             LocalProtocolError: the server is not valid.
+            TypeError: `path` is no str.
         """
         prefix, at = split_path(strip_url(path, self._protocol))
         server = self._found.get(prefix)
@@ -146,14 +147,14 @@ class Servers:
         return ServerPath(server, prefix, at, known_files(server.key))
 
     def used(self) -> Iterable[Server]:
-        """Returns the servers of all paths that `place` has got."""
+        """Returns the servers that `place` has returned so far, with those of its paths that name none."""
         return list(self._found.values())
 
     def _named(self, url: Url) -> Url:
-        """Returns `url` with the ports of the options where it names none.
+        """Returns `url` with the ports of the options in place of those that it does not name.
 
-        `port` applies to the host of the option `host`, or to any host without that; the MOUNT port is that of its
-        server.
+        The option `port` applies to the host that the option `host` names, or without that option to any host. The
+        port of MOUNT is that which the options have for the server; None if they have none.
         """
         if not url.port_given and (self.own is None or self.own.host == url.host):
             url = replace(url, port=self._port)
@@ -184,10 +185,10 @@ class Servers:
 
 
 def number_of(name: str, value: Any, kind: Callable[[Any], N]) -> N:
-    """Returns the option `name`, a number or its text, as `kind`, int or float.
+    """Returns `value`, the option `name` as a number or its text, converted by `kind`: int or float.
 
     Raises:
-        ValueError: it is no such number; the message names the option.
+        ValueError: `value` is no such number; the message has `name`.
     """
     try:
         return kind(value)
@@ -196,9 +197,9 @@ def number_of(name: str, value: Any, kind: Callable[[Any], N]) -> N:
 
 
 def strip_url(text: str, protocol: str) -> str:
-    """Returns a URL's path, or a path, in its usual form: "SERVER/PATH", "SERVER" alone, "/PATH" or "/".
+    """Returns `text`, a URL or a path, without its scheme: "SERVER/PATH", "SERVER" alone, "/PATH" or "/".
 
-    `protocol` is the scheme of URLs, "rdma" or "nfstcp".
+    SERVER is HOST[:PORT][+MOUNTPORT]. `protocol` is the scheme of URLs, "rdma" or "nfstcp".
 
     Raises:
         TypeError: the path is no str.
@@ -235,9 +236,9 @@ def split_path(stripped: str) -> tuple[str, str]:
 
 @lru_cache(maxsize=256)
 def server_of(protocol: str, authority: str) -> Url:
-    """Returns the URL of the server that `authority`, the beginning of a path or of the rest of a URL, names.
+    """Returns the URL of the server that `authority`, the part of a path or URL before its path, names.
 
-    `protocol` is "rdma" or "nfstcp".
+    `authority` is HOST[:PORT][+MOUNTPORT] or has "?mountport=PORT" at its end. `protocol` is "rdma" or "nfstcp".
 
     Raises:
         LocalProtocolError: `authority` is not valid; the message says why and shows the form.

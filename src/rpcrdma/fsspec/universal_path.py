@@ -38,13 +38,16 @@ class NfsUPath(UPath):
 
     @property
     def path(self) -> str:
-        """The path for fsspec, "SERVER/PATH"; the top of a server ends with a slash, which `with_name` needs."""
+        """The path for fsspec: "SERVER/PATH", or "SERVER/" for the top of a server; `with_name` needs the slash."""
         path = super().path
         return path if "/" in path else f"{path}/"
 
     @property
     def parts(self) -> Sequence[str]:
-        """The anchor and the names of the path; universal-pathlib would omit a directory with its server's name."""
+        """The anchor (drive and root) and the names of the path; of a relative path the names alone.
+
+        The base class would omit a directory that has the server's name.
+        """
         if not self.is_absolute():
             return super().parts
         names = self.parser.splitdrive(self.path)[1].split("/")
@@ -57,13 +60,13 @@ class NfsUPath(UPath):
 
         Args:
             target: a path, or a text; a text that begins with a slash stands for a path at this server.
-            kwargs: as in the base class.
+            kwargs: as for `UPath.rename`; with any, the object is copied, and then removed at its old path.
 
         Returns:
             The new path.
 
         Raises:
-            OSError: as `os.rename`.
+            OSError: as `os.rename`: the object is missing, or the server refuses.
         """
         if isinstance(target, str) and target.startswith("/"):
             target = self.joinpath(target)

@@ -45,15 +45,18 @@ class UpdatedFile(FsspecFile, NfsFile):
         return self.path
 
     def info(self) -> dict[str, Any]:
-        """Returns the attributes of the file, as `fs.info` does, after a flush.
+        """Flushes the file, and returns its attributes by name, as `fs.info` does, from the server.
 
-        Raises OSError if the flush or the server's answer fails, ValueError if the file is closed.
+        Raises OSError if a write has failed or the server refuses, ValueError if the file is closed.
         """
         self.flush()
         return self.fs.info(self.path, refresh=True)
 
     def close(self) -> None:
-        """Sends the remaining data and ends the use of the file, also when it raises the error of a failed write."""
+        """Sends the remaining data and ends the use of the file, also when it raises OSError as a write has failed.
+
+        No effect if it is closed.
+        """
         if not self.closed:
             try:
                 super().close()

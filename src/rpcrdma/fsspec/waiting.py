@@ -36,8 +36,8 @@ def sync(
     """Runs `function` with the arguments in `loop`, which another thread runs, and returns the result of its coroutine.
 
     An exception in this thread, such as KeyboardInterrupt, cancels the coroutine, and is raised when that has ended.
-    The coroutine's own exception is raised here. `timeout` in `kwargs`, a time limit in seconds, and a loop that does
-    not run yet are left to `fsspec.asyn.sync`.
+    The coroutine's own exception is raised here. With `timeout` in `kwargs`, a time limit in seconds, or a loop that
+    does not run yet, it calls `fsspec.asyn.sync`.
 
     Raises:
         RuntimeError: `loop` is None, closed, or this thread's own.
@@ -55,7 +55,7 @@ class OwnLoop(Protocol):
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
-        """The event loop in which the file system's calls run; None if there is none."""
+        """The event loop, of another thread, in which the file system's calls run; None if there is none."""
 
     def unstrip_protocol(self, name: str) -> str:
         """Returns the URL of the path `name`."""
@@ -82,7 +82,9 @@ class FilesLoop:
         """Runs the coroutine that `begin` makes in the loop, blocks this thread until it ends, and returns its result.
 
         Raises:
-            RuntimeError, LocalProtocolError: as `sync`; RuntimeError also in a child process that inherited the file.
+            RuntimeError: there is no loop, it is closed, or it is this thread's own; or this is a child process that
+                inherited the file.
+            LocalProtocolError: the loop ends before the coroutine.
             Exception: the coroutine's own.
         """
         if self.forked:

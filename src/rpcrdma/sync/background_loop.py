@@ -48,12 +48,13 @@ class WaitedLoop(Protocol):
 
     @property
     def forked(self) -> bool:
-        """Whether this process is a child of the process with the thread."""
+        """Whether this process was forked from the process that has the loop's thread, which it lacks itself."""
 
     def run(self, begin: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Runs the coroutine that `begin` makes in the loop, blocks until it ends, and returns its result.
 
-        Raises the coroutine's exception, or LocalProtocolError or RuntimeError if the loop cannot run it.
+        Raises the coroutine's exception; LocalProtocolError or RuntimeError if the loop cannot run it, as after its end
+        or a fork.
         """
 
     def post(self, begin: Callable[[], Coroutine[Any, Any, Any]]) -> None:
@@ -77,12 +78,12 @@ class BackgroundLoop:
 
     @property
     def in_use(self) -> bool:
-        """Whether a connection is open, or about to be."""
+        """Whether a connection is open (registered by `keep`), or is being made (see `claims`)."""
         return bool(self.claims or self._closers)
 
     @property
     def is_here(self) -> bool:
-        """Whether the calling thread is the loop's own."""
+        """Whether the calling thread is the one that runs the loop."""
         return self._thread is threading.current_thread()
 
     def run(
@@ -93,11 +94,11 @@ class BackgroundLoop:
     ) -> T:
         """Runs the coroutine that `begin` makes in the loop, blocks until it ends, and returns its result.
 
-        An exception in this thread, such as KeyboardInterrupt, cancels the coroutine; if it has a result nevertheless,
-        `undo` is run with that (see `wait_for`).
+        An exception in this thread, such as KeyboardInterrupt, cancels the coroutine. If the coroutine has returned a
+        result nevertheless, the loop runs `undo(result)`; None: nothing.
 
         Raises:
-            LocalProtocolError: the loop has ended, is the parent process's, or would have to wait for itself.
+            LocalProtocolError: the loop has ended, is the parent process's, or this is the loop's own thread.
             Exception: the coroutine's own.
         """
         if self.forked:
@@ -117,8 +118,8 @@ class BackgroundLoop:
 
         Args:
             key: an object that identifies the connection, compared by identity.
-            close: makes the coroutine that closes it, which gets 2 s.
-            finish: a function to call before, in a thread that may wait for the loop; None for no function.
+            close: makes the coroutine that closes the connection; it is cancelled after 2 s.
+            finish: a function to call before `close`, outside of the loop's thread; None for no function.
         """
         self._closers[id(key)] = (finish, close)
 
@@ -165,10 +166,10 @@ shared with the parent."""
 
 @contextlib.contextmanager
 def claimed_loop() -> Iterator[BackgroundLoop]:
-    """Yields the loop of this process, started if necessary, which does not end in the context.
+    """Context manager: enters with the loop of this process, started if necessary, and keeps it running until exit.
 
-    After the context a fork ends it, unless `keep` has registered an open connection; the end of the process ends it
-    in any case.
+    After the exit a fork ends the loop, unless `keep` has registered an open connection; the end of the process ends
+    the loop in any case.
     """
     global _present  # noqa: PLW0603 - there is one in a process
     with _guard:
@@ -263,8 +264,8 @@ def waiting(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Ca
 def iterate(loop: WaitedLoop, begin: Callable[[], AsyncIterator[T]], *, at_once: int) -> Iterator[T]:
     """Yields the items of the asynchronous iterator that `begin` makes, which `loop` runs.
 
-    The calling thread waits once for up to `at_once` items. An exception of the iterator is raised after the items
-    before it. If the caller stops early, the iterator is closed without waiting.
+    The calling thread fetches up to `at_once` items by one wait, before it yields them. An exception of the iterator is
+    raised after the items before it. If the caller stops early, the iterator is closed without waiting.
     """
     items: AsyncIterator[T] | None = None
     failure: BaseException | None = None

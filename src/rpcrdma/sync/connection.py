@@ -50,7 +50,7 @@ class Connection(Waits[asynchronous.Connection], WaitingCaller):
 
     @property
     def negotiated(self) -> Negotiated | None:
-        """The terms of the present RDMA connection, or of the last one after a loss; None over TCP."""
+        """What both ends agreed on for the present RDMA connection, or the last one after a loss; None over TCP."""
         return self._asynchronous.negotiated
 
     @property
@@ -60,7 +60,7 @@ class Connection(Waits[asynchronous.Connection], WaitingCaller):
 
     @property
     def xprtsec(self) -> XprtSec:
-        """The protection of the present connection by TLS, as in `ConnectOptions.xprtsec`; "none" over RDMA."""
+        """The protection of the present connection by TLS: "none", "tls" or "mtls"; always "none" over RDMA."""
         return self._asynchronous.xprtsec
 
     @property
@@ -70,7 +70,7 @@ class Connection(Waits[asynchronous.Connection], WaitingCaller):
 
     @property
     def statistics(self) -> TransportStatistics | None:
-        """A copy of the counts up to now, over all transport connections of this object; never None."""
+        """A copy of the counters so far, summed over all transport connections of this object; never None."""
         return self._asynchronous.statistics
 
     @property

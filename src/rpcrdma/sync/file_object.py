@@ -76,7 +76,7 @@ class NfsFile(OwnProcess, io.RawIOBase):
 
     @property
     def name(self) -> str:
-        """The absolute path of the file in the mount."""
+        """The absolute path of the file, from the root of the mounted export."""
         return self._asynchronous.name
 
     @property
@@ -118,8 +118,8 @@ class NfsFile(OwnProcess, io.RawIOBase):
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
         """Moves the position to `offset` octets from `whence`, as `io.IOBase.seek`, and returns it.
 
-        `io.SEEK_END` asks the server for the size. Raises OSError if the server refuses that, ValueError for a negative
-        position, or if the file is closed: see `rpcrdma.nfs.NfsFile.seek`.
+        With `io.SEEK_END` the size comes from the server. Raises OSError if the server refuses that, ValueError for a
+        negative position, or if the file is closed: see `rpcrdma.nfs.NfsFile.seek`.
         """
         return self._loop.run(functools.partial(self._asynchronous.seek, operator.index(offset), whence))
 
@@ -137,7 +137,7 @@ class NfsFile(OwnProcess, io.RawIOBase):
         return self._loop.run(functools.partial(self._asynchronous.read, -1 if size is None else operator.index(size)))
 
     def readall(self) -> bytes:
-        """Returns the rest of the file, with the errors of `read`."""
+        """Returns the octets from the position to the end of the file; errors are those of `read`."""
         return self.read()
 
     @without_frames
@@ -159,14 +159,17 @@ class NfsFile(OwnProcess, io.RawIOBase):
 
     @without_frames
     def readlines(self, hint: int | None = -1, /) -> list[bytes]:
-        """Returns the rest of the file as lines; if `hint` is positive, no further line after this number of octets.
+        """Returns the rest of the file as lines with their ends; a positive `hint` ends after lines of so many octets.
 
-        Raises OSError if the server refuses: see `rpcrdma.nfs.NfsFile.readlines`.
+        Raises OSError if the server refuses, ValueError if the file is closed or was not opened for reading.
         """
         return self._loop.run(functools.partial(self._asynchronous.readlines, -1 if hint is None else hint))
 
     def views(self) -> Iterator[memoryview]:
-        """Yields the rest of the file by blocks without a copy, each valid until the next use; errors as `read`."""
+        """Yields the rest of the file in blocks, without a copy; errors are those of `read`.
+
+        Each view is valid until the next block is taken, or another method of the file is called.
+        """
         return iterate(self._loop, self._asynchronous.views, at_once=1)
 
     @without_frames
@@ -180,9 +183,10 @@ class NfsFile(OwnProcess, io.RawIOBase):
 
     @without_frames
     def truncate(self, size: int | None = None, /) -> int:
-        """Flushes the file and sets its size in octets, None for the position; returns the new size.
+        """Flushes the file and sets its size to `size` octets, or the position if None; returns the new size.
 
-        Raises OSError if the server refuses or a write has failed: see `rpcrdma.nfs.NfsFile.truncate`.
+        Raises OSError if the server refuses or a write has failed, ValueError if the file is closed or was not opened
+        for writing.
         """
         size = None if size is None else operator.index(size)
         return self._loop.run(functools.partial(self._asynchronous.truncate, size))
@@ -198,7 +202,7 @@ class NfsFile(OwnProcess, io.RawIOBase):
             self._loop.run(self._asynchronous.flush)
 
     def fsync(self) -> None:
-        """Waits until all written data is on the server's stable storage, with the errors of `flush`."""
+        """Does the same as `flush`: waits until all written data is on the server's stable storage."""
         self.flush()
 
     @without_frames
@@ -265,13 +269,16 @@ class TextFile(OwnProcess, io.TextIOWrapper):
             self._writers.discard_text(self, self._held)
 
     def detach(self) -> Any:
-        """Flushes the text, and returns the binary buffer for the caller to close; see `io.TextIOWrapper.detach`."""
+        """Flushes the text, and returns the file's buffered binary file of `io`, which the caller is to close.
+
+        The text file is unusable afterwards. Raises as `io.TextIOWrapper.detach`.
+        """
         super().detach()
         self._writers.discard_text(self, self._held)
         return self._held
 
     def __del__(self) -> None:
-        """Closes a dropped file in another thread, with a ResourceWarning if open for writing, without waiting."""
+        """Has a dropped file closed in another thread, without waiting; warns (ResourceWarning) if open for writing."""
         self._writers.kept.discard(self._held)
         with contextlib.suppress(ValueError):  # detached
             if not self.closed and not self._loop.forked:
@@ -282,7 +289,7 @@ class TextFile(OwnProcess, io.TextIOWrapper):
 
 
 def binary_mode(mode: str) -> str:
-    """Returns the binary mode of the file under a text file of `mode`; `mode` itself if it is binary.
+    """Returns the mode for the binary file under a text file in `mode`, as "rb" for "r"; a binary mode unchanged.
 
     Raises:
         ValueError: the mode is unknown.
@@ -321,7 +328,7 @@ class Writers:
         self._files.discard(file)
 
     def add_text(self, text: TextFile, held: io.IOBase) -> None:
-        """Registers a text file for `close_texts`, and keeps its buffer `held`, which may lack a part of its text."""
+        """Registers a text file for `close_texts`; keeps its buffer `held` alive, which may lack a part of its text."""
         self.kept.add(held)
         with self._texts_change:
             self._texts.add(text)
@@ -345,7 +352,10 @@ class Writers:
                 stack.callback(text.close)
 
     async def finish(self, file: AsynchronousFile | TextFile) -> None:
-        """Closes a file that was dropped; logs a failure, as no caller could get it, and raises no `Exception`."""
+        """Closes a file that the program dropped without closing; logs a failure and raises no `Exception`.
+
+        Runs as a task of its own, for which `close` waits.
+        """
         task = asyncio.current_task()
         assert task is not None, "it was posted to the loop"
         self._ending.add(task)
@@ -364,7 +374,7 @@ class Writers:
             self._ending.discard(task)
 
     def end(self, loop: BackgroundLoop) -> None:
-        """Closes all files at the end of the process; blocks, so not in the thread of `loop`.
+        """Closes all files at the end of the process; blocks, so that it must not run in the thread of `loop`.
 
         Logs a warning for each binary file that is still open. Raises an error of closing after all files are closed.
         """
@@ -374,7 +384,7 @@ class Writers:
             loop.run(self._close_named)
 
     async def _close_named(self) -> None:
-        """Closes all binary files and logs their names: wrappers in `io` may have held more data. Errors: `close`."""
+        """Logs the name of each binary file, as its wrappers of `io` may hold unwritten data, then calls `close`."""
         for file in list(self._files):
             _LOGGER.warning(
                 "%s was open for writing when the program ended: data written to it is sent, but data still in an "
@@ -384,7 +394,7 @@ class Writers:
         await self.close()
 
     async def close(self) -> None:
-        """Closes all binary files, and waits for dropped files.
+        """Closes all binary files, and waits until dropped files are closed.
 
         Raises:
             Exception: the first that closing a file raised; the others are closed all the same.

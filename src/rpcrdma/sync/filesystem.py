@@ -113,7 +113,8 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
     ) -> Iterator[tuple[str, list[str], list[str]]]:
         """Yields (directory, names of directories, other names) for each directory of a tree, like `os.walk`.
 
-        `onerror` gets errors, which None ignores: see `rpcrdma.NfsFilesystem.walk`.
+        `onerror` gets each OSError, as of a directory that cannot be listed; None ignores them. With `topdown` the
+        caller may remove names from the list of directories. See `rpcrdma.NfsFilesystem.walk`.
         """
         walk = functools.partial(self._asynchronous.walk, top, topdown=topdown, onerror=onerror)
         # One at a time: the caller may remove directories from the list before they are entered.
@@ -174,17 +175,17 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
         """Opens a regular file, as binary file (see `rpcrdma.NfsFilesystem.open`) or text file.
 
         Args:
-            path: the path or entry.
+            path: the path, or an entry from `scandir` or `entry`.
             mode: with "b" a mode of `rpcrdma.NfsFilesystem.open`; without it "r", "w", "x" or "a", also with "+" or
                 "t".
             permissions: the mode of a new file.
-            ask: False opens the `DirEntry` of a regular file with "rb" without a call, but one FSINFO for all files.
+            ask: False opens the `DirEntry` of a regular file with "rb" without a call to the server about the file.
             encoding: text: the encoding; None: UTF-8 in every locale.
             errors: text: as for the built-in `open`.
             newline: text: as for the built-in `open`.
 
         Returns:
-            An `io.RawIOBase` that reads and writes whole buffers, or a text file.
+            An `io.RawIOBase` whose reads are short only at the end of the file, or a text file.
 
         Raises:
             ValueError: the mode is unknown, or a binary mode has arguments for text.

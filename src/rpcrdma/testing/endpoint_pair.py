@@ -49,7 +49,9 @@ _RPC_START = struct.Struct(">II")
 
 
 def counted_bits(seed: int = 1) -> Callable[[int], int]:
-    """Returns a function that draws `bits`-bit numbers, well spread and equal in every run: for tests, not secret.
+    """Returns a function that maps a number of bits to the next number of so many bits, from a fixed sequence.
+
+    The numbers are well spread and equal in every run: for tests, not secret.
 
     Args:
         seed: where the sequence begins.
@@ -95,7 +97,8 @@ def made_call(xid: int, payload: Payload, bound: ReplyBound, into: Sequence[obje
         payload: the message.
         bound: the largest reply.
         into: for each DDP-eligible result its buffer, or None for memory of the requester.
-        placement: how the round-trip extension moves bulk items; "": as configured.
+        placement: how the round-trip extension moves bulk items, a value of `rpcrdma.extension.Preference`; "": as
+            configured.
     """
     call = Call(_PROCEDURE, None, placement=placement)
     call.xid = xid
@@ -117,9 +120,11 @@ class CallingEndpoint(Endpoint):
     def call(
         self, xid: int, payload: Payload, bound: ReplyBound, into: Sequence[object] = (), placement: str = ""
     ) -> Call:
-        """Starts a call of any octets and returns it; `made_call` has the arguments.
+        """Starts a call of any octets and returns it; the arguments are those of `made_call`.
 
-        `ReplyArrived` or `CallFailed` follows. Buffers in `payload` and `into` must not be touched until then.
+        `xid` is the XID of the message `payload`, and `bound` the largest reply. `into` has a buffer, or None, for each
+        DDP-eligible result; `placement` is a value of `rpcrdma.extension.Preference` or "". The event `ReplyArrived` or
+        `CallFailed` follows. Buffers in `payload` and `into` must not be touched until then.
 
         Raises:
             LocalProtocolError: this end makes no calls, the XID is in use, or the call does not fit its header.
@@ -132,7 +137,7 @@ class CallingEndpoint(Endpoint):
         return call
 
     def abandon(self, call: Call) -> None:
-        """Fences the memory of a call: when this returns, the peer cannot access it. No event of the call follows."""
+        """Ends a call without a reply: when this returns, the peer cannot access its memory. No event of it follows."""
         if self.requester is not None:
             self.requester.abandon(call)
 
@@ -147,9 +152,9 @@ class CallingEndpoint(Endpoint):
         self.requester.allow()
 
     def reply(self, incoming: IncomingCall, payload: Payload) -> bool:
-        """Answers a call.
+        """Answers a call with the message `payload`.
 
-        Returns True if the payload's buffers are in use until `ReplySent`, False if they are free at once.
+        Returns True if the payload's buffers are in use until the event `ReplySent`, False if they are free at once.
 
         Raises:
             LocalProtocolError: the call has been answered.
@@ -158,7 +163,7 @@ class CallingEndpoint(Endpoint):
         return self.responder.reply(incoming, payload)
 
     def fail_call(self, incoming: IncomingCall) -> None:
-        """Answers a call with the transport's error for an item in a chunk that is not DDP-eligible.
+        """Answers a call with the error of RPC-over-RDMA for a chunk with an item that is not DDP-eligible.
 
         Raises:
             LocalProtocolError: the call has been answered.
@@ -242,7 +247,7 @@ class EndpointPair:
             self.server.progress()
 
     def connect(self) -> EndpointPair:
-        """Runs until both sides are ready, and returns the pair; another event than `Ready` fails an assertion."""
+        """Runs until both sides have reported `Ready`, and returns this pair; any other event fails an assertion."""
         self.run()
         for events in (self.client_events(), self.server_events()):
             assert [type(event) for event in events] == [Ready], events
@@ -397,7 +402,7 @@ class BarePeer:
             invalidate: a handle of the endpoint that the Send invalidates, or None.
 
         Returns:
-            The endpoint's immediate answers.
+            The messages that the endpoint sent meanwhile; they are in `received` as well.
         """
         before = len(self.received)
         self.qp.post_send("send", gather, invalidate=invalidate, signaled=False)

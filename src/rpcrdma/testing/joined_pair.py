@@ -26,16 +26,16 @@ class ByteStreamQueuePair(Protocol):
     wants_close: bool
 
     def next_buffers(self) -> list[memoryview]:
-        """Returns the buffers, in order, for the next octets to be received; valid until `bytes_received`."""
+        """Returns the buffers to fill, in order, with the next octets received; valid until `bytes_received`."""
 
     def bytes_received(self, octets: int) -> object:
-        """Processes `octets` octets that were received into the buffers of `next_buffers`."""
+        """Processes `octets` octets that were received into the buffers of `next_buffers`; the result means nothing."""
 
     def end_of_stream(self) -> None:
         """Handles the end of the octets from the peer, after which none follow."""
 
     def next_gather(self, max_octets: int) -> list[Buffer]:
-        """Returns a gather list of at most `max_octets`, or of one longer frame; empty if nothing is to be sent."""
+        """Returns the next octets to send: at most `max_octets`, or one frame that is longer; [] if there are none."""
 
     def bytes_sent(self, octets: int) -> None:
         """Removes the first `octets` octets of the gather list of `next_gather`, since they were sent."""
@@ -53,7 +53,7 @@ def byte_by_byte(available: int) -> int:
 
 
 def sizes(draw: Callable[[int, int], int]) -> Chunking:
-    """Returns a `Chunking` of pieces of `draw(1, available)` octets, such as `randint` of a seeded generator."""
+    """Returns a `Chunking` that moves `draw(1, available)` octets at a time; `draw` may be `randint` of a `Random`."""
     return lambda available: draw(1, available)
 
 
@@ -117,10 +117,10 @@ class JoinedPair:
         raise AssertionError("the two ends do not come to rest")
 
     def _move(self, sender: ByteStreamQueuePair, receiver: ByteStreamQueuePair, log: bytearray) -> bool:
-        """Performs one send and the receives that take its octets.
+        """Moves the octets of one send of `sender` into `receiver`, in pieces as `chunking` says.
 
-        Without octets, passes on the end of the stream once. Appends the octets to `log` if the pair records. Returns
-        whether anything moved.
+        If `sender` has no octets and wants to close, passes on the end of the stream, once. Appends the octets to `log`
+        if the pair records. Returns whether octets, or the end of the stream, were moved.
         """
         gather = sender.next_gather(self.gather_octets)
         if not gather:

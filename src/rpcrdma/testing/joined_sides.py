@@ -57,7 +57,7 @@ class Side(NamedTuple):
 
 
 def sides(make_pair: MakePair, **options: Any) -> tuple[Side, Side]:
-    """Makes two joined queue pairs by `make_pair`, not yet connected; `options` are its arguments.
+    """Makes two joined queue pairs by `make_pair`, not yet connected; `options` are its keyword arguments.
 
     Returns the active side, which connects, and the passive side.
     """
@@ -66,10 +66,10 @@ def sides(make_pair: MakePair, **options: Any) -> tuple[Side, Side]:
 
 
 def establish(a: Side, b: Side, private_data: bytes = b"") -> tuple[Established, Established]:
-    """Connects a pair; returns the events of the active and of the passive side. Other events fail an assertion.
+    """Connects a pair; returns `Established` of the active side, then of the passive side.
 
-    `private_data` is that of the passive side. Where the passive side does not know yet that it is connected, both
-    events are those of the active side.
+    Other events fail an assertion. `private_data` is what the passive side gives to `accept`. Where the passive side
+    does not know yet that it is connected, both results are the event of the active side.
     """
     a.progress()
     requests = b.events()
@@ -89,7 +89,8 @@ def establish(a: Side, b: Side, private_data: bytes = b"") -> tuple[Established,
 def connected(make_pair: MakePair, **options: Any) -> tuple[Side, Side]:
     """Makes a pair, connects it, and sends a first message from the active side; returns active and passive side.
 
-    `options` are the arguments of `make_pair`. The completions and events of this are taken already.
+    `options` are the keyword arguments of `make_pair`. Completions and events of the connecting and of the message are
+    removed already.
     """
     a, b = sides(make_pair, **options)
     establish(a, b)
@@ -106,7 +107,7 @@ def connected(make_pair: MakePair, **options: Any) -> tuple[Side, Side]:
 
 
 def ended(completions: Sequence[Completion], verb: Verb) -> list[tuple[object, Status, int]]:
-    """Returns the work request, status and length of the completions of one verb."""
+    """Returns (identifier `wr`, status, length in octets) of each completion of `verb`, in their order."""
     return [(c.wr, c.status, c.length) for c in completions if c.verb is verb]
 
 
@@ -118,7 +119,7 @@ def pattern(length: int) -> bytes:
 def expect_broken(a: Side, b: Side, what: str, *, blind: Side | None = None) -> None:
     """Moves data and asserts that both sides report the end of the connection, as a protocol error.
 
-    The provider's `Deviations` `hides_faults` and `tells_of_no_fault` permit less.
+    With `Deviations.tells_of_no_fault` of the provider one side may report nothing, and neither a protocol error.
 
     Args:
         a: the active side.
@@ -140,7 +141,7 @@ def expect_broken(a: Side, b: Side, what: str, *, blind: Side | None = None) -> 
 
 
 def expect_alive(a: Side, b: Side) -> None:
-    """Asserts that the connection still works: a message gets through in each direction, without events."""
+    """Asserts that the connection still works: a message arrives in each direction, without events of either side."""
     for here, there in ((a, b), (b, a)):
         there.receive("alive")
         here.qp.post_send("alive", [b"alive"])

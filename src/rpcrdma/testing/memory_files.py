@@ -28,14 +28,14 @@ class MemoryFiles:
         self.root = self._tree.root.handle
 
     def service(self) -> Service:
-        """Returns a service of NFS version 3 with the files, for one run of a server."""
+        """Returns a new service of NFS version 3 with the files; each run of a server needs its own."""
         return NfsService(self._tree)
 
     def crash(self, is_kept: Callable[[], bool]) -> None:
         """Changes the files as a loss of power does, after a run of the server: writes without COMMIT may be lost.
 
         Args:
-            is_kept: returns for each such write whether it has reached the disk.
+            is_kept: called for each such write, in order; returns whether it has reached the disk.
         """
         self._tree.crash(is_kept)
 

@@ -116,7 +116,7 @@ def check_too_long_send_for_shared_memory_breaks_the_connection(make_pair: MakeP
 
 
 def check_shared_receives_end_silently(make_pair: MakePair) -> None:
-    """Asserts that receives from a pool without a message have no completion, before and after the connection's end."""
+    """Asserts that receives from a pool that get no message have no completion, also if posted after the end."""
     a, b = connected(make_pair)
     b.qp.post_receives(100, ReceivePool(64))
     b.qp.abort("enough")

@@ -293,7 +293,7 @@ def check_completions_keep_the_order_of_posting(make_pair: MakePair) -> None:
 
 
 def check_read_of_what_may_not_be_read_is_refused(make_pair: MakePair) -> None:
-    """Asserts that Reads beyond bounds or rights, or of an ended handle, end the connection and bring no data."""
+    """Asserts that Reads beyond bounds or rights, or of an invalidated handle, end the connection and bring no data."""
     cases: list[tuple[str, Access, Callable[[Side, MemoryRegion], object], int, int]] = [
         ("out of bounds", Access.REMOTE_READ, lambda _s, _r: None, 0, 33),
         ("before the start", Access.REMOTE_READ, lambda _s, _r: None, -1, 8),

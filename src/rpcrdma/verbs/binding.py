@@ -84,7 +84,7 @@ class ManagerEventKind(enum.IntEnum):
 
 
 def removal_of(device: str | None) -> str:
-    """Returns a sentence, for errors, that a device was removed, with the remedy; `device` is its name."""
+    """Returns a sentence for an error: that the RDMA device with the name `device` was removed, and the remedy."""
     return f"the RDMA device {device} was removed: bring it back (see rdma link)"
 
 
@@ -167,7 +167,10 @@ class MemoryWindow(Protocol):
 
     @property
     def handle(self) -> int:
-        """The handle of the last binding (`rkey`), 0 after `end`. The next one differs in the lower 8 bits alone."""
+        """The handle (`rkey`) of the last posted binding; before the first, the device's for the window; 0 after `end`.
+
+        The user chooses the lower 8 bits of the handle for each binding; the upper 24 bits name the window.
+        """
 
     def end(self) -> None:
         """Deallocates the window: when this returns, no peer reaches memory through it.
@@ -193,9 +196,9 @@ class Domain(Protocol):
 
         Args:
             buffer: the memory, an object with the buffer protocol.
-            access: the rights, from `Right`.
-            keep: whether the region keeps the buffer until `deregister`. If False, the region's owner calls that when
-                the buffer is freed, whose pages stay with the device until then.
+            access: the rights, from `Right`, combined by `|`.
+            keep: whether the region keeps the buffer until `deregister`. If False, the region's owner must call
+                `deregister` when the buffer is freed; the device keeps the pages of the buffer until then.
 
         Raises:
             BufferError: the buffer is read-only and `access` has a right to write.
@@ -227,26 +230,33 @@ class QueuePairHandle(Protocol):
         """Returns the descriptor of completion events: it becomes readable when there may be completions."""
 
     def post_sends(self, works: Sequence[SendWork], /) -> None:
-        """Posts work requests to the send queue in one call.
+        """Posts a list of work requests to the send queue in one call.
+
+        Each is (object that its completion returns, gather or scatter list, opcode, handle, offset). The list has
+        tuples (region, start in it, octets). BIND_WINDOW has its rights as the offset, and the window as sixth element.
 
         Raises:
             OSError: the queue is full, or the device has failed.
+            ValueError: a work request does not fit the queue pair, or the queue pair has ended.
         """
 
     def post_receives(self, works: Sequence[tuple[object, tuple[Entry, ...]]], /) -> None:
-        """Posts receives, each as (object that its completion returns, scatter list), in one call.
+        """Posts a list of receives in one call.
+
+        Each is (object that its completion returns, scatter list); the latter has tuples (region, start in it, octets).
 
         Raises:
             OSError: the queue is full, or the device has failed.
+            ValueError: a receive does not fit the queue pair, or the queue pair has ended.
         """
 
     def completions(self, most: int, arm: bool, /) -> list[tuple[Any, int, int, int]]:
         """Removes and returns completions, in their order.
 
-        The handle in a completion is the one that the peer's Send invalidated, or 0. A flag that rxe sets for an
-        invalidated handle is the flag for checksums elsewhere: the handle may be any number. `most`: the largest number
-        of completions to return. `arm`: whether the descriptor becomes readable for later ones; only if fewer than
-        `most` are returned. Returns tuples of (posted object, `WorkStatus`, octets received, handle).
+        `most`: the largest number of completions to return. `arm`: whether the descriptor becomes readable for later
+        completions; only if fewer than `most` are returned. Returns tuples of (posted object, `WorkStatus`, octets
+        received, handle). The handle is the one that the peer's Send invalidated. Without such a Send it is 0, or any
+        number on a device that reports IP checksums: rxe marks an invalidated handle by the flag for these.
 
         Raises:
             OSError: the device has failed.
@@ -256,7 +266,7 @@ class QueuePairHandle(Protocol):
         """Returns whether the device has stopped the queue pair because of an error; False after `end`.
 
         Raises:
-            OSError: the device does not tell.
+            OSError: the device does not state the queue pair's state.
         """
 
     def end(self) -> None:
@@ -319,10 +329,17 @@ class ConnectionIdentifier(Protocol):
 
         `host`: the IP address. `port`: the port; 0 for a free one. `scope`: the index of the interface of a link-local
         address; else 0.
+
+        Raises:
+            OSError: the address cannot be used.
+            ValueError: `host` is no IP address, `port` no port, or `close` was called.
         """
 
     def listen(self, backlog: int, /) -> None:
-        """Accepts requests for connections from now on, each by a CONNECT_REQUEST; at most `backlog` of them wait."""
+        """Accepts requests for connections from now on, each an event CONNECT_REQUEST; at most `backlog` wait.
+
+        Raises OSError if librdmacm refuses, ValueError after `close`.
+        """
 
     def resolve_address(self, host: str, port: int, scope: int, timeout_ms: int, /) -> None:
         """Starts to look for the device that reaches the peer: ADDRESS_RESOLVED or ADDRESS_ERROR follows.
@@ -332,13 +349,23 @@ class ConnectionIdentifier(Protocol):
             port: the peer's port.
             scope: the index of the interface of a link-local address; else 0.
             timeout_ms: the time limit in milliseconds.
+
+        Raises:
+            OSError: librdmacm refuses.
+            ValueError: `host` is no IP address, `port` no port, or `close` was called.
         """
 
     def resolve_route(self, timeout_ms: int, /) -> None:
-        """Starts to look for the path to the peer, for `timeout_ms`: ROUTE_RESOLVED or ROUTE_ERROR follows."""
+        """Starts to look for the path to the peer: ROUTE_RESOLVED, or within `timeout_ms` ROUTE_ERROR, follows.
+
+        Raises OSError if librdmacm refuses, ValueError after `close`.
+        """
 
     def domain(self) -> Domain:
-        """Returns a protection domain on the identifier's device."""
+        """Returns a protection domain on the identifier's device.
+
+        Raises OSError if the device has no room for it, ValueError without a device.
+        """
 
     def queue_pair(
         self, domain: Domain, sends: int, receives: int, send_entries: int, receive_entries: int, /
@@ -351,16 +378,27 @@ class ConnectionIdentifier(Protocol):
             receives: the size of the receive queue in work requests.
             send_entries: the most pieces of memory of a work request in the send queue.
             receive_entries: the most pieces of memory of a receive.
+
+        Raises:
+            OSError: the device has no room for it.
+            ValueError: `domain` is of another identifier.
         """
 
     def open_device(self) -> Device:
-        """Returns the identifier's device, with events of its own; the identifier lives as long as the result."""
+        """Opens the identifier's device again, for its asynchronous events; the result keeps the identifier alive.
+
+        Raises OSError if the device cannot be opened, ValueError without a device.
+        """
 
     def connect(self, private_data: bytes, inbound_reads: int, outbound_reads: int, /) -> None:
-        """Asks the peer for the connection: ESTABLISHED, or the event of a failure, follows. With siw the call waits.
+        """Asks the peer for the connection: ESTABLISHED, or the event of a failure, follows.
+
+        With siw, Linux's iWARP in software, the call waits until the peer has answered.
 
         `private_data`: octets for the peer. `inbound_reads`: the RDMA Reads that the peer may have outstanding (IRD).
         `outbound_reads`: the RDMA Reads that this end may have outstanding (ORD).
+
+        Raises OSError if librdmacm refuses, or with siw the peer; ValueError for more than 255 octets of private data.
         """
 
     def accept(self, private_data: bytes, inbound_reads: int, outbound_reads: int, /) -> None:
@@ -368,13 +406,21 @@ class ConnectionIdentifier(Protocol):
 
         `private_data`: octets for the peer. `inbound_reads`: the RDMA Reads that the peer may have outstanding (IRD).
         `outbound_reads`: the RDMA Reads that this end may have outstanding (ORD).
+
+        Raises OSError if librdmacm refuses, ValueError for more than 255 octets of private data.
         """
 
     def reject(self, private_data: bytes, /) -> None:
-        """Rejects the peer's request for a connection; `private_data` is sent along."""
+        """Rejects the peer's request for a connection; `private_data` is sent along.
+
+        Raises OSError if librdmacm refuses, ValueError for more than 255 octets of private data.
+        """
 
     def disconnect(self) -> None:
-        """Ends the connection: the queue pair stops, and DISCONNECTED follows at both ends."""
+        """Ends the connection: the queue pair stops, and DISCONNECTED follows at both ends.
+
+        Raises OSError if librdmacm refuses, ValueError after `close`.
+        """
 
     def close(self) -> None:
         """Destroys the identifier, at the latest when the last domain and queue pair made from it are gone."""
@@ -407,9 +453,10 @@ class EventChannel(Protocol):
         """Returns a new connection identifier, whose events this channel reports; OSError if librdmacm makes none."""
 
     def events(self) -> Sequence[tuple[Any, ...]]:
-        """Removes and returns events that have occurred, each as the fields of `ManagerEvent`.
+        """Removes and returns events that have occurred, each as a tuple of the fields of `ManagerEvent`.
 
-        One call may return some of the events; the descriptor then stays readable. OSError: the channel has failed.
+        These are (identifier, listener, kind, status, private data, inbound reads, outbound reads). One call may return
+        some of the events; the descriptor then stays readable. OSError: the channel has failed.
         """
 
 
@@ -435,7 +482,7 @@ class Binding(Protocol):
         """
 
     def status_text(self, status: int, /) -> str:
-        """Returns the description of a completion's status, in words of libibverbs."""
+        """Returns the words of libibverbs for a completion's status, a number such as those of `WorkStatus`."""
 
 
 def _load() -> Binding:
@@ -447,7 +494,7 @@ def find(load: Callable[[], Binding] = _load) -> tuple[Binding | None, str]:
     """Loads the extension module `rpcrdma_verbs`.
 
     `load`: imports the module. Returns the module and ""; or None and a sentence with the reason and the remedy, if the
-    module is not installed, does not load, or has another interface.
+    module is not installed, does not load, or has another version of its interface than `INTERFACE`.
     """
     remedy = "install it from a checkout of rpcrdma: pip install ./native"
     try:

@@ -51,5 +51,5 @@ _REMEDIES = {
 
 
 def remedy_of(error: OSError) -> str:
-    """Returns the remedy, in words, for an error of a device that registers no memory, or makes no object."""
+    """Returns the remedy, in words, for the failure of a device to register memory or to make an object of verbs."""
     return _REMEDIES.get(error.errno or 0, "see the kernel's log (dmesg)")

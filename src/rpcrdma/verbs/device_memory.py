@@ -33,16 +33,16 @@ _SLAB_OCTETS = 1 << 16
 
 
 def has_windows(device: DeviceAttributes) -> bool:
-    """Returns whether memory windows of type 2 expose memory on this device; the peer's Sends can invalidate those.
+    """Returns whether memory is exposed by memory windows of type 2 on this device, rather than by registrations.
 
-    A Send with Invalidate of any other handle breaks the connection. On iWARP the sink of an RDMA Read is named by its
-    registration, which would need a remote right beside the window.
+    The peer's Send with Invalidate can end a window; with the handle of a registration it breaks the connection. False
+    on iWARP, which names the sink of an RDMA Read by its registration: that would need a remote right of its own.
     """
     return device["type_2_windows"] and device["max_windows"] > 0 and not device["iwarp"]
 
 
 def has_scatter_lists(device: DeviceAttributes) -> bool:
-    """Returns whether a receive on this device can have separate memory for the head of a message and its bulk data."""
+    """Returns whether a receive on this device can have two pieces of memory: a message's head, and its bulk data."""
     return device["max_entries"] >= SCATTER_ENTRIES
 
 
@@ -88,20 +88,20 @@ class WindowBinder(Protocol):
 
         Args:
             window: the window.
-            entry: the memory.
+            entry: the memory: (region, start in it, octets).
             handle: the new handle of the window.
             rights: the remote rights, from `Right`.
         """
 
     def unbind(self, window: MemoryWindow) -> None:
-        """Withdraws the binding of a window; no effect if the device has already got it."""
+        """Withdraws the queued binding of a window; no effect if it was posted to the device already."""
 
 
 def _rights(access: Access, *, iwarp: bool) -> tuple[int, int]:
-    """Returns the local and the remote rights (`Right`) of a registration that permits `access`.
+    """Returns (local, remote) rights, from `Right`, of a registration that permits `access`.
 
-    InfiniBand places the data of an RDMA Read in memory without remote rights. So a sink, which has LOCAL_WRITE along
-    with REMOTE_WRITE, gets no remote right there; iWARP names the sink on the wire and needs the right.
+    InfiniBand places the data of an RDMA Read in memory without remote rights. So the sink of a Read, whose `access` is
+    LOCAL_WRITE with REMOTE_WRITE, gets no remote right there; iWARP names the sink on the wire and needs the right.
     """
     local = Right.LOCAL_WRITE if access & (Access.LOCAL_WRITE | Access.REMOTE_WRITE) else 0
     remote = Right.REMOTE_READ if access & Access.REMOTE_READ else 0
@@ -186,8 +186,8 @@ class DeviceProtectionDomain:
     def pin(self, data: Buffer | PooledMemory, rights: int) -> Pinned:
         """Registers memory for work requests of this end; `unpin` ends the use.
 
-        `data`: the memory; registrations of `PooledMemory` are kept for reuse. `rights`: the local rights, from
-        `Right`; 0 for data to be sent.
+        `data`: the memory; the registration of a `PooledMemory`, or of one that `data` is a view of, is kept for reuse.
+        `rights`: the local rights, from `Right`; 0 for data to be sent.
 
         Raises:
             LocalProtocolError: the device or the limit of locked memory has no room for it, or the domain is closed.
@@ -202,7 +202,7 @@ class DeviceProtectionDomain:
         return Pinned(kept.region, kept.region.start_of(data), kept)
 
     def unpin(self, pinned: Pinned) -> None:
-        """Ends a use of memory that `pin` has begun; no posted work may name the memory any more."""
+        """Ends a use of memory that `pin` has begun; the caller makes sure that no posted work names the memory."""
         if pinned.kept is not None:
             self._kept.give_back(pinned.kept)
             return
@@ -213,10 +213,10 @@ class DeviceProtectionDomain:
             return
 
     def register_slab(self, slab: memoryview, rights: int) -> Region:
-        """Registers memory for the lifetime of the domain, with local rights from `Right`.
+        """Registers memory for slots or receives, with local rights from `Right`, until the region is dropped.
 
         Raises:
-            LocalProtocolError: as `pin`.
+            LocalProtocolError: the device or the limit of locked memory has no room for it, or the domain is closed.
         """
         return self._register(slab, rights)
 
@@ -265,9 +265,9 @@ class DeviceProtectionDomain:
     abandon = invalidate
 
     def _end_window(self, region: DeviceRegion) -> None:
-        """Ends the binding of a region's memory window at once; no effect without a window.
+        """Ends the binding of a region's memory window at once, by the end of the window; no effect without a window.
 
-        The completion of a Local Invalidate would come after those of all earlier Sends, and a peer could delay it.
+        A Local Invalidate would complete after all earlier Sends, which the peer could delay.
 
         Raises:
             OSError: the device has failed.
@@ -282,7 +282,7 @@ class DeviceProtectionDomain:
         window.end()
 
     def invalidated(self, handle: int) -> bool:
-        """Frees the memory window whose handle the peer has invalidated; returns False if no window has the handle."""
+        """Frees the window with a handle that the peer has invalidated; returns False if no window has the handle."""
         region = self._bound.pop(handle, None)
         if region is None:
             return False
@@ -294,7 +294,7 @@ class DeviceProtectionDomain:
         return True
 
     def end_windows(self) -> None:
-        """Ends all memory windows, since a bound window would keep the queue pair from its end."""
+        """Ends all memory windows, since a queue pair cannot be destroyed while a window is bound by it."""
         for region in list(self._bound.values()):
             try:
                 self._end_window(region)
@@ -304,7 +304,7 @@ class DeviceProtectionDomain:
         self._free.clear()
 
     def close(self) -> None:
-        """Ends all windows and kept registrations; the device's domain ends with its last region and the queue pair."""
+        """Ends all windows and kept registrations; libibverbs' domain ends with its last region and the queue pair."""
         self.end_windows()
         self._kept.end(self)
         self._domain = self.binder = None

@@ -208,7 +208,7 @@ class DeviceQueuePair:
 
         Args:
             window: the window.
-            entry: the memory.
+            entry: the memory: (region, start in it, octets).
             handle: the new handle of the window.
             rights: the remote rights, from `Right`.
         """
@@ -216,14 +216,14 @@ class DeviceQueuePair:
             self._sends.bind(window, entry, handle, rights)
 
     def unbind(self, window: MemoryWindow) -> None:
-        """Withdraws the binding of a memory window; no effect if it was posted to the device already."""
+        """Withdraws the queued binding of a memory window; no effect if it was posted to the device already."""
         self._sends.unbind(window)
 
     def probe(self) -> None:
-        """Posts an RDMA Write without data, if connected and no other work of the send queue is unfinished.
+        """Queues an RDMA Write without data, if connected and no other work of the send queue is unfinished.
 
-        The peer acknowledges it without a look at its handle (IBA C9-88; iWARP likewise), or the device gives the peer
-        up. The completion of an iWARP device says only that TCP has taken it.
+        The peer acknowledges the Write without a check of its handle (IBA C9-88; iWARP likewise), or the device gives
+        the peer up. On an iWARP device the completion says only that TCP has taken the Write.
         """
         if self.state is EndState.ESTABLISHED and not self._sends.queued:
             probe = DeviceSend(OWN, Verb.RDMA_WRITE, 0, signaled=False)
@@ -267,9 +267,10 @@ class DeviceQueuePair:
         self._end(reason, by_peer=False)
 
     def flush(self) -> None:
-        """Starts the connection, or posts the waiting work for which the device has room; called after posts.
+        """Starts the connection, or gives the device the posted work for which it has room.
 
-        After `disconnect` it ends the connection once no work is left.
+        The driver calls it after the owner has posted work, and after completions. After `disconnect` it ends the
+        connection once no work is left.
         """
         if self.state is EndState.IDLE:
             self.state = EndState.CONNECTING
@@ -292,7 +293,7 @@ class DeviceQueuePair:
             self._end("disconnected", by_peer=False)
 
     def asked(self, error: OSError | None) -> None:
-        """Continues after the call that asks the peer for the connection, and handles the events held meanwhile.
+        """Continues after the call of rdma_connect that `asks` made in a thread; handles the events held meanwhile.
 
         `error`: the error of the call, which ends the connection; None if it has succeeded.
         """
@@ -310,7 +311,7 @@ class DeviceQueuePair:
             self.on_event(event)
 
     def on_event(self, event: ManagerEvent) -> None:
-        """Handles an event of the connection manager about this connection; while the call of `asks` runs, holds it."""
+        """Handles an event of the connection manager for this connection; holds it while `asks` runs rdma_connect."""
         if self.asking:
             self._held.append(event)
             return
@@ -388,9 +389,9 @@ class DeviceQueuePair:
         self.events.append(Disconnected(reason=reason, by_peer=by_peer, protocol_error=protocol_error))
 
     def _part(self, before: EndState, private_data: bytes | None = None) -> None:
-        """Ends the connection at the connection manager, and stops the device's queue pair.
+        """Disconnects or rejects at the connection manager, and stops the device's queue pair.
 
-        `before`: the state before the end. `private_data`: octets for a peer whose request is rejected.
+        `before`: the state before the end. `private_data`: octets for the peer if its request is rejected; None: none.
         """
         try:
             if before is EndState.REQUESTED:
@@ -414,9 +415,10 @@ class DeviceQueuePair:
     # Completions
 
     def poll(self, *, arm: bool = True) -> bool:
-        """Moves completions of the device to `completions`; returns whether there may be more.
+        """Moves up to 64 completions of the device to `completions`; returns whether there may be more.
 
-        `arm`: whether the descriptor becomes readable for later completions; see `QueuePairHandle.completions`.
+        A failure of a work request, or of the device, ends the connection. `arm`: whether the descriptor of `fileno`
+        becomes readable for later completions; only if the result is False.
         """
         try:
             found = self._device.completions(_COMPLETIONS, arm)

@@ -65,7 +65,7 @@ class ReceiveSlab:
         self._unused_references = sys.getrefcount(self.memory)
 
     def receives(self) -> list[PostedReceive]:
-        """Returns the slab's receives, to be posted in this order; they refer to the slab, but the slab not to them."""
+        """Returns a new receive for each buffer of the slab, to be posted in this order; the slab keeps none."""
         region = self.region
         made = []
         for number, buffer in enumerate(self._pool.divide(self.view, _SLAB_BUFFERS)):
@@ -81,8 +81,8 @@ class ReceiveSlab:
     def delivered(self, receive: PostedReceive, octets: int) -> object:
         """Returns the message of `octets` octets that has arrived in one of the slab's receives.
 
-        A message of at most `plain_octets` is a copy; a longer one is a buffer of the slab, which keeps the slab in
-        use.
+        A message of at most the pool's `plain_octets` is a copy, `bytes`; a longer one is a `ScatteredBuffer` of the
+        slab, which keeps the slab in use.
         """
         self.posted -= 1
         if octets <= self._pool.plain_octets:
@@ -131,7 +131,10 @@ class DeviceReceives:
         return PostedReceive((slot.entry(self._pool.octets),), slot)
 
     def _next_slab(self, posted: int) -> PostedReceive | None:
-        """Returns the first receive of an unused slab; None if all slabs are in use and no further one may be made."""
+        """Returns the first receive of an unused slab; None if all slabs are in use and no further slab may be made.
+
+        `posted`: the number of receives that will then be posted, which bounds the number of slabs.
+        """
         unused = next((each for each in self._slabs if not each[0].in_use), None) or self._made_slab(posted)
         if unused is None:
             return None

@@ -78,8 +78,8 @@ class KeptRegistrations:
     ) -> KeptRegistration:
         """Returns the registration of a buffer in a protection domain; `give_back` ends its use.
 
-        `domain`: the domain, by its identity. `memory`: the buffer. `register`: makes the registration where none is
-        kept.
+        `domain`: the protection domain, which is told from others by its identity alone. `memory`: the buffer.
+        `register`: registers the buffer; called if no registration of it in the domain is kept.
 
         Raises:
             LocalProtocolError: the length of the buffer has changed, or `register` raised it.
@@ -114,11 +114,11 @@ class KeptRegistrations:
             self._end_idle(self._count_max, self._octets_max)
 
     def clear(self) -> None:
-        """Ends all unused registrations, for a device without room for more."""
+        """Ends all registrations without users; called if the device has no room for a further registration."""
         self._end_idle(0, 0)
 
     def end(self, domain: object) -> None:
-        """Ends all registrations of a protection domain, whose queue pair is gone."""
+        """Ends all registrations of a protection domain, with users or not; its queue pair must be gone."""
         for key, kept in list(self._all.items()):
             if key[0] == id(domain):
                 self._end(kept)

@@ -67,9 +67,10 @@ class DeviceSends:
         self.unposted: deque[SendWork] = deque()
 
     def pinned(self, send: DeviceSend, gather: Sequence[Buffer]) -> list[Entry]:
-        """Returns the gather list of work in registered memory: short data is copied into a slot, other data is pinned.
+        """Returns the gather list of work in registered memory, as (region, start in it, octets).
 
-        The memory belongs to `send` until `release`.
+        Data of at most `SLOT_OCTETS` is copied into a registered slot; other data is registered where it lies. The
+        memory belongs to `send` until `release`.
 
         Raises:
             LocalProtocolError: no more memory can be registered.
@@ -95,7 +96,7 @@ class DeviceSends:
         Args:
             send: the work.
             opcode: the opcode of the work requests.
-            entries: the scatter or gather list.
+            entries: the scatter or gather list, as (region, start in it, octets).
             handle: the peer's handle, if any; for a Send the handle that it invalidates.
             offset: the peer's offset of the first octet.
         """
@@ -114,7 +115,7 @@ class DeviceSends:
 
         Args:
             window: the window.
-            entry: the memory.
+            entry: the memory: (region, start in it, octets).
             handle: the new handle of the window.
             rights: the remote rights, from `Right`.
         """
@@ -124,7 +125,7 @@ class DeviceSends:
         self.unposted.append((send, (entry,), self._binding.BIND_WINDOW, handle, rights, window))
 
     def unbind(self, window: MemoryWindow) -> None:
-        """Withdraws the binding of a memory window; no effect if it was posted to the device already."""
+        """Withdraws the queued binding of a memory window; no effect if it was posted to the device already."""
         for work in self.unposted:
             if work[-1] is window:
                 assert isinstance(work[0], DeviceSend)
@@ -133,9 +134,9 @@ class DeviceSends:
                 break
 
     def next_works(self, reads_max: int) -> list[SendWork]:
-        """Removes and returns the work requests that fit the device's send queue; stops before an excessive RDMA Read.
+        """Removes and returns the oldest unposted work requests, as many as the device's queue takes.
 
-        `reads_max`: the RDMA Reads that may be outstanding.
+        Stops before an RDMA Read that would exceed `reads_max`, the RDMA Reads that may be outstanding; 0 counts as 1.
         """
         unposted = self.unposted
         works: list[SendWork] = []
@@ -150,7 +151,7 @@ class DeviceSends:
         return works
 
     def done(self, send: DeviceSend, completions: deque[Completion]) -> None:
-        """Counts a completed work request of `send`, and reports work that has completed, in the order of posting."""
+        """Counts a completed work request of `send`; appends complete work to `completions`, in order of posting."""
         self.room += 1
         self._reads -= send.verb is Verb.RDMA_READ
         send.left -= 1
@@ -165,7 +166,7 @@ class DeviceSends:
                 completions.append(Completion(first.wr, first.verb, Status.SUCCESS, first.length))
 
     def flush(self, completions: deque[Completion]) -> None:
-        """Completes all work as flushed, or with its status, in the order of posting, and releases its memory."""
+        """Appends all work to `completions`, flushed or with its own status, in posting order; releases its memory."""
         self.unposted.clear()
         while self.queued:
             send = self.queued.popleft()
@@ -174,7 +175,7 @@ class DeviceSends:
                 completions.append(Completion(send.wr, send.verb, send.status))
 
     def release(self, send: DeviceSend) -> None:
-        """Unpins the memory of `send`, and gives its slot back."""
+        """Ends the registrations that `pinned` made for `send`, and gives its slot back to the pool."""
         while send.pinned:
             self._pd.unpin(send.pinned.pop())
         if send.slot is not None:
@@ -187,7 +188,10 @@ class DeviceSends:
 
 
 def _divided(entries: Iterable[Entry], entries_max: int, octets_max: int) -> list[list[Entry]]:
-    """Divides a gather or scatter list into lists of at most this many entries and octets; at least one list."""
+    """Divides a gather or scatter list, entry by entry and within entries; returns at least one list, perhaps empty.
+
+    Each list has at most `entries_max` entries (region, start in it, octets) with `octets_max` octets together.
+    """
     lists: list[list[Entry]] = [[]]
     room = octets_max
     for region, start, octets in entries:

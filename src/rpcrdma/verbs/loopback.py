@@ -104,7 +104,8 @@ class LoopbackQueuePair(PostingQueuePair):
         """Moves data in both directions.
 
         Args:
-            steps: work requests of each side at most; None: until nothing moves any more.
+            steps: the most steps of each side, which are work requests, answers to RDMA Reads, and steps of the
+                connection's opening; None: until nothing moves any more.
 
         Returns:
             Whether anything moved.
@@ -222,7 +223,7 @@ class LoopbackQueuePair(PostingQueuePair):
                 self.completions.append(Completion(done.wr, done.verb, done.status, done.length))
 
     def _break(self, reason: str, work: PostedWork) -> None:
-        """Ends the connection at both ends because this side's work request `work` is against the rules."""
+        """Ends the connection at both ends because `work`, posted at this end, broke a rule, named in `reason`."""
         if work.status is Status.SUCCESS:
             work.status = Status.FLUSHED
         self._ended(work)

@@ -91,7 +91,7 @@ class ReceiveQueue:
         return self._own[0]
 
     def fill(self, gather: Sequence[Buffer]) -> None:
-        """Copies octets into the buffer of the receive that `next_for` has returned, from its start."""
+        """Copies the octets of `gather`, which must fit, to the start of the buffer that `next_for` has returned."""
         _, buffer = self._own[0]
         start = 0
         for piece in gather:
@@ -106,7 +106,10 @@ class ReceiveQueue:
         self._own.popleft()
 
     def flush(self) -> list[object]:
-        """Removes all receives; returns the identifiers of those with a buffer, for their completions."""
+        """Removes all receives; returns the identifiers of those that have a buffer, for flushed completions.
+
+        Receives whose buffer is not yet taken from the pool are dropped.
+        """
         flushed = [wr for wr, _ in self._own]
         self._own.clear()
         self._shared = 0
@@ -139,7 +142,7 @@ class PostingQueuePair:
 
     @property
     def receives_posted(self) -> int:
-        """The number of messages that the peer may send now."""
+        """The number of posted receives: the messages that the peer may send now."""
         return len(self._receives)
 
     def post_receive(self, wr: object, buffer: memoryview) -> None:
@@ -187,7 +190,7 @@ class PostingQueuePair:
         self._send_queue.append(work)
 
     def _flush(self, reason: str, *, by_peer: bool, protocol_error: bool) -> None:
-        """Completes all work and receives, as flushed or with their error, and appends `Disconnected`.
+        """Completes all work and receives, as flushed or with their error, and appends `Disconnected` to `events`.
 
         `reason`: the cause in words. `by_peer`: whether the peer ended the connection. `protocol_error`: whether one
         side broke a rule.

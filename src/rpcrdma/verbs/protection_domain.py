@@ -76,14 +76,14 @@ class ProtectionDomain(Protocol):
 
     @property
     def counts(self) -> RegistrationCounts | None:
-        """Counts of the RDMA device's registrations; None without a device."""
+        """How many registrations the RDMA device made for this domain, and how many were reused; None without it."""
 
     def register(self, buffer: object, access: Access) -> MemoryRegion:
         """Exposes a buffer to the peer under a new handle.
 
         Args:
-            buffer: any object with the buffer protocol; writable if the peer may write.
-            access: the operations permitted.
+            buffer: any object with the buffer protocol; writable if `access` permits writing.
+            access: the operations permitted, those of `Access` combined by `|`.
 
         Returns:
             The region, exposed until `invalidate`.
@@ -115,7 +115,7 @@ class ProtectionDomain(Protocol):
             region: the region.
 
         Raises:
-            LocalProtocolError: as `invalidate`.
+            LocalProtocolError: an RDMA device does not let go of the memory, which must not be reused.
         """
 
 
@@ -179,11 +179,11 @@ class SoftwareProtectionDomain:
         Args:
             handle: the handle in the RDMA Write.
             offset: the peer's offset of the first octet.
-            length: octets of the whole RDMA Write, all of which must be accessible.
-            gather: its first octets, all or some.
+            length: octets of the whole RDMA Write, all of which must be accessible; no effect and no check if 0.
+            gather: the first octets of the RDMA Write, all or some, as a list of buffers.
 
         Raises:
-            RemoteAccessError: see `find`.
+            RemoteAccessError: the region, its rights or its bounds do not permit the whole RDMA Write.
         """
         if not length:
             return
@@ -200,15 +200,16 @@ class SoftwareProtectionDomain:
 
         Args:
             handle: the peer's handle.
-            offset: the peer's offset.
+            offset: the peer's offset of the first octet.
             length: octets.
             access: the right that is needed.
 
         Returns:
-            A view of the memory; of scratch memory for an abandoned region.
+            A view of the `length` octets; of scratch memory of at most 64 KiB if the region was abandoned.
 
         Raises:
-            RemoteAccessError: with reason "invalid handle", "access rights", "wrap" or "bounds".
+            RemoteAccessError: with reason "invalid handle", "access rights", "wrap" (the end exceeds 64-bit offsets)
+                or "bounds".
         """
         region = self.regions.get(handle)
         if region is None:

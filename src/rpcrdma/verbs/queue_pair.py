@@ -139,8 +139,8 @@ class QueuePair(Protocol):
     def post_receives(self, count: int, pool: ReceiveSource) -> None:
         """Posts receives with buffers of a pool, behind those posted already.
 
-        A buffer is taken from the pool when a message begins to arrive, so that idle connections hold none. It is the
-        `wr` of the completion, and belongs to the code that takes the completion. A message that `ReceiveSource`
+        A buffer is taken from the pool when a message begins to arrive, so that idle connections hold none. The buffer
+        is the `wr` of the completion, and belongs to the code that takes the completion. A message that `ReceiveSource`
         permits to be delivered as `bytes` is itself the `wr`. Receives without a message are dropped without a
         completion when the connection ends.
 
@@ -158,7 +158,10 @@ class QueuePair(Protocol):
             wr: the identifier that the completion repeats.
             gather: the message as a list of buffers.
             invalidate: the peer's handle that the Send invalidates, or None.
-            signaled: whether success has a completion.
+            signaled: whether success has a completion; a failure always has one.
+
+        Raises:
+            LocalProtocolError: the provider cannot carry a message of this length.
         """
 
     def post_write(
@@ -171,7 +174,10 @@ class QueuePair(Protocol):
             gather: the octets, as a list of buffers.
             handle: the peer's handle.
             offset: the peer's offset of the first octet.
-            signaled: whether success has a completion.
+            signaled: whether success has a completion; a failure always has one.
+
+        Raises:
+            LocalProtocolError: the provider cannot carry this handle, offset or length.
         """
 
     def post_read(self, wr: object, sink: MemoryRegion, sink_start: int, length: int, handle: int, offset: int) -> None:
@@ -183,7 +189,10 @@ class QueuePair(Protocol):
             sink_start: the index in `sink.view`.
             length: octets.
             handle: the peer's handle.
-            offset: the peer's offset.
+            offset: the peer's offset of the first octet.
+
+        Raises:
+            LocalProtocolError: the provider cannot carry this handle, offset or length, or use this sink.
         """
 
     def accept(self, private_data: bytes) -> None:
@@ -191,6 +200,9 @@ class QueuePair(Protocol):
 
         Args:
             private_data: octets for the peer.
+
+        Raises:
+            LocalProtocolError: no `ConnectRequested` awaits an answer, or the provider cannot carry the private data.
         """
 
     def reject(self, private_data: bytes = b"") -> None:
@@ -198,13 +210,16 @@ class QueuePair(Protocol):
 
         Args:
             private_data: octets for the peer.
+
+        Raises:
+            LocalProtocolError: no `ConnectRequested` awaits an answer, or the provider cannot carry the private data.
         """
 
     def disconnect(self) -> None:
         """Ends the connection after all posted work, or at once if none can be sent yet; `Disconnected` follows."""
 
     def abort(self, reason: str) -> None:
-        """Ends the connection now: outstanding work is flushed, `Disconnected` follows. No second one after the end.
+        """Ends the connection now: outstanding work is flushed, `Disconnected` follows. No effect after the end.
 
         Args:
             reason: the cause in words, for `Disconnected`.

@@ -33,7 +33,7 @@ class ScatteredBuffer:
         return self.octets
 
     def target(self, start: int, octets: int) -> memoryview:
-        """Finds memory at a place of the buffer.
+        """Returns the memory at an index of the buffer, as far as it is in one piece.
 
         Args:
             start: the index of the first octet.
@@ -53,7 +53,7 @@ class ScatteredBuffer:
 
         Args:
             start: the index of the first octet.
-            data: the octets, which must fit behind `start`.
+            data: the octets, which must end within the buffer.
         """
         rest = memoryview(data)
         while rest:
@@ -63,13 +63,13 @@ class ScatteredBuffer:
             rest = rest[len(target) :]
 
     def joined(self, octets: int) -> bytes:
-        """Copies the first octets into one piece.
+        """Copies the first octets of the buffer into one piece.
 
         Args:
             octets: their number.
 
         Returns:
-            The copy.
+            The copy; all of the buffer if that is shorter.
         """
         pieces: list[memoryview] = []
         for part in self.parts:
@@ -98,7 +98,7 @@ class ReceiveSource(Protocol):
 
     @property
     def scattered(self) -> Container[tuple[int, ...]]:
-        """The (version, header type) of messages whose items stay in the parts of a buffer from `draw`."""
+        """The (version, header type) of messages that must stay in parts of a buffer from `draw`, not in `bytes`."""
 
     def take(self) -> memoryview:
         """Returns a buffer of at least `short_octets` with unspecified content, for the caller to keep."""
@@ -110,7 +110,7 @@ class ReceiveSource(Protocol):
         """Divides memory into buffers with parts like those of a buffer from `draw`.
 
         Args:
-            memory: a buffer from `take`, or memory of the queue pair with `count * octets` octets.
+            memory: a buffer from `take`, or memory of the queue pair of `count * octets` octets.
             count: the number of buffers.
 
         Returns:
@@ -126,9 +126,10 @@ class ReceiveSource(Protocol):
 
 
 def is_plain(pool: ReceiveSource, message: Buffer) -> bool:
-    """Returns whether a complete message of more than `short_octets` may be delivered as `bytes`.
+    """Returns whether a complete message of more than `pool.short_octets` may be delivered as `bytes`.
 
-    This holds if it fits a receive and its kind is not `scattered`; otherwise it is delivered in a buffer from `draw`.
+    It may if it has at most `pool.octets`, and its (version, header type) is not in `pool.scattered`. Otherwise, and if
+    it is too short to have a header type, it is delivered in a buffer from `pool.draw`.
     """
     octets = len(message)
     return KIND_OF_MESSAGE.size <= octets <= pool.octets and KIND_OF_MESSAGE.unpack_from(message) not in pool.scattered

@@ -24,9 +24,9 @@ class AddedExtensionFailed(RpcRdmaError):
 
 
 def extension_maker(words: str) -> Callable[[], Extension]:
-    """Loads a user's Python file, and returns the function that `words`, FILE.py:FUNCTION, names.
+    """Loads a user's Python file, and returns a function that calls the function in `words`, FILE.py:FUNCTION.
 
-    The function has been called once for a trial; each call returns a new extension.
+    The function in the file has been called once for a trial; each call of the result returns its extension.
 
     Raises:
         AddedExtensionFailed: there is no such file or function, or one of them raises an exception, or the function
@@ -63,7 +63,10 @@ def _make(words: str, file: str, function: Callable[[], object]) -> Extension:
 
 
 def _told(error: Exception, file: str) -> str:
-    """Returns the text of an exception, with the last line of the user's file in its traceback, if any."""
+    """Returns the class and text of `error`, with the number of the last line of `file` in its traceback, if any.
+
+    Of an OSError returns the text alone.
+    """
     lines, trace = [], error.__traceback__
     while trace is not None:
         if Path(trace.tb_frame.f_code.co_filename).resolve() == Path(file).resolve():

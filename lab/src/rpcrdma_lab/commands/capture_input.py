@@ -36,7 +36,7 @@ _NFS4 = 100003, 4
 
 
 def add_input_options(parser: CommandParser, forms: str) -> None:
-    """Adds the argument FILE, whose help names the accepted `forms`, and the options for decoding it."""
+    """Adds the argument FILE, whose help begins with `forms`, and the options of `add_decoding_options`."""
     parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help=f"{forms} (default: standard input)")
     add_decoding_options(parser)
 
@@ -75,7 +75,7 @@ def _xid(text: str) -> int:
 
 
 def chooses(args: argparse.Namespace) -> bool:
-    """Returns whether the arguments choose calls by --xid, --procedure or --errors; otherwise all are shown."""
+    """Returns whether the parsed arguments have --xid, --procedure or --errors, which choose calls."""
     return args.xid is not None or args.procedure is not None or bool(args.errors)
 
 
@@ -88,7 +88,7 @@ class Choice:
         self._procedures: dict[str, None] = {}
 
     def through(self, exchanges: Iterable[Exchange]) -> Iterator[Exchange]:
-        """Yields the exchanges that the options choose, in order."""
+        """Yields the exchanges (the messages of one call each) that the options choose, in order."""
         for exchange in exchanges:
             if self._fits(exchange) and (not self._args.errors or exchange.failed):
                 yield exchange
@@ -108,7 +108,10 @@ class Choice:
         return all(fits.values())
 
     def tell_none(self) -> None:
-        """Prints a warning if no call had the XID of the options, or their procedure; the second names those seen."""
+        """Prints a warning if no call had the XID of --xid, and one, with the procedures seen, if none had --procedure.
+
+        Called when all exchanges have passed `through`.
+        """
         args = self._args
         if args.xid is not None and not self._found["xid"]:
             console.talk(f"warning: no call with XID {args.xid:#010x}")
@@ -120,7 +123,9 @@ class Choice:
 
 
 def settings_for(args: argparse.Namespace) -> Settings | None:
-    """Returns the decoder's settings from the options; None if a definition is wrong, which has been printed then.
+    """Returns the decoder's settings from --program and --add-extension of the parsed arguments.
+
+    None if a file of --program cannot be read, is wrong or defines no program; the error has been printed then.
 
     Raises:
         AddedExtensionFailed: --add-extension names no function that makes an extension.
@@ -151,7 +156,7 @@ def settings_for(args: argparse.Namespace) -> Settings | None:
 
 
 def open_input(args: argparse.Namespace, stack: ExitStack) -> BinaryIO:
-    """Returns the input file, opened for `stack` to close it, or standard input if none or "-" is named.
+    """Returns the file of the argument FILE, which `stack` closes, or standard input if FILE is missing or "-".
 
     Raises:
         OSError: the file cannot be opened.
@@ -162,13 +167,13 @@ def open_input(args: argparse.Namespace, stack: ExitStack) -> BinaryIO:
 
 
 def tell_empty(args: argparse.Namespace) -> ExitStatus:
-    """Prints the error that the input of `args` is empty; returns its exit status."""
+    """Prints the error that the file of the argument FILE is empty; returns the exit status of errors, FAILED."""
     name = "standard input" if args.file is None or str(args.file) == "-" else args.file
     return console.error(f"{name} is empty", "tcpdump writes a capture when it ends, and with -U at once")
 
 
 def tell_what_was_left_out(dissector: CaptureDissector, messages: int) -> None:
-    """Prints warnings about packets that the dissector skipped or found truncated, and if `messages`, a count, is 0."""
+    """Prints warnings about packets that `dissector` skipped or found truncated, and if it found 0 `messages`."""
     if dissector.link_types_unknown:
         kinds = ", ".join(map(str, sorted(dissector.link_types_unknown)))
         console.talk(

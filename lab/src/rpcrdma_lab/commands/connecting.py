@@ -14,10 +14,10 @@ __all__ = ["connecting"]
 
 @contextlib.contextmanager
 def connecting(target: RawTarget) -> Iterator[None]:
-    """Replaces an OSError of its body, a failed connection to `target`, by an error with cause and remedy.
+    """Context manager that replaces an OSError of its body by an error with the address of `target` and a remedy.
 
     Raises:
-        ConnectFailed: the connection could not be made.
+        ConnectFailed: the body raised an OSError, or a TimeoutError since nothing was answered.
     """
     try:
         yield

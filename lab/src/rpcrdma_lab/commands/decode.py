@@ -150,7 +150,10 @@ def _counted(messages: Iterator[Message], count: _Count) -> Iterator[Message]:
 
 
 def _chosen(args: argparse.Namespace, messages: Iterator[Message]) -> Iterator[Message]:
-    """Yields the messages of the calls that the options choose, call by call; warns if there are none."""
+    """Yields the messages of the calls that --xid, --procedure and --errors choose, call by call.
+
+    At the end prints a warning if no call had that XID or procedure.
+    """
     from rpcrdma_lab.dissect.exchanges import Exchanges  # noqa: PLC0415
 
     choice = Choice(args)

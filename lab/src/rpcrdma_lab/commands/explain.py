@@ -51,7 +51,7 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs `rpcrdma explain` with parsed arguments; returns PROTOCOL_VIOLATION if a rule is broken, or DONE.
+    """Runs `rpcrdma explain` with parsed arguments; returns PROTOCOL_VIOLATION if a message breaks a rule, or DONE.
 
     Wrong options, inputs and definitions give USAGE or FAILED, after the error has been printed.
 
@@ -73,7 +73,7 @@ class _Count:
         self.calls = self.failed = self.faults = self.deliberate = 0
 
     def through(self, exchanges: Iterator[Exchange]) -> Iterator[Exchange]:
-        """Yields the exchanges unchanged, and counts calls, failures and broken rules."""
+        """Yields the exchanges (the messages of one call each) unchanged; adds them to the counts of this object."""
         for exchange in exchanges:
             self.calls += exchange.xid is not None
             self.failed += exchange.failed

@@ -15,9 +15,10 @@ _LABELS = {"miles": "miles", "octets": "octets of data"}
 
 
 def draw(plots: Sequence[Curves], file: Path) -> None:
-    """Draws latency curves, in multiples of the short call's latency, to an SVG file; each operation has a row.
+    """Draws latency curves to an SVG file; each operation has a row, with a plot over miles and one over octets.
 
-    `plots` has the curves of the short call, too. The package matplotlib is needed.
+    A latency is drawn as a multiple of that of the operation `SHORT_CALL`, in its first variant, at the same point.
+    `plots` must have the curves of `SHORT_CALL` over the same points; they get no row. Needs the package matplotlib.
 
     Raises:
         OSError: the file cannot be written.
@@ -69,7 +70,10 @@ def draw(plots: Sequence[Curves], file: Path) -> None:
 
 
 def _between(at: Sequence[float], values: Sequence[float], place: float) -> float:
-    """Returns the value at `place` on straight lines between the points (`at`, `values`); `at` ascends."""
+    """Returns the value at `place` on the straight lines through the points (`at`, `values`), at least two.
+
+    `at` ascends; beyond its ends the outermost lines are extended.
+    """
     right = min(max(bisect.bisect_left(at, place), 1), len(at) - 1)
     share = (place - at[right - 1]) / (at[right] - at[right - 1])
     return values[right - 1] + share * (values[right] - values[right - 1])

@@ -83,7 +83,7 @@ def add_arguments(parser: CommandParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma roundtrips` with parsed arguments, and prints the table; returns the exit status.
 
-    The status is FAILED if no plot can be drawn, after the reason has been printed, and otherwise DONE.
+    The status is FAILED if --plot is given and no plot can be drawn, after the reason has been printed; else DONE.
 
     Raises:
         AddedExtensionFailed: --add-extension names no function that makes an extension.
@@ -152,7 +152,7 @@ def _size(text: str) -> int:
 
 
 def _cannot_plot(file: Path) -> tuple[str, str] | None:
-    """Returns the reason why no plot can be drawn, and its remedy; None if it can."""
+    """Returns (the reason why no plot can be drawn to `file`, its remedy); None if it can."""
     if file.suffix != ".svg":
         return f"{file}: plots are SVG files", "choose a name that ends in .svg"
     if importlib.util.find_spec("matplotlib") is None:
@@ -191,7 +191,7 @@ def _print(args: argparse.Namespace, model: FabricModel, table: Iterable[Row]) -
 
 
 def _described(row: Row) -> dict[str, Any]:
-    """Returns a row as a JSON object: its counts, and times in microseconds."""
+    """Returns a row of the table as a JSON object: operation, variant, counts, times in µs, and the critical path."""
     from rpcrdma_lab.simulation.critical_path import part_of  # noqa: PLC0415
 
     found = row.account

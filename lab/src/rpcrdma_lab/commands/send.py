@@ -74,8 +74,8 @@ def _given(text: str) -> tuple[str, int | bytes]:
 async def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma send` with parsed arguments, and prints the messages of both sides.
 
-    Returns the exit status: DONE if all answers are as expected; otherwise FAILED, or NOT_CONNECTED if the start-up
-    failed; USAGE for wrong arguments.
+    Returns the exit status: DONE if all answers are as expected; FAILED if not, or if a --program is wrong;
+    NOT_CONNECTED if the start-up of iWARP failed; USAGE for wrong arguments or values that are not given.
 
     Raises:
         RpcRdmaError: the conversation is malformed, or the server cannot be reached.
@@ -135,9 +135,11 @@ def _wrong_usage(args: argparse.Namespace) -> tuple[str, str] | None:
 async def _known(
     args: argparse.Namespace, wanted: set[str], options: ConnectOptions, target: RawTarget
 ) -> AsyncIterator[tuple[dict[str, int | bytes], set[str]]]:
-    """Yields values for the wanted names, and the set of names that have no value; at exit, removes files it created.
+    """Context manager: enters with (values of a conversation by name, the names of `wanted` that have no value).
 
-    Files are those of the URL's path, and versions those that the server speaks, as `rpcrdma check` finds them.
+    The values are those of --given, and found ones for names of `wanted` that it lacks: facts about files at the URL's
+    path, and about the protocol versions that the server speaks, as `rpcrdma check` finds them. At exit removes the
+    files that it created for --write.
     """
     from rpcrdma_lab.check import spoken_versions  # noqa: PLC0415
     from rpcrdma_lab.check.abilities import Abilities  # noqa: PLC0415
@@ -166,7 +168,10 @@ async def _known(
 
 
 def _read_conversation(file: str) -> dict[str, Any] | None:
-    """Returns the conversation in a JSON file ("-" is standard input); None after an error, which has been printed."""
+    """Returns the conversation in a JSON file, or of a check in it; None after an error, which has been printed.
+
+    "-" is standard input. A conversation that judges clients is an error as well.
+    """
     text = read_text(file)
     if text is None:
         return None

@@ -83,12 +83,12 @@ class CallAccount:
 
     @property
     def registrations(self) -> int:
-        """The number of memory registrations of both ends, on the path and beside it."""
+        """The number of memory registrations of both ends, on the critical path and beside it."""
         return sum(end.registrations + end.registrations_beside for end in (self.requester, self.responder))
 
     @property
     def round_trips(self) -> float:
-        """The number of round trips on the path; a one-way trip counts as a half."""
+        """The number of round trips on the critical path; a one-way trip counts as a half."""
         return self.one_way_trips / 2
 
 
@@ -177,10 +177,10 @@ def account(events: Sequence[TraceEvent], called: Collection[int], returned: Col
 
 
 def part_of(event: TraceEvent) -> str:
-    """Returns the name of the part of a latency that the time before an event of a critical path belongs to.
+    """Returns the name of the part of a latency to which the time from the event before to `event` belongs.
 
-    Names are "sending", "distance", "interrupts", "waiting", "registration", "invalidation", "copying", "server",
-    "other".
+    Both are events of a critical path. Names are "sending", "distance", "interrupts", "waiting", "registration",
+    "invalidation", "copying", "server", "other".
     """
     return _PARTS.get(event.kind, _OTHER)
 
@@ -197,8 +197,8 @@ def path_in_words(path: Sequence[TraceEvent]) -> str:
 def _shared_interrupt(events: Sequence[TraceEvent], arrival: TraceEvent, completion: TraceEvent) -> TraceEvent | None:
     """Returns the interrupt in progress that delivered a completion which has no interrupt of its own.
 
-    That is the last interrupt of the node before the completion. Returns None if there is none after the arrival: then
-    the completion waited for busy software.
+    `events` is the whole trace, and `arrival` the event that caused `completion`. The interrupt is the last one of the
+    node before the completion. None if that ended before the arrival: then the completion waited for busy software.
     """
     for event in reversed(events[: completion.number]):
         if event.kind is EventKind.INTERRUPT and event.node == completion.node:
@@ -221,6 +221,6 @@ def _end_counts(events: Iterable[TraceEvent], on_path: Collection[int]) -> EndCo
 
 
 def _counted_as(event: TraceEvent) -> str:
-    """Returns the name under which an event is counted: its kind, for POST followed by the verb."""
+    """Returns the name under which an event is counted: its kind, as "leave", with the verb after "post"."""
     kind: str = event.kind.value
     return f"{kind} {event.text.partition(' ')[0]}" if event.kind is EventKind.POST else kind

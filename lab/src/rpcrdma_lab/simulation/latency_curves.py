@@ -42,7 +42,10 @@ class Curves:
     latencies_s: Mapping[str, Sequence[float]]
 
     def crossings(self) -> list[Crossing]:
-        """Returns the crossings of all pairs of curves in ascending order; curves are straight between their points."""
+        """Returns the crossings of all pairs of curves, in ascending order of `at`.
+
+        Curves are straight between their points; points at which two differ by up to 1 % count as equal.
+        """
         found = []
         for first, second in itertools.combinations(self.latencies_s, 2):
             found += self._crossings_of(first, second)

@@ -88,7 +88,7 @@ class _SizedCalls(sized_calls.SIZED_CALLS_V1_Service):
 
 
 def services() -> list[Service]:
-    """Returns new services for the simulated server: NFSv3 and the program of sized calls."""
+    """Returns new services for the simulated server: NFSv3 with one file, and the RPC program of `sized_calls`."""
     return [_Files(), _SizedCalls()]
 
 
@@ -161,7 +161,7 @@ class Variant:
     server_extensions: Callable[[], Sequence[Extension]] = tuple
 
     def connect_options(self, provider: Provider) -> ConnectOptions:
-        """Returns the client's options for a connection over `provider`."""
+        """Returns the client's options, with new extensions, for one connection over `provider`."""
         return ConnectOptions(
             provider=provider,
             rpcrdma_version=self.rpcrdma_version,
@@ -172,7 +172,7 @@ class Variant:
         )
 
     def server_config(self, provider: Provider) -> RdmaServerConfig:
-        """Returns the server's configuration over `provider`."""
+        """Returns the server's configuration over `provider`, with new extensions."""
         return RdmaServerConfig(
             provider=provider,
             rpcrdma_version=self.rpcrdma_version,
@@ -183,7 +183,10 @@ class Variant:
 
 
 def _version_1(*, remote_invalidation: bool = True) -> TransportConfig:
-    """Returns transport settings of version 1 with inline thresholds of 4096 octets, as Linux has them."""
+    """Returns transport settings of version 1 with inline thresholds of 4096 octets, as Linux has them.
+
+    `remote_invalidation`: whether replies may invalidate the peer's memory (Send with Invalidate).
+    """
     return TransportConfig(
         inline_send_octets=_MESSAGE_OCTETS,
         inline_receive_octets=_MESSAGE_OCTETS,
@@ -201,9 +204,10 @@ def _version_2(in_messages_octets_max: int | None, *, remote_invalidation: bool 
 
 
 def _by_send(name: str, client_segment: int, server_segment: int) -> Variant:
-    """Returns a variant with Send-based placement; receive buffers of each end have one placeable segment.
+    """Returns a variant in which bulk data travels in Sends, by the round-trip extension of version 2.
 
-    `client_segment` and `server_segment` are its octets; 0: the end's buffers have none.
+    A receive buffer of each end has one segment in which the extension places bulk data. `client_segment` and
+    `server_segment` are the octets of the segment at that end; 0: its receive buffers have none.
     """
     receive_octets = _HEAD_OCTETS + max(client_segment, server_segment)
     both = client_segment and server_segment
@@ -244,9 +248,9 @@ VARIANTS = (
 
 
 def with_extension(name: str, make: Callable[[], Extension]) -> Variant:
-    """Returns a variant of version 2 with an extension at both ends, whose name ends with `name`.
+    """Returns a variant of version 2, with the name "version 2, NAME", that has an extension at both ends.
 
-    `make` returns a new extension for each connection.
+    `make` returns a new extension; it is called for each end of each connection.
     """
     return Variant(
         name=f"version 2, {name}",

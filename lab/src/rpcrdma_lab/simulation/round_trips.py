@@ -42,7 +42,7 @@ COLUMNS = ("trips", *_ENDS, "sends", "reads", "writes", "acks", "µs")
 
 
 def cells(found: CallAccount) -> list[str]:
-    """Returns the counts of a call as texts, one for each of `COLUMNS`; the last is the latency in microseconds.
+    """Returns the counts of `found` as texts, one for each of `COLUMNS`; the last is the latency in microseconds.
 
     "1+2" stands for one event on the critical path and two beside it.
     """
@@ -90,7 +90,7 @@ def rows(
 ) -> list[Row]:
     """Returns a row for each operation and variant, the variants of the first operation first.
 
-    `size` is the octets of data of a call. `operations` None stands for all.
+    `size` is the octets of data of a call. `operations` None stands for `measured_calls.OPERATIONS`.
 
     Raises:
         RpcRdmaError: a call failed.
@@ -102,9 +102,9 @@ def rows(
 def curves_over_distance(
     model: FabricModel, size: int, miles: Sequence[float], variants: Sequence[Variant], operations: Sequence[Operation]
 ) -> list[Curves]:
-    """Measures latencies over the distances `miles`, and returns the curves of each operation.
+    """Measures latencies over the distances `miles`, and returns one `Curves` for each operation, in order.
 
-    `size` is the octets of data of a call.
+    `size` is the octets of data of a call. `model` has the other delays; its distance is not used.
 
     Raises:
         RpcRdmaError: a call failed.
@@ -116,7 +116,7 @@ def curves_over_distance(
 def curves_over_size(
     model: FabricModel, sizes: Sequence[int], variants: Sequence[Variant], operations: Sequence[Operation]
 ) -> list[Curves]:
-    """Measures latencies over the `sizes` of data in octets, and returns the curves of each operation.
+    """Measures latencies over the `sizes` of data in octets, and returns one `Curves` for each operation, in order.
 
     Raises:
         RpcRdmaError: a call failed.

@@ -44,7 +44,7 @@ _RESERVED_PORTS = range(1023, 511, -1)
 
 
 def _nothing() -> None:
-    """Does nothing: the callback for news of a connection that the listener's owner has not opened yet."""
+    """Does nothing: `on_news` of a queue pair that was offered to a listener, and has no driver yet."""
 
 
 class _Driver(MemoryDriver[SimulatedQueuePair]):
@@ -108,7 +108,7 @@ class _Link:
         return _Driver(queue_pair, timer, on_turn, on_closed)
 
     def _offer(self, far: SimulatedQueuePair) -> None:
-        """Offers a connection to the listener at its address, or refuses it if there is none.
+        """Offers the connection of `far`, the listening end, to the listener at its address; refuses it without one.
 
         Runs at the listening node when the request for the connection has arrived there.
         """
@@ -198,10 +198,11 @@ class Node(Host):
             listener: the listener that clients find there.
 
         Returns:
-            Host and port.
+            Host and port of the listener.
 
         Raises:
-            OSError: EADDRNOTAVAIL: another node has the name; EADDRINUSE: another listener has the address.
+            OSError: EADDRNOTAVAIL: `host` is not this node's name in the fabric; EADDRINUSE: another listener has the
+                address.
         """
         if self.fabric.find(host) is not self:
             raise OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))
@@ -300,7 +301,7 @@ class Fabric:
         inbound_reads: tuple[int | None, int | None] = (None, None),
         outbound_reads: tuple[int | None, int | None] = (None, None),
     ) -> tuple[SimulatedQueuePair, SimulatedQueuePair]:
-        """Makes two joined queue pairs; the near one may then `connect`.
+        """Makes two joined queue pairs under a new connection number; the near one may then `connect`.
 
         Args:
             near: the host of the first.

@@ -68,11 +68,11 @@ class Faults(Protocol):
     """Decides which faults a simulated fabric has; implemented for a test, and called in the order of events."""
 
     def on_message(self, message: Message) -> Delivery:
-        """Returns the fate of a message that is about to leave; `DELIVERED` if nothing is to happen to it."""
+        """Returns the fate of a message that is about to leave its node; `DELIVERED` if it has no fault."""
 
     def on_register(self, node: str, octets: int) -> float:
         """Returns the seconds by which a registration of `octets` octets by the node named `node` takes longer.
 
         Raises:
-            LocalProtocolError: the registration fails, as if too many regions existed.
+            LocalProtocolError: the registration is to fail, as if too many regions existed.
         """

@@ -34,7 +34,7 @@ class End(Protocol):
     """The number of the connection."""
 
     def report(self, news: Completion | QueuePairEvent) -> None:
-        """Hands a completion or an event to the software that owns this end, at the time of its interrupt.
+        """Hands a completion or an event to the software that owns this end; called when its interrupt has ended.
 
         Args:
             news: a completion, or an event of the connection.
@@ -130,9 +130,9 @@ class Host:
     def record(
         self, kind: EventKind, text: str = "", *, octets: int = 0, cost_s: float = 0.0, connection: int = -1
     ) -> int:
-        """Records an event caused by the present event; all that the caller does next follows from it.
+        """Records an event caused by that which the running callback follows from, and makes it the callback's cause.
 
-        The caller's time advances by `cost_s`.
+        So all that the caller does next follows from the new event. The caller's time advances by `cost_s`.
 
         Args:
             kind: the kind of the event.
@@ -182,7 +182,8 @@ class Host:
     def leave(self, kind: MessageKind, octets: int, cause: int, connection: int) -> tuple[float, int]:
         """Occupies this host's wire with a message, after the messages sent before it, and records its departure.
 
-        The RNIC prepares a message while an earlier one leaves. The event names an earlier message that delays it.
+        The RNIC prepares a message while an earlier one leaves. The text of the event of departure (`EventKind.LEAVE`)
+        names the event of an earlier message that delays it.
 
         Args:
             kind: the kind of the message.
@@ -191,7 +192,7 @@ class Host:
             connection: the number of the connection.
 
         Returns:
-            The time at which its last octet has left, and the number of that event.
+            The time in seconds at which its last octet has left, and the number of the event of departure.
         """
         ready_s, rdma = self.loop.time(), kind in _RDMA
         model = self.model
@@ -214,7 +215,7 @@ class Host:
         return left_s, self._left
 
     def acknowledge(self) -> float:
-        """Occupies the wire for an acknowledgement, which passes between the packets of messages.
+        """Occupies the wire for an acknowledgement, which leaves at once, between the packets of messages.
 
         Returns:
             The seconds that it takes.
@@ -224,13 +225,13 @@ class Host:
         return acknowledgement_s
 
     def fate(self, message: Message) -> Delivery:
-        """Asks `faults` for the fate of a message, and records a fault.
+        """Asks `Faults.on_message` for the fate of a message, and records a fault in the trace.
 
         Args:
             message: the message.
 
         Returns:
-            The fate; `DELIVERED` without faults.
+            The fate; `DELIVERED` if this host has no `faults`.
         """
         fate = DELIVERED if self.faults is None else self.faults.on_message(message)
         if fate is not DELIVERED:
@@ -242,13 +243,14 @@ class Host:
     def interrupt(self, end: End, news: Completion | QueuePairEvent, cause: int, ready_s: float = 0.0) -> None:
         """Reports news to the software of this host, after the latency of an interrupt; no effect if the host is down.
 
-        With coalescing, an interrupt in progress, and software that is busy with earlier news, take further news along.
+        With `FabricModel.coalescing`, news that arrive while an interrupt is in progress, or while the software is busy
+        with earlier news, need no interrupt of their own.
 
         Args:
             end: the end of the connection.
             news: the completion or event.
-            cause: the number of the event that caused it.
-            ready_s: the time from which it can be reported.
+            cause: the number of the trace event that caused it.
+            ready_s: the time in seconds from which it can be reported.
         """
         if not self.up:
             return
@@ -258,7 +260,7 @@ class Host:
             self._interrupt()
 
     def _interrupt(self) -> None:
-        """Schedules an interrupt that hands the first waiting news to the software."""
+        """Schedules an interrupt that hands the first waiting completion or event (`_News`) to the software."""
         self._attended = True
         first = (self._done or self._pending)[0]
         interrupt_s = self.model.interrupt_s
@@ -274,9 +276,9 @@ class Host:
         self.loop.schedule(ends_s, first.interrupt, self._take_next, context=self.context)
 
     def _take_next(self) -> None:
-        """Hands the next news to the software.
+        """Hands the next waiting completion or event to the software.
 
-        Schedules the handover of further news for the time when it has processed these.
+        Schedules the handover of the next one for the time when the software has processed this one.
         """
         loop = self.loop
         if loop.now_s < self._stalled_until_s:
@@ -308,13 +310,13 @@ class Host:
                 self._attended = False
 
     def withdraw(self, end: End) -> list[Completion | QueuePairEvent]:
-        """Removes the news of a queue pair that have not been reported to the software yet.
+        """Removes the completions and events of one end that have not been reported to the software yet.
 
         Args:
             end: the end of the connection.
 
         Returns:
-            The news, completions of posted work first.
+            The completions of posted work, then receives and events, each in the order of arrival.
         """
         own = [each.news for each in (*self._done, *self._pending) if each.end is end]
         if own:
@@ -328,16 +330,16 @@ class Host:
         return len(self._crashes_s)
 
     def crashed_before(self, left_s: float, boots: int) -> bool:
-        """Returns whether the host crashed before a message had left.
+        """Returns whether the host crashed after a message was sent, and before its last octet had left.
 
         Args:
-            left_s: the time at which the message leaves.
-            boots: `boots` when it was sent.
+            left_s: the time in seconds at which the last octet leaves.
+            boots: the property `boots` when the message was sent.
         """
         return boots < len(self._crashes_s) and left_s > self._crashes_s[boots]
 
     def stall(self, duration_s: float) -> None:
-        """Stops the software from taking completions and events for a while, and records a fault.
+        """Stops the software from taking completions and events for `duration_s`, and records a fault in the trace.
 
         Args:
             duration_s: seconds.
@@ -348,7 +350,7 @@ class Host:
     def crash(self) -> None:
         """Ends all connections without messages to the peers, and cancels all programs; no effect if the host is down.
 
-        A cancelled program may still end its objects in order; nothing of that reaches the fabric.
+        A cancelled program may still close its connections and files; nothing of that reaches the fabric.
         """
         if not self.up:
             return

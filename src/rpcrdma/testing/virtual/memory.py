@@ -64,7 +64,10 @@ class SimulatedProtectionDomain(SoftwareProtectionDomain):
             super().abandon(region)
 
     def _ended(self, region: MemoryRegion) -> None:
-        """Counts a region as gone and spends the time of its invalidation; no effect on an abandoned region."""
+        """Subtracts a region from the host's registered octets, and spends the time of its invalidation, with an event.
+
+        No effect on an abandoned region, for which this was done.
+        """
         if region.abandoned:
             return
         host = self._host

@@ -62,14 +62,14 @@ class FabricModel:
 
     @property
     def one_way_s(self) -> float:
-        """Seconds from an octet's departure to its arrival."""
+        """Seconds from an octet's departure to its arrival, from the distance alone."""
         return self.miles * self.round_trip_s_per_mile / 2
 
     def wire_s(self, octets: int) -> float:
-        """Returns the seconds from a message's first to its last octet on the wire.
+        """Returns the seconds from a message's first to its last octet on the wire, headers included.
 
         Args:
-            octets: its data in octets.
+            octets: its data in octets, without headers.
         """
         return (octets + self.header_octets) * 8 / self.bandwidth_bits_s
 

@@ -152,7 +152,7 @@ class SimulatedQueuePair(PostingQueuePair):
         self._report_end()
 
     def _report_end(self) -> None:
-        """Calls `on_news` after the time of an interrupt, so that the owner finds the event of the connection's end."""
+        """Schedules a call of `on_news` after the time of an interrupt: the owner then finds `Disconnected`."""
         host = self.host
         host.loop.schedule(host.loop.now_s + host.model.interrupt_s, host.loop.cause, self._news, context=host.context)
 
@@ -160,7 +160,7 @@ class SimulatedQueuePair(PostingQueuePair):
         self.on_news()
 
     def _control(self, kind: MessageKind, data: bytes) -> None:
-        """Sends a message that makes the connection, with private data; records it."""
+        """Sends a message of the connection's opening: CONNECT, ACCEPT or READY, with private data; records it."""
         loop = self.host.loop
         self._leave(kind, data, self._note(EventKind.CONNECT, loop.time(), loop.cause, kind.value))
 
@@ -173,7 +173,10 @@ class SimulatedQueuePair(PostingQueuePair):
     # The way out.
 
     def transmit(self) -> None:
-        """Sends posted work in order, as far as connection, free slots for RDMA Reads and the poster's time permit."""
+        """Sends posted work in order, while connected; stops at a Read without a free slot of `outbound_reads`.
+
+        Work of a callback that has spent virtual time leaves when that time has passed.
+        """
         loop, queue, model = self.host.loop, self._send_queue, self.host.model
         while queue and self._state is EndState.ESTABLISHED:
             work = queue[0]
@@ -213,8 +216,8 @@ class SimulatedQueuePair(PostingQueuePair):
         """Sends a message to the peer; `Host.fate` decides whether and when it arrives.
 
         `cause`: the number of the event that caused it. `about`: the work or the `_Ending` that it carries to the peer.
-        `octets`: its length on the wire; None: that of `data`. Returns the time in seconds at which it has left the
-        host, and the number of that event.
+        `octets`: its length on the wire without headers; None: that of `data`. Returns the time in seconds at which it
+        has left the host, and the number of the event of departure.
         """
         host, peer, loop = self.host, self._peer, self.host.loop
         octets = len(data) if octets is None else octets
@@ -434,7 +437,7 @@ class SimulatedQueuePair(PostingQueuePair):
             self._done(work)
 
     def _done(self, work: PostedWork) -> None:
-        """Marks work as ended; reports all work whose predecessors have ended, if signaled, and sends what waited."""
+        """Marks work as ended; reports, if signaled, all work whose predecessors have ended; sends waiting work."""
         if self._state is EndState.CLOSED:
             return
         work.ended = True
@@ -451,7 +454,7 @@ class SimulatedQueuePair(PostingQueuePair):
     # Ends.
 
     def _break(self, reason: str, work: PostedWork) -> None:
-        """Ends the connection, also for the peer, because work of this side breaks a rule."""
+        """Ends the connection, also for the peer, because `work`, posted at this end, breaks the rule in `reason`."""
         if work.status is Status.SUCCESS:
             work.status = Status.FLUSHED
         self._close(reason, by_peer=False, protocol_error=True)
@@ -459,7 +462,7 @@ class SimulatedQueuePair(PostingQueuePair):
         self._tell_end(reason, protocol_error=True)
 
     def _refuse(self, reason: str, work: PostedWork, status: Status = Status.FLUSHED) -> None:
-        """Ends the connection, also for the peer, because the peer's work breaks a rule; the work gets `status`."""
+        """Ends the connection, also for the peer, because its `work` breaks the rule in `reason`; sets its `status`."""
         work.status = status
         self._close(reason, by_peer=True, protocol_error=True)
         self._report_end()
@@ -485,7 +488,10 @@ def _nothing() -> None:
 
 
 def _words(work: PostedWork) -> str:
-    """Returns details of work for the trace: remote handle, or a Send's XID, version and type; "" without a header."""
+    """Returns details of work, behind a space, for the trace: the remote handle, or XID, version and type of a Send.
+
+    "" for a Send whose first buffer is shorter than a header of RPC-over-RDMA.
+    """
     if work.verb is not Verb.SEND:
         return f" handle {work.handle:#010x}"
     gather = work.gather

@@ -82,7 +82,7 @@ class TraceEvent(NamedTuple):
 
     @property
     def line(self) -> str:
-        """The event as one line of text with all fields."""
+        """All fields of the event as one line of text, without a line break."""
         return (
             f"{self.number} {self.at_s!r} {self.node} {self.kind.value} <{self.cause} #{self.connection} "
             f"{self.octets} {self.cost_s!r} {self.text}"
@@ -117,15 +117,15 @@ class Trace:
         Args:
             kind: its kind.
             node: the name of the node.
-            at_s: the time of its end.
-            cause: the number of the event that caused it.
+            at_s: the virtual time of its end, in seconds.
+            cause: the number of the event that caused it; `NO_CAUSE`: none.
             connection: the number of the connection; -1: none.
             octets: octets concerned.
             cost_s: seconds that it took.
             text: details.
 
         Returns:
-            The number of the event.
+            The number of the event; `NO_CAUSE` if the trace is not enabled.
         """
         if not self.enabled:
             return NO_CAUSE
@@ -137,10 +137,10 @@ class Trace:
         """Follows the causes of an event.
 
         Args:
-            number: the number of the event.
+            number: the number of the event; `NO_CAUSE` has no events.
 
         Returns:
-            The event and all its causes, the first cause first.
+            The event and all its causes, the first cause first and the event last.
         """
         found = []
         while number != NO_CAUSE:

@@ -18,7 +18,10 @@ R = TypeVar("R")
 
 
 def before_handler(name: str) -> None:
-    """Spends the time of the handler `name` in the event loop; no effect outside of simulated hosts."""
+    """Lets the time of a handler (`FabricModel.server_s`) pass in the event loop, and records an event.
+
+    `name` is the handler's name, for the trace. No effect outside of simulated hosts.
+    """
     host = running_host()
     if host is not None:
         host.record(EventKind.HANDLE, name, cost_s=host.model.server_s)

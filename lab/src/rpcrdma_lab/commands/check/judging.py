@@ -56,7 +56,8 @@ _INTERRUPTED = "the command was interrupted before it"
 async def judge(args: argparse.Namespace) -> ExitStatus:
     """Runs the checks that the arguments choose against a server or clients, and reports the verdicts.
 
-    Returns the exit status: DONE, FAILED after a violation or harm or for a wrong --program, USAGE for wrong arguments.
+    Returns the exit status: DONE; FAILED if a verdict is a violation of a MUST or a harm to other connections, or if
+    --program is wrong; USAGE for wrong arguments.
 
     Raises:
         RpcRdmaError, OSError: the server cannot be reached, or a file cannot be written.
@@ -145,9 +146,10 @@ async def _run(
     versions: Mapping[str, Outcome],
     results: list[Result],
 ) -> None:
-    """Runs the checks, and adds each result to `results` as soon as it is known.
+    """Runs the checks against the server at `target`, and adds each result to `results` as soon as it is known.
 
-    `abilities` gets the needs that the server fulfils, as `versions` and a trial of recalls show.
+    `versions` are the protocol versions that the server speaks, by name, with the conversations that showed it. They,
+    and a trial of the recall of delegations, add to `abilities.met` the needs of checks that the server meets.
     """
     abilities.add_spoken(versions)
     given, met, fresh_files = abilities.given, abilities.met, abilities.fresh_files
@@ -195,7 +197,8 @@ def _wrong_usage_for_clients(args: argparse.Namespace) -> tuple[str, str] | None
 async def _judge_client(args: argparse.Namespace, checks: Sequence[Check], files: Mapping[str, TextIO]) -> ExitStatus:
     """Runs the checks of clients until no more can be run or the command is interrupted, and reports the verdicts.
 
-    Returns the exit status, FAILED after a violation or harm; an unusable address is a ConnectFailed.
+    `files` are the open files of --junit and --html, by "junit" and "html". Returns the exit status: FAILED after a
+    violation or harm, else DONE. Raises ConnectFailed if the address of --listen cannot be used.
     """
     url: Url = args.listen
     timeout_s = args.timeout or TrialOptions().timeout_s
@@ -239,7 +242,7 @@ def _list(checks: Sequence[Check], *, json: bool) -> None:
 
 
 def _program(args: argparse.Namespace) -> tuple[int, int] | None:
-    """Returns number and newest version of the program in FILE.x; None after an error, which has been printed."""
+    """Returns (number, newest version) of the RPC program in the file of --program; None after an error, printed."""
     from rpcrdma.rpc import load_interface  # noqa: PLC0415
     from rpcrdma.xdr.language import LanguageError  # noqa: PLC0415
 
@@ -274,7 +277,10 @@ async def _prepared(args: argparse.Namespace, program: tuple[int, int], fresh_fi
 async def _spoken(
     args: argparse.Namespace, target: RawTarget, program: tuple[int, int], given: Mapping[str, int | bytes]
 ) -> dict[str, Outcome]:
-    """Returns the protocol versions that the server speaks, of those that the arguments name, with their outcomes.
+    """Returns the protocol versions, as "1", that the server speaks; with each the outcome of the trial of it.
+
+    Only the version of --rpcrdma-version, unless that is "auto". `program` is (number, version) of the RPC program that
+    `given`, values for the conversations by name, has as well.
 
     Raises:
         ConnectFailed: the server cannot be reached, or speaks none of them.

@@ -37,7 +37,7 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs `rpcrdma proxy` with parsed arguments until a signal ends it; returns the exit status, then DONE.
+    """Runs `rpcrdma proxy` with parsed arguments until a signal cancels it; then returns the exit status DONE.
 
     Wrong arguments, and an address that cannot be used, give USAGE or FAILED, after the error has been printed.
 
@@ -94,7 +94,10 @@ class _Teller:
         self._as_json = as_json
 
     def told(self, connection: int, at_s: float, side: Side, message: Message, decision: Decision) -> None:
-        """Prints the faults of one message that `side` has sent, `at_s` seconds after the connection began."""
+        """Prints the faults, `decision.words`, of one message that `side` has sent; `Relay` calls it.
+
+        `connection` is the number of the connection, and `at_s` the seconds since it began.
+        """
         for name in decision.rules:
             self._unmet.pop(name, None)
         if self._as_json:
@@ -106,7 +109,7 @@ class _Teller:
         console.data(f"{at_s:.6f} connection {connection}, {side}: {words}: #{message.number} {message.summary}")
 
     def unreachable(self, connection: int, error: OSError) -> None:
-        """Prints that a connection ends because the server cannot be reached."""
+        """Prints that the connection with number `connection` ends because the server cannot be reached."""
         cause = (error.strerror or str(error)).lower() or "no answer"
         if self._as_json:
             event = {"event": "unreachable", "connection": connection, "url": self._server, "cause": cause}
@@ -115,5 +118,5 @@ class _Teller:
         console.talk(f"connection {connection} ends: cannot connect to {self._server}: {cause}")
 
     def unmet(self) -> list[str]:
-        """Returns the names and kinds of the rules that no message has met."""
+        """Returns "NAME (KIND)" of each rule whose fault no message has had."""
         return list(self._unmet.values())

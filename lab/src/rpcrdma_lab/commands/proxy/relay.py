@@ -53,7 +53,10 @@ class Relay:
         self._connections = 0
 
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Forwards an accepted connection until it ends or fails, a rule cuts it, or the task is cancelled."""
+        """Forwards an accepted connection until it ends or fails, a rule cuts it, or the task is cancelled.
+
+        The callback of `asyncio.start_server`. Ends the connection at once if the server cannot be reached in 10 s.
+        """
         self._connections += 1
         try:
             await self._relay(self._connections, reader, writer)
@@ -87,10 +90,10 @@ class Relay:
     async def _forward(
         self, number: int, halves: _Halves, end: int, source: asyncio.StreamReader, line: DelayLine
     ) -> None:
-        """Sends the messages of one direction (`end`, 0 is the client's) to its delay line, until its end or a cut.
+        """Puts the messages that one end sends into `line`, with their decisions, until they end or a cut.
 
-        `number` is that of the connection, `halves` decides about messages, and `source` has the octets. After a silent
-        cut the rest of the direction is read and dropped.
+        `number` is that of the connection, `end` the sender (0 the client, 1 the server), and `source` has its octets.
+        After a silent cut further octets of the sender are read and dropped.
         """
         while data := await source.read(_READ_OCTETS):
             for message, decision in halves.taken(end, data):
@@ -119,7 +122,7 @@ class DelayLine:
         self._room = asyncio.Event()
 
     async def send(self, decision: Decision, *, last: bool = False) -> None:
-        """Adds a message to the queue; `last` ends the direction after it.
+        """Adds a message to the queue, as the octets and the delay of `decision`; `last`: no message follows it.
 
         Waits while the queue has more than `PROXY_DELAYED_OCTETS_MAX` octets.
         """
@@ -173,14 +176,15 @@ class _Halves:
         return time.monotonic() - self._start_s
 
     def rest(self, end: int) -> bytearray:
-        """Removes and returns the octets of an unfinished message of `end` (0 or 1), for the end of its stream."""
+        """Removes and returns the held octets, those of an unfinished message, that `end` (0 client, 1 server) sent."""
         rest, self._held[end][:] = self._held[end][:], b""
         return rest
 
     def taken(self, end: int, data: bytes) -> Iterator[tuple[Message | None, Decision]]:
-        """Adds octets of `end` (0 or 1), and yields each message that is whole now with the decision about it.
+        """Adds octets that `end` (0 client, 1 server) sent; yields each message that is whole, and its decision.
 
-        Octets that belong to no decoded message are yielded with None in place of the message.
+        Octets of a stream that is not iWARP, or of a message longer than `PROXY_HELD_OCTETS_MAX`, are yielded with None
+        in place of a message and a decision to forward them.
         """
         held, half = self._held[end], self._iwarp.halves[end]
         held += data

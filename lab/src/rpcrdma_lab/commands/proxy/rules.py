@@ -59,9 +59,9 @@ class ProxyRule:
 
 
 def read_rules(text: str, file: str, seed: int) -> tuple[list[ProxyRule], list[str]]:
-    """Returns the rules in a TOML text, and the names of those that a proxy cannot apply.
+    """Returns (the rules in a TOML text, descriptions "fault[NUMBER] (KIND)" of those that a proxy cannot apply).
 
-    `file` is the text's name for errors, and `seed` determines random values.
+    `file` is the text's name for errors; `seed` determines the values that are drawn from ranges.
 
     Raises:
         ScenarioError: the text is malformed, or has no rules.
@@ -121,7 +121,7 @@ def _fault(table: ScenarioTable, kind: FaultKind, side: str, choose: random.Rand
 
 
 def _place(table: ScenarioTable) -> dict[str, Any]:
-    """Returns the `ProxyRule` fields of a flip's place.
+    """Returns the fields "octet", "bit" and "repair" of `ProxyRule`, taken from the table of a rule of kind "flip".
 
     Raises:
         ScenarioError: a value is wrong.
@@ -183,9 +183,10 @@ class RuledConnection:
         self._called = 0
 
     def decide(self, side: Side, message: Message, octets: bytes, now_s: float) -> Decision:
-        """Counts a message of `side`, and returns the treatment by all rules that it meets.
+        """Counts a message of `side`, and returns the treatment by all rules whose selection it meets.
 
         `octets` are those of the message on the wire, and `now_s` is the time in seconds since the connection began.
+        Without a rule the treatment is to forward the octets as they are, at once.
         """
         decision = Decision(bytearray(octets))
         if message.protocol != "mpa":
@@ -257,9 +258,10 @@ def _is_selected(rule: ProxyRule, message: Message, call: tuple[int, str]) -> bo
 
 
 def _flip(data: bytearray, rule: ProxyRule, *, is_frame: bool) -> str:
-    """Flips a bit of `data` in place, and corrects the CRC of its frame if the rule wants it.
+    """Flips the bit of `data` that `rule` names, in place; with `rule.repair` corrects the CRC of its FPDU.
 
-    Returns a description of what could not be done; "" if everything was done. `is_frame` is False for start-up frames.
+    Returns a description of what could not be done; "" if everything was done. `is_frame`: whether `data` has FPDUs;
+    else it is a start-up frame of MPA, which has no CRC.
     """
     if not -len(data) <= rule.octet < len(data):
         return f"not made, the message has {len(data)} octets"
@@ -272,7 +274,10 @@ def _flip(data: bytearray, rule: ProxyRule, *, is_frame: bool) -> str:
 
 
 def _frame_at(data: bytearray, place: int) -> slice | None:
-    """Returns the slice of the frame in `data` that holds the octet at `place`; None if the frames have markers."""
+    """Returns the slice of the FPDU in `data` that holds the octet at index `place`.
+
+    None if an FPDU up to there is not whole or its CRC is wrong, as with markers or without CRCs.
+    """
     start = 0
     while start + 6 <= len(data):
         end = start + (int.from_bytes(data[start : start + 2]) + 5 & ~3) + 4

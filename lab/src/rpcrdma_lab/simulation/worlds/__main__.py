@@ -44,9 +44,10 @@ def _parser() -> argparse.ArgumentParser:
 def main(arguments: list[str] | None = None) -> int:
     """Runs worlds as command-line arguments say (None: those of the process), and prints the results.
 
-    Returns the exit status: 0 if all worlds are good, 1 if one violates a rule, 2 for a wrong scenario.
+    Returns the exit status: 0 if no world violates a rule or fails, 1 if one does, 2 for a wrong scenario.
 
     Raises:
+        RuntimeError: the world of --seed takes more than 30 s of processor time.
         SystemExit: the arguments are wrong (status 2), or ask for help.
     """
     args = _parser().parse_args(arguments)
@@ -109,7 +110,7 @@ def _many(scenario: Scenario, args: argparse.Namespace) -> int:
 
 
 def _command(scenario: str, seed: int, kept: Kept) -> str:
-    """Returns the shell command that runs the same world again."""
+    """Returns the shell command that runs the world of `scenario` and `seed`, or its parts `kept`, again."""
     parts = [sys.executable, "-m", "rpcrdma_lab.simulation.worlds", "--scenario", scenario, "--seed", str(seed)]
     if kept.faults is not None:
         parts += ["--faults", ",".join(map(str, sorted(kept.faults)))]

@@ -21,7 +21,7 @@ _PRINTING_S = 0.0005
 
 
 def statement_text(entry: int, octets: int) -> bytes:
-    """Returns the `octets` octets of a statement or extract; they depend on the journal entry, to show mix-ups."""
+    """Returns the `octets` octets of a statement or extract: the number of the journal entry, repeated."""
     line = b"%012d " % entry
     return (line * (octets // len(line) + 1))[:octets]
 
@@ -119,12 +119,12 @@ class BankBranch(bank.BANK_V1_Service):
         call.ended_s = self._loop.time()
 
     async def settle(self) -> None:
-        """Waits until all calls to customers have been answered or have failed."""
+        """Waits until all calls of the bank to its customers, in the reverse direction, have ended or failed."""
         while self._telling:
             await asyncio.wait(self._telling)
 
     def close(self) -> None:
-        """Ends the calls to customers, and drops the customers."""
+        """Cancels the calls of the bank to its customers, and drops its references to the customers' connections."""
         for client in self._customers.values():
             client.forget()
         for task in self._telling:

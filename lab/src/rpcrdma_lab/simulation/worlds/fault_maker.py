@@ -44,9 +44,9 @@ class _Cut:
         """By connection, the messages and the octets that `sender` has sent."""
 
     def place(self, message: Message, now_s: float) -> int | None:
-        """Counts a message; returns its octets after which the connection breaks, None if the connection stays.
+        """Counts a message that is about to leave; returns the number of its octets after which the connection breaks.
 
-        `now_s` is the time in seconds.
+        0 loses all of the message; None: the connection stays. `now_s` is the virtual time in seconds.
         """
         fault = self.fault
         if fault.after_octets is None and fault.after_operations is None:
@@ -99,13 +99,13 @@ class FaultMaker:
 
         Args:
             loop: the event loop of the world.
-            host: returns the host of a node.
-            provider: returns the provider of a node.
+            host: returns the host of a node, by name, as "client-0".
+            provider: returns the provider of a node, by name.
             crash: ends a server, by number, and keeps a share (0 to 1) of its unstable writes.
             restart: starts a server again, by number.
 
         Returns:
-            The time in seconds at which all faults are over, except cuts.
+            The virtual time in seconds at which all faults are over, except cuts by octets or operations.
         """
         self._loop = loop
         self._host = host
@@ -123,7 +123,7 @@ class FaultMaker:
         return over_s
 
     def application_stalled_until_s(self, server: int) -> float:
-        """Returns the time in seconds until which the handlers of a server wait; 0 if the server was never stalled."""
+        """Returns the virtual time in seconds until which handlers of server number `server` wait; 0: they do not."""
         return self._application_stalled_until_s.get(server, 0.0)
 
     def stop(self) -> None:
@@ -131,7 +131,10 @@ class FaultMaker:
         self._cuts.clear()
 
     def on_message(self, message: Message) -> Delivery:
-        """Returns how a message is delivered: the delay of its sender, and the place of a cut in it, if one is due."""
+        """Returns the fate of a message: the delay of its sender's messages, and the place of a cut, if one is due.
+
+        `DELIVERED` without either.
+        """
         delay_s = self._delays.get(message.sender, 0.0)
         for cut in self._cuts:
             place = cut.place(message, self._loop.time())
@@ -144,7 +147,7 @@ class FaultMaker:
         return Delivery(delay_s=delay_s) if delay_s else DELIVERED
 
     def on_register(self, node: str, octets: int) -> float:
-        """Returns the seconds by which a memory registration at `node` is delayed.
+        """Returns the seconds by which a memory registration at the node named `node` is delayed, 0 without a fault.
 
         Raises:
             LocalProtocolError: a fault makes registrations of this node fail.

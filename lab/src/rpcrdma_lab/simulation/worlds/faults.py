@@ -132,7 +132,7 @@ class FaultRule:
     silent: bool = False
 
     def draw(self, choose: random.Random, clients: int, servers: int) -> Fault:
-        """Returns a random fault for a world with these numbers of clients and servers, each of at least 1."""
+        """Returns a fault, drawn by `choose`, for a world with these numbers of clients and servers, each 1 or more."""
         drawn = {name: between(choose, self.values[name]) for name in sorted(self.values)}
         octets, operations = drawn.pop("after_octets", None), drawn.pop("after_operations", None)
         return Fault(
@@ -148,7 +148,10 @@ class FaultRule:
 
 
 def between(choose: random.Random, limits: Range) -> float:
-    """Returns a random value in a range: all orders of magnitude, from 0 to below 1 all values, are equally likely."""
+    """Returns a random value from `limits`, (least, most); orders of magnitude are equally likely.
+
+    If the least is 0, those of the value plus 1 are equally likely; if the most is below 1 as well, all values are.
+    """
     least, most = limits
     if least <= 0:
         return round((1 + most) ** choose.random() - 1, 9) if most >= 1 else round(most * choose.random(), 9)

@@ -68,7 +68,7 @@ class Disturbance(NamedTuple):
     """The exceptions that the fault explains by itself."""
 
     def concerns(self, call: CallMade) -> bool:
-        """Returns whether the fault affects the client or server of the call, and overlaps the call in time."""
+        """Returns whether the fault affects the client and the server of the call, and overlaps the call in time."""
         return (
             self.client in (None, call.client)
             and self.server in (None, call.server)
@@ -93,7 +93,11 @@ class History:
     """Violations that watchers found while the world ran."""
 
     def explains(self, call: CallMade, error: Exception) -> bool:
-        """Returns whether faults explain that a call failed with `error`; a timeout, by the time that they cost."""
+        """Returns whether faults explain that a call failed with `error`.
+
+        They do if one that concerns the call has the class of `error` among its `errors`. A `CallTimeout` is explained
+        if the `cost_s` of all that concern the call are at least its `timeout_s`.
+        """
         concerned = [each for each in self.disturbances if each.concerns(call)]
         if isinstance(error, CallTimeout):
             return sum(each.cost_s for each in concerned) >= call.timeout_s

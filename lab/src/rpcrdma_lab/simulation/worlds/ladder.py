@@ -32,7 +32,8 @@ _AT_NODES = frozenset(
 def ladder(trace: Trace, *, until_s: float | None = None, lines_max: int = 80) -> list[str]:
     """Returns the last `lines_max` events of a trace up to `until_s` as the lines of an ASCII ladder, in order of time.
 
-    `until_s` is a virtual time in seconds; None shows events up to the end.
+    Nodes are columns. A head comes first, and the number of earlier events where some are left out. `until_s` is a
+    virtual time in seconds; None shows events up to the end.
     """
     events = [event for event in trace.events if event.kind is EventKind.ARRIVE or event.kind in _AT_NODES]
     if until_s is not None:
@@ -55,7 +56,7 @@ def _rung(trace: Trace, event: TraceEvent, nodes: Sequence[str]) -> Rung:
 
 
 def _sender(trace: Trace, event: TraceEvent) -> str | None:
-    """Returns the node that sent a message that has arrived; None if the trace does not show it."""
+    """Returns the name of the node that sent the message of the arrival `event`; None if the trace does not show it."""
     return next((cause.node for cause in _causes(trace, event) if cause.kind is EventKind.LEAVE), None)
 
 

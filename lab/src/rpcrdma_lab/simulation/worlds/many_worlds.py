@@ -48,12 +48,12 @@ class Totals:
 def judged(scenario: Scenario, seed: int, kept: Kept, *, twice: bool = False, rules: bool = True) -> Result:
     """Runs the world of a seed, and returns its result.
 
-    A second run that differs is a violation in the result.
+    A second run that differs is a violation of the checker "repetition" in the result.
 
     Args:
         scenario: the scenario from which the world is drawn.
         seed: the seed.
-        kept: the parts of the plan that are run.
+        kept: the parts of the world's plan that are run; `Kept()`: all.
         twice: whether the world runs a second time, to compare the traces.
         rules: whether each message is checked against the rules of its version.
 
@@ -71,7 +71,9 @@ def judged(scenario: Scenario, seed: int, kept: Kept, *, twice: bool = False, ru
 
 
 def run_worlds(scenario: Scenario, first: int, count: int, jobs: int, *, twice_every: int) -> Iterator[Totals]:
-    """Runs the worlds of consecutive seeds in several processes, and yields totals of parts of them.
+    """Runs the worlds of consecutive seeds in several processes, and yields the totals of each 25 of them, as they end.
+
+    A world that raises an exception is a failure in the totals.
 
     Args:
         scenario: the scenario from which the worlds are drawn.
@@ -90,7 +92,7 @@ def run_worlds(scenario: Scenario, first: int, count: int, jobs: int, *, twice_e
 
 
 def _prepare() -> None:
-    """Prepares a process for running worlds: it ignores SIGINT, and collects garbage only between worlds."""
+    """Prepares a process for running worlds: it ignores SIGINT, and collects garbage only after each 25 worlds."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.freeze()
     gc.disable()

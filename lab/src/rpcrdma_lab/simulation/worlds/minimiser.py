@@ -18,7 +18,7 @@ _TRIES_MAX = 400
 def minimise(plan: Plan, fails: Callable[[Kept], bool], kept: Kept | None = None) -> Kept:
     """Returns the smallest part of a failing plan that was found to fail.
 
-    No single item of it can be left out, unless the number of tries was too small.
+    No single fault, client or call of it can be left out, unless 400 tries (`_TRIES_MAX`) were too few to show that.
 
     Args:
         plan: the whole plan.
@@ -52,7 +52,10 @@ def minimise(plan: Plan, fails: Callable[[Kept], bool], kept: Kept | None = None
 
 
 def _fewer(items: Iterable[T], fails: Callable[[frozenset[T]], bool]) -> frozenset[T]:
-    """Returns fewer items, with which alone a part still fails: leaves out all if possible, else halves, then each."""
+    """Returns a subset of `items` with which `fails` is still true, or all of them.
+
+    Tries to leave out all, then halves, and so on down to each single item.
+    """
     kept = sorted(items)  # type: ignore[type-var]
     size = len(kept)
     while size:

@@ -141,7 +141,7 @@ def _call(scenario: Scenario, choose: random.Random, number: int) -> PlannedCall
 
 
 def _whole(choose: random.Random, limits: Range) -> int:
-    """Returns a random whole number in a range, each equally likely."""
+    """Returns a random whole number from `limits`, (least, most), both included; each is equally likely."""
     return choose.randint(round(limits[0]), round(limits[1]))
 
 

@@ -62,7 +62,7 @@ class Scenario:
 
 
 def scenario_names() -> list[str]:
-    """Returns the names of the scenarios in the package, sorted."""
+    """Returns the names of the scenarios in the package, sorted, without ".toml"."""
     return sorted(each.name.removesuffix(".toml") for each in _FOLDER.iterdir() if each.name.endswith(".toml"))
 
 
@@ -166,13 +166,13 @@ class ScenarioTable:
         self._known: set[str] = set()
 
     def fail(self, key: str, need: str, have: object) -> None:
-        """Raises ScenarioError for the key: `need` describes the allowed values, and `have` is the value found."""
+        """Raises ScenarioError for a key of this table; `need` describes the allowed values, `have` is the value."""
         raise ScenarioError(self._file, self._prefix + key, need, have)
 
     def take(self, key: str, default: Any) -> Any:
         """Returns the value of a key unchecked, or `default` if the key is missing.
 
-        `done` accepts the key from then on.
+        Marks the key as known, so that `done` accepts it.
         """
         self._known.add(key)
         return self.values.get(key, default)
@@ -243,10 +243,10 @@ class ScenarioTable:
         return {choice: weight for choice, weight in weights.items() if weight}
 
     def done(self) -> None:
-        """Checks that no keys remain that no method has taken.
+        """Checks that every key of the table has been asked for by another method of this object.
 
         Raises:
-            ScenarioError: there is such a key.
+            ScenarioError: a key has not, and so is unknown.
         """
         for key in self.values:
             if key not in self._known:

@@ -59,7 +59,7 @@ class Watcher(Protocol):
     """An observer of the work that transports pass to providers; `WatchedProvider` calls all its methods."""
 
     def opened(self, end: WatchedEnd) -> None:
-        """Observes that an end of a connection begins."""
+        """Observes that the driver of an end of a connection was made, before the end posts anything."""
 
     def receives(self, end: WatchedEnd, count: int) -> None:
         """Observes that the end posts `count` receives, just before."""
@@ -68,7 +68,7 @@ class Watcher(Protocol):
         """Observes that the end posts a Send with the octets `message`, just before."""
 
     def received(self, end: WatchedEnd) -> None:
-        """Observes that the end takes the completion of its next received message."""
+        """Observes that the end's transport takes the completion of its next received message."""
 
     def closed(self, end: WatchedEnd) -> None:
         """Observes that the end's driver has released all its resources."""
@@ -105,7 +105,7 @@ class WatchedProvider:
         return self._inner.explain_unmade(where, cause)
 
     def join(self, end: WatchedEnd, link: Link) -> None:
-        """Registers the end of a link, and connects it with the link's other end if that is known."""
+        """Registers `end` by the addresses of its link; sets `peer` of both ends if the other end is registered."""
         self._ends[link.local, link.peer] = end
         peer = self._ends.get((link.peer, link.local))
         if peer is not None and peer.peer is None and peer.active != end.active:
@@ -231,7 +231,11 @@ class _WatchedQueuePair:
         self._inner.post_send(wr, gather, invalidate=invalidate, signaled=signaled)
 
     def _granted(self, message: bytes) -> bytes:
-        """Returns the message, with its credit grant withheld if wanted; withheld increments are granted later."""
+        """Returns a message of RPC-over-RDMA, with its credit word changed while `withholds_grants` is set.
+
+        Version 1 then grants 1 credit. Other versions, which count increments, grant none, and the increments withheld
+        when the provider grants again. Errors are returned as they are.
+        """
         end = self._end
         if message[_TYPE] == _ERROR:
             # Its receiver ignores the word.

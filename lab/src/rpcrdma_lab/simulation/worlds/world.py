@@ -77,7 +77,7 @@ class _WorldServer:
         self._kept = random.Random(f"{world.plan.seed} {self.node}")  # noqa: S311 - to be repeated
 
     def start(self) -> None:
-        """Starts the server's program on its node."""
+        """Starts the server's program as a task on its node, with the disk and books that it had."""
         self.boot += 1
         self._world.fabric.node(self.node).start(self._run())
 
@@ -111,7 +111,7 @@ class _WorldServer:
         self.server = self.branch = None
 
     def restart(self) -> None:
-        """Starts the crashed node and its program again; does nothing if they run already."""
+        """Starts the crashed node and its program again; no effect if they run already."""
         host = self._world.fabric.node(self.node)
         if not host.up:
             host.restart()
@@ -192,7 +192,7 @@ class _World:
             await asyncio.gather(*tasks)
 
     async def _settle(self) -> None:
-        """Waits until banks have ended their calls, and servers have noticed that their clients have gone."""
+        """Waits until banks have ended their calls, then 60 virtual seconds: servers notice that their clients left."""
         for server in self.servers.values():
             assert server.server is not None
             assert server.branch is not None
@@ -216,7 +216,7 @@ class _World:
         self.history.violations.append(violation)
 
     def _unexpected(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Records an exception that the event loop reports as unhandled as a violation."""
+        """Records as a violation an exception that the event loop reports as unhandled: its exception handler."""
         error = context.get("exception")
         self._found(Violation("errors", self.loop.time(), f"{context['message']}: {error!r}"))
 
@@ -235,7 +235,9 @@ class _ErrorLog(logging.Handler):
 
 
 def run_world(plan: Plan, *, rules: bool = True, traced: bool = True) -> Result:
-    """Runs one world to its end, and returns its result.
+    """Runs one world, its simulated servers, clients and faults, to its end, and returns its result.
+
+    A world that cannot go on, or lasts too long, has a violation of "progress" in its result.
 
     Args:
         plan: the plan of the world.

@@ -79,7 +79,7 @@ class WorldClient:
         self._connection: Connection | None = None
 
     async def run(self) -> None:
-        """Connects to the server, repeating until that succeeds, and makes all calls of the plan."""
+        """Connects to the server, repeating until that succeeds, and makes all calls of the plan; some may fail."""
         plan = self._plan
         options = ConnectOptions(
             provider=self._provider,
@@ -107,7 +107,7 @@ class WorldClient:
         await asyncio.gather(*(self._worker(calls) for _ in range(plan.at_once)))
 
     async def finish(self) -> None:
-        """Makes the calls that must succeed because all faults are over, and closes the connection."""
+        """Makes the last calls, which must succeed as all faults are over, and closes the connection."""
         assert self._connection is not None
         last = PlannedCall(_LAST, "transfer", 100, 0.0, into=False, stable=True, name=0)
         # The first call may find a connection that has ended unnoticed.
@@ -152,7 +152,7 @@ class WorldClient:
         self._exposure.goes_on(self.node, f"{work} {number}", buffers)
 
     async def _join_always(self, connection: Connection) -> None:
-        """Calls the bank on each new connection, so that the bank makes its reverse calls there, until cancelled."""
+        """Calls BANK_JOIN on each new connection, so that the bank makes its reverse calls there, until cancelled."""
         while True:
             count = connection.reconnects
             await self._make("join", -1 - count, self._join, [])
@@ -285,6 +285,6 @@ class WorldClient:
 
 
 def _content(client: int, number: int, octets: int) -> bytes:
-    """Returns `octets` octets that differ for each client and call number."""
+    """Returns `octets` octets of text with the numbers of the client and of its call, repeated."""
     line = b"client %d call %d: " % (client, number)
     return (line * (octets // len(line) + 1))[:octets]

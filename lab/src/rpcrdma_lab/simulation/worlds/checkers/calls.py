@@ -18,8 +18,9 @@ _RUNS = frozenset({"transfer", "statement", "extract"})
 def check_calls(history: History) -> Iterator[Violation]:
     """Yields a violation for each contradiction between the outcomes of calls and the runs of their handlers.
 
-    A call that failed needs a fault that explains the failure, and a call that timed out must have waited for its time.
-    A call that succeeded ran at least once. No call runs twice between two starts of its server (RFC 5531 section 8).
+    A call must end. A call that failed needs a fault that explains the failure, and one that timed out must have lasted
+    its `timeout_s`. A call to the bank that succeeded ran at least once, and returned the journal entry of a run. No
+    call to the bank runs twice between two starts of its server (RFC 5531 section 8).
     """
     for call in history.calls:
         where = f"client {call.client}, {call.work} {call.number} to server {call.server}"
@@ -47,7 +48,10 @@ def _failure(history: History, call: CallMade, where: str) -> Iterator[Violation
 
 
 def check_notices(history: History) -> Iterator[Violation]:
-    """Yields violations of the servers' calls to clients, as `check_calls`; none of them may ever run twice."""
+    """Yields the violations of the rules of `check_calls` by the servers' calls to clients, `history.notices`.
+
+    No such call may ever run twice; it may lack an end if a crash of its server explains that.
+    """
     for call in history.notices:
         where = f"server {call.server}, notice {call.number} to client {call.client}"
         runs = history.notice_runs.get((call.client, call.server, call.number), [])

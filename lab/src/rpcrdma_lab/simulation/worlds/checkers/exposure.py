@@ -136,7 +136,10 @@ class ExposureWatcher:
         return made
 
     def registered(self, domain: JudgedDomain, region: MemoryRegion) -> None:
-        """Checks limits and guard octets after `domain` has registered `region`; reports violations."""
+        """Checks, after `domain` has registered `region`, that its regions stay within `regions_max` and `octets_max`.
+
+        Also checks that `region` begins and ends with no guard octets of a `GuardedBuffer`. Reports violations.
+        """
         self.owners.add(region.view.obj)
         octets = sum(each.octets for each in domain.exposed.values())
         if len(domain.exposed) > self._regions_max or octets > self._octets_max:
@@ -170,9 +173,9 @@ class ExposureWatcher:
             del self._domains[domain]
 
     def goes_on(self, node: str, what: str, buffers: Iterable[GuardedBuffer | bytearray]) -> None:
-        """Checks, when the caller at `node` continues after a call, that no buffer of it is still registered.
+        """Checks, when the caller at `node` continues after a call, that none of its `buffers` is still registered.
 
-        Guarded buffers are overwritten then, and checked again by `finish`. `what` describes the call.
+        Guarded buffers are then overwritten, and kept for the check by `finish`. `what` describes the call.
         """
         owners = _Identities()
         for each in buffers:
@@ -188,13 +191,13 @@ class ExposureWatcher:
                 self._buffers.append((f"{node}, {what}", each))
 
     def finish(self) -> None:
-        """Checks all guarded buffers for changes after their calls, at the end of the world."""
+        """Checks, at the end of the world, that the guarded buffers that `goes_on` kept have not changed since."""
         for where, buffer in self._buffers:
             if buffer.touched:
                 self.tell(f"{where}: memory beside the buffer was touched, or the buffer after its call")
 
     def tell(self, text: str) -> None:
-        """Reports a violation with this description at the current time."""
+        """Reports a violation with the description `text` at the current virtual time."""
         self._found(Violation("exposure", self._now_s(), text))
 
 

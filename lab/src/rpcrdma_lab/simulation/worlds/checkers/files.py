@@ -28,7 +28,7 @@ def check_files(disk: MemoryFiles, model: Mapping[str, Content], where: str, at_
 
     Args:
         disk: the server's files, which are read without NFS.
-        model: the expected content by file name; unknown content is not compared.
+        model: the expected content by file name; None: there is no such file. `UNKNOWN` is not compared.
         where: the owner of the files, for texts.
         at_s: the time in seconds for the violations.
     """
