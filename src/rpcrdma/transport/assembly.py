@@ -57,7 +57,7 @@ class Assembly:
         self._dropping: set[Key] = set()
 
     def drop(self, key: Key, *, more: bool) -> Step | None:
-        """Drops a message if it is a piece of an interrupted sequence.
+        """Drops a received message if it is a piece of a sequence that was given up, up to the last piece of that.
 
         `key`: the identity of the message's sequence. `more`: whether further pieces of the sequence follow. Returns
         `Step.DROPPED`; None if the message is no such piece.
@@ -98,7 +98,7 @@ class Assembly:
         return Step.WHOLE
 
     def release(self) -> memoryview:
-        """Returns the stored octets, of the last complete message or an unfinished one, and stops counting them."""
+        """Removes and returns the octets of the last complete message or an unfinished one, which count no more."""
         octets, self._octets = self._octets, bytearray()
         self.memory.release_pieces()
         return memoryview(octets)
