@@ -44,7 +44,7 @@ class NativeReceiver(Receiver):
         self.frames: NativeFrames | None = None
 
     def hand_over(self) -> None:
-        """Lets the native module receive from now on: `frames` is then its receiver.
+        """Lets the native module, which is written in C, receive from now on: `frames` is then its receiver.
 
         No effect while an RTR frame is awaited, while a Send or a large FPDU has arrived in part, and if the octets in
         hand begin with an FPDU that only Python handles, such as a Terminate or a faulty one.
@@ -74,7 +74,7 @@ class NativeReceiver(Receiver):
         self.frames = frames
 
     def take_over(self) -> None:
-        """Lets Python receive in place of the native module, which hands over the octets that it has not processed.
+        """Lets Python receive in place of the native (C) module, which hands over the octets that it has not processed.
 
         A Send or a large FPDU that has arrived in part continues. No effect if the native module does not receive.
         """

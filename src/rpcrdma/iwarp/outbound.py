@@ -123,9 +123,9 @@ class Outbound:
             pieces[0] = memoryview(pieces[0])[octets:]
 
     def _digest_sent(self, octets: int) -> None:
-        """Keeps the CRC of the part of an FPDU that is sent once the next `octets` octets are: its region may change.
+        """Keeps the CRC of the sent part of the FPDU in which the next `octets` octets end: its region may change.
 
-        Also drops the entries of the FPDUs that are then sent whole from `frames`.
+        Also drops the entries in `frames` of FPDUs that are then sent whole.
         """
         after = self.sent + octets
         start = self.start

@@ -224,7 +224,7 @@ class IwarpQueuePair:
                 self._first_frame()
 
     def hand_over(self) -> None:
-        """Lets the native module receive from now on; `native_receiver.frames` is then its receiver.
+        """Lets the native (C) module receive from now on; `native_receiver.frames` is then its receiver.
 
         No effect without the module, before the connection is open, or while Python has to finish a message first.
         """

@@ -416,7 +416,10 @@ class _Connection:
         self._link.report(REPTERR, [body], xid=bad.xid, answer=bad.direction == _CALL)
 
     def _contradicts(self, message: ExtensionMessage, lead: int) -> bool:
-        """Returns whether the flag RESPONSE of `message` contradicts the header type `lead` that began its group."""
+        """Returns whether the flag RESPONSE of `message` contradicts `lead`, the header type that began its group.
+
+        RESPONSE must be set exactly if `lead` is XMTRESP. False for a `lead` that begins no group.
+        """
         return lead in {XMTREQ, XMTRESP} and message.answers != (lead == XMTRESP)
 
     def _refuse_flags(self, message: ExtensionMessage) -> None:

@@ -156,7 +156,7 @@ class Group:
     ) -> tuple[list[tuple[Slab | LentSlots, int, int]], int]:
         """Returns the memory of one item, as (slab, start in the slab, octets) for each contiguous run, and its end.
 
-        The end is counted as `free`.
+        The item's end is in octets of all placeable segments of the group. The memory is empty for an empty item.
 
         Args:
             length: octets of the item.

@@ -128,16 +128,19 @@ class SlabStore:
         """All existing slabs of several slots."""
 
     def take_head(self) -> memoryview:
-        """Returns memory of `head_octets` for the head of a message, with unspecified content."""
+        """Returns memory of `head_octets` for the header and the payload of a message, with unspecified content."""
         return self._heads.pop() if self._heads else memoryview(bytearray(self.head_octets))
 
     def give_head(self, head: memoryview) -> None:
-        """Takes back the memory of a head, to which nothing refers any more."""
+        """Takes back memory of `take_head`, to which nothing refers any more, for reuse."""
         if len(self._heads) < RECEIVE_BUFFERS_KEPT_MAX:
             self._heads.append(head)
 
     def take_slab(self) -> Slab:
-        """Returns a slab (memory of receive slots) with free slots; beyond RTR_SLABS_MAX one of a slot, not reused."""
+        """Returns a slab, the memory of many receive slots, with free slots.
+
+        If there are RTR_SLABS_MAX slabs already and all slots are taken, it is a new slab of one slot, for one use.
+        """
         if self._started:
             return self._started.pop()
         for _ in range(len(self._retired)):

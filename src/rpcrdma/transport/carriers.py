@@ -200,20 +200,20 @@ class Batcher(Protocol):
     body_octets_max: int
 
     def body_octets(self, octets: int, messages: int) -> int:
-        """Returns the size in octets of a message's body.
+        """Returns the size in octets of the body of one message that joins several RPC messages.
 
         Args:
-            octets: the sum of the RPC messages' lengths, each rounded up to four.
+            octets: the sum of the RPC messages' lengths, each rounded up to a multiple of four.
             messages: the number of RPC messages.
         """
 
     def encode(self, messages: Sequence[Buffer]) -> bytes:
         """Encodes RPC messages, all calls or all replies, as the body of one message.
 
-        Returns the octets after the prefix of the header.
+        Returns the octets that follow the protocol version's header.
 
         Args:
-            messages: the RPC messages.
+            messages: the encoded RPC messages, in order.
         """
 
     def on_calls_sent(self, xids: Sequence[int]) -> None:

@@ -342,6 +342,6 @@ def refusal_of(error: ssl.SSLError) -> HostAuthenticationFailed:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Formats the first few names of a certificate, shortened and without unprintable characters, for people."""
+    """Formats the first 4 names of a certificate, 80 printable characters of each, for people; "no host" if empty."""
     shown = ", ".join(printable(name[:_NAME_SHOWN]) for name in names[:_NAMES_SHOWN])
     return (shown or "no host") + (f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else "")

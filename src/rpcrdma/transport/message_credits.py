@@ -233,7 +233,7 @@ class MessageWindow:
 
     @property
     def refresh_due(self) -> bool:
-        """Whether a message that only grants credits should be sent now; False unless `low`.
+        """Whether a message that only grants credits should be sent now; False while `low` is False.
 
         The peer has a receive for one such message until it has used a credit of the previous one.
         """

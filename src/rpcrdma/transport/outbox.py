@@ -150,7 +150,8 @@ class Outbox:
     def refuse(self, error: OutgoingError) -> None:
         """Sends an error; ends the connection instead if the peer leaves too many errors unread.
 
-        An error that refuses a call is bounded by the credit of that call; only few other errors may wait.
+        An error that refuses a call is bounded by the credit of that call; at most `UNSENT_REFUSALS_MAX` other errors
+        may wait.
         """
         if self.may_report(None if error.answers_call else Kind.ERROR):
             self._session.statistics.errors_sent += 1
@@ -159,7 +160,8 @@ class Outbox:
     def may_report(self, kind: Kind | None) -> bool:
         """Returns whether a further message about a fault may be sent or wait; if not, ends the connection.
 
-        `kind`: the kind of the message, of which only few may wait; None for messages with another bound.
+        `kind`: the kind of the message, of which at most `UNSENT_REFUSALS_MAX` may wait; None for messages with another
+        bound.
         """
         if self.backlog or (kind is not None and self.waiting(kind) >= UNSENT_REFUSALS_MAX):
             self._session.violation("the peer does not read its errors")
@@ -178,7 +180,7 @@ class Outbox:
             self._transmit(grant, [session.dialect.encode(grant, session.window.grant_word())])
 
     def _must_wait(self, message: Outgoing) -> bool:
-        """Returns whether a waiting message has precedence over `message`."""
+        """Returns whether another message must go first: one sent in part, or a waiting one of no lower precedence."""
         if self._sequence is not None:
             return True
         for kind in _ORDER:

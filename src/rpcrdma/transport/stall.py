@@ -31,13 +31,14 @@ class StallWatch:
 
     @property
     def running(self) -> bool:
-        """Whether a deadline is set, even if the peer has met its obligation meanwhile."""
+        """Whether a deadline for obligations of the peer is set, even if the peer has met them meanwhile."""
         return self._deadline_s is not None
 
     def next_deadline_s(self, now_s: float) -> float | None:
         """Returns the deadline, in seconds of the caller's clock; None if the peer has no obligation.
 
-        `now_s`: the present time, from which a deadline counts that begins with this call.
+        An obligation is to answer RDMA Reads, to complete a message in pieces, or to receive replies. `now_s`: the
+        present time, from which a deadline counts that begins with this call.
         """
         if not self._session.owed and not self._session.unfinished:
             self._deadline_s = None

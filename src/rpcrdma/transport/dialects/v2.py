@@ -152,7 +152,7 @@ class Version2:
         return self._assembly.unfinished
 
     def count_in(self, memory: MessageMemory) -> None:
-        """Sets the account in which the pieces of unfinished messages are counted."""
+        """Sets `memory` as the account in which the stored pieces of unfinished messages are counted."""
         self._assembly.memory = memory
 
     def forget(self) -> None:
@@ -160,7 +160,11 @@ class Version2:
         self._assembly.release()
 
     def extend(self, headers: Mapping[int, tuple[int, bool]], error_words: Mapping[int, int]) -> None:
-        """Sets the header types and errors of extensions that `decode` accepts; arguments: `Dialect.extend`."""
+        """Sets the header types and errors of extensions that `decode` accepts.
+
+        `headers`: for each header type the permitted flags, and whether its messages may be continued. `error_words`:
+        for each error code the number of 32-bit words that follow it.
+        """
         self._extended = headers
         self._error_words = error_words
 
@@ -181,7 +185,12 @@ class Version2:
         return version_of(data) == VERSION
 
     def window(self, config: TransportConfig, role: Role, *, reverse: bool, reservable: int) -> Window:
-        """Creates the credit accounting of a connection, where a credit stands for a message in either direction."""
+        """Creates the credit accounting of a connection, where a credit stands for a message in either direction.
+
+        `config`: the numbers of calls to request and to grant. `role`: the role of this end. `reverse`: whether the
+        server makes calls, too. `reservable`: the most messages by which `Window.reserve` increases the credits of the
+        peer at any time.
+        """
         return MessageWindow(*calls_counted(config, role, reverse=reverse), reservable)
 
     def encode(self, message: Outgoing, credit_word: int) -> bytes:
