@@ -41,7 +41,8 @@ _MARKER = struct.Struct(">HH")
 def size_mulpdu(emss: int, *, markers: bool) -> int:
     """Returns the octets of the largest ULPDU for TCP segments of `emss` octets (RFC 5044 section 4.5).
 
-    The result is at least `ULPDU_OCTETS_MIN` and at most `ULPDU_OCTETS_MAX`. `markers`: whether the stream has markers.
+    The result is at least `ULPDU_OCTETS_MIN` (128) and at most `ULPDU_OCTETS_MAX` (64768). `markers`: whether the
+    stream has markers.
     """
     overhead = 6 + emss % 4
     if markers:
@@ -50,15 +51,15 @@ def size_mulpdu(emss: int, *, markers: bool) -> int:
 
 
 def size_fpdu(ulpdu_octets: int) -> int:
-    """Returns the octets of an FPDU without markers: length field, ULPDU, padding and CRC."""
+    """Returns the octets of an FPDU without markers: a ULPDU of `ulpdu_octets`, its length field, padding and CRC."""
     return (ulpdu_octets + 5 & ~3) + 4
 
 
 def build_fpdu(ulpdu: Sequence[Buffer], octets: int, *, crc: bool) -> list[Buffer]:
     """Returns the gather list of an FPDU without markers: `ulpdu`, then padding and CRC.
 
-    `ulpdu`: the length field and the ULPDU. `octets`: the length of both together. `crc`: whether to compute the CRC;
-    without it the field is `NO_CRC`.
+    `ulpdu`: the length field and the ULPDU, as buffers in order. `octets`: the length of both together. `crc`: whether
+    to compute the CRC; if False the field is zero.
     """
     pad = PADS[octets & 3]
     if not crc:
@@ -76,7 +77,7 @@ def verify_crc(octets: memoryview, digest: int = 0) -> None:
 
     Args:
         octets: the FPDU, or the rest of it; the CRC field is its end.
-        digest: the CRC of the octets before.
+        digest: the CRC-32C of the FPDU's octets before `octets`; 0 if there are none.
 
     Raises:
         TerminateFault: the CRC does not match.
@@ -91,14 +92,14 @@ def build_marked_fpdu(ulpdu: Sequence[Buffer], octets: int, position: int, *, cr
     The CRC also covers a marker before the FPDU's first octet, and one between padding and CRC.
 
     Args:
-        ulpdu: the length field and the ULPDU, as for `build_fpdu`.
-        octets: their length.
-        position: the offset from the first octet of full operation, which begins with a marker; only its remainder
-            modulo 512 matters, so that TCP's sequence numbers may wrap.
-        crc: whether to compute the CRC; without it the field is `NO_CRC`.
+        ulpdu: the length field and the ULPDU, as buffers in order.
+        octets: the length of `ulpdu`.
+        position: the offset of the FPDU in the stream from the first octet of full operation, where the first marker
+            is; only its remainder modulo 512 matters, so that TCP's sequence numbers may wrap.
+        crc: whether to compute the CRC; if False the field is zero.
 
     Returns:
-        The gather list, and the position behind the FPDU.
+        The gather list of the FPDU, and the position behind the FPDU.
     """
     gather: list[Buffer] = []
     digest = 0

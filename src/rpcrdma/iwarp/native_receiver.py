@@ -44,7 +44,11 @@ class NativeReceiver(Receiver):
         self.frames: NativeFrames | None = None
 
     def hand_over(self) -> None:
-        """Lets the native module receive from now on; no effect if an unfinished Send or unusual FPDU comes first."""
+        """Lets the native module, which is written in C, receive from now on: `frames` is then its receiver.
+
+        No effect while an RTR frame is awaited, while a Send or a large FPDU has arrived in part, and if the octets in
+        hand begin with an FPDU that only Python handles, such as a Terminate or a faulty one.
+        """
         untagged, sender = self.untagged, self._sender
         if self.direct.trailer or untagged.send_octets or self.ready_frame is not None:
             return
@@ -70,9 +74,9 @@ class NativeReceiver(Receiver):
         self.frames = frames
 
     def take_over(self) -> None:
-        """Continues in place of the native module, with the octets that it has not taken.
+        """Lets Python receive in place of the native (C) module, which hands over the octets that it has not processed.
 
-        No effect if the native module does not receive.
+        A Send or a large FPDU that has arrived in part continues. No effect if the native module does not receive.
         """
         frames = self.frames
         if frames is None:
@@ -114,6 +118,9 @@ class NativeReceiver(Receiver):
             frames.posted += count
 
     def flush(self) -> None:
-        """Ends the native module's receiving, all receives and an incomplete FPDU, because the connection has ended."""
+        """Stops the native module, drops an incomplete FPDU and ends all receives, because the connection has ended.
+
+        Receives posted with a buffer complete as flushed.
+        """
         self.take_over()
         super().flush()

@@ -36,9 +36,10 @@ class NativeSender(Sender):
         self.native = False
 
     def next_gather(self, max_octets: int) -> list[Buffer]:
-        """Returns octets to send without the native module: at most `max_octets`, unless the first FPDU alone has more.
+        """Returns a gather list to send without the native module, of whole FPDUs, or of the rest of an FPDU.
 
-        Once the native module sends, these are only octets that were built before, or none.
+        It has at most `max_octets` octets, unless the first FPDU alone has more. Once the native module sends, it has
+        only octets that were built before, and is empty without these.
 
         Raises:
             TerminateFault: memory was withdrawn while an RDMA Read of it was being answered.
@@ -47,10 +48,11 @@ class NativeSender(Sender):
         return super().next_gather(max_octets) if self.out.pieces or not self.native else self.out.pieces
 
     def send(self, send: NativeSend) -> bool | None:
-        """Frames and sends, by calling `send`, all messages that may be sent now.
+        """Frames and sends all messages that may be sent now, by calls of `send`.
 
-        Returns True if none is left, False if the socket takes no more, None if the octets of `next_gather` must be
-        sent first, or the native module cannot send yet.
+        `send`: `Native.send` of the connection's socket. Returns True if none is left, False if the socket takes no
+        more, None if the octets of `next_gather` must be sent first: also before the connection is open, with markers,
+        and while Python sends a message.
 
         Raises:
             OSError: the connection is broken.
@@ -99,7 +101,14 @@ class NativeSender(Sender):
                 return False
 
     def _turns(self) -> list[Work]:
-        """Returns the next messages for the native module: the unfinished one, then work and Read Responses in turn."""
+        """Returns the next messages for the native module: posted work and due Read Responses alternately, 8 of each.
+
+        A message that is sent in part is the first one. Work is left out if Read Responses are due and its first entry
+        is a disconnect or an RDMA Read beyond the agreed depth.
+
+        Raises:
+            TerminateFault: the peer may not read the memory of a Read Response any more.
+        """
         work = self.send_queue[:_TURNS_MAX]
         if self.current is not None:
             work.insert(0, self.current)
@@ -141,7 +150,7 @@ class NativeSender(Sender):
         """Removes sent messages from the queues.
 
         `messages`: the messages that were given to the native module. `done`: the number of those that are sent whole;
-        the next one is sent up to `_position`.
+        the next one is sent up to its octet `_position`, and not begun if that is 0.
         """
         self._responding = False
         current, self.current = self.current, None

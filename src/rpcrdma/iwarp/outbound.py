@@ -57,12 +57,12 @@ class Outbound:
         self._digest = 0
 
     def put(self, frame: bytes) -> None:
-        """Appends a start-up frame, or the rest of an FPDU that is partly sent."""
+        """Appends an MPA start-up frame, or the rest of an FPDU that is partly sent, to the unsent octets."""
         self.pieces.append(frame)
         self.built += len(frame)
 
     def put_rest(self, rest: bytes) -> None:
-        """Counts all octets up to `built` as sent, except `rest`, the unsent end of an FPDU of the native module."""
+        """Counts all built octets as sent, except `rest`, the unsent end of an FPDU that the native module built."""
         self.pieces = [rest]
         self.frames = [(self.built, None)]
         self.sent -= len(rest)
@@ -71,7 +71,8 @@ class Outbound:
     def append(self, fpdu: Sequence[Buffer], octets: int, source: ResponseSource | None = None) -> None:
         """Appends an FPDU of `octets` octets, whose last piece ends with the CRC.
 
-        `source`: the region from which its payload comes; None: from no region.
+        `fpdu`: the gather list of the FPDU. `source`: for an FPDU of a Read Response the region that its payload shows,
+        the response, and the offset of the payload in the response; None for other FPDUs.
         """
         self.pieces += fpdu
         self.built += octets
@@ -82,13 +83,14 @@ class Outbound:
     def append_run(
         self, pieces: Sequence[Buffer], sizes: Sequence[int], source: ResponseSource | None = None, step: int = 0
     ) -> None:
-        """Appends FPDUs of these sizes.
+        """Appends the FPDUs of one message.
 
         Args:
             pieces: the gather list of all FPDUs.
             sizes: the octets of each FPDU.
-            source: the region from which the payload of the first one comes, and its position; None: from no region.
-            step: the octets by which the position of each next FPDU is further on.
+            source: for a Read Response the region that the payloads show, the response, and the offset of the first
+                FPDU's payload in the response; None for other messages.
+            step: the octets of payload in each FPDU except the last.
         """
         self.pieces += pieces
         frames, built = self.frames, self.built
@@ -102,7 +104,7 @@ class Outbound:
         self.built = built
 
     def bytes_sent(self, octets: int) -> None:
-        """Removes the first `octets` of `pieces`, which TCP has taken."""
+        """Removes the first `octets` octets, at least 1, from the unsent ones (`pieces`): TCP has taken them."""
         assert 0 < octets <= self.built - self.sent, "more octets were sent than handed out"
         if octets == self.built - self.sent:
             self.sent = self.built
@@ -121,7 +123,10 @@ class Outbound:
             pieces[0] = memoryview(pieces[0])[octets:]
 
     def _digest_sent(self, octets: int) -> None:
-        """Keeps the CRC of an FPDU's part that is sent with the next `octets` octets: its region may change later."""
+        """Keeps the CRC of the sent part of the FPDU in which the next `octets` octets end: its region may change.
+
+        Also drops the entries in `frames` of FPDUs that are then sent whole.
+        """
         after = self.sent + octets
         start = self.start
         digest = self._digest
@@ -146,7 +151,8 @@ class Outbound:
         """Prepares unsent FPDUs for another try: computes anew the CRCs of those whose payload is a view of a region.
 
         The CRC of an FPDU is computed over its present data, until part of the CRC itself has been sent. `crc`: whether
-        the FPDUs have CRCs. Returns the source of the first FPDU whose region is invalidated; None if there is none.
+        the FPDUs have CRCs. Returns the region, the Read Response and the offset in the response of the first FPDU
+        whose region is invalidated; None if there is none.
         """
         if not self.has_sources:
             return None
@@ -191,8 +197,8 @@ class Outbound:
     def cut(self) -> int | None:
         """Keeps a copy of the rest of the FPDU that is partly sent, if any, and drops all FPDUs after it.
 
-        A copy, because its memory belongs to the upper layer again. Returns the number of dropped octets; None if that
-        FPDU shows an invalidated region: the stream then ends inside it, and the peer delivers none of it.
+        A copy, because its memory belongs to the upper layer again. Returns the number of dropped octets; None if the
+        partly sent FPDU shows an invalidated region: its rest is dropped, too, and the peer delivers none of it.
         """
         start, end, source = self.start, self.sent, None
         for frame_end, frame_source in self.frames:
@@ -218,16 +224,17 @@ def build_tagged_run(
     """Builds FPDUs of one tagged message: all headers and CRCs in one step.
 
     The first FPDU is always built, further ones as far as `room` allows. The message's last FPDU has the L bit. Returns
-    the gather list, three pieces for each FPDU, and the octets of each FPDU.
+    the gather list (header, payload, padding with CRC for each FPDU), and the octets of each FPDU.
 
     Args:
         rdmap: the RDMAP control octet.
         handle: the STag.
         offset: the tagged offset of the payload.
-        payload: the payload that is not built yet.
+        payload: the rest of the message, for which no FPDUs are built yet.
         payload_max: the most octets of payload in one FPDU.
-        room: no further FPDU is begun once those before take more octets, or at least this many pieces.
-        crc: whether to compute CRCs; without it the fields are `NO_CRC`.
+        room: octets and pieces of the gather list; no further FPDU is begun once those before it take more octets than
+            that, or at least that many pieces.
+        crc: whether to compute CRCs; if False the fields are zero.
     """
     pieces: list[Buffer] = []
     sizes: list[int] = []

@@ -189,7 +189,7 @@ class IwarpQueuePair:
     # Octets in
 
     def next_buffers(self) -> list[memoryview]:
-        """Returns the buffers for the next octets of the stream, at least one; the driver asks before each receive."""
+        """Returns the buffers, one or more, for the next octets of the stream; called before each receive."""
         if self._full_operation:
             return self._receiver.next_buffers()
         if self._ended:
@@ -197,7 +197,10 @@ class IwarpQueuePair:
         return [self._exchange.next_buffer()]
 
     def bytes_received(self, octets: int) -> None:
-        """Processes `octets` octets that `next_buffers` has received; a fault of the peer ends the connection."""
+        """Processes `octets` octets more, which are in the buffers of the last `next_buffers`, in order.
+
+        A fault of the peer ends the connection, as `events` reports.
+        """
         if not self._full_operation:
             if not self._ended:
                 self._startup_received(octets)
@@ -221,13 +224,19 @@ class IwarpQueuePair:
                 self._first_frame()
 
     def hand_over(self) -> None:
-        """Lets the native module receive from now on, if there is one and nothing unusual is unfinished."""
+        """Lets the native (C) module receive from now on; `native_receiver.frames` is then its receiver.
+
+        No effect without the module, before the connection is open, or while Python has to finish a message first.
+        """
         receiver = self.native_receiver
         if receiver is not None and self._full_operation and self.state is State.OPEN and self._sender.open:
             receiver.hand_over()
 
     def received_natively(self, outcome: int) -> None:
-        """Processes `Native.STOPPED` (at an unusual FPDU), `Native.END_OF_STREAM`, or the sum of both: `outcome`."""
+        """Processes the result of `NativeFrames.receive`, 0 or the sum of `Native.STOPPED` and `Native.END_OF_STREAM`.
+
+        STOPPED: the next FPDU is one that only Python handles. Python then receives until the next `hand_over`.
+        """
         assert self.native is not None
         if outcome & self.native.STOPPED:
             self._take_over()
@@ -258,8 +267,9 @@ class IwarpQueuePair:
     def next_gather(self, max_octets: int) -> list[Buffer]:
         """Returns octets to send as a gather list of at most 512 pieces; empty if there are none.
 
-        These are whole FPDUs, at most `max_octets` unless the first alone is longer, and the same until `bytes_sent`;
-        a region may be invalidated, so the driver asks before each send. A fault of this side ends the connection here.
+        These end with a start-up frame or FPDU, are at most `max_octets` unless the first FPDU alone is longer, and the
+        same until `bytes_sent`; a region may be invalidated, so the owner of the socket asks before each send. A fault
+        of this side, such as an invalidated source of an RDMA Read, ends the connection; no error is raised.
         """
         sender = self._sender
         try:
@@ -272,11 +282,11 @@ class IwarpQueuePair:
         return gather
 
     def send(self, send: NativeSend) -> bool | None:
-        """Lets the native module send all messages that may be sent now; a fault of this side ends the connection here.
+        """Lets the native module send all messages that may be sent now; a fault of this side ends the connection.
 
         `send`: `Native.send` of the connection's socket. Returns True if none is left, False if the socket takes no
-        more, None if the octets of `next_gather` must be sent first, or the native module cannot send yet. Raises
-        OSError if the connection is broken.
+        more, None if the octets of `next_gather` must be sent first, or the native module cannot send. Raises OSError
+        if the connection is broken.
         """
         sender = self._native_sender
         if sender is None or not self._full_operation:
@@ -406,7 +416,10 @@ class IwarpQueuePair:
     # Time
 
     def next_deadline_s(self, now_s: float) -> float | None:
-        """Returns the time of the next `on_time`; None: never. New deadlines count from `now_s` (monotonic clock)."""
+        """Returns the time at which `on_time` is to be called, in seconds of a monotonic clock; None: never.
+
+        `now_s`: the present time, from which a new deadline counts.
+        """
         if self.state in STARTING:
             if self._startup_ends_s is None:
                 self._startup_ends_s = now_s + self.config.startup_timeout_s
@@ -419,7 +432,10 @@ class IwarpQueuePair:
         return self._nudge_at_s
 
     def on_time(self, now_s: float) -> None:
-        """Ends a start-up that takes too long, or nudges a peer that has sent no FPDU, if the deadline has passed."""
+        """Acts at `now_s` (monotonic, in seconds) if the deadline has passed: aborts MPA start-up, or sends a `nudge`.
+
+        A nudge is due to a peer that has sent no FPDU for some time after this side has posted a Send.
+        """
         due_s = self.next_deadline_s(now_s)
         if due_s is None or now_s < due_s:
             return
@@ -443,7 +459,7 @@ class IwarpQueuePair:
             self.abort("disconnected before anything could be sent")
 
     def nudge(self) -> None:
-        """Sends an RDMA Write of no octets, if connected, which no completion reports; see `IwarpConfig`."""
+        """Sends an RDMA Write of no octets, if connected, which no completion reports (`IwarpConfig.nudge_after_s`)."""
         if self.state is State.OPEN:
             self._sender.send_queue.append(ready_work(ReadyFrame.WRITE))
 

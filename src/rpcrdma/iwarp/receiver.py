@@ -156,7 +156,7 @@ class Receiver:
         self._own(0, _NOWHERE)
 
     def _continue_with(self, octets: bytes) -> None:
-        """Continues with octets that the native module has received and not taken, in a scratch buffer of its own."""
+        """Continues with octets that the native module has received and not processed, in a new scratch buffer."""
         self._own(_FULL_OCTETS, octets)
         self.filled = len(octets)
         self._bulk = self._full = False
@@ -174,8 +174,9 @@ class Receiver:
     def next_buffers(self) -> list[memoryview]:
         """Returns the buffers for the next octets; called before each receive, as memory may have been invalidated.
 
-        The offered part of the scratch buffer, `view[filled:limit]`, is the last one. If octets of a payload are left,
-        its target comes first, alone if only part of the payload fits there.
+        The last one is a part of the scratch buffer (`view[filled:limit]`), which takes octets whose place is not known
+        yet. If octets of a large FPDU's payload are due, their target memory precedes it, alone if only part of them
+        fits there.
         """
         direct, filled, scratch = self.direct, self.filled, self._scratch
         limit = _IDLE_OCTETS
@@ -194,9 +195,10 @@ class Receiver:
         return [target, free] if len(target) == direct.left else [target]
 
     def _find_target(self) -> memoryview:
-        """Returns the memory for the rest of the payload, or for the part of it in one piece of scattered memory.
+        """Returns the memory for the rest of the payload of `direct`, the large FPDU that has arrived in part.
 
-        If the segment breaks a rule or its region has ended, this is memory that is never read.
+        The memory is shorter than the rest where a piece of a scattered receive buffer ends. If the segment breaks a
+        rule or its region has ended, this is memory that is never read.
         """
         direct = self.direct
         if direct.fault is None:
@@ -296,10 +298,11 @@ class Receiver:
         self._own_scratch = True
 
     def _start_direct(self, pos: int, available: int, frame: int) -> int:
-        """Begins to receive the payload of an incomplete FPDU straight into its target, if enough is still to come.
+        """Begins to receive the payload of an incomplete FPDU straight into its target memory.
 
         `pos`: the place of the FPDU in the scratch buffer. `available`: its octets there. `frame`: all of its octets.
-        Returns `available`; 0 if the FPDU is received whole into the scratch buffer instead.
+        Returns `available`; 0 if the FPDU is received whole into the scratch buffer instead: fewer than
+        `_DIRECT_OCTETS_MIN` octets are due, its header is incomplete, or it is untagged and no Send.
         """
         if frame - available < _DIRECT_OCTETS_MIN:
             return 0

@@ -226,7 +226,11 @@ class Sender:
             raise LocalProtocolError("an RDMA Read was posted, but the peer takes none")
 
     def _build_work(self, end: int) -> None:
-        """Builds one FPDU of `current`, or of a long RDMA Write all that begin before position `end` of the stream."""
+        """Builds the next FPDU of the work under way (`current`), and appends it to the octets for the driver (`out`).
+
+        Of an RDMA Write of more than 512 octets from one buffer, without markers, all FPDUs are built that begin before
+        position `end` of the stream.
+        """
         work = self.current
         assert work is not None
         position = self._position
@@ -278,7 +282,7 @@ class Sender:
     def _build_run(
         self, control: int, handle: int, offset: int, left: memoryview, end: int
     ) -> tuple[list[Buffer], list[int]]:
-        """Builds FPDUs of a tagged message, as far as they may be handed out now.
+        """Builds FPDUs of the tagged message under way, at least one, and counts them as built.
 
         Returns the gather list, and the octets of each FPDU.
 
@@ -286,8 +290,8 @@ class Sender:
             control: the RDMAP control octet.
             handle: the STag.
             offset: the tagged offset of `left`.
-            left: the payload that is not built yet.
-            end: the position of the stream before which FPDUs may begin.
+            left: the rest of the message, for which no FPDUs are built yet.
+            end: the position of the stream before which further FPDUs may begin.
         """
         out = self.out
         room = end - out.built, _GATHER_PIECES_MAX - len(out.pieces)
@@ -307,7 +311,9 @@ class Sender:
         self._message_ended = True
 
     def _build_response(self, end: int) -> None:
-        """Builds FPDUs of the first of `responses` that begin before position `end`, as views of the source region.
+        """Builds FPDUs of the oldest due Read Response that begin before position `end` of the stream.
+
+        Their payloads are views of the source region.
 
         The right to read the region is checked once a call: no region can be invalidated while the FPDUs are built.
 
@@ -372,7 +378,7 @@ class Sender:
         )
 
     def _pieces(self, gather: Sequence[Buffer], octets: int) -> list[Buffer]:
-        """Returns the next `octets` of a gather list, and remembers the position behind them."""
+        """Returns the next `octets` octets of `gather`, the data of the work under way, and notes where they end."""
         pieces: list[Buffer] = []
         index, start = self._piece, self._piece_start
         while octets:
@@ -391,13 +397,14 @@ class Sender:
         return pieces
 
     def _append(self, header: bytes, pieces: Sequence[Buffer], octets: int, source: ResponseSource | None) -> None:
-        """Appends an FPDU to `out`.
+        """Appends an FPDU to the octets for the driver (`out`).
 
         Args:
             header: its length field and DDP header.
-            pieces: its payload.
+            pieces: its payload, as buffers in order.
             octets: the length of the payload.
-            source: the region from which the payload comes, or None.
+            source: for an FPDU of a Read Response the region that its payload shows, the response, and the offset of
+                the payload in the response; None for other FPDUs.
         """
         if len(pieces) > _FPDU_PIECES_MAX:
             pieces = (b"".join(pieces),)
@@ -412,14 +419,15 @@ class Sender:
         self.out.append(fpdu, length, source)
 
     def read_answered(self) -> None:
-        """Marks the first of `reads` as answered, and reports the completions that are due."""
+        """Marks the oldest unanswered RDMA Read as answered, and reports the completions that are due."""
         self.reads.pop(0).done = True
         self.report()
 
     def report(self, octets: int | None = None) -> None:
         """Reports the completions of work that has ended, in the order of posting.
 
-        `octets`: the octets of `out` that TCP has taken since; None if they are counted already.
+        `octets`: how many of the octets handed to the driver TCP has taken since the last call; None if these are
+        counted as sent already.
         """
         out = self.out
         if octets is not None:
@@ -438,7 +446,10 @@ class Sender:
                 self._completions.append(Completion(work.wr, work.verb, Status.SUCCESS, work.length))
 
     def refuse(self, terminate: TerminateMessage) -> None:
-        """Gives the status REMOTE_ACCESS to the work that the peer's Terminate quotes, if it has not completed."""
+        """Gives the status REMOTE_ACCESS to the work that the peer's Terminate quotes, if it has not completed.
+
+        No effect unless the code is an RDMAP remote protection error or a DDP tagged buffer error.
+        """
         if not 0x0100 <= terminate.code <= 0x01FF and not 0x1100 <= terminate.code <= 0x11FF:
             return
         segment = terminate.ddp_header
@@ -455,7 +466,10 @@ class Sender:
                 return
 
     def flush(self) -> None:
-        """Completes all unfinished work as flushed, or as refused, in the order of posting; builds no further FPDU."""
+        """Completes all unfinished work in the order of posting, as flushed unless `refuse` has set another status.
+
+        No FPDU is built afterwards, except that of `last_words`.
+        """
         for work in (*self.in_flight, *self.send_queue):
             if work.verb is not None and not work.internal:
                 self._completions.append(Completion(work.wr, work.verb, work.status))

@@ -119,7 +119,7 @@ def encode_startup_frame(frame: StartupFrame) -> bytes:
     """Encodes an MPA Request or Reply Frame.
 
     Raises:
-        LocalProtocolError: the frame has more than 512 octets of private data, or 508 behind the enhanced words.
+        LocalProtocolError: the frame has more than 512 octets of private data, or more than 508 and `enhanced`.
     """
     flags = _MARKERS * frame.markers | _CRC * frame.crc | _REJECT * frame.reject
     data = frame.private_data
@@ -347,6 +347,6 @@ class StartupExchange:
         return frame
 
     def release(self) -> None:
-        """Drops the memory that only the start-up needs, since a server has thousands of connections."""
+        """Drops the memory that only the start-up needs, `request` and `agreement` included, after the first FPDU."""
         self._octets = bytearray()
         self.request = self.agreement = None

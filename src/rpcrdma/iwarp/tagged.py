@@ -30,8 +30,9 @@ class TaggedMessages:
     def check(self, header: tuple[int, ...], octets: int, ready_frame: ReadyFrame | None) -> Violation | None:
         """Checks a segment against the rules of DDP and RDMAP, except for memory access (RFC 5041 7.1, RFC 5040 7.2).
 
-        `header`: the fields of TAGGED. `octets`: the length of the payload. `ready_frame`: the RTR frame that the
-        segment has to be, or None. Returns the rule that the segment breaks; None if it breaks none.
+        `header`: ULPDU_Length, DDP control, RDMAP control, STag and TO. `octets`: the length of the payload.
+        `ready_frame`: the RTR frame that the segment has to be, or None. Returns the rule that the segment breaks, in
+        words, and the Terminate code for it; None if it breaks none.
         """
         _, control, rdmap, stag, offset = header
         if control & DDP_VERSION != 1:
@@ -71,7 +72,7 @@ class TaggedMessages:
     def take(self, header: tuple[int, ...], payload: memoryview, _ready_frame: ReadyFrame | None) -> None:
         """Places the payload of a whole segment that has passed `check`, and completes the segment.
 
-        `header` has the fields of TAGGED.
+        `header`: ULPDU_Length, DDP control, RDMAP control, STag and TO. `_ready_frame` is ignored.
 
         Raises:
             TerminateFault: the peer may not write to the memory.
@@ -88,7 +89,8 @@ class TaggedMessages:
     def end(self, header: tuple[int, ...], octets: int) -> None:
         """Counts a segment whose `octets` of payload are in place; a segment with the L bit ends its message.
 
-        The last segment of a Read Response completes the RDMA Read. `header` has the fields of TAGGED.
+        The last segment of a Read Response completes the RDMA Read. `header`: ULPDU_Length, DDP control, RDMAP control,
+        STag and TO.
         """
         _, control, rdmap, stag, _ = header
         if rdmap & 0x0F == _READ_RESPONSE_OPCODE:

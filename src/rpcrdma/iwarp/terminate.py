@@ -189,7 +189,8 @@ Violation: TypeAlias = tuple[str, Code]
 def fault_of(violation: Violation, header: tuple[int, ...], read_header: bytes = b"") -> TerminateFault:
     """Returns the fault of a segment that breaks a rule.
 
-    `violation`: the rule and its code. `header`: the fields of TAGGED or UNTAGGED. `read_header`: the RDMA Read Request
+    `violation`: the rule, in words, and its code. `header`: the fields of the segment's DDP header with MPA's
+    ULPDU_Length, as unpacked by `segments.TAGGED` or `segments.UNTAGGED`. `read_header`: the encoded RDMA Read Request
     header that the Terminate quotes; empty for none.
     """
     layout = TAGGED if header[1] & TAGGED_CONTROL & ~UNTAGGED_CONTROL else UNTAGGED

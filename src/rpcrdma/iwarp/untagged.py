@@ -75,8 +75,9 @@ class UntaggedMessages:
     def check(self, header: tuple[int, ...], octets: int, ready_frame: ReadyFrame | None) -> Violation | None:
         """Checks a segment against the rules of DDP and RDMAP, and against its receive (RFC 5041 7.1, RFC 5040 7.2).
 
-        `header`: the fields of UNTAGGED. `octets`: the length of the payload. `ready_frame`: the RTR frame that the
-        segment has to be, or None. Returns the rule that the segment breaks; None if it breaks none.
+        `header`: ULPDU_Length, DDP control, RDMAP control, Invalidate STag, QN, MSN and MO. `octets`: the length of the
+        payload. `ready_frame`: the RTR frame that the segment has to be, or None. Returns the rule that the segment
+        breaks, in words, and the Terminate code for it; None if it breaks none.
         """
         _, control, rdmap, invalidate, queue, msn, offset = header
         if control & DDP_VERSION != 1:
@@ -140,7 +141,8 @@ class UntaggedMessages:
     def take(self, header: tuple[int, ...], payload: memoryview, ready_frame: ReadyFrame | None) -> None:
         """Processes a whole segment that has passed `check`: part of a Send, a Read Request, or a Terminate.
 
-        `header`: the fields of UNTAGGED. `ready_frame`: the RTR frame that the segment is, or None.
+        `header`: ULPDU_Length, DDP control, RDMAP control, Invalidate STag, QN, MSN and MO. `ready_frame`: the RTR
+        frame that the segment is, or None.
 
         Raises:
             TerminateFault: the segment breaks a rule that shows in its payload, or the rules of memory access.
@@ -197,7 +199,7 @@ class UntaggedMessages:
     def end(self, header: tuple[int, ...], octets: int) -> None:
         """Counts a segment of a Send, whose `octets` of payload are in place; the last one completes the receive.
 
-        `header` has the fields of UNTAGGED.
+        `header`: ULPDU_Length, DDP control, RDMAP control, Invalidate STag, QN, MSN and MO.
 
         Raises:
             TerminateFault: the Send invalidates a handle that does not exist.

@@ -79,15 +79,16 @@ def directed(
 ) -> list[int | None]:
     """Returns for each direction, over all sets, the index of the result item that follows it, or None (section 7.4).
 
-    A program can say which results belong to which arguments (`pragma pairs`): `begun` then has the Positions of these
-    arguments, and the items of a result follow the set whose range has the beginning of its argument. Without such a
-    statement the items follow, in order, the directions of all sets whose range has any arguments.
+    A direction states how the responder must place one bulk item of the reply. A program can say which results belong
+    to which arguments (`pragma pairs`), as for the operations of an NFSv4 COMPOUND: then the items of a result follow
+    the set whose range of Positions has the beginning of its argument. Otherwise the items follow, in order, the
+    directions of all sets whose range has any arguments.
 
     Args:
-        sets: the directions of the call.
+        sets: the directions of the call, each set for the arguments in a range of Positions.
         arguments: the Positions where the arguments begin and end.
-        payload: the reply.
-        begun: `Decoder.begun` of the call; None without such a statement.
+        payload: the encoded reply; the indices are those of its `items`.
+        begun: the Positions where the paired arguments begin (`Decoder.begun` of the call); None without pairs.
     """
     start, end = arguments
     found: list[int | None] = []
@@ -152,10 +153,11 @@ class DirectedReply:
         self._chosen: _Choice | None = None
 
     def refusal(self, payload: Payload, begun: Sequence[int] | None) -> ReplyPlan | None:
-        """Assigns the items of the reply to the directions; returns a plan that refuses a reply which does not fit.
+        """Assigns the bulk items of the reply to the call's directions, and checks that the reply can be sent.
 
-        `begun` has the Position of each element of the call's arguments, or is None without such elements. The result
-        is None if the reply can be sent.
+        `payload`: the encoded reply. `begun`: the Positions where those arguments of the call begin that are paired
+        with results, such as the operations of an NFSv4 COMPOUND; None if the program pairs none. Returns None; a plan
+        that refuses the call if an item exceeds its memory for RDMA Write, or the reply its number of transmissions.
         """
         self._items = directed(self._sets, self._arguments, payload, begun)
         for index, (direction, item) in enumerate(zip(self._directions, self._items, strict=True)):
@@ -227,9 +229,10 @@ class DirectedReply:
         return ResponseGroup(written, group)
 
     def _choose(self, payload: Payload, frames_max: int) -> _Choice | None:
-        """Chooses the location of each item and lays out the reply; with a free choice, in segments if they have room.
+        """Chooses the location of each item and lays out the reply for the requester's receive buffers.
 
-        Returns the choice; None if the reply does not fit `frames_max` transmissions.
+        Where a direction leaves the choice, items are placed in segments of Sends if all of them have room there, else
+        by RDMA Write. Returns the choice; None if the reply does not fit `frames_max` transmissions.
         """
         found = self._lay_out(payload, frames_max, segments=True)
         if found is None and any(direction.way is Way.CHOICE for direction in self._directions):

@@ -64,14 +64,17 @@ class Costs:
 
 
 def prefers_segments(frames: int, costs: Costs, round_trip_s: float, *, arguments: bool, given: bool) -> bool:
-    """Returns whether data costs less in placeable segments than by RDMA: points 3 and 4 of the rule of this module.
+    """Returns whether data of a call costs no more in placeable segments of Sends than by RDMA.
+
+    RDMA costs the registration of memory, and for arguments an RDMA Read with its round trip.
 
     Args:
-        frames: the transmissions of the data; of results without the first one.
-        costs: the costs.
-        round_trip_s: the round trip in seconds.
+        frames: the number of transmissions that carry the data; for results without the first one, which every reply
+            has.
+        costs: the costs of a transmission, a registration and an RDMA Read.
+        round_trip_s: the round trip to the peer, in seconds.
         arguments: whether the data are arguments, not results.
-        given: whether the caller has given memory for the results; they go by RDMA then.
+        given: whether the caller has given memory for the results; then False is returned for results.
     """
     if given and not arguments:
         return False
@@ -115,10 +118,11 @@ class RoundTripConfig:
             raise ValueError("promises_max must be from 0 to 4096")
 
     def structure(self, octets: int) -> BufferStructure:
-        """Describes receive buffers: one segment for headers, the rest for data.
+        """Describes receive buffers: a first segment of at least 1024 octets for headers, the rest placeable for data.
 
-        The segments of `SlabReceives` begin at multiples of their length, or of a page if they are longer. Returns the
-        value of the property Receive Buffer Structure.
+        The placeable segments begin in memory at multiples of their length, or of a page if they are longer. Returns
+        the value of the property Receive Buffer Structure; one segment that is not placeable if there is no room for
+        data, or `segment_octets` is 0.
 
         Args:
             octets: the size of each buffer.
@@ -137,7 +141,7 @@ class RoundTripConfig:
 
 
 def extension_choice(choice: str) -> str:
-    """Returns `choice` if it is one of `EXTENSION_CHOICES`.
+    """Returns `choice` if it is one of `EXTENSION_CHOICES`: "auto", "rtr" or "off".
 
     Raises:
         ValueError: the choice is unknown.

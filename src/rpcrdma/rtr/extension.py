@@ -82,8 +82,8 @@ class RoundTrip:
     def _rows(self, support: Support, without_calls: Extension | None) -> Extension:
         """Builds the `Extension` of an end.
 
-        `support`: the header types that the end announces. `without_calls`: the extension of an end that takes no
-        calls.
+        `support`: the header types that the end announces. `without_calls`: the extension for an end that takes no
+        calls; None in that extension itself.
         """
         config = self.config
         # Undefined flags of a report are ignored, since nothing answers a report.
@@ -107,7 +107,7 @@ class RoundTrip:
         )
 
     def _receives(self, octets: int) -> SlabReceives:
-        """Makes the receive buffers of one connection, of at least `octets` each, from memory of all connections."""
+        """Makes the receive buffers of one connection, of at least `octets` each, from memory shared by all."""
         head = self.structure.segments[0][1]
         align = self.structure.groups[-1][1].align or 1
         slot = -(-(max(self.structure.octets, octets) - head) // align) * align
@@ -158,9 +158,10 @@ class _Connection:
         self._dropped: frozenset[int] = _NONE
 
     def on_first(self, message: ExtensionMessage, lead: int) -> None:
-        """Handles the first transmission of a group: delivers the message if it is complete, or opens the group.
+        """Handles the first transmission of a group, the consecutive transmissions of one call or reply.
 
-        A faulty transmission is reported to the peer, or fails the call that it answers. `message`: the transmission.
+        The call or reply is delivered if it is complete; otherwise the group is open for further transmissions. A
+        faulty transmission is reported to the peer, or fails the call that it answers. `message`: the transmission.
         `lead`: its header type, XMTREQ or XMTRESP.
 
         Raises:
@@ -198,9 +199,10 @@ class _Connection:
             self._link.fail_call(message.xid, error)
 
     def _decode_first(self, message: ExtensionMessage, lead: int) -> tuple[TransmitRequest | TransmitResponse, int]:
-        """Decodes the header of a first transmission, which may extend into the placeable segments.
+        """Decodes the header of a group's first transmission, which may extend into the placeable segments.
 
-        Returns the header, and the offset of its end in the body.
+        `lead`: the header type, XMTREQ or XMTRESP. Returns the header, and the offset of its end from the start of the
+        transmission's body, which follows the version's header.
 
         Raises:
             DecodeError: the octets are no such header.
@@ -283,8 +285,8 @@ class _Connection:
         Args:
             group: the group.
             message: the transmission.
-            start: the offset of its payload in the body.
-            payload_octets: the length of its payload.
+            start: the offset of its payload from the start of its body, which follows the version's header.
+            payload_octets: the length of its payload, as its header states.
 
         Raises:
             TransmissionFault: the payload exceeds the transmission.
@@ -309,7 +311,7 @@ class _Connection:
         self._hold(group)
 
     def _hold(self, group: Group) -> None:
-        """Counts the memory that an open group occupies; fails or refuses its call if that exceeds the limit."""
+        """Counts the memory of an open group; beyond the connection's limit closes it and refuses or fails its call."""
         more = group.pinned_octets - group.held
         if self._link.hold(more):
             group.held += more
@@ -334,7 +336,7 @@ class _Connection:
 
         Raises:
             TransmissionFault: an item or a range of directions is not where it must be.
-            DecodeError: the stream is not the start of such a message.
+            DecodeError: the payload is not the start of a call, or reply, with the XID of the group.
         """
         link, extension = self._link, self._extension
         head = group.head
@@ -389,15 +391,15 @@ class _Connection:
                     receives.keep(arrived.buffer)
 
     def _let_go(self, message: ExtensionMessage) -> None:
-        """Gives the receive buffer of a transmission that is not used back to its source."""
+        """Gives the receive buffer of an unused transmission, if it has one, back to the source of buffers."""
         if message.arrived is not None and message.arrived[0].parts:
             self._link.receives.give_back(message.arrived[0])
 
     def _give_up(self, fault: TransmissionFault, bad: TransmissionId, message: ExtensionMessage | None) -> None:
         """Discards a faulty transmission and the open group, reports the fault and fails the calls of faulty replies.
 
-        `bad`: the faulty transmission. `message`: its memory, which is released; None for a message that the extension
-        does not own.
+        `fault`: the content of the Report Error for the peer. `bad`: names the faulty transmission. `message`: that
+        transmission, whose memory is released; None for a message that the extension does not own.
         """
         group = self._group
         self.close()
@@ -414,14 +416,18 @@ class _Connection:
         self._link.report(REPTERR, [body], xid=bad.xid, answer=bad.direction == _CALL)
 
     def _contradicts(self, message: ExtensionMessage, lead: int) -> bool:
-        """Returns whether the flag RESPONSE of `message` contradicts the header type `lead` that began its group."""
+        """Returns whether the flag RESPONSE of `message` contradicts `lead`, the header type that began its group.
+
+        RESPONSE must be set exactly if `lead` is XMTRESP. False for a `lead` that begins no group.
+        """
         return lead in {XMTREQ, XMTRESP} and message.answers != (lead == XMTRESP)
 
     def _refuse_flags(self, message: ExtensionMessage) -> None:
         """Discards a message with a wrong RESPONSE flag, and the open group, without a Report Error.
 
         The rule belongs to version 2 (section 6.4.3). With RESPONSE the XID is the receiver's: such a message is not
-        answered, and fails the call with that XID. Otherwise an error refuses the call.
+        answered, and fails the call with that XID. Otherwise an error of version 2 refuses the call. The open group is
+        treated likewise.
         """
         group = self._group
         self.close()
@@ -439,9 +445,9 @@ class _Connection:
     def _between(self, message: Inbound, data: Buffer) -> bool:
         """Handles a message that arrives while a group is open; a message of another kind interrupts the group.
 
-        A grant of credits may come: a sender that waits for credits itself must be able to give some (V2-D22). `data`
-        has the octets of the message. Returns whether the message is handled; False for grants and for messages of the
-        extension.
+        A grant of credits does not interrupt it: a sender that waits for credits itself must be able to give some
+        (requirement V2-D22). `data` has the octets of the message. Returns True for a message that is handled here, as
+        a fault; False for grants and for messages of the extension.
         """
         if message.kind is Kind.GRANT:
             return False
@@ -476,8 +482,8 @@ class _Connection:
 def all_extensions(choice: str, transport: TransportConfig, others: Sequence[Extension]) -> list[Extension]:
     """Returns `others` with the round-trip extension added, for connections with these settings.
 
-    The extension is left out for "off", and if `others` has it with settings of the user. `choice`: one of
-    `EXTENSION_CHOICES`. `transport`: the settings, whose receive size the extension uses. `others`: further extensions.
+    The extension is left out for "off", and if `others` has it with settings of the user. `choice`: "auto", "rtr" or
+    "off". `transport`: the settings, whose receive size the extension uses. `others`: the extensions of the user.
 
     Raises:
         ValueError: the choice is unknown.

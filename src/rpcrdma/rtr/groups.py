@@ -105,7 +105,10 @@ class Group:
 
     @property
     def pinned_octets(self) -> int:
-        """The octets of memory that are unavailable to other messages while the group is open, whole slabs included."""
+        """The octets of memory that no other message can use while the group is open.
+
+        These include the whole slabs, memory of many receive buffers, in which the group's transmissions lie.
+        """
         buffers = [arrived.buffer for arrived in self.arrived if arrived.buffer is not None]
         slabs = {id(buffer.slab): buffer.slab.pinned_octets for buffer in buffers}
         heads = sum(len(buffer.head) for buffer in buffers)
@@ -124,8 +127,8 @@ class Group:
     def place(self, items: Sequence[Item], segment_octets: int, each: int) -> Placement:
         """Locates the items in placeable segments; items whose segments are not adjacent in memory are copied.
 
-        `items`: the items of the message. `segment_octets`: the length of each placeable segment. `each`: the number of
-        placeable segments of every buffer.
+        `items`: the bulk items of the message, of which those placed otherwise are left out. `segment_octets`: the
+        length of each placeable segment. `each`: the number of placeable segments of every receive buffer.
 
         Raises:
             TransmissionFault: an item is not at its stated place.
@@ -151,7 +154,9 @@ class Group:
     def _pieces(
         self, length: int, where: InSegments, free: int, segment_octets: int, each: int
     ) -> tuple[list[tuple[Slab | LentSlots, int, int]], int]:
-        """Returns the memory of one item, as (slab, start, octets) for each run of adjacent segments, and its end.
+        """Returns the memory of one item, as (slab, start in the slab, octets) for each contiguous run, and its end.
+
+        The item's end is in octets of all placeable segments of the group. The memory is empty for an empty item.
 
         Args:
             length: octets of the item.
@@ -209,11 +214,11 @@ class Group:
     ) -> tuple[Slab | LentSlots | None, int, int]:
         """Locates one placeable segment of a transmission in memory.
 
-        Returns the slab (None for a short transmission, which has none), the segment's start in it, and the number of
-        octets that arrived from `offset` on.
+        Returns the memory of receive buffers that has the segment (`slab`; None for a short transmission, which has
+        none), the segment's start in it, and the number of octets from `offset` to the end of the transmission.
 
         Args:
-            transmission: the number of the transmission.
+            transmission: the number of the transmission in its group, from 0.
             start: the offset of the segment among the transmission's placeable segments.
             offset: the offset of the data in the segment.
             segment_octets: the length of the segment.
@@ -232,9 +237,9 @@ class Group:
 
 
 def check_positions(items: Sequence[Item], stream_octets: int) -> None:
-    """Checks that items are in order, without overlap and within the message.
+    """Checks that the Positions of items are ascending, aligned to four octets, without overlap and within the message.
 
-    `stream_octets`: octets of the stream without the items.
+    `stream_octets`: octets of the payload stream, which excludes the items.
 
     Raises:
         TransmissionFault: a Position or a length is out of range.
@@ -256,7 +261,7 @@ def check_positions(items: Sequence[Item], stream_octets: int) -> None:
 
 
 def check_ranges(directions: Sequence[DirectionSet]) -> None:
-    """Checks that the ranges of directions are in order (section 7.4).
+    """Checks that the ranges of Positions to which sets of directions apply are in order (section 7.4).
 
     Raises:
         TransmissionFault: a range begins within the previous range, or ends before it begins.
@@ -271,14 +276,16 @@ def check_ranges(directions: Sequence[DirectionSet]) -> None:
 
 
 def take_payload(body: Buffer, start: int, octets: int, prefix: int, arrived: tuple[SlabBuffer, int] | None) -> bytes:
-    """Copies the payload of a transmission.
+    """Copies the payload of a transmission, and returns the copy.
 
     Args:
-        body: the octets after the header's prefix, of a scattered message only those in the first piece of memory.
+        body: the octets after the version's header; of a transmission in several pieces of memory only those in the
+            first piece.
         start: the offset of the payload in the body.
         octets: the stated length of the payload, which may extend into the placeable segments.
-        prefix: the length of the header's prefix.
-        arrived: the buffer and the length of a scattered message; None for another one.
+        prefix: the length of the version's header before the body.
+        arrived: for a transmission in several pieces of memory the buffer, and the octets that arrived in it; None for
+            one in one piece.
 
     Raises:
         TransmissionFault: the transmission is shorter.

@@ -126,11 +126,11 @@ def lay_out(
 
     Args:
         first_header: octets of the first transmission's header without segment numbers, of which each takes four.
-        next_header: octets of the headers of the others.
-        payload: octets of the payload stream.
-        items: octets of each bulk item; none is empty.
-        runs: the placeable segments of one buffer of the peer.
-        message_octets: the longest transmission.
+        next_header: octets of each further transmission's header.
+        payload: octets of the payload stream, which excludes the items.
+        items: octets of each bulk item for placeable segments; none is 0.
+        runs: the placeable segments of one receive buffer of the peer.
+        message_octets: octets of the longest transmission, headers included.
         frames_max: the most transmissions.
     """
     if items and not runs:
@@ -156,9 +156,10 @@ def _fill(
     message_octets: int,
     frames_max: int,
 ) -> GroupLayout | None:
-    """Lays out a message whose first transmission has a header of `header` octets; see `lay_out` for the others.
+    """Lays out a message whose first transmission has a header of `header` octets, segment numbers included.
 
-    Returns the layout, whose segment numbers the caller compares with the header; None if the message does not fit.
+    The other arguments are those of `lay_out`. Returns the layout; None if the message does not fit. The caller checks
+    that the layout has as many segment numbers as the header was counted with.
     """
     frames: list[Frame] = []
     room = message_octets - header
@@ -219,13 +220,13 @@ def transmissions(
     *,
     answers: bool,
 ) -> list[Transmission]:
-    """Builds the messages of a group; only the payload is copied.
+    """Builds the messages of a group, the transmissions of one call or reply, in order; only the payload is copied.
 
     Args:
         layout: the layout of the group.
         lead: the header type of the first message.
         prefix: octets of the version's header before an extension's header.
-        header: the encoded header of the first message.
+        header: the first message's encoded header of the extension.
         stream: the whole payload stream.
         items: the data of the items in the layout.
         answers: whether the peer chose the XID.
@@ -284,7 +285,7 @@ class Peer(NamedTuple):
 
 
 def peer_of(told: Mapping[int, Any]) -> Peer:
-    """Returns the abilities of a peer from the decoded values of its properties by number, or from their defaults."""
+    """Returns the abilities of a peer from `told`, the decoded values of its properties by number, or from defaults."""
     structure = told.get(RECEIVE_STRUCTURE)
     return Peer(
         told.get(RTR_SUPPORT, SUPPORT_DEFAULT),

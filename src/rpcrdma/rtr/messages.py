@@ -164,7 +164,7 @@ class TransmissionFault(RemoteProtocolError):
 
 
 def expected(code: ReportCode, need: int, have: int) -> NoReturn:
-    """Raises the fault of a field that has the value `have`, where only `need` is valid.
+    """Raises the fault `code` of a field that has the value `have`, where only `need` is valid.
 
     Raises:
         TransmissionFault: always.
@@ -173,7 +173,7 @@ def expected(code: ReportCode, need: int, have: int) -> NoReturn:
 
 
 def out_of_range(code: ReportCode, value: int, least: int, most: int) -> NoReturn:
-    """Raises the fault of a field whose `value` is not from `least` to `most`, or is misaligned.
+    """Raises the fault `code` of a field whose `value` is not from `least` to `most`, or is misaligned.
 
     Raises:
         TransmissionFault: always.
@@ -284,7 +284,7 @@ def decode_transmit_continue(data: Buffer, start: int) -> tuple[TransmitContinue
 
 
 def encode_report(report: Report) -> bytes:
-    """Encodes the body of a Report Error (optrept_err); the code determines the number of words."""
+    """Encodes the body of a Report Error (optrept_err), whose code determines the number of its words."""
     bad, lead, code, words = report
     assert len(words) == _REPORT_WORDS[code], f"{code.name} has {_REPORT_WORDS[code]} words"
     out = _ID.pack(*bad)

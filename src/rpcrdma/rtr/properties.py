@@ -124,8 +124,9 @@ class BufferStructure:
 def _fault(octets: int, groups: tuple[tuple[int, SegmentKind], ...]) -> tuple[str, int, str, str] | None:
     """Checks the parts of a receive buffer structure.
 
-    Sums cannot overflow here, so an excessive count or length shows in the sum. Returns the field at fault, its offset
-    in the encoded structure, the valid value and the actual value; None without a fault.
+    `octets`: the stated size of a buffer. `groups`: pairs of a count and the kind of that many adjacent segments. Sums
+    cannot overflow here, so an excessive count or length shows in the sum. Returns the field at fault, its offset in
+    the encoded structure, the valid value and the actual value; None without a fault.
     """
     total = 0
     segments = 0
@@ -182,7 +183,7 @@ def decode_buffer_structure(data: Buffer) -> BufferStructure:
 
 @functools.lru_cache(maxsize=RTR_BUFFER_STRUCTURES_KEPT_MAX)
 def _structure(octets: int, groups: tuple[tuple[int, SegmentKind], ...]) -> BufferStructure:
-    """Returns the structure, cached: peers with equal ones share an object, which takes a kilobyte and a half."""
+    """Returns the `BufferStructure` with these fields, cached: it takes 1.5 KB, and peers with equal ones share it."""
     return BufferStructure(octets, groups)
 
 
@@ -207,7 +208,7 @@ def shown_support(support: Support) -> str:
 
 
 def encode_transmission_limit(count: int) -> bytes:
-    """Encodes the value of either limit property: the most transmissions of a request taken, or of a response sent."""
+    """Encodes the value of a limit property: the most transmissions (`count`) of a request taken or a response sent."""
     return _WORD.pack(count)
 
 

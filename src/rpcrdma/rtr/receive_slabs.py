@@ -63,7 +63,7 @@ class Slab:
         return self.touched * self.octets
 
     def view(self, start: int, octets: int) -> memoryview:
-        """Returns `octets` octets of the memory from `start` on; the slab is in use while a reference to them is."""
+        """Returns `octets` octets of the memory from octet `start` on; while the view exists the slab is in use."""
         return memoryview(self.memory)[start : start + octets]
 
     @property
@@ -88,7 +88,7 @@ class LentSlots:
         self.octets = self.pinned_octets // count
 
     def view(self, start: int, octets: int) -> memoryview:
-        """Returns `octets` octets of the slots from `start` on."""
+        """Returns `octets` octets of the slots' memory, counted from the first slot, from octet `start` on."""
         return self._memory[start : start + octets]
 
 
@@ -128,16 +128,19 @@ class SlabStore:
         """All existing slabs of several slots."""
 
     def take_head(self) -> memoryview:
-        """Returns memory of `head_octets` for the head of a message, with unspecified content."""
+        """Returns memory of `head_octets` for the header and the payload of a message, with unspecified content."""
         return self._heads.pop() if self._heads else memoryview(bytearray(self.head_octets))
 
     def give_head(self, head: memoryview) -> None:
-        """Takes back the memory of a head, to which nothing refers any more."""
+        """Takes back memory of `take_head`, to which nothing refers any more, for reuse."""
         if len(self._heads) < RECEIVE_BUFFERS_KEPT_MAX:
             self._heads.append(head)
 
     def take_slab(self) -> Slab:
-        """Returns a slab with free slots; beyond the limit on slabs, a new slab of one slot that is not reused."""
+        """Returns a slab, the memory of many receive slots, with free slots.
+
+        If there are RTR_SLABS_MAX slabs already and all slots are taken, it is a new slab of one slot, for one use.
+        """
         if self._started:
             return self._started.pop()
         for _ in range(len(self._retired)):
@@ -153,7 +156,7 @@ class SlabStore:
         return slab
 
     def give_slab(self, slab: Slab) -> None:
-        """Takes back a slab, whose slots may still be in use, for later reuse."""
+        """Takes back a slab, whose slots may still be in use, for later reuse; drops a slab of one slot."""
         if not slab.spare:
             return
         if slab.taken < slab.slots:
@@ -198,12 +201,15 @@ class SlabReceives:
         self._to_come = 0
 
     def take(self) -> memoryview:
-        """Returns a buffer of `short_octets` for a short message; the place of its placeable segments begins a page."""
+        """Returns a buffer for a message of up to `short_octets`; its placeable segments begin where a page does."""
         store = self._store
         return store.shorts.pop() if store.shorts else behind(store.head_octets, store.short_octets)
 
     def divide(self, memory: memoryview, count: int) -> list[SlabBuffer]:
-        """Divides memory into `count` buffers: first all heads, behind them the slots, adjacent as those of a slab."""
+        """Divides memory into `count` buffers of two parts: first all heads, for headers, then all slots, for data.
+
+        The slots are adjacent, so that an item in several of them is contiguous.
+        """
         head = self.plain_octets
         slots = LentSlots(memory, head, count)
         return [
@@ -211,7 +217,11 @@ class SlabReceives:
         ]
 
     def draw(self) -> SlabBuffer:
-        """Returns a buffer of `octets` for a message; its slot follows that of the previous message of its group."""
+        """Returns a buffer of `octets` for a message that begins to arrive.
+
+        If the message belongs to a group, the part of its buffer for bulk data follows that of the previous message of
+        the group in memory.
+        """
         slab = self._slab
         if slab is not None and slab.taken >= slab.slots - RTR_TRANSMISSIONS_MAX:
             self._follow()
@@ -231,7 +241,10 @@ class SlabReceives:
         return buffer
 
     def _follow(self) -> None:
-        """Updates `_to_come`, the transmissions that the last message's group still awaits, from its header."""
+        """Updates `_to_come`: how many transmissions the group of the message in the last drawn buffer still awaits.
+
+        The number is read from the header in that buffer; 0 for a message of no group or with a faulty header.
+        """
         head = None if self._last is None else self._last.head
         header_type = 0 if head is None else KIND_OF_MESSAGE.unpack_from(head)[1]
         try:
@@ -246,7 +259,7 @@ class SlabReceives:
         self._to_come = max(0, min(self._to_come, RTR_TRANSMISSIONS_MAX - 1))
 
     def give_back(self, buffer: ReceiveBuffer) -> None:
-        """Takes back a buffer to whose memory nothing refers, and frees its slot if it is the last one given out."""
+        """Takes back a buffer to whose memory nothing refers, and frees its slot if it is the last one drawn."""
         if isinstance(buffer, memoryview):
             shorts = self._store.shorts
             if len(shorts) < RECEIVE_BUFFERS_KEPT_MAX:
@@ -259,7 +272,7 @@ class SlabReceives:
         self.keep(buffer)
 
     def keep(self, buffer: SlabBuffer) -> None:
-        """Takes back the head of a buffer; items may still refer to its slot."""
+        """Takes back the part of a buffer for headers; views of bulk items may still refer to the rest."""
         buffer.parts = ()
         if isinstance(buffer.slab, LentSlots):
             return

@@ -154,7 +154,7 @@ class Promises:
             self._reserve(messages)
 
     def make(self, messages: int) -> None:
-        """Promises one reply `messages` beyond its first one, at most `left` (not checked), and reserves credits."""
+        """Promises one reply `messages` messages beyond its first one, at most `left` (unchecked); reserves credits."""
         twice = max(0, messages - self._longest)
         self._longest += twice
         self._take(messages + twice)
@@ -188,7 +188,10 @@ class SentCall:
         return 1 + self._how.extra_receives
 
     def transmissions(self, chunks: ChunkLists) -> Sequence[Transmission]:
-        """Builds the transmissions of the call with the exposed memory `chunks`, and promises credits for the reply."""
+        """Builds the transmissions of the call, and promises credits for further transmissions of the reply.
+
+        `chunks`: the memory that is exposed for explicit items and results, in the order of `plan`.
+        """
         payload, how, link = self._payload, self._how, self._link
         placed, explicit, layout = how.request
         items = payload.items
@@ -211,7 +214,7 @@ class SentCall:
         return transmissions(layout, XMTREQ, link.prefix_octets, header, stream, data, answers=False)
 
     def _encode(self, chunks: ChunkLists) -> bytes:
-        """Encodes the header of the Transmit Request with the exposed memory (`chunks`)."""
+        """Encodes the header of the Transmit Request; `chunks` is the memory exposed for explicit items and results."""
         payload, how = self._payload, self._how
         placed, explicit, layout = how.request
         items = payload.items
@@ -253,7 +256,7 @@ class SentCall:
             results: the items of a Transmit Response; None for an ordinary reply.
             data: the reply without its items.
             chunks: the memory that the call exposed.
-            targets: the memory of each Write chunk.
+            targets: the memory of each Write chunk of the call; None for a chunk without memory.
 
         Raises:
             RemoteProtocolError: the items do not follow the directions of the call.
@@ -293,8 +296,8 @@ class SentCall:
 
         These are calls that a Report Error refuses; calls whose reply is too long for the transmissions it may have,
         since the version may continue messages further; and calls that can offer no larger memory for a result.
-        `refusal`: the reason. `form`: the form in which the call was sent. `after`: the decision of the version's own
-        rules. Returns the next form; None if the call fails.
+        `refusal`: the reason. `form`: the form in which the call was sent. `after`: the next form by the version's own
+        rules (`reactions.form_after`), None if the call fails by these. Returns the next form; None if the call fails.
         """
         plain = refusal == NOT_TAKEN or refusal.cause is Cause.REPLY_RESOURCE
         if not plain and (after is not None or refusal.cause is not Cause.WRITE_RESOURCE):
@@ -408,11 +411,11 @@ class RequestCarrier:
     def _direct(
         self, call: CallToCarry, sizes: Sequence[int], preference: Preference
     ) -> tuple[Sequence[ResultDirection] | None, int]:
-        """Plans the directions for the results of a call.
+        """Plans the directions for the results of a call: how the responder must place each bulk item of the reply.
 
-        `sizes`: the largest size of each result item that gets a direction. `preference`: the placement. Returns the
-        directions, None if the results are for RDMA and the extension has no advantage; and the number of transmissions
-        of the reply beyond the first one.
+        `sizes`: the most octets of each result item that gets a direction. `preference`: the placement. Returns the
+        directions, None if the results are for RDMA and the extension has no advantage; and the most transmissions of
+        the reply beyond the first one.
         """
         if not sizes:
             return (), 0

@@ -57,10 +57,11 @@ class Assembly:
         self._dropping: set[Key] = set()
 
     def drop(self, key: Key, *, more: bool) -> Step | None:
-        """Drops a message if it is a piece of an interrupted sequence.
+        """Drops a received message if it is a piece of a sequence that was given up, up to the last piece of that.
 
-        `key`: the identity of the message's sequence. `more`: whether further pieces of the sequence follow. Returns
-        `Step.DROPPED`; None if the message is no such piece.
+        `key`: the identity of the sequence of pieces to which the message belongs, its XID and header type or more.
+        `more`: whether further pieces of the sequence follow. Returns `Step.DROPPED`; None if the message is no such
+        piece.
         """
         if key not in self._dropping:
             return None
@@ -70,11 +71,11 @@ class Assembly:
         return Step.DROPPED
 
     def take(self, key: Key, payload: Buffer, *, more: bool) -> Step:
-        """Stores a piece of a sequence, which it may begin or end.
+        """Stores a piece of a message in several Sends; the piece may begin or end the message's sequence of pieces.
 
-        `key`: the identity of the piece's sequence. `payload`: the octets of the piece, which are copied. `more`:
-        whether further pieces of the sequence follow. Returns KEPT or WHOLE; FOREIGN or TOO_LONG if the piece and the
-        unfinished sequence were given up (`give_up`).
+        `key`: the identity of the piece's sequence, its XID and header type or more. `payload`: the octets of the
+        piece, which are copied. `more`: whether further pieces of the sequence follow. Returns KEPT or WHOLE; FOREIGN
+        or TOO_LONG if the piece and the unfinished sequence were given up (`give_up`).
         """
         if self._key is None:
             self._key = key
@@ -98,16 +99,19 @@ class Assembly:
         return Step.WHOLE
 
     def release(self) -> memoryview:
-        """Returns the stored octets, of the last complete message or an unfinished one, and stops counting them."""
+        """Removes and returns the octets of the last complete message or an unfinished one; empty without any.
+
+        `memory` counts the octets no more.
+        """
         octets, self._octets = self._octets, bytearray()
         self.memory.release_pieces()
         return memoryview(octets)
 
     def give_up(self, key: Key, *, more: bool) -> bool:
-        """Discards the unfinished sequence because of a refused message, and drops further pieces of both.
+        """Discards the unfinished sequence of pieces because of a refused message, and drops further pieces of both.
 
-        `key`: the identity of the refused message's sequence. `more`: whether further pieces of the refused message
-        follow. Returns whether the refused message interrupted another sequence.
+        `key`: the identity of the refused message's sequence, its XID and header type or more. `more`: whether further
+        pieces of the refused message follow. Returns whether the refused message interrupted another sequence.
         """
         begun = self._key
         broken = begun is not None and begun != key

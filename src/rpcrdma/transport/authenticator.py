@@ -40,22 +40,23 @@ class Authenticator(Protocol):
     """
 
     def announce(self) -> bytes | None:
-        """Returns the value for a client's first message; None sends no HOSTAUTH property."""
+        """Returns the content of the HOSTAUTH property for a client's first message; None sends no such property."""
 
     def begin(self, announced: bytes | None) -> bytes | None:
-        """Begins the authentication with the value in the peer's first message.
+        """Begins the authentication with the content of the HOSTAUTH property in the peer's first message.
 
-        `announced`: the value; None if the peer sent no HOSTAUTH property, or no properties at all. Returns the value
-        to send, which a server adds to its own properties and a client sends in a further message; None for none.
+        `announced`: the content; None if the peer sent no such property, or no properties at all. Returns the content
+        of the next HOSTAUTH property to send, which a server adds to its own properties and a client sends in a further
+        message; None for none.
 
         Raises:
             HostAuthenticationFailed: the authentication has failed.
         """
 
     def receive(self, value: bytes) -> bytes | None:
-        """Handles a further value of the peer, also after the end of the authentication, where every value is an error.
+        """Handles a further HOSTAUTH property of the peer; after the end of the authentication each is an error.
 
-        Returns the next value to send, or None.
+        `value`: the content of the property. Returns the content of the next HOSTAUTH property to send; None for none.
 
         Raises:
             HostAuthenticationFailed: the authentication has failed, or the peer continues or withdraws it after the
@@ -68,7 +69,7 @@ class Authenticator(Protocol):
 
     @property
     def finished(self) -> bool:
-        """Whether authentication has ended without a failure: calls may be made after the last value is sent."""
+        """Whether authentication has ended without a failure, or by policy is left out: calls may follow."""
 
     @property
     def peer(self) -> HostIdentity | None:

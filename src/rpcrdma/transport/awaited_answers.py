@@ -89,7 +89,7 @@ class AwaitedAnswers:
         """Ends the wait for the answer to a message.
 
         `xid`: the XID of the message. `value`: the answer; an exception is raised in the waiting coroutine. Returns
-        False if nothing waits for the XID.
+        True; False if nothing waits for the XID, or the wait was cancelled.
         """
         future = self.futures.pop(xid, None)
         if future is None or future.done():

@@ -94,10 +94,10 @@ class CallWindow:
         return self.granted
 
     def may_owe(self, sends: int) -> bool:
-        """Returns whether a correct peer may have left this number of Sends of this side without completion.
+        """Returns whether a correct peer may have left `sends` Sends of this side without a known completion.
 
-        The bound is twice the unanswered calls of both sides, with a margin. A peer in good faith asked for each reply
-        that it has not received yet, so it has a credit for each. The factor of two covers Sends whose completion is
-        not reported. Calls of this side may wait to be sent as well.
+        The bound is twice the calls granted to the peer and those of this side in flight, with a margin. A correct peer
+        asked for each reply that it has not received yet, so it has a credit for each. The factor of two covers Sends
+        whose completion is not reported.
         """
         return sends <= 2 * (self.granted + self.in_flight) + _UNREPORTED_SENDS_MAX + SPARE_RECEIVES

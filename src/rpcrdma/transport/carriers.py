@@ -80,9 +80,9 @@ class CarriedCall(Protocol):
     form: str
 
     def transmissions(self, chunks: ChunkLists) -> Sequence[Transmission]:
-        """Returns the messages of the call's group, which the requester sends at once.
+        """Returns the messages in which the extension carries the call; the requester sends them at once, in order.
 
-        `chunks`: the exposed memory, as `plan` demanded it.
+        `chunks`: the memory that is exposed for the call, as `plan` demands it.
         """
 
     def open(
@@ -109,8 +109,9 @@ class CarriedCall(Protocol):
     def form_after(self, refusal: Refusal, form: CallForm, after: CallForm | None) -> CallForm | None:
         """Decides the form in which a refused call is sent again.
 
-        `refusal`: the peer's reason. `form`: the form in which the call was sent. `after`: the decision of the protocol
-        version's own rules (`reactions.form_after`). Returns the next form; None if the call fails.
+        `refusal`: the peer's reason. `form`: the form in which the call was sent. `after`: the next form by the
+        protocol version's own rules (`reactions.form_after`), None if the call fails by these. Returns the next form;
+        None if the call fails.
         """
 
     def end(self) -> None:
@@ -145,8 +146,9 @@ class CarriedReply(Protocol):
     def refusal(self, payload: Payload, begun: Sequence[int] | None) -> ReplyPlan | None:
         """Returns a plan that refuses a reply which can never be sent; None if the reply can be sent.
 
-        The responder calls it before `plan`. `payload`: the encoded reply. `begun`: `Decoder.begun` of the call: the
-        Position of each element of its arguments; None without such elements.
+        The responder calls it before `plan`. `payload`: the encoded reply. `begun`: the Positions where those arguments
+        of the call begin that are paired with results, such as the operations of an NFSv4 COMPOUND (`Decoder.begun`);
+        None if the program pairs none.
         """
 
     def plan(self, payload: Payload, room: int) -> ResponseGroup | None:
@@ -179,7 +181,7 @@ class Carrier(Protocol):
     eager: bool
 
     def take(self, call: CallToCarry) -> CarriedCall | None:
-        """Decides whether the extension carries a call.
+        """Decides whether the extension carries a call, when there is a credit for the call and just before its Send.
 
         Returns the state of the accepted call; None if the call travels in ordinary messages.
         """
@@ -198,27 +200,27 @@ class Batcher(Protocol):
     body_octets_max: int
 
     def body_octets(self, octets: int, messages: int) -> int:
-        """Returns the size in octets of a message's body.
+        """Returns the size in octets of the body of one message that joins several RPC messages.
 
         Args:
-            octets: the sum of the RPC messages' lengths, each rounded up to four.
+            octets: the sum of the RPC messages' lengths, each rounded up to a multiple of four.
             messages: the number of RPC messages.
         """
 
     def encode(self, messages: Sequence[Buffer]) -> bytes:
         """Encodes RPC messages, all calls or all replies, as the body of one message.
 
-        Returns the octets after the prefix of the header.
+        Returns the octets that follow the protocol version's header.
 
         Args:
-            messages: the RPC messages.
+            messages: the encoded RPC messages, in order.
         """
 
     def on_calls_sent(self, xids: Sequence[int]) -> None:
-        """Takes note of calls that were sent in one message, so that `refused_with` finds them.
+        """Takes note of calls that go in one message, just before its Send, so that `refused_with` finds them.
 
         Args:
-            xids: their XIDs.
+            xids: the XIDs of the calls, in the order of the message.
         """
 
     def refused_with(self, refused: Inbound) -> Sequence[int]:

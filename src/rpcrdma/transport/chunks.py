@@ -124,7 +124,7 @@ NO_CHUNKS = ChunkLists()
 def addressable(chunks: ChunkLists, segment_octets: int) -> bool:
     """Returns whether an RDMA work request can be posted for every segment of `chunks`.
 
-    This holds if each segment has at most `segment_octets` and ends within the 64-bit offsets of RDMA.
+    This holds if each segment has at most `segment_octets` octets and ends at or before offset 2^64.
     """
     for read in chunks.reads:
         for _, length, offset in read.segments:

@@ -126,5 +126,5 @@ class TransportConfig:
         return PrivateData(self.remote_invalidation, self.inline_send_octets, self.inline_receive_octets)
 
     def private_data(self) -> bytes:
-        """Returns this side's encoded private data, for `connect` or `accept` of the queue pair (RFC 8797)."""
+        """Returns this side's encoded private data (RFC 8797), to pass on when the queue pair connects or accepts."""
         return encode_private_data(self.abilities)

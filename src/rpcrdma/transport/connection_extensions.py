@@ -125,7 +125,7 @@ class Extensions:
 
     @property
     def headers(self) -> Mapping[int, tuple[int, bool]]:
-        """The permitted flags of each header type of the extensions, and whether its messages may be continued."""
+        """For each header type of the extensions: the permitted flags, and whether its messages may be continued."""
         return self._tables.headers
 
     @property
@@ -139,7 +139,7 @@ class Extensions:
         return self._tables.own
 
     def take_properties(self, told: PropertySet) -> PropertySet:
-        """Stores the decoded values of the peer's properties in the link of each extension.
+        """Stores the decoded values of the peer's properties in the `ExtensionLink` of each extension.
 
         `told`: all transport properties that the peer has sent, encoded. Returns `told`, with the receive size that a
         property of an extension implies if the peer has not sent its receive size.
@@ -174,10 +174,11 @@ class Extensions:
             link.extension.on_closed(link)
 
     def on_message(self, message: Inbound, invalidated: int | None) -> bool:
-        """Passes a received message to the handler of its header type.
+        """Passes a received message of an extension to the handler of its header type.
 
         The message is refused if the handler raises DecodeError. `invalidated`: the handle that the message's Send
-        invalidated, or None. Returns False if a handle was invalidated: the caller discards the message.
+        invalidated, or None. Returns True; False, without a call of the handler, if a handle was invalidated: the
+        caller discards the message.
         """
         if invalidated is not None:
             return False
@@ -197,9 +198,9 @@ class Extensions:
         """Passes a received error to the extension that sent the refused message.
 
         A wait for the answer to that message ends with `ExtensionRefused`; otherwise `on_error` of the extension is
-        called. `message`: the received message. `invalidated`: the handle that the message's Send invalidated, or None.
-        Returns False if the message is no error, if no extension sent the refused message, or if a handle was
-        invalidated.
+        called. `message`: a received message of any kind. `invalidated`: the handle that the message's Send
+        invalidated, or None. Returns False, with nothing done, if the message is no error, if no extension sent the
+        refused message, or if a handle was invalidated.
         """
         if message.kind is not Kind.ERROR or invalidated is not None:
             return False
@@ -233,7 +234,7 @@ class Extensions:
         Args:
             link: the extension; its `wake` is called afterwards.
             row: the header type.
-            body: the octets after the header's prefix.
+            body: the octets after the version's header, as buffers in order.
             xid: the XID; None for a new one.
             flags: the flags of the extension.
             answer: whether the peer chose `xid`; if False, an error with this XID is passed to the extension.

@@ -166,12 +166,12 @@ class Endpoint:
 
     @property
     def unanswered(self) -> bool:
-        """Whether a client sent a first message with transport properties and has got no properties from the server."""
+        """Whether this end is a client that has sent its transport properties and got none from the server, so far."""
         return self._introduction.unanswered
 
     @property
     def version_refused(self) -> bool:
-        """Whether a client's connection ended because the server speaks none of `dialects`."""
+        """Whether this end is a client whose connection ended because the server speaks none of its versions."""
         return self._introduction.version_refused
 
     @property
@@ -280,7 +280,7 @@ class Endpoint:
         return self._session.results_octets
 
     def unsettled(self) -> bool:
-        """Returns whether the owner has to look at `untimed` and `wanted_octets`; a cheap test that is mostly False."""
+        """Returns whether `untimed` may be True or `wanted_octets` above 0; a cheap test, which is mostly False."""
         session, responder = self._session, self.responder
         if self._in_pieces:
             self._in_pieces = session.unfinished != 0
@@ -289,21 +289,27 @@ class Endpoint:
 
     @property
     def wanted_octets(self) -> int:
-        """The octets of memory that the first waiting call needs and `buffers` did not have; 0 if no call waits."""
+        """The octets that the first waiting call needs for its Read chunks and `buffers` lacked; 0: no call waits."""
         return 0 if self.responder is None else self.responder.wanted_octets
 
     def resume_pulls(self) -> None:
-        """Starts the RDMA Reads of waiting calls, as far as the memory of `buffers` and the bounds allow."""
+        """Starts the RDMA Reads of calls that wait for memory, as far as `buffers` and the connection's bound allow."""
         if self.responder is not None:
             self.responder.resume()
 
     @property
     def holds(self) -> bool:
-        """Whether messages may be held until the end of the event loop's turn, when the owner calls `send_held`."""
+        """Whether messages wait for the end of the event loop's turn, so that a `Batcher` can join them.
+
+        The owner then calls `send_held` at the end of each turn.
+        """
         return self._session.batcher is not None
 
     def send_held(self) -> None:
-        """Sends held messages as far as credits allow, then a due grant of credits; no effect unless `holds`."""
+        """Sends the messages that wait for a `Batcher`, as far as credits allow, then a due grant of credits.
+
+        No effect unless `holds`.
+        """
         session = self._session
         if session.batcher is None:
             return
@@ -319,7 +325,7 @@ class Endpoint:
             self._outbox.send_grant()
 
     def disconnect(self) -> None:
-        """Sends held messages as far as credits allow, and ends the connection after all posted Sends."""
+        """Sends messages that wait for a `Batcher`, as far as credits allow; ends the connection after all Sends."""
         self.send_held()
         self._qp.disconnect()
 
@@ -432,10 +438,11 @@ class Endpoint:
         self._on_unclaimed(message, completion.invalidated)
 
     def _on_unclaimed(self, message: Inbound | None, invalidated: int | None) -> None:
-        """Refuses or silently discards a message that no handler took.
+        """Refuses or silently discards a received message that no handler took.
 
-        The connection ends if its Send invalidated a handle (`invalidated`), since only the answer to a call may do
-        that.
+        `message`: the message; None if the version demands to discard it. `invalidated`: the handle that its Send
+        invalidated, or None. The connection ends if there is such a handle, since only the answer to a call may
+        invalidate one.
         """
         session = self._session
         if message is not None and message.kind is Kind.REPLY and message.refusal is not None:

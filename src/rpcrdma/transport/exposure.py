@@ -179,6 +179,9 @@ class Exposure:
 
         Such Writes, and the invalidation by the late reply, do not end the connection, unless the provider has to end
         the handles at once (`ProtectionDomain.abandon`).
+
+        Raises:
+            LocalProtocolError: the provider cannot end the exposure of a region.
         """
         abandon = self._pd.abandon
         for region in self.regions:
@@ -200,9 +203,9 @@ def check_echo(
     Args:
         message: the reply.
         offered: the chunks of the call.
-        targets: see `Exposure`.
-        reply_view: see `Exposure`.
-        may_be_inline: whether results that are too large for their Write chunks may come in the message.
+        targets: the memory of each Write chunk of the call, in order; None for an empty chunk.
+        reply_view: the memory of the call's Reply chunk; None without one.
+        may_be_inline: whether results that are too large for their Write chunks may be in the reply's stream.
 
     Raises:
         RemoteProtocolError: the chunks of the reply do not match the offered ones.
@@ -276,7 +279,8 @@ def result_sizes(items: tuple[int, ...], into: Sequence[memoryview | None]) -> t
     """Limits the sizes of a call's result items by the caller's buffers.
 
     `items`: the largest size in octets of each item. `into`: the buffer for each of the first items, or None. Returns
-    the size of each item, at most that of its buffer; and the number of items up to the last one with a buffer.
+    the sizes in octets, each at most that of the item's buffer; and the number of items up to the last one with a
+    buffer, 0 without buffers.
     """
     sizes = list(items)
     given = 0

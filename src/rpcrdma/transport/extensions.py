@@ -360,30 +360,31 @@ class ExtensionLink:
             self._hub.session.batcher = batcher
 
     def expect_group(self, between: Callable[[Inbound, Buffer], bool] | None) -> None:
-        """Passes every received message to `between` first, until a call with None ends the group of messages.
+        """Passes every received message to `between` first, until a call with None.
 
-        The connection ends if that call does not come within `TransportConfig.stalled_s`.
+        For an extension that awaits further messages of a group: the connection ends if the call with None does not
+        follow within `TransportConfig.stalled_s`.
 
         Args:
             between: gets each message and its octets, and returns whether it has handled the message; None ends the
-                group, and releases what `hold` counts.
+                group, and releases the memory that `hold` counts.
         """
         self._hub.session.expect_group(between)
         if between is None:
             self._hub.memory.release_group()
 
     def hold(self, octets: int) -> bool:
-        """Counts memory of the expected group against the connection's limit, until the group ends.
+        """Counts memory of a group of messages against the connection's limit, until `expect_group` ends the group.
 
-        Returns False, with nothing counted, if that exceeds the limit.
+        Returns True; False, with nothing counted, if that exceeds the limit.
 
         Args:
-            octets: the size of the memory.
+            octets: the size of the memory, in addition to that counted before.
         """
         return self._hub.memory.hold_group(octets)
 
     def carried_call(self, xid: int) -> CarriedCall | None:
-        """Returns the unanswered call with this XID that a carrier has taken; None if no call matches."""
+        """Returns the carrier's state of the sent, unanswered call with this XID; None if there is none."""
         return None if self._hub.requester is None else self._hub.requester.carried(xid)
 
     def reserve(self, messages: int) -> None:
@@ -396,7 +397,10 @@ class ExtensionLink:
         self._hub.session.window.reserve(messages)
 
     def stop_learning(self) -> None:
-        """Stops learning from the peer's credits how many calls it takes, since it reserves messages with them."""
+        """Keeps the present limit on unanswered calls: later credits of the peer are not only for calls.
+
+        Otherwise the limit rises with the credits that the peer grants.
+        """
         self._hub.session.window.stop_learning()
 
     def deliver_call(self, xid: int, stream: Buffer, chunks: ChunkLists, items: IncomingItems | None) -> None:
@@ -436,9 +440,15 @@ class ExtensionLink:
         return hub.requester.on_reply(reply, None, results)
 
     def report(self, header_type: int, body: Sequence[Buffer], *, xid: int, answer: bool) -> None:
-        """Sends a message about a fault of the peer, unless the connection is not open; see `send` for the arguments.
+        """Sends a message of the extension about a fault of the peer; no effect if the connection is not open.
 
         The connection ends instead if the peer leaves too many such messages unread.
+
+        Args:
+            header_type: the header type, one of the extension's.
+            body: the octets after the version's header.
+            xid: the XID.
+            answer: whether the peer chose `xid`.
         """
         session = self._hub.session
         if session.state is State.OPEN and self._hub.outbox.may_report(Kind.EXTENSION):
@@ -447,7 +457,7 @@ class ExtensionLink:
     def on_refused(self, xid: int, refusal: Refusal) -> bool:
         """Handles the peer's refusal of a call in a message of the extension; returns False if no call matches.
 
-        The call's carrier decides whether the call is sent again (`CarriedCall.form_after`).
+        The call fails or is sent again, as its carrier decides (`CarriedCall.form_after`).
 
         Args:
             xid: the XID of the call.
@@ -472,7 +482,8 @@ class ExtensionLink:
         Args:
             xid: the XID of the call.
             cause: the reason.
-            limit: the number of chunks or segments that this side takes, for causes about those.
+            limit: the number of chunks or segments that this side takes, for `Cause.READ_CHUNKS`, `WRITE_CHUNKS` and
+                `SEGMENTS`.
         """
         self._hub.refuse(xid, Refusal(cause, limit=limit))
 

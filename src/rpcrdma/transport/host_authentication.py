@@ -89,8 +89,8 @@ _ENDS: Final = _FINISHED | {HandshakeState.FAILED}
 def prepare_context(context: ssl.SSLContext, role: Role, application: str = _APPLICATION) -> ssl.SSLContext:
     """Prepares a context for host authentication: TLS 1.3 only, with a certificate of the peer and one ALPN name.
 
-    `context`: the context, with certificate, key and authorities; it is changed. `application`: the ALPN name. Returns
-    `context`.
+    `context`: the context, with certificate, key and authorities; it is changed. `role`: the role of this end, for
+    which the context must be made. `application`: the ALPN name. Returns `context`.
 
     Raises:
         ValueError: the context is for the other role, or does not allow TLS 1.3.
@@ -172,14 +172,14 @@ class HostAuthenticator:
         return self._peer if self._state is HandshakeState.AUTHENTICATED else None
 
     def announce(self) -> bytes | None:
-        """Returns the value for a client's first message: empty; None at a server and with the policy OFF."""
+        """Returns the HOSTAUTH value for a client's first message: an empty one; None at a server or by policy OFF."""
         return None if self._policy is HostPolicy.OFF or self._role is Role.SERVER else _ANNOUNCEMENT
 
     def begin(self, announced: bytes | None) -> bytes | None:
         """Decides by the policy and the peer's first value whether the hosts authenticate, and starts the handshake.
 
-        `announced`: the peer's first value; None if it has sent none. Returns the value to send; None if the hosts do
-        not authenticate.
+        `announced`: the first HOSTAUTH value of the peer; None if it has sent none. Returns the value to send: a server
+        an empty one, a client its first flight of TLS; None if the hosts do not authenticate.
 
         Raises:
             HostAuthenticationFailed: the policy refuses the peer, or the value is an alert or not empty.
@@ -265,7 +265,7 @@ class HostAuthenticator:
                 raise refused(HostCause.TOO_LONG, f"more than {most} {unit}")
 
     def _advance(self, tls: ssl.SSLObject) -> bool:
-        """Continues the handshake with the received records.
+        """Continues the handshake with the records that were received and are in the TLS object's input.
 
         Returns whether the handshake is complete at this side.
 
@@ -342,6 +342,6 @@ def refusal_of(error: ssl.SSLError) -> HostAuthenticationFailed:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Formats the first few names of a certificate, shortened and without unprintable characters, for people."""
+    """Formats the first 4 names of a certificate, 80 printable characters of each, for people; "no host" if empty."""
     shown = ", ".join(printable(name[:_NAME_SHOWN]) for name in names[:_NAMES_SHOWN])
     return (shown or "no host") + (f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else "")

@@ -165,9 +165,10 @@ _ALERT_START: Final = b"\x15\x03\x03\x00\x02\x02"
 
 
 def refused(cause: HostCause, detail: str = "") -> HostAuthenticationFailed:
-    """Returns the exception with which this side refuses the peer, with the alert to send.
+    """Returns the exception with which this side refuses the peer.
 
-    `cause`: the reason. `detail`: further words, shown in parentheses; "" for none.
+    Its `alert` is the TLS alert record to send to the peer. `cause`: the reason. `detail`: further words for the error
+    message, shown in parentheses; "" for none.
     """
     alert, words, remedy = REFUSALS[cause]
     said = f"{words} ({detail.replace(';', ',')})" if detail else words
@@ -198,8 +199,9 @@ def alert_in(value: bytes) -> int | None:
 def cause_of(reason: str, verify_code: int | None) -> HostCause:
     """Returns the cause for an error of OpenSSL.
 
-    `reason`: the name of the error. `verify_code`: the result of the certificate's verification; None if the error is
-    not about that.
+    `reason`: OpenSSL's name of the error, such as "WRONG_VERSION_NUMBER". `verify_code`: the result of the
+    certificate's verification (X509_V_ERR_...); None if the error is not about that. Returns `HANDSHAKE` for an unknown
+    reason, `UNFIT` for an unknown code.
     """
     if verify_code is None:
         return _REASONS.get(reason, HostCause.HANDSHAKE)

@@ -161,9 +161,11 @@ class Introduction:
         self._outbox.send(OutgoingProperties(self._xid, self._session.dialect.encode_properties(properties)))
 
     def receive(self, data: Buffer) -> Inbound | None:
-        """Decodes a message that arrives before the connection is open and may change the version or the state.
+        """Decodes a message that arrives before the connection is open.
 
-        Returns the message, of `Kind.UNREADABLE` for one that is to be refused; None if it is to be discarded.
+        At a server the first message chooses the version. A message that shows that the peer sends no properties lets
+        the connection go on with the defaults. Returns the message, of `Kind.UNREADABLE` for one that is to be refused;
+        None if it is to be discarded.
         """
         session = self._session
         if session.state is State.AWAITING:
@@ -201,10 +203,10 @@ class Introduction:
             self._go_on(None)
 
     def _go_on(self, announced: bytes | None) -> None:
-        """Continues once the peer's properties are known: sends own properties that are due, begins authentication.
+        """Continues once the peer's properties are known, or are the defaults, or the version has none.
 
-        The connection opens, waits for further values of host authentication, or is refused. `announced`: the peer's
-        first value of host authentication; None for none.
+        A server sends its own properties; host authentication begins. The connection opens, waits for further values of
+        host authentication, or is refused. `announced`: the peer's first value of host authentication; None for none.
         """
         self._wait_s = self._due_s = None
         self._session.use_defaults()
@@ -286,9 +288,10 @@ class Introduction:
         return True
 
     def on_refused(self, message: Inbound, _invalidated: int | None) -> bool:
-        """Handles the server's refusal: continues with a version that the server names, or ends the connection.
+        """Handles the server's refusal of this client's version or properties.
 
-        Returns True: the message is handled.
+        Continues with a version that the server names and this client speaks, or ends the connection. `message`: the
+        error. Returns True: the message is handled.
         """
         refusal = message.refusal
         assert refusal is not None
@@ -312,14 +315,14 @@ class Introduction:
         return True
 
     def on_grant(self, _message: Inbound, invalidated: int | None) -> bool:
-        """Counts a message that only grants credits; returns False if its Send has `invalidated` a handle."""
+        """Counts a message that only grants credits; returns False if its Send invalidated a handle (`invalidated`)."""
         self._session.statistics.grants_received += 1
         return invalidated is None
 
     def on_piece(self, _message: Inbound, invalidated: int | None) -> bool:
-        """Counts a stored piece of a continued message, and at a client reserves credits for the rest.
+        """Counts a piece of a continued message; a client then grants the credits that the longest reply takes.
 
-        Returns False if the piece's Send `invalidated` a handle, which it may not.
+        Returns False if the piece's Send invalidated a handle (`invalidated`, else None), which it may not.
         """
         self._session.statistics.pieces_received += 1
         self._session.expect_continued_replies()

@@ -44,8 +44,9 @@ _CALL, _REPLY, _ERROR, _UNREADABLE, _PROPERTIES, _GRANT, _PIECE, _EXTENSION = (
 def calls_counted(config: TransportConfig, role: Role, *, reverse: bool) -> tuple[int, int]:
     """Finds the numbers of calls with which a `MessageWindow` begins.
 
-    `reverse`: whether the server makes calls as well. Returns the unanswered calls that this side wants to have, and
-    the number that it takes from the peer.
+    `config`: the wanted numbers. `role`: the role of this end. `reverse`: whether the server makes calls as well.
+    Returns the most unanswered calls that this side wants to have, and the most that it takes from the peer; 0 in a
+    direction without calls.
     """
     if role is Role.CLIENT:
         return config.credits_requested, config.reverse_credits_granted if reverse else 0
@@ -115,14 +116,14 @@ class MessageWindow:
     def reserve(self, messages: int) -> None:
         """Adds `messages`, also a negative number, to the messages that the peer may send beyond calls and replies.
 
-        The credits go out with the next headers. A reservation that ends takes no credits back: later headers grant
-        fewer.
+        The next headers grant the credits. A reservation that ends (a negative number) takes no credits back: later
+        headers grant fewer.
         """
         self._base += messages
         self.low = True
 
     def stop_learning(self) -> None:
-        """Fixes `allowed` at its value: later credits of the peer are not only for calls."""
+        """Fixes `allowed`, the most unanswered calls of this side: later credits of the peer are not only for calls."""
         self._learns = False
 
     def admit(self, message: Outgoing) -> int:
@@ -151,9 +152,9 @@ class MessageWindow:
     def admit_several(self, first: Outgoing, count: int) -> int:
         """Spends one credit for a message with several calls, or several replies.
 
-        The peer keeps the credits that the others would have taken, and grants fewer later. Until then they look like
-        credits for calls, so `allowed` is no longer derived from them. `first`: one of the calls or replies. `count`:
-        their number. Returns the credit word for the message's header.
+        This side keeps the credits that separate messages would have taken, and the peer grants fewer later. Until then
+        they look like credits for calls, so `allowed` is fixed at its value. `first`: one of the calls or replies.
+        `count`: their number. Returns the credit word for the message's header.
         """
         self._learns = False
         if first.kind is _CALL:
@@ -219,9 +220,9 @@ class MessageWindow:
         self.low = True
 
     def may_owe(self, sends: int) -> bool:
-        """Returns whether a correct peer may have left this number of Sends of this side without completion.
+        """Returns whether a correct peer may have left `sends` Sends of this side without a known completion.
 
-        The bound is twice the largest balance so far, with a margin, since completions of Sends may be late.
+        The bound is twice the most credits that this side had so far, with a margin, since completions may be late.
         """
         return sends <= 2 * (min(self._balance_max, UNREAD_SENDS_MAX) + SPARE_RECEIVES)
 
@@ -232,7 +233,7 @@ class MessageWindow:
 
     @property
     def refresh_due(self) -> bool:
-        """Whether a message that only grants credits should be sent now; False unless `low`.
+        """Whether a message that only grants credits should be sent now; False while `low` is False.
 
         The peer has a receive for one such message until it has used a credit of the previous one.
         """
@@ -255,8 +256,8 @@ class MessageWindow:
     def _count(self, kind: Kind) -> None:
         """Updates `allowed`, the number of calls that the peer takes, from the balance after a message of this kind.
 
-        The message ends a call, or begins to wait for a reply, but the counters do not include it yet. A message in
-        pieces is included after its last piece.
+        `kind`: the kind of the received message. Its call or reply is not included in `unanswered` and `in_flight` yet,
+        that of a continued message not before its last piece.
         """
         if kind is _GRANT:
             uncounted = self._arriving

@@ -102,20 +102,20 @@ class MessageMemory:
         return True
 
     def hold_group(self, octets: int) -> bool:
-        """Counts `octets` of messages that an extension joins; returns False, and counts none, beyond a bound."""
+        """Counts `octets` of messages in an extension's group; returns False, and counts none, if over a bound."""
         if not self.hold(octets):
             return False
         self._group += octets
         return True
 
     def release_group(self) -> None:
-        """Stops counting all octets of `hold_group`, at the end of the group."""
+        """Stops counting all octets that `hold_group` has counted: the extension has joined or dropped the messages."""
         group, self._group = self._group, 0
         if group:
             self.release(group)
 
     def release_pieces(self) -> None:
-        """Stops counting all octets of `hold_piece`: the message is complete, or was given up."""
+        """Stops counting all octets that `hold_piece` has counted: the message is complete, or was given up."""
         pieces, self._pieces = self._pieces, 0
         if pieces:
             self.release(pieces)

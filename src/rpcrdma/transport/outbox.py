@@ -87,7 +87,7 @@ class _Sequence:
         self.header_octets = header_octets
 
     def take(self, octets: int) -> list[Buffer]:
-        """Removes and returns the next part of the payload, of at most this many octets."""
+        """Removes and returns the next `octets` octets of the payload, or all that are left, as buffers in order."""
         taken: list[Buffer] = []
         while octets and self.left:
             view = self.left.popleft()
@@ -119,9 +119,10 @@ class Outbox:
         self.ended = 0
 
     def send(self, message: Outgoing, preparer: Preparer | None = None) -> bool:
-        """Sends a message as soon as credits and precedence allow, one that a batcher may join at the end of the turn.
+        """Sends a message as soon as credits and precedence allow.
 
-        Returns True if the message is sent, at least in part; False if it waits.
+        With a batcher, a short call or reply waits for the end of the event loop's turn (`send_held`). Returns True if
+        the message is sent, at least in part; False if it waits.
 
         Args:
             message: the message.
@@ -149,7 +150,8 @@ class Outbox:
     def refuse(self, error: OutgoingError) -> None:
         """Sends an error; ends the connection instead if the peer leaves too many errors unread.
 
-        An error that refuses a call is bounded by the credit of that call; only few other errors may wait.
+        An error that refuses a call is bounded by the credit of that call; at most `UNSENT_REFUSALS_MAX` other errors
+        may wait.
         """
         if self.may_report(None if error.answers_call else Kind.ERROR):
             self._session.statistics.errors_sent += 1
@@ -158,7 +160,8 @@ class Outbox:
     def may_report(self, kind: Kind | None) -> bool:
         """Returns whether a further message about a fault may be sent or wait; if not, ends the connection.
 
-        `kind`: the kind of the message, of which only few may wait; None for messages with another bound.
+        `kind`: the kind of the message, of which at most `UNSENT_REFUSALS_MAX` may wait; None for messages with another
+        bound.
         """
         if self.backlog or (kind is not None and self.waiting(kind) >= UNSENT_REFUSALS_MAX):
             self._session.violation("the peer does not read its errors")
@@ -177,7 +180,7 @@ class Outbox:
             self._transmit(grant, [session.dialect.encode(grant, session.window.grant_word())])
 
     def _must_wait(self, message: Outgoing) -> bool:
-        """Returns whether a waiting message has precedence over `message`."""
+        """Returns whether another message must go first: one sent in part, or a waiting one of no lower precedence."""
         if self._sequence is not None:
             return True
         for kind in _ORDER:
@@ -188,14 +191,15 @@ class Outbox:
         return False
 
     def drain(self) -> None:
-        """Sends waiting messages as far as credits allow; with a batcher they wait for `send_held` instead."""
+        """Sends waiting messages as far as credits allow; with a batcher does nothing: they wait for `send_held`."""
         if self._session.batcher is None:
             self.send_held()
 
     def send_held(self) -> None:
-        """Sends waiting messages as far as credits allow, at the end of the event loop's turn.
+        """Sends waiting messages as far as credits allow, neighbours joined by the batcher, if there is one.
 
-        A message that cannot be sent is reported to its `Preparer`.
+        With a batcher it is called at the end of the event loop's turn. A message that cannot be sent is passed to
+        `Preparer.on_unsendable`.
         """
         session = self._session
         if self._sequence is not None:
@@ -251,7 +255,7 @@ class Outbox:
     def _post(self, message: Outgoing, preparer: Preparer | None) -> bool:
         """Prepares a message, takes its credits and sends it; a long message is sent in pieces as far as credits allow.
 
-        Returns False, with nothing done, if there are too few credits.
+        `preparer`: as for `send`. Returns False, with nothing done, if there are too few credits.
 
         Raises:
             LocalProtocolError: the message cannot be sent at all.
@@ -321,9 +325,10 @@ class Outbox:
         return message.invalidates is None and not message.payload.items
 
     def _post_batch(self, batcher: Batcher, queue: deque[_Waiting]) -> bool:
-        """Sends the first messages of a queue in one Send.
+        """Sends the first messages of a queue, all calls or all replies, in one Send.
 
-        Returns False, with nothing done, if fewer than two messages can share a Send, or there is no credit.
+        `batcher`: joins the messages. `queue`: waiting messages with their preparers; those sent are removed. Returns
+        False, with nothing done, if fewer than two messages can share a Send, or there is no credit.
         """
         session, window = self._session, self._session.window
         first, _ = queue[0]
@@ -375,7 +380,10 @@ class Outbox:
         self._transmit(message, [session.dialect.encode(message, credit_word), *sequence.left])
 
     def _send_piece(self, sequence: _Sequence, credit_word: int) -> None:
-        """Sends a full piece of a continued message, and leaves enough payload for the last piece."""
+        """Sends one piece of a continued message, of the largest size; leaves at least 8 octets for the last piece.
+
+        `credit_word`: the credit word of its header.
+        """
         session, message = self._session, sequence.message
         room = session.send_octets - session.dialect.geometry.piece_header
         part = sequence.take(min(room, sequence.octets - LAST_PIECE_OCTETS_MIN))

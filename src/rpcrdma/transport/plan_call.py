@@ -150,7 +150,7 @@ def plan_call(
         items: octets of each bulk item, without padding.
         results: the most octets of the encoded result without bulk items (`ReplyBound.results`).
         result_items: the most octets that each eligible result can have.
-        plan_limits: the agreement of the peers and the settings of the user.
+        plan_limits: the limits that the peers' agreement and the user's settings make.
     """
     writes, reply_chunk = _plan_reply_space(results, result_items, plan_limits)
     segment_max = plan_limits.segment_octets_max

@@ -181,8 +181,8 @@ def write_results(
     Returns the payload that is left for the reply's message, and the chunks as the reply returns them.
 
     Args:
-        plan: the plan of the reply, from `plan_reply`.
-        payload: the reply.
+        plan: the plan of the reply, from `plan_reply`, without a refusal.
+        payload: the encoded reply.
         offered: the call's chunk lists.
         qp: the queue pair.
         statistics: counts the reply and its RDMA Writes.

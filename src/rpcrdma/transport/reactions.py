@@ -40,7 +40,7 @@ class CallForm(NamedTuple):
     plain: bool = False
 
     def narrow(self, plan_limits: PlanLimits) -> PlanLimits:
-        """Returns `plan_limits` with the changes that this form makes to the planning of a call."""
+        """Returns a copy of `plan_limits` with the numbers of chunks and the segment size that this form allows."""
         if self.one_chunk:
             plan_limits = plan_limits._replace(read_chunks_max=0)
         if self.without_writes:
@@ -59,10 +59,11 @@ def form_after(
 ) -> CallForm | None:
     """Decides the form in which a refused call is sent again.
 
-    Returns the next form; None if the call fails.
+    Returns the next form; None if the call fails: after `CALL_ATTEMPTS_MAX` Sends, for a cause that is not in `RESENT`,
+    or if no other form can help.
 
     Args:
-        refusal: the reason.
+        refusal: the peer's reason.
         form: the form in which the call was refused.
         into: the caller's memory for each result item, or None; such memory cannot grow.
         reply_octets_max: the most octets that a call offers for its reply, see `TransportConfig`.

@@ -46,14 +46,15 @@ class ReceiveBuffers:
         self._qp.post_receives(count, self.pool)
 
     def replace(self) -> None:
-        """Posts AHEAD receives, in place of those that arrived messages have used."""
+        """Posts AHEAD (8) receives, in place of those that arrived messages have used."""
         self._qp.post_receives(AHEAD, self.pool)
 
     def take(self, completion: Completion) -> Buffer:
         """Returns the octets of a received message: a copy, whose buffer is reused, or a view of a long message.
 
-        The `wr` of the completion is a buffer of `pool`, or `bytes` longer than `plain_octets`. Of a message that stays
-        scattered only the first part is returned: `arrived` then has the whole buffer.
+        `completion`: that of the receive; its `wr` is a buffer of `pool`, or `bytes` longer than `pool.plain_octets`. A
+        message of a kind in `pool.scattered` stays in several pieces of memory: only the first one is returned, and
+        `arrived` has the whole buffer.
         """
         buffer = completion.wr
         length = completion.length
@@ -86,7 +87,10 @@ class ReceiveBuffers:
             self.arrived = None
 
     def _take_scattered(self, buffer: ScatteredBuffer, length: int) -> Buffer:
-        """Returns the first piece of a message that stays scattered, and sets `arrived`; a copy of another message."""
+        """Returns the first piece of a message that stays in its pieces, and sets `arrived`; a copy of another message.
+
+        `buffer`: the memory of the message in several pieces. `length`: the octets of the message.
+        """
         first = buffer.parts[0]
         if length >= KIND_OF_MESSAGE.size and KIND_OF_MESSAGE.unpack_from(first) in self.pool.scattered:
             self.arrived = (buffer, length)

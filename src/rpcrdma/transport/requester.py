@@ -86,7 +86,7 @@ class Requester:
         self.calls[call.xid] = call
 
     def rest(self) -> None:
-        """Frees the memory for results that is kept for reuse; no effect while calls are outstanding."""
+        """Frees the memory for results that is kept for reuse; no effect while calls wait or are unanswered."""
         if not self.calls:
             self._memory.clear()
 
@@ -142,7 +142,11 @@ class Requester:
     def prepare(self, message: Call) -> Sequence[Buffer] | bytes | bytearray | None:
         """Plans a call, registers its memory and marks it as sent; the outbox calls it when there is a credit.
 
-        Returns the payload, see `Preparer.prepare`; raises LocalProtocolError if the call cannot be sent at all.
+        Returns the payload: a gather list, or octets that are joined with a header without chunks; never None.
+
+        Raises:
+            LocalProtocolError: memory cannot be registered, the header cannot hold the chunks, or the call needs chunks
+                in a direction without them.
         """
         payload = message.payload
         assert payload is not None
@@ -174,7 +178,10 @@ class Requester:
         self._session.events.append(CallFailed(message, error))
 
     def _inline(self, payload: Payload, bound: ReplyBound) -> list[Buffer]:
-        """Returns the payload without chunks; raises LocalProtocolError if call or largest reply exceed a message."""
+        """Returns the whole encoded call as a gather list, for a direction without chunks.
+
+        `bound`: the largest result. Raises LocalProtocolError if the call, or the largest reply, exceeds one message.
+        """
         session = self._session
         geometry = session.dialect.geometry
         most_sent, most_received = session.send_octets, session.receive_octets
@@ -256,8 +263,8 @@ class Requester:
     def _better(self, plan: CallPlan, payload: Payload, result_items: tuple[int, ...], results: int) -> CallPlan:
         """Returns `plan`, or for a peer that is too distant for RDMA Reads a plan of the call in several messages.
 
-        `plan`: the plan without regard to the distance. `result_items`: the most octets of each result item. `results`:
-        the most octets of the reply without result items.
+        `plan`: the plan without regard to the distance. `payload`: the encoded call. `result_items`: the most octets of
+        each result item. `results`: the most octets of the result without these items.
         """
         session = self._session
         limits = session.far_limits
@@ -329,7 +336,7 @@ class Requester:
         """Handles the refusal of a call and of those in the same Send: sends each again in another form, or fails it.
 
         `message`: the peer's error. `invalidated`: the handle that the error's Send invalidated, or None. Returns False
-        if no call waits for it.
+        if no sent call has its XID; True also if the error breaks the protocol, which ends the connection.
         """
         call = self.calls.get(message.xid)
         session = self._session
@@ -372,7 +379,7 @@ class Requester:
         return True
 
     def fail(self, xid: int, error: RpcRdmaError) -> bool:
-        """Fences the memory of a sent call and fails it by `error`; returns False if no such call is outstanding."""
+        """Fences the memory of the sent call with this XID and fails it by `error`; returns False if there is none."""
         call = self.calls.get(xid)
         if call is None or call.state is CallState.QUEUED:
             return False
@@ -438,7 +445,10 @@ class Requester:
         return True
 
     def _fence(self, end: Callable[[], None]) -> bool:
-        """Ends the exposure of a call's memory by `end`; returns False, and aborts the connection, if that fails."""
+        """Ends the exposure of a call's memory by `end`, `Exposure.end` or `Exposure.abandon` of the call.
+
+        Returns False, and aborts the connection, if that fails.
+        """
         try:
             end()
         except RpcRdmaError as error:
@@ -448,7 +458,7 @@ class Requester:
         return True
 
     def _end(self, call: Call, message: Inbound) -> None:
-        """Removes an answered call from `calls`, and makes its credit free for another call."""
+        """Removes an answered call from `calls`, and returns its credit; `message`: the reply or the error."""
         del self.calls[call.xid]
         call.state = TRANSITIONS[call.state, _END]
         call.payload = None
@@ -466,7 +476,11 @@ class Requester:
         reply_view: memoryview | None,
         results: CarriedResults | None,
     ) -> None:
-        """Opens a reply with chunks, or to a call with chunks or a carrier; reports it, or the call as failed."""
+        """Opens a reply with chunks, or to a call with chunks or a carrier; reports it, or the call as failed.
+
+        `exposure`: the memory that was exposed for the call, or None. `message`: the reply. `reply_view`: the memory of
+        the Reply chunk, or None. `results`: the bulk items of a reply that an extension carried, or None.
+        """
         session = self._session
         statistics = session.statistics
         if call.carried is None and not message.long and not call.chunks.writes and not call.chunks.reads:

@@ -95,8 +95,8 @@ class Responder:
         """Handles a received call: reports it by `CallArrived` once its Read chunks have arrived, or refuses it.
 
         `carried`: the bulk items that an extension received with the call; None for an ordinary call. Returns False, to
-        discard the call, if its Send `invalidated` a handle. A peer that exceeds its credits, or does not read replies,
-        ends the connection.
+        discard the call, if its Send invalidated a handle (`invalidated`, else None). The connection ends if the peer
+        exceeds its credits or does not read replies.
         """
         if invalidated is not None:
             return False
@@ -165,7 +165,11 @@ class Responder:
             self.resume()
 
     def on_unreadable(self, message: Inbound, invalidated: int | None) -> bool:
-        """Sends an error for an invalid header; returns False, to discard it, if the Send `invalidated` a handle."""
+        """Refuses a message with an invalid header by an error.
+
+        `message`: the message, whose `refusal` is the reason to send. Returns False, to discard the message, if its
+        Send invalidated a handle (`invalidated`, else None).
+        """
         if invalidated is not None:
             return False
         assert message.refusal is not None
@@ -173,16 +177,17 @@ class Responder:
         return True
 
     def on_unreadable_call(self, message: Inbound, invalidated: int | None) -> bool:
-        """Sends an error for a message with an invalid header, at a client, where the message may be a reply.
+        """Refuses a message with an invalid header by an error, at a client, where the message may be a reply.
 
-        Returns False, to discard it, if the version's header does not tell which, or the Send `invalidated` a handle.
+        Returns False, to discard the message, if the version's header does not tell calls from replies (version 1), or
+        if its Send invalidated a handle (`invalidated`, else None).
         """
         if not self._session.splits:
             return False
         return self.on_unreadable(message, invalidated)
 
     def _pull(self, incoming: IncomingCall) -> bool:
-        """Posts the RDMA Reads of a call into one buffer, each chunk at a multiple of four octets.
+        """Posts the RDMA Reads of a call's Read chunks into one buffer, each chunk at a multiple of four octets.
 
         A call whose memory cannot be acquired or registered at all is refused. Returns False if there is no memory at
         present, so that the call waits.
@@ -219,7 +224,10 @@ class Responder:
         return True
 
     def on_read(self, incoming: IncomingCall, status: Status) -> None:
-        """Counts a successful RDMA Read of a call; after the last one the call is reported, or refused if faulty."""
+        """Counts an RDMA Read of a call that ended with SUCCESS; after the last one reports the call, or refuses it.
+
+        Another status has no effect: the connection ends.
+        """
         # After a failed one the connection ends, and `on_closed` clears up.
         if status is Status.SUCCESS and incoming in self._reading:
             incoming.pending_reads -= 1
@@ -342,16 +350,21 @@ class Responder:
 
     @property
     def _continued(self) -> tuple[int, int]:
-        """The most octets of a reply that prefers messages to a Reply chunk, and of any continued reply; 0: none."""
+        """Two sizes: the longest reply that is continued although it fits a Reply chunk, and the longest continued one.
+
+        In octets, headers included; 0 if no reply is.
+        """
         session = self._session
         if self._direction is CallDirection.REVERSE and session.reverse_support is ReverseSupport.INLINE:
             return 0, 0
         return session.in_messages_octets or 0, CONTINUED_OCTETS_MAX
 
     def prepare(self, message: Any) -> Sequence[Buffer] | None:
-        """Posts the RDMA Writes of a planned reply (`message`: its call) just before its Send; see `Preparer`.
+        """Posts the RDMA Writes of a planned reply just before its Send.
 
-        Returns the payload of the message; None if an extension carries the reply and needs more credits.
+        `message`: the answered `IncomingCall`. Returns the payload of the reply's message as a gather list, which is
+        empty if a chunk or an extension's messages have the whole reply; None, with nothing done, if an extension
+        carries the reply and needs more credits.
         """
         session, plan = self._session, message.plan
         if plan is _CARRIED:
@@ -374,7 +387,11 @@ class Responder:
         self._session.events.append(_tuple(ReplySent, (incoming,)))
 
     def fail_call(self, incoming: IncomingCall, cause: Cause) -> None:
-        """Refuses a call with an error message for `cause`; raises LocalProtocolError if the call has been answered."""
+        """Refuses a call with an error message of the protocol version for `cause`, and releases the call's memory.
+
+        Raises:
+            LocalProtocolError: the call has been answered.
+        """
         self._answer(incoming)
         try:
             self._refuse_call(incoming, Refusal(cause))

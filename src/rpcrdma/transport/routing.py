@@ -41,7 +41,7 @@ Half = TypeVar("Half")
 
 
 def _route(half: Callable[[Halves], Half | None], method: Callable[[Half, Inbound, int | None], bool]) -> Route:
-    """Makes a function that finds, among the `Halves` of an endpoint, the bound `method` of one of them.
+    """Makes a function that returns, for the `Halves` of an endpoint, `method` bound to one of these objects.
 
     `half` selects the object. The function returns None for an endpoint without this object.
     """

@@ -153,22 +153,26 @@ class Session:
         self._agree()
 
     def expect_continued_replies(self) -> None:
-        """Grants the server, from here on, credits for all messages of the longest reply; no effect at a server."""
+        """Grants the server, from now on, credits for all messages of the longest reply; no effect at a server."""
         if not self._reserved:
             self._reserved = True
             self.window.reserve(self._reply_messages)
 
     def expect_group(self, between: Callable[[Inbound, Buffer], bool] | None) -> None:
-        """Sets the function that gets each received message and its octets first.
+        """Sets the function that gets each received message and its octets first, while an extension awaits a group.
 
-        `between`: returns whether it has handled the message; None ends this.
+        `between`: returns whether it has handled the message; if False, the message is handled as usual. None ends the
+        group: no function gets messages first.
         """
         self.between = between
         self._groups += between is not None
 
     @property
     def unfinished(self) -> int:
-        """A number that identifies the unfinished message of the peer; 0 if there is none."""
+        """A number that identifies the continued message, or the extension's group of messages, that is not complete.
+
+        0 if there is none.
+        """
         return self.dialect.unfinished if self.between is None else -self._groups
 
     def agree(self, peer: PrivateData | None) -> None:
@@ -182,7 +186,7 @@ class Session:
         self._limit(agreed.send_octets, agreed.receive_octets)
 
     def measure(self, round_trip_s: float) -> None:
-        """Stores the measured round trip to the peer, in seconds, and sets the limits that depend on it."""
+        """Stores the measured round trip to the peer, in seconds, and derives the limits of continued calls from it."""
         self.round_trip_s = round_trip_s
         self._limit(self.send_octets, self.receive_octets)
 
@@ -282,7 +286,7 @@ class Session:
         self.state = TRANSITIONS[self.state, moved]
 
     def refuse(self, error: HostAuthenticationFailed) -> None:
-        """Ends the connection after all posted Sends, because host authentication failed; no effect after a failure."""
+        """Ends the connection after all posted Sends, for a failed host authentication; no effect after a failure."""
         if not self.failure:
             self.refusal = error
             self.failure = str(error)

@@ -31,13 +31,14 @@ class StallWatch:
 
     @property
     def running(self) -> bool:
-        """Whether a deadline is set, even if the peer has met its obligation meanwhile."""
+        """Whether a deadline for obligations of the peer is set, even if the peer has met them meanwhile."""
         return self._deadline_s is not None
 
     def next_deadline_s(self, now_s: float) -> float | None:
         """Returns the deadline, in seconds of the caller's clock; None if the peer has no obligation.
 
-        A deadline that begins with this call counts from `now_s`.
+        An obligation is to answer RDMA Reads, to complete a message in pieces, or to receive replies. `now_s`: the
+        present time, from which a deadline counts that begins with this call.
         """
         if not self._session.owed and not self._session.unfinished:
             self._deadline_s = None
@@ -54,7 +55,10 @@ class StallWatch:
             self._replies_sent = responder.replies_sent if responder.replies_unsent else -1
 
     def on_time(self, now_s: float) -> None:
-        """Aborts the connection if the deadline has expired at `now_s` and the peer has met no obligation meanwhile."""
+        """Aborts the connection if the deadline has expired at `now_s` and the peer has met no obligation meanwhile.
+
+        If the peer has met one, the next call of `next_deadline_s` begins a new deadline.
+        """
         if self._deadline_s is None or now_s < self._deadline_s:
             return
         self._deadline_s = None

@@ -108,20 +108,24 @@ class Window(Protocol):
     def on_received(self, message: Inbound) -> bool:
         """Counts a call of the peer, or the end of a call of this side by a reply or an error.
 
-        Returns False if the peer has more unanswered calls than this side has permitted.
+        `message`: the call, the reply or the error. Returns False if the peer has more unanswered calls than this side
+        has permitted.
         """
 
     def reserve(self, messages: int) -> None:
-        """Changes the credits that the peer gets beyond its calls and replies by `messages`, which may be negative."""
+        """Changes the number of messages that the peer may send beyond its calls and replies by `messages`.
+
+        `messages`: the credits to add; a negative number ends a reservation. Later headers grant the credits.
+        """
 
     def stop_learning(self) -> None:
-        """Fixes `allowed` at its value: from now on the peer's credits do not show how many calls the peer takes."""
+        """Fixes `allowed`, the most unanswered calls of this side: the peer's credits do not show it from now on."""
 
     def on_dropped(self) -> None:
         """Counts a call of the peer that this side leaves without a reply."""
 
     def may_owe(self, sends: int) -> bool:
-        """Returns whether a correct peer may have left this number of Sends of this side without completion."""
+        """Returns whether a correct peer may have left `sends` Sends of this side without a known completion."""
 
 
 class Dialect(Protocol):
@@ -143,10 +147,10 @@ class Dialect(Protocol):
         """A number that identifies the message of which some but not all pieces have arrived; 0 if there is none."""
 
     def count_in(self, memory: MessageMemory, /) -> None:
-        """Sets the account in which the pieces of unfinished messages are counted."""
+        """Sets `memory` as the account in which the stored pieces of unfinished messages are counted."""
 
     def forget(self) -> None:
-        """Releases the pieces of an unfinished message after the connection has ended."""
+        """Releases the stored pieces of an unfinished message after the connection has ended."""
 
     def extend(self, headers: Mapping[int, tuple[int, bool]], error_words: Mapping[int, int], /) -> None:
         """Registers the codes of extensions, so that `decode` accepts their messages and errors.
@@ -168,7 +172,7 @@ class Dialect(Protocol):
             config: the numbers of calls to request and to grant.
             role: the role of this end.
             reverse: whether the server makes calls, too.
-            reservable: the most messages that `Window.reserve` adds at any time.
+            reservable: the most messages by which `Window.reserve` increases the peer's credits at any time.
         """
 
     def encode(self, message: Outgoing, credit_word: int) -> bytes:
@@ -197,7 +201,7 @@ class Dialect(Protocol):
         """
 
     def claims(self, data: Buffer) -> bool:
-        """Returns whether a client's first message has the number of this version in its header."""
+        """Returns whether a client's first message, `data`, has the number of this version in its header."""
 
     def may_end(self, call: Outgoing, handle: int) -> bool:
         """Returns whether the reply to `call` may invalidate `handle`, by the rules of this version."""

@@ -107,16 +107,16 @@ class ErrorCodes:
         self._layouts = [struct.Struct(f">{count}I") for count in range(4)]
 
     def encode(self, refusal: Refusal) -> bytes:
-        """Encodes a refusal's error code and its data; a number that exceeds a word is sent as the largest word."""
+        """Encodes a refusal's error code and the words after it; a number above 2^32 - 1 is sent as 2^32 - 1."""
         row = self._by_cause[refusal.cause]
         words = [min(getattr(refusal, field), 0xFFFFFFFF) for field in row.data]
         return self._layouts[1 + len(words)].pack(row.code, *words)
 
     def decode(self, reader: Reader) -> Refusal:
-        """Decodes an error code and its data, which must extend to the end of the message.
+        """Decodes the error code at the reader's position and the words after it, which must end the message.
 
         Raises:
-            DecodeError: the code is unknown, or the length of its data is wrong.
+            DecodeError: the code is unknown, or the number of words after it is wrong.
         """
         code = reader.u32("rdma_err")
         row = self._by_code.get(code)
@@ -132,7 +132,7 @@ _PROPERTY = struct.Struct(">II")
 
 
 def encode_property_set(properties: PropertySet) -> bytes:
-    """Encodes pairs of a number and a value as an rpcrdma2_propset."""
+    """Encodes transport properties, pairs of a number and an encoded value, as an rpcrdma2_propset."""
     out = bytearray(_WORD.pack(len(properties)))
     for number, value in properties:
         out += _PROPERTY.pack(number, len(value))
@@ -142,7 +142,7 @@ def encode_property_set(properties: PropertySet) -> bytes:
 
 
 def decode_property_set(octets: Buffer) -> PropertySet:
-    """Decodes an rpcrdma2_propset that fills `octets` to pairs of a number and a value.
+    """Decodes an rpcrdma2_propset that fills `octets` to pairs of a number and a value that is still encoded.
 
     Raises:
         DecodeError: the octets are no property set, or exceed the bounds of `rpcrdma.limits`.

@@ -120,7 +120,7 @@ Header: TypeAlias = RdmaMsg | RdmaNoMsg | RdmaMsgp | RdmaDone | RdmaError
 
 
 def encode_message(procedure: int, xid: int, credits_: int, chunks: ChunkLists) -> bytes:
-    """Encodes the version 1 header of an RDMA_MSG or RDMA_NOMSG, as `procedure` says."""
+    """Encodes the version 1 header of an RDMA_MSG or RDMA_NOMSG, as `procedure` says; `credits_` is the credit word."""
     if chunks is NO_CHUNKS:
         return SHORT_HEADER.pack(xid, VERSION, credits_, procedure, 0, 0, 0)
     out = bytearray(FIXED.pack(xid, VERSION, credits_, procedure))
@@ -129,7 +129,10 @@ def encode_message(procedure: int, xid: int, credits_: int, chunks: ChunkLists) 
 
 
 def encode_chunk_refused(xid: int, version: int, credits_: int) -> bytes:
-    """Encodes a whole RDMA_ERROR message with ERR_CHUNK for a request of `version` (RFC 8166 section 4.5.2)."""
+    """Encodes a whole RDMA_ERROR message with ERR_CHUNK (RFC 8166 section 4.5.2).
+
+    `xid`, `version`: those of the refused request. `credits_`: the credit word.
+    """
     return _CHUNK_REFUSED.pack(xid, version, credits_, RDMA_ERROR, ERR_CHUNK)
 
 

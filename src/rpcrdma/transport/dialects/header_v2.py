@@ -143,7 +143,8 @@ Header: TypeAlias = Rdma2Msg | Rdma2NoMsg | Rdma2Error | Rdma2ConnProp
 def encode_message(header_type: int, xid: int, credits_: int, flags: int, inv_handle: int, chunks: ChunkLists) -> bytes:
     """Encodes the header of an RDMA2_MSG or RDMA2_NOMSG, as `header_type` says.
 
-    `flags` are bits such as RESPONSE and MORE. `inv_handle` is the handle that the reply may invalidate; 0: none.
+    `credits_` is the credit word. `flags` are bits such as RESPONSE and MORE. `inv_handle` is the handle that the reply
+    may invalidate; 0: none.
     """
     if chunks is NO_CHUNKS:
         return SHORT_HEADER.pack(xid, VERSION, credits_, header_type, flags, inv_handle, 0, 0, 0)

@@ -95,7 +95,10 @@ class Version1:
         """Does nothing: version 1 has no extensions."""
 
     def agree(self, own: PrivateData, peer: PrivateData | None) -> Agreement:
-        """Derives the inline thresholds from both sides' private data (RFC 8797); None: the peer sent none."""
+        """Derives the inline thresholds and remote invalidation from the private data of both sides (RFC 8797).
+
+        `peer`: the peer's private data; None if the peer sent none.
+        """
         return agree(own, peer)
 
     def window(self, config: TransportConfig, role: Role, *, reverse: bool, reservable: int = 0) -> CallWindow:
@@ -147,7 +150,7 @@ class Version1:
         return call.chunks.names(handle)
 
     def decode(self, data: Buffer) -> Inbound | None:
-        """Decodes a received message, the most common header with one unpacking of nine words.
+        """Decodes a received message, the most usual one (no chunks) by unpacking nine words at once.
 
         Returns the message, with `Kind.UNREADABLE` for one that is to be refused; None for one that must be silently
         discarded.

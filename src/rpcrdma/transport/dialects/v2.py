@@ -120,7 +120,7 @@ class _Head(NamedTuple):
     answers: bool
 
     def refused(self, cause: Cause, limit: int = 0) -> Inbound:
-        """Makes the `Inbound` for a message that gets an error; a reply becomes one that fails its call instead.
+        """Makes the `Inbound` for a faulty message: one to refuse; of a reply one that fails its call, if any, instead.
 
         `limit`: the number of chunks or segments that this side takes, for causes about those.
         """
@@ -152,7 +152,7 @@ class Version2:
         return self._assembly.unfinished
 
     def count_in(self, memory: MessageMemory) -> None:
-        """Sets the account in which the pieces of unfinished messages are counted."""
+        """Sets `memory` as the account in which the stored pieces of unfinished messages are counted."""
         self._assembly.memory = memory
 
     def forget(self) -> None:
@@ -160,7 +160,11 @@ class Version2:
         self._assembly.release()
 
     def extend(self, headers: Mapping[int, tuple[int, bool]], error_words: Mapping[int, int]) -> None:
-        """Sets the header types and errors of extensions that `decode` accepts; arguments: `Dialect.extend`."""
+        """Sets the header types and errors of extensions that `decode` accepts.
+
+        `headers`: for each header type the permitted flags, and whether its messages may be continued. `error_words`:
+        for each error code the number of 32-bit words that follow it.
+        """
         self._extended = headers
         self._error_words = error_words
 
@@ -181,11 +185,19 @@ class Version2:
         return version_of(data) == VERSION
 
     def window(self, config: TransportConfig, role: Role, *, reverse: bool, reservable: int) -> Window:
-        """Creates the credit accounting of a connection, where a credit stands for a message in either direction."""
+        """Creates the credit accounting of a connection, where a credit stands for a message in either direction.
+
+        `config`: the numbers of calls to request and to grant. `role`: the role of this end. `reverse`: whether the
+        server makes calls, too. `reservable`: the most messages by which `Window.reserve` increases the credits of the
+        peer at any time.
+        """
         return MessageWindow(*calls_counted(config, role, reverse=reverse), reservable)
 
     def encode(self, message: Outgoing, credit_word: int) -> bytes:
-        """Encodes the header of a message, or of a continued one's last piece; encodes an error or a grant whole."""
+        """Encodes the header of a message, or of a continued one's last piece; encodes an error or a grant whole.
+
+        `credit_word` is the value of the header's credit field.
+        """
         kind = message.kind
         if kind is not _CALL and kind is not _REPLY:
             return _encode_other(message, credit_word)
@@ -206,7 +218,11 @@ class Version2:
         return encode_message(header_type, message.xid, credit_word, kind, ends, chunks)
 
     def encode_piece(self, message: Outgoing, credit_word: int) -> bytes:
-        """Encodes the header of a piece before the last, with MORE; `encode` puts handle and chunks into the last."""
+        """Encodes the header of a continued message's piece before the last, with the flag MORE and without chunks.
+
+        `credit_word` is the value of the header's credit field. The header of the last piece is that of `encode`, with
+        the chunks and the handle that may be invalidated.
+        """
         if message.kind is Kind.PROPERTIES:
             return PREFIX.pack(message.xid, VERSION, credit_word, RDMA2_CONNPROP, MORE)
         if isinstance(message, OutgoingExtension):
@@ -218,9 +234,11 @@ class Version2:
         return encode_property_set(properties)
 
     def decode(self, data: Buffer) -> Inbound | None:
-        """Decodes a received message, the most common header with one unpacking of eight numbers.
+        """Decodes a received message, the most usual one (no chunks) by unpacking eight numbers at once.
 
-        Returns a message that is to be refused as `Kind.UNREADABLE`; for the other results see `Dialect.decode`.
+        Returns the message: `Kind.UNREADABLE` for one that is to be refused, `Kind.PIECE` for a piece of a continued
+        message, which is stored; the last piece gives the whole message. Returns None for a message that must be
+        silently discarded.
         """
         if len(data) >= _SHORT_MESSAGE.size and self._assembly.idle:
             xid, version, credits_, kind, ends_and_reads, writes_and_reply, rpc_xid, direction = (
@@ -276,7 +294,7 @@ class Version2:
         return self._decode_message(head, data)
 
     def _decode_message(self, head: _Head, data: Buffer) -> Inbound:
-        """Decodes an RDMA2_MSG or RDMA2_NOMSG whose start is `head`; a faulty header gives a message to refuse."""
+        """Decodes an RDMA2_MSG or RDMA2_NOMSG; `head` is the start of its header. Returns a refused one if faulty."""
         if len(data) >= SHORT_HEADER_OCTETS:
             _, _, _, header_type, _, *rest = SHORT_HEADER.unpack_from(data)
             if header_type == RDMA2_MSG and not any(rest):
@@ -366,28 +384,35 @@ class Version2:
         return Inbound(Kind.ERROR, xid, credits_, VERSION, refusal=refusal)
 
     def _drop(self, head: _Head) -> Inbound | None:
-        """Drops a piece of an interrupted sequence and returns its result; returns None for any other message."""
+        """Drops a piece of a continued message that was interrupted, and returns its `Inbound`; None if it is none."""
         if self._assembly.idle:
             return None
         step = self._assembly.drop(head.key, more=head.more)
         return None if step is None else self._stepped(head, step)
 
     def _refuse(self, head: _Head, cause: Cause, limit: int = 0) -> Inbound:
-        """Gives up the sequence of pieces that a faulty message belongs to, and an unfinished one that it interrupts.
+        """Gives up the continued message that a faulty piece belongs to, and an unfinished one that it interrupts.
 
-        Returns the refused message; its `broken` is the XID of a call whose unfinished reply was interrupted.
+        `head`: the start of the faulty message's header. `cause`, `limit`: those of the refusal. Returns the refused
+        message; its `broken` is the XID of a call whose unfinished reply was interrupted.
         """
         broken = self._assembly.give_up(head.key, more=head.more)
         refused = head.refused(cause, limit)
         return replace(refused, broken=self._answering) if broken else refused
 
     def _add(self, head: _Head, payload: Buffer) -> Inbound | None:
-        """Stores a piece; returns None if its sequence is complete, for `Assembly.release`, else the result."""
+        """Stores a piece of a continued message; returns None if it is the last one: `Assembly.release` has the whole.
+
+        Returns otherwise the `Inbound` of the piece, or of a message to refuse. `payload`: the octets of the piece.
+        """
         step = self._assembly.take(head.key, payload, more=head.more)
         return None if step is Step.WHOLE else self._stepped(head, step)
 
     def _stepped(self, head: _Head, step: Step) -> Inbound:
-        """Makes the `Inbound` for a piece that does not complete its sequence: a refused message, or `Kind.PIECE`."""
+        """Makes the `Inbound` for a piece that does not complete its message: a refused message, or `Kind.PIECE`.
+
+        `step`: what `Assembly` did with the piece; not `Step.WHOLE`.
+        """
         if step is Step.FOREIGN:
             return replace(head.refused(Cause.FLAGS), broken=self._answering)
         if step is Step.TOO_LONG:
@@ -399,10 +424,11 @@ class Version2:
     def _message(
         self, head: _Head, chunks: ChunkLists, inv_handle: int, data: Buffer, start: int, *, long: bool
     ) -> Inbound:
-        """Makes a call, a reply, or a piece of one, from a decoded header.
+        """Makes the `Inbound` of a call, of a reply, or of a piece of one, from a decoded header.
 
         `inv_handle`: the handle that the reply may invalidate, or 0. `long`: whether a chunk has the whole RPC message,
-        which is else `data[start:]`, as far as this piece has it.
+        which is else `data[start:]`, as far as this piece has it. Returns a refused message if the header, or the start
+        of the RPC message, is faulty.
         """
         if head.more or not self._assembly.idle:
             found = self._add(head, b"" if long else memoryview(data)[start:])
