@@ -103,7 +103,7 @@ class Copies:
         return self.failures.status
 
     def settings(self, args: argparse.Namespace) -> dict[str, Any]:
-        """Returns the arguments `progress`, `sparse` and `resume` of copying a file or tree, by the options in `args`."""
+        """Returns the arguments `progress`, `sparse` and `resume` of copying a file or tree, by options in `args`."""
         return {"progress": self.progress(), "sparse": args.sparse, "resume": args.resume}
 
     def progress(self) -> Callable[[int, int], None]:

@@ -112,7 +112,7 @@ class RunningServer:
         return [export], waiting
 
     def _lacks(self, rule: ExportedRule) -> list[str]:
-        """Returns those of "sec" and "xprtsec" for which the server had no Kerberos keys or certificates at its start."""
+        """Returns those of "sec" and "xprtsec" for which the server had no keys or certificates when it started."""
         lacking = []
         if not self._has_keys and any(flavor.service is not None for flavor in rule.flavors):
             lacking.append("sec")

@@ -122,7 +122,7 @@ class DefinitionText:
 
 
 def add_definition_options(command: argparse.ArgumentParser, default_limit: str) -> None:
-    """Adds the options for reading a definition to a parser; `default_limit` is the end of that option's help."""
+    """Adds the options for reading a definition to a parser; `default_limit` is the end of --default-limit's help."""
     command.add_argument(
         "--default-limit",
         type=_limit,

@@ -120,7 +120,7 @@ class ReverseCaller(Caller, Protocol):
             LocalProtocolError: `ready` was not called before, the arguments break the definition, or the
                 credential cannot be encoded.
             ValueError: `placement` is unknown.
-            RpcError, CallTimeout, TransportClosed, DecodeError, MessageTooLong: as `Caller.call`.
+            RpcError, CallTimeout, TransportClosed, DecodeError, MessageTooLong, TypeError: as `Caller.call`.
         """
 
     def ready(self, credential: Credential | None = None) -> None:

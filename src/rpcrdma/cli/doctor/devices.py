@@ -205,7 +205,7 @@ def _entries(directory: Path) -> list[Path]:
 
 
 def _text(path: Path) -> str:
-    """Returns the content of a text file without surrounding white space; "" if it cannot be read, as of unused GIDs."""
+    """Returns the content of a text file, without white space around it; "" if unreadable, as for unused GIDs."""
     try:
         return path.read_text(errors="replace").strip()
     except OSError:

@@ -144,7 +144,7 @@ class Symbols:
         return self.is_defined(value) and not low <= value <= high
 
     def unknown(self, what: str, name: str, place: SourceSpan, known: Iterable[str]) -> None:
-        """Adds the error that a name is not defined; its hint is the most similar of the `known` names, if any is.
+        """Adds the error that a name is not defined; its hint is a similar name in `known`, or -D for a constant.
 
         Args:
             what: the kind of the name, such as "type" or "constant".
