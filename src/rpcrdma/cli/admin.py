@@ -85,10 +85,9 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 def _ask(args: argparse.Namespace, show: Callable[[Mapping[str, Any]], None]) -> int:
-    """Asks the running server for what the subcommand in `args` wants, and prints the answer.
+    """Asks the running server for what the subcommand in `args` wants, and prints the answer; returns the exit status.
 
-    `show` prints the content of the answer (a JSON object) for people; with --json, it is printed as it is. Returns the
-    exit status; errors are printed.
+    `show` prints the content of the answer, a JSON object, for people; --json prints it unchanged. Errors are printed.
     """
     args.directory = None
     found = effective(args)

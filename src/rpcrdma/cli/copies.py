@@ -107,7 +107,7 @@ class Copies:
         return {"progress": self.progress(), "sparse": args.sparse, "resume": args.resume}
 
     def progress(self) -> Callable[[int, int], None]:
-        """Returns a new function to be called as (files, octets) with the totals of one copy so far, which it shows."""
+        """Returns a new function that shows the progress of one copy, called with its files and octets so far."""
         done = done_files = 0
 
         def advance(files: int, octets: int) -> None:

@@ -148,7 +148,7 @@ class Exported(ExportedRule):
 
     @property
     def admitting(self) -> list[ExportedRule]:
-        """The rules that give access, the export's own terms last; all rules if none gives access."""
+        """The rules whose `access` is not "none", this export as the last one; all of them if each is "none"."""
         rules = [*self.rules, self]
         return [rule for rule in rules if rule.access != "none"] or rules
 

@@ -156,7 +156,7 @@ def _probed_netids(host: str, mapper_version: int | None) -> dict[str, Scheme]:
 
 
 def _shown(url: Url) -> str:
-    """Returns the text of a URL as the user gave it, without the default port that is not asked."""
+    """Returns the text of a URL, without the default port if that is not probed since the user gave none."""
     return str(url) if _own_port(url) else f"{url.scheme}://{url.authority.removesuffix(f':{url.port}')}"
 
 

@@ -17,7 +17,7 @@ __all__ = ["handle_hang_ups", "stop_at_eof", "stop_on_signals"]
 
 
 def stop_on_signals(stop: asyncio.Event) -> Callable[[int], None]:
-    """Sets `stop` on SIGINT and SIGTERM; returns the handler, which the caller may call as (SIGHUP) to stop as well.
+    """Sets `stop` on SIGINT and SIGTERM; returns the handler, which a caller may also call, with SIGHUP, to set it.
 
     Once `stop` is set, a further SIGINT or SIGTERM ends the process at once, and SIGHUP has no effect.
     """

@@ -230,7 +230,7 @@ class CallCounts(Durations):
         execute.add(queue_ns + rest_ns)
 
     def _settled(self) -> CallCounts:
-        """Returns a copy with the calls of `note` counted, but without calls that waited and without `sent_again`.
+        """Returns a copy with the calls of `note` counted, but without `sent_again` and durations of calls that waited.
 
         This object does not change, since another thread may be counting in it.
         """

@@ -303,7 +303,7 @@ class Dispatcher:
         Raises:
             CredentialRefused: a check has failed; the call's procedure stays as it is.
             CallDropped: the call must not be answered.
-            CallWaits: the context of the call is in use; open the call again when the exception's `turns` are free.
+            CallWaits: the context is in use; call `open_call` again when the exception's `turns` have run its `work`.
         """
         signed = bytes(call.decoder.data[start : start + 32 + (len(header.credential.body) + 3 & ~3)])
         try:

@@ -133,7 +133,7 @@ def auth_octets(auth: OpaqueAuth, what: str) -> bytes:
 def call_tail(
     program: int, version: int, procedure: int, credential: OpaqueAuth = NO_AUTH, verifier: OpaqueAuth = NO_AUTH
 ) -> bytes:
-    """Returns an encoded call header behind its XID: equal for all calls of a procedure with one credential.
+    """Returns the part of an encoded call header behind the XID, equal for all calls of a procedure with a credential.
 
     Raises:
         LocalProtocolError: a body is over 400 octets, or a number does not fit into 32 bits.

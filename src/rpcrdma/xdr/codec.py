@@ -234,7 +234,10 @@ class Encoder(Payload):
         self.reduced += _U32.pack(value)
 
     def paired(self, values: Sequence[T]) -> Iterator[T]:
-        """Yields a `pragma pairs` array's elements; the first such array sets `begun`: bulk items before each."""
+        """Yields the elements of an array of `pragma pairs`, for the caller to encode each before the next.
+
+        The first such array of a message sets `begun` to the number of bulk items before each element.
+        """
         begun: list[int] = []
         if self.begun is None:
             self.begun = begun
@@ -502,7 +505,10 @@ class Decoder(Reader):
         return value
 
     def paired(self, count: int) -> Iterator[int]:
-        """Yields 0 to `count` - 1; the first `pragma pairs` array of a message sets `begun`: Positions of elements."""
+        """Yields 0 to `count` - 1, for the caller to decode that element of an array of `pragma pairs`.
+
+        The first such array of a message sets `begun` to the Position of each element.
+        """
         begun: list[int] = []
         if self.begun is None:
             self.begun = begun

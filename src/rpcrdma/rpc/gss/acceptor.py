@@ -357,7 +357,10 @@ class Acceptor:
         self._creating: OrderedDict[bytes, _Context] = OrderedDict()
 
     def in_thread_for(self, peer: str) -> InThread | None:
-        """Returns a function (work, done) that runs `work` for the client at `peer` in a thread; None if none can."""
+        """Returns a function that runs long uses of contexts of the client at the address `peer` in a thread; or None.
+
+        It takes (work, done), and calls `done` with the result of `work` in the event loop. None: there is no thread.
+        """
         return None if self._in_thread is None else functools.partial(self._in_thread, peer)
 
     def __len__(self) -> int:

@@ -33,7 +33,7 @@ class CallWaits(Exception):
     Args:
         turns: runs one use of the context at a time: `turns.use(work, done, octets=octets)` is to be called.
         work: the work that the context is to do.
-        octets: the octets that the work checksums or decrypts; 0: it only waits for its turn.
+        octets: the octets that the work checksums or decrypts; 0: it only waits for other uses.
     """
 
     def __init__(self, turns: ContextTurns, work: Callable[[], None], octets: int) -> None:

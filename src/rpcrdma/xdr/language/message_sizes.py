@@ -108,7 +108,7 @@ class _Measure:
         self._known: dict[str, Extent] = {}
 
     def of_message(self, kind: model.Type) -> Extent:
-        """Returns the extent of the type of all arguments, or of a whole result."""
+        """Returns the extent (largest size) of a whole message: `kind` is the type of its arguments or its result."""
         extent = self.of(kind, None)
         # Of classes that contain each other, the extent depends on which of them was met first.
         for name in self._module.recursive & self._known.keys():

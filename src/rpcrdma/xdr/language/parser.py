@@ -208,7 +208,7 @@ class _Builder(lark.visitors.Transformer_NonRecursive[lark.Token, Any]):
         self.deviations.append(Diagnostic(place, message, hint))
 
     def without_comments_of_cpp(self, text: str) -> str:
-        """Returns the text with comments from `//` on made spaces; the first of them is noted as a deviation."""
+        """Returns the text with spaces for comments that begin with `//`; notes the first of them in `deviations`."""
         found = [each for each in _COMMENTS.finditer(text) if each[0].startswith("//")]
         for each in found[:1]:
             line = text.count("\n", 0, each.start()) + 1

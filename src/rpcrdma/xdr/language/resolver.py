@@ -165,7 +165,7 @@ class Resolver:
         return model.UNSIGNED_INT
 
     def _bare(self, name: str, place: SourceSpan) -> model.Type:
-        """Returns the type of the bare word `string`: a string with the default limit, which is a deviation.
+        """Returns the type of the bare word `string`: a string with the default limit; notes a deviation from RFC 4506.
 
         Without a default limit, and for `opaque`, adds an error and returns another type.
         """

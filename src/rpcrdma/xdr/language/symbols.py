@@ -67,7 +67,7 @@ class Symbols:
         self.deviations.append(Diagnostic(place, message, hint))
 
     def place_of(self, name: str) -> SourceSpan:
-        """Returns the place of a name's definition, or of that around an anonymous type; else line 1, column 1."""
+        """Returns the place of a name's definition; of OUTER, for an anonymous type's name OUTER_MEMBER; else 1:1."""
         while name not in self._places and "_" in name:
             name = name.rpartition("_")[0]
         return self._places.get(name, SourceSpan(1, 1))
@@ -207,7 +207,7 @@ class Symbols:
                     pass
 
     def _turned_round(self, declaration: syntax.Declaration, types: set[str]) -> syntax.Declaration:
-        """Returns `typedef NEW KNOWN;` as `typedef KNOWN NEW;`, with a deviation; other typedefs as they are.
+        """Returns `typedef NEW KNOWN;` as `typedef KNOWN NEW;`, and notes a deviation; other typedefs as they are.
 
         Args:
             declaration: the declaration of the typedef.
