@@ -67,7 +67,7 @@ class Failures:
             self.status = ExitStatus.PROTOCOL_VIOLATION
 
     def name_as_in_url(self, error: BaseException | None) -> None:
-        """Makes an error of the server, and those of an exception group, name its path as URLs do, below the export.
+        """Puts the export's name in front of the path in a server's error, or in each of an exception group.
 
         Other errors stay as they are.
         """

@@ -155,7 +155,7 @@ class Payload:
         """Returns the unreduced stream, items and padding included, as a list of buffers in order, without copying.
 
         Args:
-            leave_out: items that are omitted, each listed once.
+            leave_out: items that are omitted with their padding, each listed once.
         """
         left_out = list(leave_out)
         if left_out == self.items:

@@ -67,10 +67,11 @@ async def check_software_rnic(options: ConnectOptions) -> Finding:
 
 
 async def check_server(url: Url, options: ConnectOptions) -> tuple[Finding, ExitStatus]:
-    """Connects to the server at `url` and makes two empty calls of NFS version 3.
+    """Connects to the server at `url` and makes two NULL calls of NFS version 3.
 
     Returns:
-        The finding, and the exit status for it: DONE, NOT_CONNECTED or PROTOCOL_VIOLATION.
+        The finding, and the exit status for it: DONE (also if the server answers with an RPC error, as without NFS
+        version 3), NOT_CONNECTED or PROTOCOL_VIOLATION.
     """
     place = url.server
     try:

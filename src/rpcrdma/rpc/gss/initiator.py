@@ -3,8 +3,8 @@
 A call is encoded anew for each transmission, since each has a sequence number of its own. A reply is taken if its
 verifier is the checksum of the number that was sent last.
 
-`ProtectedCall` is used in the turns of its context. A long call is sealed before it is sent, and a long reply is opened
-after the connection has taken it: `decode` returns an `UnopenedReply`.
+The uses of a context by `ProtectedCall` follow one another (`ContextTurns`). A long call is sealed before it is sent,
+and a long reply is opened after the connection has taken it: `decode` returns an `UnopenedReply`.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ class OpenedCall(Protocol):
         """Whether `protect` makes one item of all results, bulk items included, as under integrity and privacy."""
 
     def content_octets_max(self, octets: int) -> int:
-        """Returns the most octets of a plain reply whose protected form has at most `octets`; may be negative."""
+        """Returns the most octets of a plain reply whose protected form has up to `octets`, both with headers; or < 0."""
 
     def octets_sealed(self, reply: Payload) -> int:
         """Returns the octets that `protect` has to checksum or encrypt; 0 if it is quick."""
@@ -125,7 +125,7 @@ class CallOpener(Protocol):
     """Checks and opens the calls of clients under RPCSEC_GSS at a server; keeps the clients' contexts."""
 
     def open(self, header: CallHeader, signed: bytes, decoder: Decoder, peer: str) -> OpenedCall:
-        """Checks the header of a call under RPCSEC_GSS.
+        """Checks the header of a call under RPCSEC_GSS; returns the call, whose arguments are still protected.
 
         Args:
             header: the decoded header.

@@ -93,7 +93,7 @@ class Symbols:
     def enumerate(self, owner: str, body: syntax.EnumBody) -> tuple[tuple[str, int], ...]:
         """Returns the names and values of an enumeration's members, in order; names and values at fault become errors.
 
-        At the first call for `owner`, the names become global names (RFC 4506 section 6.4).
+        At the first call for the enumeration `owner`, the names become global names (RFC 4506 section 6.4).
         """
         known = self._enumerations.get(owner)
         if known is not None:
