@@ -154,7 +154,7 @@ class Exported(ExportedRule):
 
     @property
     def all_hosts(self) -> list[str]:
-        """The hosts of all rules, without the "*" that stands for all hosts."""
+        """The hosts of all rules and of the export itself, repeated ones too, without the "*" for all hosts."""
         return [host for rule in (*self.rules, self) for host in rule.hosts if host != ALL_HOSTS]
 
     @property
@@ -174,12 +174,12 @@ class Exported(ExportedRule):
 
     @property
     def security(self) -> tuple[SecurityFlavor, ...]:
-        """The security flavors with which any rule admits calls, without repetition."""
+        """The security flavors with which any rule, or the export itself as the last one, admits calls, each once."""
         return tuple(dict.fromkeys(flavor for rule in self.admitting for flavor in rule.flavors))
 
     @property
     def least_protection(self) -> XprtSec:
-        """The least TLS protection with which any rule admits calls."""
+        """The least TLS protection with which any rule, or the export itself as the last one, admits calls."""
         return min((rule.xprtsec for rule in self.admitting), key=XPRTSEC_CHOICES.index)
 
     @property

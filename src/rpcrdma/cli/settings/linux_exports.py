@@ -103,7 +103,7 @@ class _Line:
         self._faults = faults
 
     def tables(self, line: str) -> str | None:
-        """Returns the TOML tables of an export's `line` and its rules; None, noting a mistake, if that is impossible."""
+        """Returns the TOML tables of the export in `line` and its rules; None, noting a mistake, if impossible."""
         words = _WORD.findall(line)
         octets = words[0].replace('"', "").encode("utf-8", "surrogateescape")
         path = _OCTAL.sub(lambda found: bytes([int(found[1], 8) & 0xFF]), octets).decode("utf-8", "surrogateescape")

@@ -160,7 +160,7 @@ class GssCall:
         return self._service is not GssService.NONE and not self._ends
 
     def content_octets_max(self, octets: int) -> int:
-        """Returns the most octets of a plain reply whose protected form has up to `octets`, both with headers; or < 0."""
+        """Returns the most octets of a plain reply whose protected form has up to `octets`, with headers; or < 0."""
         mic_octets = self._mic_octets
         service = self._service if self.seals else GssService.NONE
         # Content is XDR, and so needs no padding.

@@ -115,7 +115,7 @@ class OpenedCall(Protocol):
         """Whether `protect` makes one item of all results, bulk items included, as under integrity and privacy."""
 
     def content_octets_max(self, octets: int) -> int:
-        """Returns the most octets of a plain reply whose protected form has up to `octets`, both with headers; or < 0."""
+        """Returns the most octets of a plain reply whose protected form has up to `octets`, with headers; or < 0."""
 
     def octets_sealed(self, reply: Payload) -> int:
         """Returns the octets that `protect` has to checksum or encrypt; 0 if it is quick."""
