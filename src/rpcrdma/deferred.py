@@ -18,7 +18,7 @@ def deferred(module: str, homes: Mapping[str, Sequence[str]]) -> tuple[Callable[
 
     Args:
         module: The name of the public module.
-        homes: Names of modules, each with the names that the public module takes from it.
+        homes: By the absolute name of each module to import, the names that the public module takes from it.
     """
     origins = {name: home for home, names in homes.items() for name in names}
 

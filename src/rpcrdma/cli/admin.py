@@ -85,9 +85,9 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 def _ask(args: argparse.Namespace, show: Callable[[Mapping[str, Any]], None]) -> int:
-    """Asks the running server about the command in `args`, and prints the answer as JSON or by `show`.
+    """Asks the running server for what the subcommand in `args` wants, and prints the answer; returns the exit status.
 
-    Returns the exit status; errors are printed.
+    `show` prints the content of the answer, a JSON object, for people; --json prints it unchanged. Errors are printed.
     """
     args.directory = None
     found = effective(args)
@@ -121,7 +121,10 @@ def _ask(args: argparse.Namespace, show: Callable[[Mapping[str, Any]], None]) ->
 
 
 def _exchanged(path: Path, request: Mapping[str, str]) -> dict[str, Any]:
-    """Sends a request to the admin socket at `path`, and returns the server's answer, a JSON object with the item "ok".
+    """Sends a request to the admin socket at `path`, and returns the server's answer, a JSON object.
+
+    The request has "ask", the name of a subcommand, and for revoke "client". The answer has "ok", a boolean, and with
+    true "answer", with false "message" and "hint".
 
     Raises:
         OSError: there is no connection, or the server is silent for ADMIN_ANSWER_S seconds.

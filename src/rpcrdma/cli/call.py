@@ -142,9 +142,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _own_definition(name: str) -> str | None:
-    """Returns the path of the interface definition `name` that comes with the library; None if there is none.
+    """Returns the path of the library's own interface definition `name`, such as "nfs3.x"; None if it has none.
 
-    None is returned as well if a file of this name exists.
+    None is returned as well if there is a file at the path `name`.
     """
     return str(own_definition(name)) if name in OWN_DEFINITIONS and not Path(name).exists() else None
 
@@ -253,7 +253,12 @@ class _Call:
         )
 
     async def _located(self, options: ConnectOptions) -> Url:
-        """Returns the URL with its port; over TCP the server's port mapper supplies it if the user gave none."""
+        """Returns the user's URL; over TCP, if that has no port, with the one that the host's port mapper names.
+
+        Raises:
+            ConnectFailed: the port mapper does not answer, does not know the program, or `options` ask for TLS.
+            RpcRdmaError: the port mapper's answer is an error.
+        """
         from rpcrdma.nfs.client.port_mapper import check_may_be_asked, registered_port  # noqa: PLC0415
 
         url: Url = self.args.url

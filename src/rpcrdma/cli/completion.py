@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
 def _mark_paths(parser: argparse.ArgumentParser, files: object, directories: object) -> None:
     """Marks the arguments of `parser` and its subcommands that are local paths, so that shells complete them.
 
-    `files` and `directories` are the marks, of the package shtab, for paths of files and of directories.
+    `files` and `directories` are the marks, shtab.FILE and shtab.DIRECTORY, for paths of files and of directories.
     """
     several: list[argparse.Action] = []
     for action in parser._actions:  # noqa: SLF001 - argparse has no other way to list them

@@ -123,7 +123,10 @@ def _show(args: argparse.Namespace) -> int:
 
 
 def _terms(export: ExportedRule, settings: Iterable[Setting] = OF_EXPORTS) -> dict[str, tuple[Any, str]]:
-    """Returns value and origin of each of `settings` in an export or rule, by the name of the setting."""
+    """Returns value and origin of each of `settings` in an export or rule, by the name of the setting.
+
+    The origin is "default", "command line" or FILE:LINE.
+    """
     return {
         setting.name: (getattr(export, setting.dest), export.origins.get(setting.dest, DEFAULT)) for setting in settings
     }
@@ -153,7 +156,7 @@ def _plain(value: Any) -> Any:
 def _written(value: Any, default_text: str = "") -> str:
     """Returns the text of a setting's value as a configuration file has it.
 
-    Without a value it is `default_text` in parentheses, or "-" if that is "".
+    If the value is None or an empty list, it is `default_text` in parentheses, or "-" if that is "".
     """
     plain = _plain(value)
     if plain is None or plain == []:

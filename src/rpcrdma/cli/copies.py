@@ -59,7 +59,7 @@ def add_copy_options(parser: CommandParser, exact_modes: str) -> None:
 
 @contextlib.contextmanager
 def naming_partial_files(args: argparse.Namespace) -> Iterator[None]:
-    """Adds a note to a cancellation in the context of a copy with --resume: partial files stay, and how to go on."""
+    """Adds a note, with --resume, to a cancellation in the context: partial copies stay, and how to continue them."""
     try:
         yield
     except BaseException as error:
@@ -103,11 +103,11 @@ class Copies:
         return self.failures.status
 
     def settings(self, args: argparse.Namespace) -> dict[str, Any]:
-        """Returns the keyword arguments that copying a file and copying a tree share, from the options in `args`."""
+        """Returns the arguments `progress`, `sparse` and `resume` of copying a file or tree, by options in `args`."""
         return {"progress": self.progress(), "sparse": args.sparse, "resume": args.resume}
 
     def progress(self) -> Callable[[int, int], None]:
-        """Returns a new progress function for one copy, which calls it with its files and octets copied so far."""
+        """Returns a new function that shows the progress of one copy, called with its files and octets so far."""
         done = done_files = 0
 
         def advance(files: int, octets: int) -> None:
@@ -253,9 +253,9 @@ class Copies:
 
 
 def _naming(path: str, message: str) -> str:
-    """Returns `message` with the readable form of `path` in front, unless it contains that already.
+    """Returns `message` with `path` (by `readable_path`) and a colon in front, unless it contains that path already.
 
-    The last name of `path` at the beginning of `message` is replaced.
+    If `message` begins with the last name of `path` and a colon, they are left out.
     """
     from rpcrdma.commands.failures import readable_path  # noqa: PLC0415
 

@@ -62,7 +62,7 @@ class EventLines(logging.Handler):
                 self._lost += 1
 
     def end(self) -> None:
-        """Writes the queued lines and ends the thread; gives up after a few seconds if nobody reads them."""
+        """Writes the queued lines and ends the thread; gives up within 4 s if nobody reads them."""
         with contextlib.suppress(queue.Full):
             self._lines.put(None, timeout=_LAST_LINES_S)
             self._thread.join(_LAST_LINES_S)

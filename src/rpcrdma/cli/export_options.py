@@ -112,9 +112,9 @@ class ExportedRule:
         return (not self.hosts or ALL_HOSTS in self.hosts) and not self.certificates
 
     def gives_less_than(self, other: ExportedRule) -> bool:
-        """Returns whether `other` gives a caller more rights than this rule, or asks for less proof.
+        """Returns whether `other` gives more rights than this rule, by access or squash, or asks for less proof.
 
-        False if `other` gives no access.
+        Less proof is weaker TLS, or a further security flavor. False if `other` gives no access.
         """
         return other.access != "none" and (
             _ACCESS.index(other.access) > _ACCESS.index(self.access)
@@ -148,18 +148,18 @@ class Exported(ExportedRule):
 
     @property
     def admitting(self) -> list[ExportedRule]:
-        """The rules that give access, the export's own terms last; all rules if none gives access."""
+        """The rules whose `access` is not "none", this export as the last one; all of them if each is "none"."""
         rules = [*self.rules, self]
         return [rule for rule in rules if rule.access != "none"] or rules
 
     @property
     def all_hosts(self) -> list[str]:
-        """The hosts of all rules, without the "*" that stands for all hosts."""
+        """The hosts of all rules and of the export itself, repeated ones too, without the "*" for all hosts."""
         return [host for rule in (*self.rules, self) for host in rule.hosts if host != ALL_HOSTS]
 
     @property
     def restrained_hosts(self) -> list[str]:
-        """The hosts of rules that give less than a later rule, so that their callers would gain rights without them."""
+        """The hosts of rules that give less than a later rule, which would match them if their own rules did not."""
         restraining = [
             rule
             for number, rule in enumerate(self.rules)
@@ -174,12 +174,12 @@ class Exported(ExportedRule):
 
     @property
     def security(self) -> tuple[SecurityFlavor, ...]:
-        """The security flavors with which any rule admits calls, without repetition."""
+        """The security flavors with which any rule, or the export itself as the last one, admits calls, each once."""
         return tuple(dict.fromkeys(flavor for rule in self.admitting for flavor in rule.flavors))
 
     @property
     def least_protection(self) -> XprtSec:
-        """The least TLS protection with which any rule admits calls."""
+        """The least TLS protection with which any rule, or the export itself as the last one, admits calls."""
         return min((rule.xprtsec for rule in self.admitting), key=XPRTSEC_CHOICES.index)
 
     @property
@@ -195,7 +195,7 @@ class Exported(ExportedRule):
 def _one_of(choices: Sequence[str], complaint: str) -> Callable[[str], str]:
     """Returns a parser that takes one of `choices` and returns it.
 
-    The parser raises ArgumentTypeError for any other word, with `complaint` and the choices in its message.
+    The parser raises ArgumentTypeError for any other word; the message is the quoted word, `complaint` and the choices.
     """
 
     def parse(text: str) -> str:
@@ -333,10 +333,10 @@ def directory_path(text: str) -> Path:
 def host_or_network(text: str) -> str:
     """Checks one of the hosts of a rule, an address, a network, the name of a host, or * for all, and returns it.
 
-    The system's resolver takes more for addresses than people do: 010.0.0.1 for 8.0.0.1, and 10.1 for 10.0.0.1.
+    Texts that the system's resolver alone takes for addresses are refused: 010.0.0.1 (8.0.0.1), and 10.1 (10.0.0.1).
 
     Raises:
-        ArgumentTypeError: `text` is none of these.
+        ArgumentTypeError: `text` is none of these, or has the zone of an address (%eth0).
     """
     import ipaddress  # noqa: PLC0415 - only a server has hosts
 
@@ -385,9 +385,9 @@ def _source(text: str) -> Path | str:
 
 
 def _last_option(text: str) -> tuple[str, str, Any] | None:
-    """Splits the last option off an export: returns the text before it, the attribute it sets, and its value.
+    """Splits the last option off NAME=DIR[:OPTION]...: returns the text before it, the attribute to set, and its value.
 
-    None: the text ends with no option.
+    None: the text ends with no option. The value is that of the attribute, of the attribute's type.
 
     Raises:
         ArgumentTypeError: the value of the option is invalid.
@@ -461,7 +461,7 @@ def reached_source(export: Exported) -> Path | None:
 def default_state_dir() -> Path:
     """Returns the default directory for the state that must survive a restart of a server.
 
-    It is below $XDG_STATE_HOME if that is set; otherwise the machine's for root, and the user's for others.
+    It is $XDG_STATE_HOME/rpcrdma if that is set; otherwise /var/lib/rpcrdma for root, and ~/.local/state/rpcrdma.
     """
     if base := os.environ.get("XDG_STATE_HOME"):
         return Path(base) / "rpcrdma"

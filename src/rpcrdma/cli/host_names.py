@@ -78,9 +78,9 @@ class HostNames:
                 self._changed.wait(left_s)
 
     def networks_of(self, hosts: Iterable[str]) -> tuple[list[Network], list[OSError]]:
-        """Returns the networks of `hosts`, by the addresses that `look_up` has found, without asking a name server.
+        """Returns the networks of `hosts`: of names, the addresses that `look_up` has found; no name server is asked.
 
-        The second list has an OSError for each name without a known address.
+        Each host is a name, an address or a network. The second list has an OSError for each name without an address.
         """
         networks: list[Network] = []
         unknown: list[OSError] = []
@@ -116,7 +116,7 @@ class HostNames:
 
 
 def _asked_for(name: str) -> tuple[tuple[str, ...], str]:
-    """Returns the addresses of a name by the system's resolver, which may block, and the cause if there are none."""
+    """Returns the addresses of a name by the system's resolver, which may block; without any, () and the cause."""
     try:
         answers = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:

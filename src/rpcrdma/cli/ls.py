@@ -57,7 +57,7 @@ class _Listing:
     first: bool = True
 
     def head(self, shown_as: str) -> None:
-        """Prints the heading `shown_as` before the names of a directory, if headings are wanted."""
+        """Prints the heading `shown_as` before the names of a directory, if several are listed, and not as JSON."""
         if self.headed and not self.args.json:
             console.write(("" if self.first else "\n") + console.shown(shown_as) + ":\n")
         self.first = False
@@ -167,9 +167,10 @@ def _row(args: argparse.Namespace, entry: DirEntry, path: str, targets: dict[str
 async def _sorted_runs(
     args: argparse.Namespace, entries: AsyncIterator[E], name_of: Callable[[E], str]
 ) -> AsyncIterator[list[E]]:
-    """Yields the entries to be shown in sorted lists: all in one list, or `_SORTED_MAX` at a time if there are more.
+    """Yields the entries in sorted lists: all in one list, or `_SORTED_MAX` at a time if there are more.
 
-    `name_of` returns the name of an entry. An OSError of `entries` is raised after the entries before it.
+    Entries whose names begin with a dot are left out without -a. `name_of` returns the name of an entry. An OSError of
+    `entries` is raised after the entries before it.
     """
     run: list[E] = []
     failure: OSError | None = None
@@ -209,7 +210,7 @@ def _with_room(run: list[DirEntry], waiting: int, failures: Failures) -> list[Di
 async def _targets(
     args: argparse.Namespace, filesystem: NfsFilesystem, links: list[str], failures: Failures
 ) -> dict[str, str]:
-    """Returns the targets of symbolic links by the paths of these, if they are shown (-l, --json); else none.
+    """Returns the targets of the symbolic links at the paths `links`, by path; none unless they are shown (-l, --json).
 
     Links that were removed are left out, and so are refused ones, which are reported by `failures`.
     """
@@ -229,9 +230,9 @@ async def _targets(
 
 
 def _below(exports: Sequence[str], path: str) -> dict[str, bool]:
-    """Returns the first names below `path` of the exports below it, sorted; True marks names that are exports.
+    """Returns, sorted, the names that the directory `path` shows for the `exports` below it; True: that is an export.
 
-    `path` itself is in no export; the other names are directories above exports.
+    False: the name is that of a directory above exports. `path` itself is in no export.
     """
     above = [name for name in path.split("/") if name]
     found: dict[str, bool] = {}

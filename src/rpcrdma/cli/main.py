@@ -100,7 +100,7 @@ class _CommandLine(CommandParser):
     ) -> tuple[argparse.Namespace, list[str]]:
         """Parses the arguments as `argparse` does, and fills in the defaults of shared options afterwards.
 
-        The attribute `on_command_line` of the result has the names of all attributes that were there before that.
+        The attribute `on_command_line` of the result has the names of the attributes that were set before the defaults.
         """
         known, unknown = super().parse_known_args(args, namespace)
         known.on_command_line = frozenset(vars(known))

@@ -130,7 +130,7 @@ async def _call(args: argparse.Namespace, connection: Connection, outcome: _Outc
 
 
 def _tell(args: argparse.Namespace, line: str) -> None:
-    """Prints the line about one call if calls are made at intervals; otherwise logs it, to be seen with -v."""
+    """Prints the line about one call with --interval, on standard error with --json; else logs it at INFO."""
     if args.interval is None:
         import logging  # noqa: PLC0415
 
@@ -208,7 +208,7 @@ def _print_counters(report: dict[str, Any]) -> None:
 
 
 def _print_operations(operations: list[dict[str, Any]]) -> None:
-    """Prints the statistics of calls as a table, with the names of /proc/self/mountstats, and a percentile.
+    """Prints the statistics of calls as a table: names of /proc/self/mountstats, and the 99th percentile of rtt.
 
     `operations` are the JSON objects of `OperationStatistics.as_json`.
     """
@@ -277,7 +277,7 @@ def _worded(value: int | str | bool) -> str:
 
 
 def _print_histogram(round_trips_us: list[float]) -> None:
-    """Prints a histogram of round trips, given in microseconds, with four lines for each doubling of the time."""
+    """Prints a histogram of one or more round trips, in microseconds, with four lines for each doubling of the time."""
     bounds = [10 * 2 ** (step / 4) for step in range(80)]
     counts = [0] * len(bounds)
     for value in round_trips_us:

@@ -144,10 +144,10 @@ async def run(args: argparse.Namespace) -> int:
 
 
 def _probed_netids(host: str, mapper_version: int | None) -> dict[str, Scheme]:
-    """Returns the schemes of the transports (netids) that can be probed at `host`, by netid.
+    """Returns the schemes of the transports that can be probed at `host`, by netid such as "rdma6".
 
-    Addresses of IPv4 lead to no listener for IPv6, nor the other way round. `mapper_version` is that of the port
-    mapper, None if it did not answer.
+    They are those of the address family of `host`, or all if `host` is a name, or if `mapper_version`, the version at
+    which the port mapper answered, is 2, which knows no IPv6. None: it did not answer.
     """
     from rpcrdma.nfs.client.port_mapper import WITHOUT_IPV6, reaches  # noqa: PLC0415
 
@@ -156,12 +156,12 @@ def _probed_netids(host: str, mapper_version: int | None) -> dict[str, Scheme]:
 
 
 def _shown(url: Url) -> str:
-    """Returns the text of a URL as the user gave it, without the default port that is not asked."""
+    """Returns the text of a URL, without the default port if that is not probed since the user gave none."""
     return str(url) if _own_port(url) else f"{url.scheme}://{url.authority.removesuffix(f':{url.port}')}"
 
 
 def _own_port(url: Url) -> bool:
-    """Returns whether the port of the URL is to be asked: over TCP only if the user has named it."""
+    """Returns whether programs at the port of the URL are probed: always over RDMA, over TCP if the user named it."""
     return url.scheme == "rdma" or url.port_given
 
 
@@ -210,7 +210,10 @@ async def _probe(
 async def _offered(connection: Connection, program: int, timeout_s: float) -> set[int]:
     """Returns the versions that a server names when it refuses a version of `program` that does not exist.
 
-    They are the lowest, PROBED_VERSIONS_MAX at most. The set is empty if it names none.
+    Of a longer range, they are the lowest PROBED_VERSIONS_MAX. The set is empty if the server names none.
+
+    Raises:
+        CallTimeout, TransportClosed: the server did not answer, or not in `timeout_s` seconds.
     """
     from rpcrdma.errors import ProgramMismatch  # noqa: PLC0415
     from rpcrdma.rpc.program import null_procedure  # noqa: PLC0415

@@ -53,8 +53,9 @@ class Failures:
     def tell_of_tree(self, errors: Sequence[Exception], total: int, kind: str) -> None:
         """Prints the failures in one tree: the first TOLD_MAX of `errors` as `tell` does, and the number of the others.
 
-        `total` is the number of all failures, of which `errors` may hold only the first; `kind` is their noun for that
-        line. `status` becomes that of the last printed error, but PROTOCOL_VIOLATION if any of them is one.
+        `total` is the number of all failures, of which `errors` may hold only the first; `kind` follows the number of
+        the others, such as "failures to remove parts of tcp://server/a". `status` becomes that of the last printed
+        error, but PROTOCOL_VIOLATION if any of them is one.
         """
         violated = False
         for error in errors[:TOLD_MAX]:
@@ -66,7 +67,7 @@ class Failures:
             self.status = ExitStatus.PROTOCOL_VIOLATION
 
     def name_as_in_url(self, error: BaseException | None) -> None:
-        """Makes an error of the server, and those of an exception group, name its path as URLs do, below the export.
+        """Puts the export's name in front of the path in a server's error, or in each of an exception group.
 
         Other errors stay as they are.
         """
@@ -81,11 +82,11 @@ class Failures:
             error.name_below(self.export)
 
     def url_of(self, path: str) -> str:
-        """Returns the URL of a path in the export that was located last; the path itself if there is none."""
+        """Returns the URL of `path` in the export that `Servers.locate` found last; `path` itself without one."""
         return path if self.url is None else str(replace(self.url, path=self.export + path, mount_port=None))
 
     def in_url(self, path: str) -> str:
-        """Returns a path in the export that was located last as the path of a URL, with the export's name in front."""
+        """Returns `path`, in the export that `Servers.locate` found last, with the name of that export in front."""
         return self.export + path
 
     def __enter__(self) -> None:

@@ -68,12 +68,12 @@ class RunningServer:
     def takes(self, before: Effective, found: Effective, path: str) -> tuple[Effective, list[Mistake]]:
         """Returns the new settings as far as the running server can take them, and a mistake for each other change.
 
-        Settings whose change needs a restart keep their present values.
+        Settings whose change needs a restart keep their present values; so do all exports if no new one can be taken.
 
         Args:
             before: the settings in use.
             found: those of its files now.
-            path: the place of a value that the files no longer have, for the mistakes.
+            path: the configuration file, as the place of mistakes about values that the files no longer set.
         """
         waiting: list[Mistake] = []
         server = dict(found.server)
@@ -112,7 +112,7 @@ class RunningServer:
         return [export], waiting
 
     def _lacks(self, rule: ExportedRule) -> list[str]:
-        """Returns the names of those terms of a rule for which the server had no keys or certificates at its start."""
+        """Returns those of "sec" and "xprtsec" for which the server had no keys or certificates when it started."""
         lacking = []
         if not self._has_keys and any(flavor.service is not None for flavor in rule.flavors):
             lacking.append("sec")
@@ -162,7 +162,7 @@ class RunningServer:
             self._registered.look_soon()
 
     def _note_for_next_run(self, at: list[str], exports: list[Exported]) -> None:
-        """Stores the addresses and exports by which the next run of the server recognises its clients; may block."""
+        """Stores the URLs `at` and exports by which the next run of the server recognises its clients; may block."""
         if self._nfs4 is not None:
             # With the earlier exports, lest clients be lost if the server dies before it has changed them.
             self._nfs4.state.database.serve(lasting_addresses(at), names_of_exports(exports))
@@ -192,7 +192,7 @@ def idle_s(args: argparse.Namespace, default: float) -> float | None:
 
 
 def lasting_addresses(urls: Iterable[str]) -> list[str]:
-    """Returns those of `urls` at which clients find the server again after a restart, without providers.
+    """Returns those of `urls` at which clients find the server again after a restart, without "?" and a provider.
 
     URLs with port 0, which takes any free port, are left out.
     """
@@ -202,7 +202,7 @@ def lasting_addresses(urls: Iterable[str]) -> list[str]:
 
 
 def names_of_exports(exports: Iterable[Exported]) -> list[str]:
-    """Returns a text for each export, by which the database of clients recognises the export in a later run."""
+    """Returns a text for each export, its name and source, by which a later run of the server recognises the export."""
     return [ascii(f"{export.name}={export.shown}") for export in exports]
 
 

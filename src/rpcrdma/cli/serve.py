@@ -257,7 +257,7 @@ async def _serve(args: argparse.Namespace, found: Effective, reload: Configurati
 
 
 async def _started(start: Awaitable[Any], *others: Server | RegisteredPrograms | MetricsExporter | None) -> Any:
-    """Awaits the start of a part of the server and returns its result; if that raises, closes the `others`."""
+    """Awaits the start of a part of the server and returns its result; if that raises, closes `others` first."""
     try:
         return await start
     except BaseException:

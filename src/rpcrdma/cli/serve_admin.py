@@ -185,7 +185,7 @@ class AdminAnswers:
 
 
 def _plain(report: Any) -> dict[str, Any]:
-    """Converts the report on a client of NFS version 4 to a JSON object."""
+    """Converts a `ClientReport` on a client of NFS version 4 to a JSON object, its holdings at the top level."""
     found = asdict(report)
     found |= found.pop("holdings")
     return {**found, "versions": list(report.versions), "silent_s": round(report.silent_s, 1)}

@@ -17,10 +17,10 @@ __all__ = ["register"]
 
 
 async def register(choice: str, offered: Sequence[Service], server: Server) -> RegisteredPrograms | None:
-    """Registers the programs of a server that listens at the rpcbind of this machine, if the settings ask for it.
+    """Registers the programs of a listening server at the rpcbind of this machine, if the setting asks for it.
 
     Args:
-        choice: the setting: "yes", "no", or "auto", for root's servers that other machines can reach.
+        choice: the setting: "yes", "no", or "auto": yes for a server of root that other machines can reach, else no.
         offered: the services.
         server: the server.
 

@@ -61,7 +61,7 @@ class ConfigurationReload:
             manager: the service manager, which is notified of the beginning and the end of each reading.
             server: the running server.
             renew: reads the certificates in use again, or raises HostAuthenticationFailed; None: there are none.
-            report: reports the end of each reading.
+            report: called with an event (a JSON object) and a line for people at the end of each reading.
         """
         while True:
             await self._requested.wait()
@@ -78,7 +78,7 @@ class ConfigurationReload:
             manager.ready(ended or server.status)
 
     async def _read(self, server: RunningServer, renew: Callable[[], None] | None, report: Report) -> tuple[str, bool]:
-        """Reads the files and applies their settings; reports the outcome.
+        """Reads the files, applies their settings and calls `report` with the outcome. Arguments: see `run`.
 
         Returns:
             A line about settings that could not be applied, "" if there are none; and whether the settings are in use.

@@ -17,9 +17,9 @@ __all__ = ["handle_hang_ups", "stop_at_eof", "stop_on_signals"]
 
 
 def stop_on_signals(stop: asyncio.Event) -> Callable[[int], None]:
-    """Sets `stop` on SIGINT and SIGTERM; returns the function that handles a signal by its number, for SIGHUP as well.
+    """Sets `stop` on SIGINT and SIGTERM; returns the handler, which a caller may also call, with SIGHUP, to set it.
 
-    Once `stop` is set, a further SIGINT or SIGTERM ends the process at once.
+    Once `stop` is set, a further SIGINT or SIGTERM ends the process at once, and SIGHUP has no effect.
     """
     loop = asyncio.get_running_loop()
 

@@ -83,7 +83,7 @@ class WaitingExports:
         return [self._made[export.name] for export in self._exports if export.name in self._made]
 
     def _admit_hosts(self, exported: Exported) -> None:
-        """Updates an export that was made to the addresses that its hosts have by now."""
+        """Makes the `Export` of `exported` again if the addresses of its hosts have changed."""
         before = self._made[exported.name]
         export, unknown = _export(exported, before.directory, self.names)
         if not unknown and exported.name in self._unresolved:
@@ -108,7 +108,7 @@ class WaitingExports:
 
 
 def _export(exported: Exported, directory: Path | None, names: HostNames) -> tuple[Export, list[OSError]]:
-    """Returns an export in the form that a server takes, and an error for each host name without an address.
+    """Returns an export as an `Export`, which NFS services take, and an error for each host name without an address.
 
     `directory` is its directory, None for a URL; `names` has looked up its hosts.
     """
@@ -117,7 +117,7 @@ def _export(exported: Exported, directory: Path | None, names: HostNames) -> tup
     unknown: list[OSError] = []
 
     def terms(rule: ExportedRule) -> dict[str, Any]:
-        """Returns the keyword arguments of `AccessTerms` for a rule; adds errors to `unknown`."""
+        """Returns the keyword arguments of `AccessTerms` for a rule; adds errors of unknown hosts to `unknown`."""
         return {
             "hosts": _networks(rule.hosts, names, unknown),
             "principals": tuple(rule.principals),

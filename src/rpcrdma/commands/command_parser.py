@@ -60,8 +60,8 @@ class CommandParser(argparse.ArgumentParser):
     ) -> tuple[argparse.Namespace, list[str]]:
         """Parses arguments as argparse does, but ends the process with a usage error if arguments are unknown.
 
-        The base class would have the top parser refuse them, so that its help were named. Returns namespace and an
-        empty list.
+        The base class would leave them to the parser of the whole command line, whose error names the help of that
+        parser. Returns the namespace and an empty list.
         """
         self.fill_in()
         if self._sorting_out:

@@ -116,7 +116,7 @@ def prepare() -> None:
 
 
 def shown(name: str) -> str:
-    """Returns a file name for standard output: unchanged for programs, as by `printable` if it is a terminal."""
+    """Returns a file name for standard output: control characters are escaped if that is a terminal."""
     return printable(name) if sys.stdout.isatty() else name
 
 
@@ -145,19 +145,19 @@ def write(text: str = "", *, flush: bool = False) -> None:
 
 
 def names(found: Sequence[str]) -> None:
-    """Prints file names on standard output, one a line: unchanged for programs, as by `printable` on a terminal."""
+    """Prints file names on standard output, one a line; control characters are escaped on a terminal alone."""
     if sys.stdout.isatty():
         found = [printable(name) for name in found]
     write("\n".join([*found, ""]))
 
 
 def data(line: str) -> None:
-    """Prints one line on standard output, with control characters escaped; an `OSError` names standard output."""
+    """Prints one line on standard output, with control characters escaped; raises OSError as `write` does."""
     write(printable(line) + "\n")
 
 
 def json_line(value: Any) -> None:
-    """Prints a value as JSON (`json_text`) on one line of standard output and flushes it."""
+    """Prints a value as JSON (`json_text`) on one line of standard output and flushes it; raises OSError as `write`."""
     write(json_text(value) + "\n", flush=True)
 
 
@@ -209,7 +209,7 @@ def talk(line: str, *, level: int = 20) -> None:
 
 
 def announce(line: str) -> None:
-    """Prints an escaped line on standard output or, if standard error is systemd's journal, only there as a notice."""
+    """Prints a line, escaped, on standard output, or to systemd's journal alone if standard error is the journal."""
     if in_journal():
         talk(line, level=_NOTICE)
     else:
@@ -225,13 +225,13 @@ def in_journal() -> bool:
 
 
 def journal_lines(text: str, level: int) -> str:
-    """Returns lines, each with the priority of a `logging` level before it, as the journal reads it (sd-daemon(3))."""
+    """Returns the lines of `text`, each behind "<N>", the priority for a `logging` level (sd-daemon(3))."""
     priority = next(priority for least, priority in _SYSLOG_PRIORITIES if level >= least)
     return "\n".join(f"<{priority}>{line}" for line in text.split("\n"))
 
 
 def in_options(text: str) -> str:
-    """Returns a message of the library with options of the command in place of the parameters in `OPTIONS`."""
+    """Returns a message of the library with options ("--tls-key") in place of parameters, keys of `OPTIONS`."""
     return _PARAMETER.sub(lambda found: OPTIONS[found[0]], text)
 
 
@@ -290,7 +290,7 @@ def table(
     On a terminal, headings are bold unless NO_COLOR is set.
 
     Args:
-        rows: The cells, which are made `printable`.
+        rows: The cells as text; control characters are escaped (`printable`).
         right: Indices of columns that are aligned to the right.
         headings: The first row; empty: none.
         names: Indices of columns with file names, which are `shown` instead.

@@ -86,13 +86,13 @@ class DefinitionText:
         return "standard input" if self.file == "-" else Path(self.file).name
 
     def show(self, remarks: Sequence[Diagnostic]) -> None:
-        """Prints remarks of the compiler on standard error, escaped, each with its line of the original file."""
+        """Prints the compiler's errors and warnings on standard error, each with its line of the original file."""
         for remark in remarks:
             located, file, source = self._located(remark)
             sys.stderr.write(f"{located.render(source, file)}\n")
 
     def as_json(self, remarks: Sequence[Diagnostic]) -> list[dict[str, Any]]:
-        """Returns remarks of the compiler as values of JSON: severity, file, line, column, length, message and hint.
+        """Returns the compiler's errors and warnings as JSON: severity, file, line, column, length, message and hint.
 
         Lines and columns count from 1, in the original file.
         """
@@ -122,7 +122,7 @@ class DefinitionText:
 
 
 def add_definition_options(command: argparse.ArgumentParser, default_limit: str) -> None:
-    """Adds the options for reading a definition to a parser; `default_limit` is the end of that option's help."""
+    """Adds the options for reading a definition to a parser; `default_limit` is the end of --default-limit's help."""
     command.add_argument(
         "--default-limit",
         type=_limit,

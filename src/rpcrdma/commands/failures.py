@@ -193,7 +193,7 @@ def _os_error(error: OSError) -> tuple[str, str]:
 
 
 def readable_path(path: object) -> str:
-    """Returns a path as text for a message, not escaped; of one over 600 characters the start and the end."""
+    """Returns a path (str, bytes or `Path`) as text, not escaped; of one over 600 characters the start and the end."""
     name = os.fsdecode(path) if isinstance(path, (str, bytes)) else str(path)
     half = _PATH_SHOWN_MAX // 2
     return name if len(name) <= _PATH_SHOWN_MAX else f"{name[:half]} [...] {name[-half:]}"

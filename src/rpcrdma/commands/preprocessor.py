@@ -72,7 +72,7 @@ def preprocess(file: str, text: str | None, *, defines: Sequence[str], directori
 
 @contextlib.contextmanager
 def _running(command: Sequence[str], source: int) -> Iterator[subprocess.Popen[bytes]]:
-    """Yields the process of `command` with the descriptor `source` as input; kills its group if it runs at the end."""
+    """Yields the process of `command` with the descriptor `source` as input; at exit kills its group if it runs."""
     with subprocess.Popen(  # noqa: S603 - a program of the PATH, with the arguments that its user has given
         command, stdin=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
     ) as process:

@@ -41,7 +41,7 @@ class Bar:
         self._update(advance=octets, files=console.counted(self._files, "file") if self._files else "")
 
     def expect(self, octets: int) -> None:
-        """Sets the total of octets that the transfer moves."""
+        """Sets the total of octets that the whole transfer moves, as soon as it is known."""
         self._update(total=octets)
 
 

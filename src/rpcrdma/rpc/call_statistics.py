@@ -230,7 +230,7 @@ class CallCounts(Durations):
         execute.add(queue_ns + rest_ns)
 
     def _settled(self) -> CallCounts:
-        """Returns a copy with the calls of `note` counted, but without the durations of calls that waited.
+        """Returns a copy with the calls of `note` counted, but without `sent_again` and durations of calls that waited.
 
         This object does not change, since another thread may be counting in it.
         """
@@ -245,8 +245,8 @@ class CallCounts(Durations):
         """Returns an immutable copy of the counts so far.
 
         Args:
-            where: number, version and name of the procedure that the copy names.
-            status: the status that the copy names.
+            where: program number, program version and procedure name that the copy gets.
+            status: the name of the status that the copy gets, such as "SUCCESS".
             served: True for the calls that a server answered: the time after a wait becomes `handler` and not `rtt`.
         """
         settled = self._settled()
@@ -318,14 +318,14 @@ class CallStatistics:
         """The counts of successful calls found by `of_success`; a look-up here takes the place of that search."""
 
     def of_success(self, procedure: Procedure[Any, Any]) -> CallCounts:
-        """Returns the counts of the successful calls of a procedure; enters them in `successes` while there is room."""
+        """Returns the counts of a procedure's successful calls; enters CALL_OUTCOMES_MAX at most in `successes`."""
         counts = self.of(procedure, SUCCESS)
         if len(self.successes) < CALL_OUTCOMES_MAX:
             self.successes[procedure] = counts
         return counts
 
     def of(self, procedure: Procedure[Any, Any] | None, status: str) -> CallCounts:
-        """Returns the counts of a procedure's calls (None: unknown procedure) with the status of a name.
+        """Returns the counts of a procedure's calls (None: unknown procedure) with the status named `status`.
 
         The counts are made at the first use. Beyond CALL_STATUSES_MAX statuses of a procedure, or CALL_OUTCOMES_MAX
         pairs, these are the shared counts of "other".

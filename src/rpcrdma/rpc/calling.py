@@ -81,6 +81,7 @@ class CallEncoder:
 
         Raises:
             LocalProtocolError: the arguments do not have the procedure's type, or the program's version is 0.
+            TypeError: as for `LocalProtocolError`, where Python refuses a value's type, such as str for opaque data.
         """
         try:
             tail = self._tails[procedure]
@@ -95,7 +96,7 @@ class CallEncoder:
         return enc
 
     def _tail(self, procedure: Procedure[Any, Any]) -> bytes:
-        """Returns the header that all calls of a procedure have, without the XID.
+        """Returns the encoded header that all calls of a procedure have, without the XID.
 
         Raises:
             LocalProtocolError: the program's version is 0, or a number does not fit into 32 bits.

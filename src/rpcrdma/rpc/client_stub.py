@@ -37,7 +37,8 @@ class WaitingCaller(ABC):
             The decoded result.
 
         Raises:
-            RpcError, CallTimeout, TransportClosed, DecodeError, MessageTooLong, LocalProtocolError: as `Caller.call`.
+            RpcError, CallTimeout, TransportClosed, DecodeError, MessageTooLong, LocalProtocolError, TypeError: as
+                `Caller.call`.
         """
 
 

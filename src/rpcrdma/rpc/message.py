@@ -133,7 +133,7 @@ def auth_octets(auth: OpaqueAuth, what: str) -> bytes:
 def call_tail(
     program: int, version: int, procedure: int, credential: OpaqueAuth = NO_AUTH, verifier: OpaqueAuth = NO_AUTH
 ) -> bytes:
-    """Returns an encoded call header without the XID, which is equal for all calls of a procedure with one credential.
+    """Returns the part of an encoded call header behind the XID, equal for all calls of a procedure with a credential.
 
     Raises:
         LocalProtocolError: a body is over 400 octets, or a number does not fit into 32 bits.
@@ -167,7 +167,7 @@ def encode_call(
 
 
 def decode_call(dec: Decoder) -> CallHeader:
-    """Decodes a call header (OR-1: of RPC version 2); the cursor stops before the arguments.
+    """Decodes a call header of RPC version 2; the cursor stops before the arguments.
 
     Raises:
         CallRefused: another RPC version (RPC_MISMATCH), or a credential or verifier over 400 octets (AUTH_ERROR).
@@ -227,7 +227,7 @@ def encode_auth_error(enc: Encoder, xid: int, stat: AuthStat) -> None:
 def peek_xid(message: Buffer) -> int | None:
     """Returns the XID of a message, its first word; None if the message has less than four octets.
 
-    An XID is compared for equality and nothing else (OR-6).
+    An XID is compared for equality and nothing else (RFC 5531 section 9).
     """
     if len(message) < 4:
         return None

@@ -160,4 +160,5 @@ class Caller(Protocol):
             DecodeError: the result does not decode.
             MessageTooLong: over TCP: the call or its reply is over this side's limit.
             LocalProtocolError: the arguments break the definition.
+            TypeError: they do so by a value whose type Python refuses, such as str for opaque data.
         """

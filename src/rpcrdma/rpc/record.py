@@ -163,7 +163,7 @@ class RecordReceiver:
         """Processes `count` > 0 octets that were received into `next_buffers`.
 
         Raises:
-            RemoteProtocolError: the stream breaks a bound; it cannot be read any further.
+            RemoteProtocolError: the stream breaks a bound or has an empty record; it cannot be read any further.
         """
         view = self._view
         if view is not None:
@@ -360,7 +360,7 @@ class RecordSender:
         Returns the tickets of the messages that are now sent whole, in order.
 
         Raises:
-            AssertionError: `count` is 0, or more than there are: the stream must end.
+            AssertionError: `count` is 0, or more octets than are unsent: the stream must end.
         """
         assert 0 < count <= self.unsent_octets, f"{count} octets were sent of {self.unsent_octets}"
         self.unsent_octets -= count

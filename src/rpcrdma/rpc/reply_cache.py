@@ -143,7 +143,8 @@ class RefusedReplies(Generic[K]):
     def hold(self, address: str, key: K, reply: Payload) -> None:
         """Holds a reply for the call `key` of the client at `address`, in place of an earlier one.
 
-        The reply's memory must not change afterwards. Replies of the client that holds most may be dropped.
+        The reply's memory must not change afterwards. A reply over `octets_max` is not held; replies of the client that
+        holds most may be dropped.
         """
         self.drop(address, key)
         if reply.length > self._octets_max:

@@ -120,7 +120,7 @@ class ReverseCaller(Caller, Protocol):
             LocalProtocolError: `ready` was not called before, the arguments break the definition, or the
                 credential cannot be encoded.
             ValueError: `placement` is unknown.
-            RpcError, CallTimeout, TransportClosed, DecodeError, MessageTooLong: as `Caller.call`.
+            RpcError, CallTimeout, TransportClosed, DecodeError, MessageTooLong, TypeError: as `Caller.call`.
         """
 
     def ready(self, credential: Credential | None = None) -> None:
@@ -290,7 +290,7 @@ def inline_or_worker(handler: Callable[P, Steps[R]]) -> Callable[P, R]:
 
 
 def returns_steps(handler: Callable[P, Steps[R]]) -> Callable[P, R]:
-    """Marks a handler that returns the generator of another function, which `inline_or_worker` could mark.
+    """Marks a handler that is no generator function but returns the generator of one; see `inline_or_worker`.
 
     Args:
         handler: the method of a service.

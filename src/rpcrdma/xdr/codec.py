@@ -68,7 +68,7 @@ class Layout(struct.Struct):
         """Returns the layout of `form`, a format in the notation of `struct`.
 
         Args:
-            form: the format.
+            form: the format, which begins with ">".
             fields: a name for each value.
         """
         layout = cls(form)
@@ -136,7 +136,7 @@ class Payload:
         """Returns the octets of each item, without padding.
 
         Raises:
-            InternalError: an item's length does not count octets, so that the message would contradict itself.
+            InternalError: an item is a memoryview whose elements are not octets, so that its `len` is not its octets.
         """
         found: list[int] = []
         for item in self.items:
@@ -155,7 +155,7 @@ class Payload:
         """Returns the unreduced stream, items and padding included, as a list of buffers in order, without copying.
 
         Args:
-            leave_out: items that are omitted, each listed once.
+            leave_out: items that are omitted with their padding, each listed once.
         """
         left_out = list(leave_out)
         if left_out == self.items:
@@ -234,7 +234,10 @@ class Encoder(Payload):
         self.reduced += _U32.pack(value)
 
     def paired(self, values: Sequence[T]) -> Iterator[T]:
-        """Yields the elements; notes in `begun`, for the first array only, the number of bulk items before each."""
+        """Yields the elements of an array of `pragma pairs`, for the caller to encode each before the next.
+
+        The first such array of a message sets `begun` to the number of bulk items before each element.
+        """
         begun: list[int] = []
         if self.begun is None:
             self.begun = begun
@@ -502,7 +505,10 @@ class Decoder(Reader):
         return value
 
     def paired(self, count: int) -> Iterator[int]:
-        """Yields indices 0 to `count` - 1; notes in `begun`, for the first array only, the Position of each element."""
+        """Yields 0 to `count` - 1, for the caller to decode that element of an array of `pragma pairs`.
+
+        The first such array of a message sets `begun` to the Position of each element.
+        """
         begun: list[int] = []
         if self.begun is None:
             self.begun = begun
@@ -566,7 +572,7 @@ class Decoder(Reader):
         return self.opaque(limit, field).decode("utf-8", "surrogateescape")
 
     def bulk(self, limit: int, field: str) -> memoryview:
-        """Returns a view of opaque data, placed directly or in the stream; over `limit` octets is a `DecodeError`."""
+        """Returns a view of opaque data, placed directly or not; over `limit` octets, or cut short: `DecodeError`."""
         length = self.count(limit, field)
         if self.placed is not None:
             data = self.placed.take(self.pos - self.start + self.removed, length, field)
@@ -578,7 +584,7 @@ class Decoder(Reader):
         return data
 
     def bulk_string(self, limit: int, field: str) -> str:
-        """Returns a string, placed directly or in the stream; octets that are not UTF-8 become surrogates."""
+        """Returns a string, placed directly or not, with surrogates for octets not in UTF-8; raises as `bulk` does."""
         return str(self.bulk(limit, field), "utf-8", "surrogateescape")
 
     def skip_padding(self, length: int, field: str) -> None:

@@ -153,7 +153,7 @@ async def _travel(args: argparse.Namespace, places: _Places, size: TreeSize) -> 
 
 
 async def _copy(filesystem: NfsFilesystem, local: Path, size: TreeSize, *, outward: bool) -> float:
-    """Copies the export to the directory `local` (`outward`), or the content of `local` to the export.
+    """Copies the export `filesystem` to the directory `local` (`outward`), or the content of `local` to that export.
 
     Returns the seconds that it took. `size` is that of the tree, for the progress bar. Failures are printed.
     """
@@ -170,7 +170,7 @@ async def _copy(filesystem: NfsFilesystem, local: Path, size: TreeSize, *, outwa
 
 
 def _compare(places: _Places, size: TreeSize) -> list[str]:
-    """Compares both copies of the tree with the source; returns the paths that differ, each with its copy in front.
+    """Compares both copies with the source; returns differing paths, such as "fetched: a/b" or "returned: a/b".
 
     `size` is that of the tree, for the progress bar.
     """

@@ -75,7 +75,7 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
 
 
 def _of_both(outcome: Outcome, name: str) -> str:
-    """Returns the values of the counter `name` of `TransportStatistics` at client and server, as text."""
+    """Returns the counter `name` of `TransportStatistics` at both sides, as text such as "client 5, server 4"."""
     return f"client {getattr(outcome.client, name):,}, server {outcome.server.get(name, 0):,}"
 
 

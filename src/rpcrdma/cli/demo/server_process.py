@@ -105,7 +105,7 @@ class ServerProcess:
         return process.returncode
 
     def statistics(self) -> dict[str, int]:
-        """Returns the sums of the server's counters over its connections that have ended, by the counters' names."""
+        """Returns sums of `TransportStatistics` over the server's connections that have ended, by names of counters."""
         sums: dict[str, int] = {}
         for event in self.events:
             for name, value in (event.get("statistics") or {}).items():

@@ -215,7 +215,7 @@ def check_verbs(trial: VerbsTrial) -> Finding:
 
 
 def check_cgroup(limits: Sequence[CgroupLimit]) -> Finding:
-    """Returns the finding about the limits of control groups on RDMA devices, a note if one is very low."""
+    """Returns the finding about the control groups' limits: a note if one is 0 contexts, or below 1000 objects."""
     told = []
     for limit in limits:
         handles, objects = _count(limit.handles, "process", "processes"), _count(limit.objects, "object", "objects")

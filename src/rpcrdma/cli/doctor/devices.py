@@ -176,9 +176,9 @@ def _device(path: Path, hardware: dict[str, str]) -> RdmaDevice:
 
 
 def _hardware_addresses(root: Path) -> Iterator[tuple[str, str]]:
-    """Yields (node GUID, interface) for each network interface, two for each interface.
+    """Yields (node GUID, interface name) twice for each network interface with a hardware address of 48 bits.
 
-    The GUID is the hardware address as EUI-64, with the universal/local bit inverted and as it is.
+    The GUID is that address as EUI-64 ("0011:22ff:fe33:4455"), with the universal/local bit inverted and as it is.
     """
     for interface in _entries(root / "sys/class/net"):
         with contextlib.suppress(ValueError):
@@ -205,7 +205,7 @@ def _entries(directory: Path) -> list[Path]:
 
 
 def _text(path: Path) -> str:
-    """Returns the content of a text file without surrounding white space; "" if it cannot be read, as unused GIDs."""
+    """Returns the content of a text file, without white space around it; "" if unreadable, as for unused GIDs."""
     try:
         return path.read_text(errors="replace").strip()
     except OSError:

@@ -41,7 +41,7 @@ class _Nothing(v3.NFS_V3_Service):
 
 
 async def check_software_rnic(options: ConnectOptions) -> Finding:
-    """Makes an empty call over the software RNIC from this process to itself; returns the finding about it."""
+    """Makes two NULL calls over the software RNIC from this process to itself; returns the finding, OK or PROBLEM."""
     try:
         config = RdmaServerConfig(provider="iwarp", rpcrdma_version=options.rpcrdma_version)
         async with serve([_Nothing()], ["rdma://127.0.0.1:0"], options=ServeOptions(rdma=config)) as server:
@@ -67,10 +67,11 @@ async def check_software_rnic(options: ConnectOptions) -> Finding:
 
 
 async def check_server(url: Url, options: ConnectOptions) -> tuple[Finding, ExitStatus]:
-    """Connects to the server at `url` and makes two empty calls of NFS version 3.
+    """Connects to the server at `url` and makes two NULL calls of NFS version 3.
 
     Returns:
-        The finding, and the exit status for it: DONE, NOT_CONNECTED or PROTOCOL_VIOLATION.
+        The finding, and the exit status for it: DONE (also if the server answers with an RPC error, as without NFS
+        version 3), NOT_CONNECTED or PROTOCOL_VIOLATION.
     """
     place = url.server
     try:
@@ -110,7 +111,7 @@ def _facts(agreed: Negotiated | None, connect_ms: float, call_us: float) -> dict
 
 
 async def _measure(url: str, options: ConnectOptions) -> tuple[Negotiated | None, float, float]:
-    """Connects to a URL and makes two empty calls.
+    """Connects to a URL and makes two NULL calls of NFS version 3.
 
     Returns:
         The terms of the RDMA connection (None over TCP), the milliseconds to connect, and the microseconds of the

@@ -142,7 +142,7 @@ def _faults_of_source(export: Exported) -> Iterator[Mistake]:
 
 
 def _exposed_state(found: Effective) -> Iterator[Mistake]:
-    """Yields a mistake for each export that contains the directory of the server's state: see `exposes`.
+    """Yields a mistake for each export in which clients can see the directory of the server's state.
 
     A client that reads the key of file handles there can make handles of its own.
     """
@@ -190,7 +190,7 @@ def _faults_of_url(export: Exported) -> Iterator[Mistake]:
 
 
 def _faults_of_state(state: Value) -> Iterator[Mistake]:
-    """Yields a mistake if the server cannot make or use the directory of its state."""
+    """Yields a mistake if the server cannot make or use the directory of its state, the value of `state-dir`."""
     directory = Path(state.value).absolute()
     place = next(each for each in (directory, *directory.parents) if os.path.lexists(each))
     if not place.is_dir():

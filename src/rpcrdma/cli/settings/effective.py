@@ -105,7 +105,7 @@ def _value(setting: Setting, args: argparse.Namespace, in_file: Mapping[str, Val
 
 
 def _complete(export: ExportArgument, defaults: Mapping[str, Value]) -> Exported:
-    """Returns an export with all its terms: its own, else the defaults; `--read-only` replaces an access of "rw"."""
+    """Returns an export with values of all settings: its own, else `defaults`; --read-only replaces access "rw"."""
     terms: dict[str, Any] = {setting.dest: defaults[setting.name].value for setting in OF_EXPORTS}
     origins = {setting.dest: defaults[setting.name].origin for setting in OF_EXPORTS}
     origins |= {"": COMMAND_LINE, **dict.fromkeys(export.own, COMMAND_LINE), **export.origins}

@@ -241,7 +241,10 @@ class _File:
     def _own_terms(
         self, path: KeyPath, values: Mapping[str, Value], settings: Iterable[Setting]
     ) -> tuple[dict[str, Any], dict[str, str]]:
-        """Returns the values of a table, and their places, by the settings' attributes; "" has the table's place."""
+        """Returns values and places (FILE:LINE) of the table at `path` by the `dest` of its `settings`.
+
+        `values` has those that the table sets, by the settings' names. "" among the places has that of the table.
+        """
         terms = {setting.dest: values[setting.name] for setting in settings if setting.name in values}
         origins = {"": self._place(path)} | {dest: value.origin for dest, value in terms.items()}
         return {dest: value.value for dest, value in terms.items()}, origins
@@ -327,7 +330,7 @@ class _File:
 
 
 def _shortened(text: str) -> str:
-    """Returns the text of a mistake; of a long one, which has a key or value of the file, the middle is left out."""
+    """Returns the text of a mistake, without its middle if it is over CONFIGURATION_FAULT_LETTERS_MAX characters."""
     more = len(text) - CONFIGURATION_FAULT_LETTERS_MAX
     half = CONFIGURATION_FAULT_LETTERS_MAX // 2
     return text if more <= 0 else f"{text[:half]}[{more} characters]{text[-half:]}"

@@ -103,7 +103,7 @@ class _Line:
         self._faults = faults
 
     def tables(self, line: str) -> str | None:
-        """Returns the TOML tables of the export in `line` and its rules; None if the line cannot be expressed."""
+        """Returns the TOML tables of the export in `line` and its rules; None, noting a mistake, if impossible."""
         words = _WORD.findall(line)
         octets = words[0].replace('"', "").encode("utf-8", "surrogateescape")
         path = _OCTAL.sub(lambda found: bytes([int(found[1], 8) & 0xFF]), octets).decode("utf-8", "surrogateescape")
@@ -143,7 +143,8 @@ class _Line:
         """Returns groups of hosts with the terms that they share, in the order in which Linux looks for a client.
 
         Hosts precede networks, and these precede all hosts, which are [""]. Neighbours with equal terms are one group.
-        `words` are the clients of a line with their options.
+        `words` are those of a line behind its directory: clients, as "host(rw)", and options of all, as "-sync". Terms
+        are values by keys of the configuration file.
         """
         defaults = ""
         clients: list[tuple[int, str, dict[str, Any]]] = []
@@ -174,7 +175,7 @@ class _Line:
         return groups
 
     def _host(self, client: str) -> str | None:
-        """Returns a host as our files write it, "" for all hosts; None, with a mistake noted, if they cannot."""
+        """Returns a host as the configuration file has it, "" for all hosts; None, noting a mistake, if it cannot."""
         if client in {"", "*"}:
             return ""
         if not client.isprintable():
@@ -205,7 +206,7 @@ class _Line:
             return None
 
     def _terms(self, options: str) -> dict[str, Any] | None:
-        """Returns the terms of a client's options, by our keys, after noting mistakes.
+        """Returns the terms of a client's options, as "rw,sync", by keys of the configuration file; notes mistakes.
 
         None: a table would grant them to more callers than the line does, so that the client is left out.
         """
@@ -250,7 +251,7 @@ def _table(header: str, keys: Mapping[str, Any]) -> str:
 
 
 def _is_within(host: str, other: str) -> bool:
-    """Returns whether the addresses of `host` are among those of `other`, of the same kind: host, network or all."""
+    """Returns whether the addresses of `host` are among those of `other`; both are hosts, networks or "" (all)."""
     if host == other:
         return True
     if "/" not in host:

@@ -275,7 +275,7 @@ SOURCES_OF_EXPORT: Final = (
 
 
 def _taken_at_once(*settings: Setting) -> tuple[Setting, ...]:
-    """Returns copies of settings, marked so that a running server takes changed values without a restart."""
+    """Returns copies of settings, marked so that a running server takes changed values at SIGHUP, without a restart."""
     return tuple(replace(setting, renewal=Renewal.HANG_UP) for setting in settings)
 
 

@@ -23,8 +23,9 @@ _SKIPPED: Final = re.compile(
 
 
 def key_lines(text: str) -> dict[KeyPath, int]:
-    """Returns the line, from 1, of each table and key of a TOML document.
+    """Returns the line, from 1, of each table and key of a TOML document, by path.
 
+    A path has the names from the document down, and behind that of an array of tables the index, from 0, of a table.
     Keys within an inline table are left out: they have the line of its key.
 
     Args:
@@ -76,13 +77,13 @@ def line_of_long_key(text: str) -> int | None:
 def line_of(lines: dict[KeyPath, int], path: KeyPath) -> int:
     """Returns the line of the key at `path`, or of the nearest table above it; 1 for the document itself.
 
-    `lines` is the result of `key_lines`.
+    `lines` is the result of `key_lines`, whose paths have names, and indices of tables in arrays.
     """
     return next((lines[path[:length]] for length in range(len(path), 0, -1) if path[:length] in lines), 1)
 
 
 def _names(text: str, at: int) -> tuple[list[str], int]:
-    """Reads a dotted key at position `at` of `text`; returns its names, and the position after it."""
+    """Reads a dotted key at the index `at` of `text`; returns its names, without quotes, and the index behind it."""
     names: list[str] = []
     while (found := _KEY.match(text, at)) is not None:
         word, at = found[0].strip(), found.end()
@@ -95,9 +96,9 @@ def _names(text: str, at: int) -> tuple[list[str], int]:
 
 
 def _below(names: list[str], items: Counter[KeyPath]) -> KeyPath:
-    """Returns the path of a table header with the `names`, with the index of the newest item in arrays of tables.
+    """Returns the path of the table header [`names`]: behind each array of tables the index of its newest table.
 
-    `items` has the number of items of each array so far. The last name gets no index.
+    `items` has the number of tables in each array so far, by path. The last name gets no index.
     """
     path: KeyPath = ()
     for number, name in enumerate(names, 1):
@@ -108,7 +109,7 @@ def _below(names: list[str], items: Counter[KeyPath]) -> KeyPath:
 
 
 def _after_value(text: str, at: int) -> tuple[int, int]:
-    """Skips the rest of a value, up to the end of its line; returns the position after it and the number of lines."""
+    """Skips from index `at` to the end of a value's last line; returns the index behind it and the lines skipped."""
     depth = passed = 0
     while at < len(text):
         piece = _SKIPPED.match(text, at)

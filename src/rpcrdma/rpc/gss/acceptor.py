@@ -125,8 +125,8 @@ class GssCall:
         """Removes the protection of the arguments; `arguments` is then the decoder of the plain arguments.
 
         Raises:
-            CallWaits: the work takes long or the context is in use; do the work in a turn of the context, and call
-                again.
+            CallWaits: the work takes long or the context is in use; have the exception's `turns`, which run one use of
+                the context at a time, run its `work`, and call this again.
             ReducedIneligibleItem: part of the protected body came in a chunk.
             DecodeError: the body does not decode, was changed, or is that of another call.
         """
@@ -160,7 +160,7 @@ class GssCall:
         return self._service is not GssService.NONE and not self._ends
 
     def content_octets_max(self, octets: int) -> int:
-        """Returns the most octets of a plain reply whose protected form has at most `octets`; may be negative."""
+        """Returns the most octets of a plain reply whose protected form has up to `octets`, with headers; or < 0."""
         mic_octets = self._mic_octets
         service = self._service if self.seals else GssService.NONE
         # Content is XDR, and so needs no padding.
@@ -172,7 +172,7 @@ class GssCall:
         return reply.length if self.seals else 0
 
     def protect(self, reply: Payload) -> Payload:
-        """Returns the reply with its verifier, and with its results under the call's service.
+        """Returns the reply with its verifier, and with its results protected by the call's service.
 
         A call that destroys its context ends it here. If the context has ended, the result is a refusal with
         RPCSEC_GSS_CTXPROBLEM.
@@ -308,9 +308,10 @@ _MAKE_CONTEXT: Final[Procedure[bytes, Any]] = Procedure(
 
 @in_worker
 def _make_context(token: bytes, context: Any) -> InitResult:
-    """Handles a call that makes a context: continues the context of `context.protection` with the client's token.
+    """Handles a call that makes an RPCSEC_GSS context: passes the client's token to `ContextCreation.step`.
 
-    Returns the result for the client (RFC 2203 section 5.2.3.1).
+    `context` is the `CallContext`, whose `protection` is the `ContextCreation`. Returns the result for the client (RFC
+    2203 section 5.2.3.1).
     """
     creation: ContextCreation = context.protection
     return creation.step(token)
@@ -356,7 +357,10 @@ class Acceptor:
         self._creating: OrderedDict[bytes, _Context] = OrderedDict()
 
     def in_thread_for(self, peer: str) -> InThread | None:
-        """Returns the function that runs long uses of contexts of address `peer` in a thread; None if there is none."""
+        """Returns a function that runs long uses of contexts of the client at the address `peer` in a thread; or None.
+
+        It takes (work, done), and calls `done` with the result of `work` in the event loop. None: there is no thread.
+        """
         return None if self._in_thread is None else functools.partial(self._in_thread, peer)
 
     def __len__(self) -> int:
@@ -378,7 +382,7 @@ class Acceptor:
         Raises:
             CredentialRefused: a check has failed.
             CallDropped: the sequence number was used before, or is below the window.
-            CallWaits: the context is in use.
+            CallWaits: a thread uses the context; call this again when the exception's `turns` have run its `work`.
         """
         try:
             sent = decode_gss_credential(header.credential.body)
@@ -447,7 +451,7 @@ class Acceptor:
             self._contexts.popitem(last=False)
 
     def wait_for_token(self, context: _Context) -> None:
-        """Keeps an unfinished context until the client's next token arrives; ends the oldest beyond the bounds."""
+        """Keeps an unfinished context for its next token; ends the oldest over the bound of its address or of all."""
         creating = self._creating
         creating[context.handle] = context
         own = [other.handle for other in creating.values() if other.peer == context.peer]
@@ -457,7 +461,7 @@ class Acceptor:
             creating.popitem(last=False)
 
     def keep(self, context: _Context) -> None:
-        """Keeps a finished context and reports it; ends the least recently used ones beyond the bounds."""
+        """Keeps a finished context and calls `on_made`; beyond the bounds ends the least recently used one."""
         contexts = self._contexts
         contexts[context.handle] = context
         if len(contexts) > self._principal_contexts_max:

@@ -66,9 +66,9 @@ class SealedBody(NamedTuple):
     checksum: bytes | None
 
     def open(self, context: GssContext, sequence: int) -> bytes:
-        """Returns the checked and decrypted octets (OR-11).
+        """Returns the plain octets of the body, verified or decrypted (RFC 2203 sections 5.3.2.2 and 5.3.2.3).
 
-        These are the sequence number and, from `CONTENT_AT` on, the encoded arguments or results.
+        These are the sequence number and, from the offset `CONTENT_AT` on, the encoded arguments or results.
 
         Args:
             context: the context of the call.

@@ -3,8 +3,8 @@
 A call is encoded anew for each transmission, since each has a sequence number of its own. A reply is taken if its
 verifier is the checksum of the number that was sent last.
 
-`ProtectedCall` is used in the turns of its context. A long call is sealed before it is sent, and a long reply is opened
-after the connection has taken it: `decode` returns an `UnopenedReply`.
+The uses of a context by `ProtectedCall` follow one another (`ContextTurns`). A long call is sealed before it is sent,
+and a long reply is opened after the connection has taken it: `decode` returns an `UnopenedReply`.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class GssSession(NamedTuple):
 class UnopenedReply(NamedTuple):
     """A reply that is not yet verified or decrypted, since that takes long or the context is in use.
 
-    The receiver calls `open` in a turn of the context, then `ProtectedCall.result` with the decoder that it returns.
+    The receiver has the context's `turns` run `open`, then calls `ProtectedCall.result` with the decoder returned.
     """
 
     call: ProtectedCall
@@ -82,7 +82,7 @@ class UnopenedReply(NamedTuple):
     def open(self) -> Decoder:
         """Verifies and, under privacy, decrypts the reply; returns a decoder at the results.
 
-        Call it in a turn of the context.
+        Call it by `GssSession.turns.use`, which runs one use of the context at a time.
 
         Raises:
             RpcError: the responder answered with an error.
@@ -116,10 +116,10 @@ class ProtectedCall:
         return self._service is not GssService.NONE and self._procedure is GssProcedure.DATA
 
     def begin(self, procedure: Procedure[Any, Any], args: Any) -> int:
-        """Encodes the arguments for `seal`; returns the octets that `seal` has to checksum or encrypt, perhaps 0.
+        """Encodes the arguments for `seal`; returns the octets that `seal` will protect, 0 under the service NONE.
 
         Raises:
-            LocalProtocolError: the arguments do not have the procedure's type.
+            LocalProtocolError, TypeError: the arguments do not have the procedure's type.
         """
         if self._has_body:
             inner = Encoder()
@@ -133,7 +133,7 @@ class ProtectedCall:
     def seal(self, xid: int, procedure: Procedure[Any, Any]) -> None:
         """Protects the arguments of `begin` under a new sequence number; the next `encode` returns the call made here.
 
-        Call it in a turn of the context.
+        Call it by `GssSession.turns.use`, which runs one use of the context at a time.
 
         Raises:
             GssFailure: the context has ended.
@@ -144,7 +144,7 @@ class ProtectedCall:
         """Returns the encoded call for one transmission: that of `seal`, or a new one under a new sequence number.
 
         Raises:
-            LocalProtocolError: the arguments do not have the procedure's type.
+            LocalProtocolError, TypeError: the arguments do not have the procedure's type.
             GssFailure: the context has ended.
         """
         sealed, self._sealed = self._sealed, None
@@ -184,13 +184,14 @@ class ProtectedCall:
     def decode(self, dec: Decoder, xid: int, procedure: Procedure[Any, Any], into: Sequence[memoryview | None]) -> Any:
         """Decodes the result in a whole reply.
 
-        Returns an `UnopenedReply` if the reply is long, or the context is in use.
+        Returns an `UnopenedReply` if the reply is over GSS_SHORT_OCTETS and a thread can open it, or if a thread uses
+        the context.
 
         Args:
             dec: the decoder, at the start of the reply.
             xid: the XID of the call.
             procedure: the procedure.
-            into: buffers for the bulk results, in order.
+            into: for each bulk result, in order, its buffer, or None for memory of its own.
 
         Raises:
             RpcError, UnverifiedReply, DecodeError: as `CallProtection.decode`.
@@ -223,7 +224,7 @@ class ProtectedCall:
         Args:
             dec: the decoder of `open`.
             procedure: the procedure.
-            into: buffers for the bulk results, in order, of a reply under integrity or privacy.
+            into: for each bulk result, in order, its buffer or None; without effect unless the results are protected.
 
         Raises:
             DecodeError: the result does not decode.
@@ -237,7 +238,7 @@ class ProtectedCall:
         return result
 
     def bound(self, results: ReplyBound) -> ReplyBound:
-        """Returns the largest reply under this protection, verifier included, for the largest unprotected result.
+        """Returns the largest reply under this protection, verifier included, for the largest unprotected `results`.
 
         Under integrity and privacy it has no items: nothing is placed directly.
         """
@@ -254,7 +255,7 @@ class ProtectedCall:
 
 
 class ContextCall:
-    """A call that makes a context, or continues making it (OR-9); a `CallProtection` for procedure 0 of the program.
+    """A call that makes a context, or continues making it; a `CallProtection` for procedure 0 of the program.
 
     Args:
         token: the token for the server.
@@ -318,7 +319,7 @@ def check_verifier(gss: GssContext, verifier: OpaqueAuth, number: int) -> None:
     Args:
         gss: the client's end of the context.
         verifier: the verifier.
-        number: the sequence number of the call or, for the reply that finishes a context, the window.
+        number: the sequence number of the call or, for the reply that finishes a context, the length of the window.
 
     Raises:
         UnverifiedReply: the verifier is of another flavor, or its checksum does not fit.

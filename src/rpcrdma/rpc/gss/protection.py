@@ -24,16 +24,16 @@ class CredentialRefused(Exception):
 
 
 class CallDropped(Exception):
-    """The server does not answer the call: its sequence number was used before, or is below the window (OR-12)."""
+    """The server does not answer the call: its sequence number was used before, or is below the window."""
 
 
 class CallWaits(Exception):
     """The call's RPCSEC_GSS context is in use, or the work on the call takes long; open the call again after the work.
 
     Args:
-        turns: the turns of the context, in which the work has to run.
-        work: the work.
-        octets: the octets that the work checksums or decrypts.
+        turns: runs one use of the context at a time: `turns.use(work, done, octets=octets)` is to be called.
+        work: the work that the context is to do.
+        octets: the octets that the work checksums or decrypts; 0: it only waits for other uses.
     """
 
     def __init__(self, turns: ContextTurns, work: Callable[[], None], octets: int) -> None:
@@ -50,12 +50,12 @@ class CallProtection(Protocol):
         """Encodes the whole call for one transmission, under a new sequence number.
 
         Raises:
-            LocalProtocolError: the arguments do not have the procedure's type.
+            LocalProtocolError, TypeError: the arguments do not have the procedure's type.
             GssFailure: the context has ended.
         """
 
     def encode_again(self, xid: int, procedure: Procedure[Any, Any], args: Any) -> Payload | None:
-        """Encodes the whole call for a further transmission on the same connection; None if impossible now."""
+        """Encodes the call for a further transmission on the connection; None if its context is in use or has ended."""
 
     def decode(self, dec: Decoder, xid: int, procedure: Procedure[Any, Any], into: Sequence[memoryview | None]) -> Any:
         """Decodes the result in a whole reply.
@@ -98,8 +98,8 @@ class OpenedCall(Protocol):
         """Removes the protection of the arguments; `arguments` is the decoder of the plain arguments then.
 
         Raises:
-            CallWaits: this takes long, or the context is in use; do the work of the exception in a turn of the context,
-                and call again.
+            CallWaits: this takes long, or the context is in use; have the exception's `turns` run its `work`, and call
+                this again.
             ReducedIneligibleItem: part of the body came in a chunk.
             DecodeError: the body does not decode, was changed, or is that of another call.
         """
@@ -107,7 +107,7 @@ class OpenedCall(Protocol):
     def protect(self, reply: Payload) -> Payload:
         """Returns the reply with its verifier and its results protected by the service; a denied reply stays unchanged.
 
-        It may run in a thread, in a turn of the context.
+        It may run in a thread, by `ContextTurns.use`, which runs one use of the context at a time.
         """
 
     @property
@@ -115,7 +115,7 @@ class OpenedCall(Protocol):
         """Whether `protect` makes one item of all results, bulk items included, as under integrity and privacy."""
 
     def content_octets_max(self, octets: int) -> int:
-        """Returns the most octets of a plain reply whose protected form has at most `octets`; may be negative."""
+        """Returns the most octets of a plain reply whose protected form has up to `octets`, with headers; or < 0."""
 
     def octets_sealed(self, reply: Payload) -> int:
         """Returns the octets that `protect` has to checksum or encrypt; 0 if it is quick."""
@@ -125,7 +125,7 @@ class CallOpener(Protocol):
     """Checks and opens the calls of clients under RPCSEC_GSS at a server; keeps the clients' contexts."""
 
     def open(self, header: CallHeader, signed: bytes, decoder: Decoder, peer: str) -> OpenedCall:
-        """Checks the header of a call under RPCSEC_GSS.
+        """Checks the header of a call under RPCSEC_GSS; returns the call, whose arguments are still protected.
 
         Args:
             header: the decoded header.
@@ -136,5 +136,5 @@ class CallOpener(Protocol):
         Raises:
             CredentialRefused: a check has failed.
             CallDropped: the call is a replay, or too old.
-            CallWaits: the context is in use.
+            CallWaits: the context is in use; call this again when the exception's `turns` have run its `work`.
         """

@@ -11,7 +11,7 @@ __all__ = ["resolve_bounds"]
 
 
 def resolve_bounds(module: model.Module, symbols: Symbols) -> None:
-    """Fills `module.bounds` from the `pragma bound` lines of the definition.
+    """Fills `module.bounds` from `pragma bound` lines: a `Bound` by result class, its member and arguments class.
 
     Pragmas with wrong names or types, or for whose classes there is no procedure, become errors in `symbols`.
     """
@@ -47,7 +47,7 @@ def resolve_bounds(module: model.Module, symbols: Symbols) -> None:
 
 
 def _member(module: model.Module, symbols: Symbols, target: syntax.Target) -> tuple[str, str, model.Type] | None:
-    """Returns class, member and the member's type, behind typedefs, that a pragma's target names.
+    """Returns the Python names of the class and member that a pragma names, and the member's type without typedefs.
 
     Returns None, and adds an error to `symbols`, if there is no such member.
     """

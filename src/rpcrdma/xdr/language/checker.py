@@ -112,7 +112,8 @@ def _resolve_procedures(version: syntax.Version, resolver: Resolver) -> tuple[mo
 def _resolve_arguments(procedure: syntax.Procedure, version: syntax.Version, resolver: Resolver) -> model.Type | None:
     """Returns the type of a procedure's arguments; None for void.
 
-    Several arguments become a structure with the members arg1, arg2 ..., which is added to the resolver's module.
+    Several arguments become a structure PROCEDURE_args (VERSION_PROCEDURE_args, if that name is taken) with the members
+    arg1, arg2 ..., which is added to the resolver's module.
     """
     owner = f"{procedure.name.name}_args"
     kinds = [resolver.specifier(kind, owner) for kind in procedure.arguments]

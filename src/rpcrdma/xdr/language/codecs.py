@@ -109,7 +109,7 @@ class CodecWriter(ValueWriter):
             self.out.call(f"return {item.name}(", values)
 
     def _runs(self, item: model.Struct) -> list[list[model.Member]]:
-        """Returns the members in order, in runs: adjacent fixed-size members together, each other member alone."""
+        """Returns the members in runs, in order: adjacent fixed-size ones together, up to 120 values, others alone."""
         runs: list[list[model.Member]] = []
         slots = 0
         for member in item.members:
@@ -123,7 +123,7 @@ class CodecWriter(ValueWriter):
         return runs
 
     def _is_group(self, run: list[model.Member]) -> bool:
-        """Returns whether a run takes a layout of its own: it has more than one field, or is a structure with one."""
+        """Returns whether a run takes a `Layout` of its own: it has more than one value, or is a structure with one."""
         slots = sum(slots_of(member.type, self.module) or 0 for member in run)
         return slots > 1 or (len(run) == 1 and slots == 1 and isinstance(model.strip(run[0].type), model.ClassRef))
 

@@ -45,7 +45,7 @@ class Diagnostic:
         return cls(place, message, f"first in line {first.line}", first=first)
 
     def render(self, source: str, source_name: str) -> str:
-        """Returns the remark as printable text: severity, place, message, the source line with carets below, and hint.
+        """Returns the error or warning as text: severity, place, message, the source line with carets below, and hint.
 
         Args:
             source: the text of the definition; without the line of the place in it, no source line is shown.
@@ -90,9 +90,9 @@ def _shortened(text: str) -> str:
 
 
 def first_remarks(remarks: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """Returns the first XDR_REMARKS_MAX remarks in source order.
+    """Returns the first XDR_REMARKS_MAX of the errors and warnings `remarks`, in source order.
 
-    If there are more, a further remark states the number of those left out.
+    If there are more, a further one at the place of the last states the number of those left out.
     """
     ordered = sorted(remarks, key=lambda remark: remark.place)
     more = len(ordered) - XDR_REMARKS_MAX

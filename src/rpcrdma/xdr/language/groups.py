@@ -15,7 +15,11 @@ _MOST_ELEMENTS = 16
 
 
 def slots_of(kind: model.Type, module: model.Module) -> int | None:
-    """Returns the number of values that `struct` unpacks for a type; None if it is of variable size, empty or large."""
+    """Returns the number of values that `struct` unpacks for a type; None for types that `struct` is not used for.
+
+    These are types of variable size, empty ones, opaque[n] over 64 octets, arrays over 16 elements or of anything but
+    numbers, and structures over 64 values or with such a member.
+    """
     kind = model.strip(kind)
     match kind:
         case model.Number() | model.Boolean() | model.EnumRef():
@@ -112,7 +116,7 @@ def decode_group(
 ) -> Item:
     """Returns the Python expression that makes a value of a fixed-size type from the values of an unpacked tuple.
 
-    Adds the slots, the octets and the checks of the value to `group`.
+    Adds the slots (items of that tuple), the octets and the checks of the value to `group`.
 
     Args:
         kind: the type, for which `slots_of` returns a number.

@@ -35,7 +35,7 @@ def arm_key(item: model.Union, arm: model.Arm) -> str:
 
 
 def shape(module: model.Module, kind: model.Type | None) -> Any:
-    """Returns a JSON document that shows the form of a type's documents by words for values; None for void."""
+    """Returns an example of a type's JSON documents, with words such as "opaque[8]" for values; None for void."""
     return None if kind is None else _shape(module, kind, (), iter(range(JSON_CLASSES_WALKED_MAX)))
 
 

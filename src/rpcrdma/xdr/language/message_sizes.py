@@ -81,7 +81,7 @@ class MessageSizes:
         return sum(_padded(item.most) for item in items)
 
     def of_result(self, procedure: model.Procedure) -> Extent:
-        """Returns the largest size of a procedure's result; it depends on the arguments as `pragma bound` lines say."""
+        """Returns the largest result of a procedure, an expression of `args` where a `pragma bound` line says so."""
         if procedure.result is None:
             return Extent(_NOTHING)
         kind = None if procedure.arguments is None else model.strip(procedure.arguments)
@@ -108,7 +108,7 @@ class _Measure:
         self._known: dict[str, Extent] = {}
 
     def of_message(self, kind: model.Type) -> Extent:
-        """Returns the extent of the type of all arguments, or of a whole result."""
+        """Returns the extent (largest size) of a whole message: `kind` is the type of its arguments or its result."""
         extent = self.of(kind, None)
         # Of classes that contain each other, the extent depends on which of them was met first.
         for name in self._module.recursive & self._known.keys():
@@ -147,7 +147,7 @@ class _Measure:
                 return Extent(Size(4))
 
     def _count(self, limit: int, bound: model.Bound | None) -> Size:
-        """Returns the most elements or octets of an item: `limit`, and at most the argument that `bound` names."""
+        """Returns the most elements or octets of an item: `limit` or, if less, the argument that `bound` names."""
         if bound is None:
             return Size(limit)
         given = f"args.{bound.argument}"
@@ -164,7 +164,7 @@ class _Measure:
     def _times(self, each: Extent, count: Size, least: int) -> Extent:
         """Returns the extent of at most `count` elements, each of extent `each`.
 
-        Every value has at least `least` elements.
+        Every value has at least `least` elements. Items beyond WRITE_CHUNKS_MAX count in the size.
         """
         size = _product(each.size, count)
         if not each.items:

@@ -278,7 +278,7 @@ class Module:
 
 
 def class_in(kind: Type) -> str | None:
-    """Returns the name of the class that a type is, or that its elements or entries are; None for other types."""
+    """Returns the name of the structure or union that a type, or its elements or entries, are; None for other types."""
     match strip(kind):
         case ClassRef(name) | LinkedList(name):
             return name

@@ -77,7 +77,7 @@ def parse(text: str, source_name: str) -> syntax.Specification:
         The syntax tree, for `check`.
 
     Raises:
-        LanguageError: the text is not in the language; names the first place where it is not.
+        LanguageError: the text is too long, or not in the language; names the first place where it is not.
     """
     builder = _Builder(text, source_name)
     if len(text) > XDR_DEFINITION_CHARACTERS_MAX:
@@ -161,7 +161,7 @@ def _place(token: lark.Token) -> SourceSpan:
 def _definitions(items: list[Any]) -> tuple[Any, ...]:
     """Returns the definitions in a specification or a namespace.
 
-    Nested tuples of them are flattened, None is left out.
+    `items` are the results of its rules: tuples, as of a namespace in it, are flattened, and None is left out.
     """
     each = (one for item in items for one in (item if isinstance(item, tuple) else (item,)))
     return tuple(one for one in each if one is not None)
@@ -208,7 +208,7 @@ class _Builder(lark.visitors.Transformer_NonRecursive[lark.Token, Any]):
         self.deviations.append(Diagnostic(place, message, hint))
 
     def without_comments_of_cpp(self, text: str) -> str:
-        """Returns the text with comments from `//` on made spaces; the first of them is noted as a deviation."""
+        """Returns the text with spaces for comments that begin with `//`; notes the first of them in `deviations`."""
         found = [each for each in _COMMENTS.finditer(text) if each[0].startswith("//")]
         for each in found[:1]:
             line = text.count("\n", 0, each.start()) + 1
@@ -314,7 +314,7 @@ class _Builder(lark.visitors.Transformer_NonRecursive[lark.Token, Any]):
         """Returns `body`, which consists of `members`, and notes its depth.
 
         Raises:
-            LanguageError: structures and unions are nested too deeply.
+            LanguageError: structures and unions are nested more than XDR_CLASSES_NESTED_MAX levels deep.
         """
         depth = 1
         for member in members:

@@ -50,10 +50,10 @@ class Preprocessed:
         return self.origins[min(place.line, len(self.origins)) - 1]
 
     def located(self, remark: Diagnostic, source_of: Callable[[str], str | None]) -> Located:
-        """Converts a remark about `text` to one about the original file of its place.
+        """Converts an error or warning about `text` to one about the original file of its place.
 
         Args:
-            remark: the remark.
+            remark: the error or warning.
             source_of: returns the text of a file by its name; None if unknown.
         """
         origin = self.origin(remark.place)

@@ -33,9 +33,9 @@ class ProgramWriter:
         )
 
     def plain_types(self) -> dict[str, model.Type | None]:
-        """Returns the argument and result types without codec functions of their own (None: void).
+        """Returns the argument and result types without codec functions of their own, such as bool and void (None).
 
-        The keys are the names of the private functions to write, such as "void" or "unsigned_int".
+        The keys are the names for the functions to be written by `CodecWriter.plain`: "void", "unsigned_int".
         """
         plain: dict[str, model.Type | None] = {}
         for version in self.module.versions:

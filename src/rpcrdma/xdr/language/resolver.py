@@ -78,7 +78,7 @@ class Resolver:
                     self._alias(name)
 
     def check_pragmas(self) -> None:
-        """Adds an error for each ddp, limit or pairs pragma with a missing or unfit target; follows all types."""
+        """Adds an error for each ddp, limit or pairs pragma without a fit target; to be called after all types."""
         for key, (limit, _) in self.symbols.limits.items():
             if key not in self._limits_used:
                 self._no_target(limit.target, "is not of variable length")
@@ -165,7 +165,7 @@ class Resolver:
         return model.UNSIGNED_INT
 
     def _bare(self, name: str, place: SourceSpan) -> model.Type:
-        """Returns the type of the bare word `string`: a string with the default limit, which is a deviation.
+        """Returns the type of the bare word `string`: a string with the default limit; notes a deviation from RFC 4506.
 
         Without a default limit, and for `opaque`, adds an error and returns another type.
         """
@@ -407,7 +407,7 @@ class Resolver:
         return self._with_pragmas(kind, key)
 
     def _levels_of(self, kind: model.Type) -> tuple[int, int]:
-        """Returns how many arrays and pointers a type nests, and how many typedefs of typedefs."""
+        """Returns how many arrays and pointers a type nests, also in typedefs, and how many typedefs of one another."""
         items = 0
         while not isinstance(kind, model.AliasRef):
             if not isinstance(kind, model.FixedArray | model.VariableArray | model.Optional):

@@ -67,7 +67,7 @@ class Symbols:
         self.deviations.append(Diagnostic(place, message, hint))
 
     def place_of(self, name: str) -> SourceSpan:
-        """Returns the place of a name's definition, or of that around an anonymous type; else line 1, column 1."""
+        """Returns the place of a name's definition; of OUTER, for an anonymous type's name OUTER_MEMBER; else 1:1."""
         while name not in self._places and "_" in name:
             name = name.rpartition("_")[0]
         return self._places.get(name, SourceSpan(1, 1))
@@ -93,7 +93,7 @@ class Symbols:
     def enumerate(self, owner: str, body: syntax.EnumBody) -> tuple[tuple[str, int], ...]:
         """Returns the names and values of an enumeration's members, in order; names and values at fault become errors.
 
-        At the first call for `owner`, the names become global names (RFC 4506 section 6.4).
+        At the first call for the enumeration `owner`, the names become global names (RFC 4506 section 6.4).
         """
         known = self._enumerations.get(owner)
         if known is not None:
@@ -144,7 +144,7 @@ class Symbols:
         return self.is_defined(value) and not low <= value <= high
 
     def unknown(self, what: str, name: str, place: SourceSpan, known: Iterable[str]) -> None:
-        """Adds the error that a name is not defined; its hint is the most similar of the `known` names, if any is.
+        """Adds the error that a name is not defined; its hint is a similar name in `known`, or -D for a constant.
 
         Args:
             what: the kind of the name, such as "type" or "constant".
@@ -207,7 +207,7 @@ class Symbols:
                     pass
 
     def _turned_round(self, declaration: syntax.Declaration, types: set[str]) -> syntax.Declaration:
-        """Returns `typedef NEW KNOWN;` as `typedef KNOWN NEW;`, with a deviation; other typedefs as they are.
+        """Returns `typedef NEW KNOWN;` as `typedef KNOWN NEW;`, and notes a deviation; other typedefs as they are.
 
         Args:
             declaration: the declaration of the typedef.
