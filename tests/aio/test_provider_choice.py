@@ -7,16 +7,20 @@ import errno
 import os
 import socket
 import threading
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
+from rpcrdma.aio.connections import tcp_connection
+from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.drivers import software_rnic
 from rpcrdma.aio.drivers.capture import PacketCapture
 from rpcrdma.aio.drivers.loopback_provider import LoopbackProvider
 from rpcrdma.aio.drivers.provider import ProviderChoice
+from rpcrdma.aio.drivers.sockets import connected_socket
 from rpcrdma.aio.drivers.software_rnic import SoftwareRnic
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, serve
@@ -112,8 +116,9 @@ async def test_a_server_that_stops_while_a_link_is_opened_turns_it_away() -> Non
             await connection
 
 
+@each_case("connecting", [SoftwareRnic().connect, TcpConnection.connect])
 async def test_a_peer_that_leaves_before_its_address_is_known_is_one_that_cannot_be_reached(
-    monkeypatch: pytest.MonkeyPatch,
+    connecting: Callable[[str, int], Awaitable[object]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The kernel has no address of a peer that has reset the connection."""
     near, far = socket.socketpair()
@@ -124,11 +129,21 @@ async def test_a_peer_that_leaves_before_its_address_is_known_is_one_that_cannot
     def address(_sock: socket.socket) -> NoReturn:
         raise OSError(errno.ENOTCONN, os.strerror(errno.ENOTCONN))
 
-    monkeypatch.setattr(software_rnic, "connected_socket", connected)
+    for module in (software_rnic, tcp_connection):
+        monkeypatch.setattr(module, "connected_socket", connected)
     monkeypatch.setattr(socket.socket, "getpeername", address)
     with far, pytest.raises(ConnectFailed, match=r"(?i)transport endpoint is not connected"):
-        await SoftwareRnic().connect("192.0.2.1", 20049)
+        await connecting("192.0.2.1", 20049)
     assert near.fileno() == -1
+
+
+async def test_without_a_free_descriptor_the_error_names_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    def exhausted(*_kind: object) -> NoReturn:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(socket, "socket", exhausted)
+    with pytest.raises(ConnectFailed, match=r"too many open files; raise the limit of open files \(ulimit -n\)"):
+        await connected_socket("127.0.0.1", 20049)
 
 
 def test_the_loopback_joins_what_runs_in_one_event_loop() -> None:

@@ -84,6 +84,15 @@ def test_a_write_is_divided_by_the_entries_and_the_message_size_of_the_device(
     assert list(joined.near.completions) == [Completion("w", Verb.RDMA_WRITE, Status.SUCCESS, len(memory))]
 
 
+def test_more_private_data_than_the_connection_manager_takes_is_refused() -> None:
+    parts = DevicePairs(DeviceInMemory(), "127.0.0.1", quiet_s=0.0).make()
+    asked = cast("DeviceQueuePair", parts[2])
+    for answer in (asked.accept, asked.reject):
+        with pytest.raises(LocalProtocolError, match="256 octets of private data: a device takes 255"):
+            answer(bytes(256))
+    asked.accept(bytes(255))
+
+
 def test_work_that_the_device_reports_too_early_is_reported_in_its_order(
     joined: Joined, monkeypatch: pytest.MonkeyPatch
 ) -> None:

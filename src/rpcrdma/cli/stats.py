@@ -144,7 +144,10 @@ def _metrics_url(text: str) -> str:
     Raises:
         ArgumentTypeError: `text` is no URL of HTTP.
     """
-    parts = urlsplit(text)
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        parts = urlsplit("")
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not http://HOST:PORT: a server tells its statistics where `rpcrdma serve --metrics` listens"

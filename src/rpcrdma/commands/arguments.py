@@ -75,8 +75,16 @@ def _url(text: str, *, listens: bool) -> Url:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+_DIGITS_MAX = 20
+"""Enough for 64 bits; Python refuses to convert thousands of digits."""
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX
+
+
 def _whole_number(text: str, least: int, most: float, complaint: str) -> int:
-    if not text.isascii() or not text.isdigit() or not least <= int(text) <= most:
+    if not _is_number(text) or not least <= int(text) <= most:
         raise argparse.ArgumentTypeError(f"{text!r} {complaint}")
     return int(text)
 
@@ -94,7 +102,7 @@ def host_and_port(text: str) -> tuple[str, int]:
     """
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]") if host.startswith("[") else host
-    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+    if not colon or not host or not _is_number(port) or int(port) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT: write 127.0.0.1:9400 or [::1]:9400")
     return host, int(port)
 
@@ -198,6 +206,6 @@ def octets(text: str) -> int:
     """
     digits = text.rstrip("kKmMgGiIbB")
     unit = text[len(digits) :].lower().removesuffix("b")
-    if not digits.isascii() or not digits.isdigit() or unit not in _UNITS or int(digits) < 1:
+    if not _is_number(digits) or unit not in _UNITS or int(digits) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a size: write 500000, 50M or 64Mi")
     return int(digits) * _UNITS[unit]

@@ -61,6 +61,8 @@ _READS = 32
 """RDMA Reads that either end may have outstanding, as with the software RNIC."""
 _COMPLETIONS = 64
 """Completions taken at once."""
+_PRIVATE_DATA_OCTETS_MAX = 255
+"""As rdma_conn_param of librdmacm has an octet for the length; the device may take less, and then refuses itself."""
 
 
 class DeviceQueuePair:
@@ -75,6 +77,7 @@ class DeviceQueuePair:
         request: the event by which the peer asks for the connection; None at the end that connects.
 
     Raises:
+        LocalProtocolError: there are more than 255 octets of private data.
         OSError: the device has no room for a further queue pair.
     """
 
@@ -87,6 +90,7 @@ class DeviceQueuePair:
         private_data: bytes,
         request: ManagerEvent | None,
     ) -> None:
+        _check_private_data(private_data)
         device = domain.device
         self.pd = DeviceProtectionDomain(domain, kept)
         self.pd.binder = self
@@ -246,6 +250,7 @@ class DeviceQueuePair:
     def accept(self, private_data: bytes) -> None:
         if self.state is not EndState.REQUESTED:
             raise LocalProtocolError("no peer asks to be accepted")
+        _check_private_data(private_data)
         self.state = EndState.ACCEPTED
         try:
             self._identifier.accept(private_data, self.inbound_reads, self.outbound_reads)
@@ -255,6 +260,7 @@ class DeviceQueuePair:
     def reject(self, private_data: bytes = b"") -> None:
         if self.state is not EndState.REQUESTED:
             raise LocalProtocolError("no peer asks to be rejected")
+        _check_private_data(private_data)
         self._end("rejected", by_peer=False, private_data=private_data)
 
     def disconnect(self) -> None:
@@ -486,3 +492,8 @@ class DeviceQueuePair:
 def _at_once(ask: Callable[[], None]) -> bool:
     ask()
     return False
+
+
+def _check_private_data(octets: bytes) -> None:
+    if len(octets) > _PRIVATE_DATA_OCTETS_MAX:
+        raise LocalProtocolError(f"{len(octets)} octets of private data: a device takes {_PRIVATE_DATA_OCTETS_MAX}")

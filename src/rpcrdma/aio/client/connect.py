@@ -284,8 +284,6 @@ def connect(url: str, program: Program | None = None, *, options: ConnectOptions
             `host_authentication` is unfit.
         UserAuthenticationFailed: by calls under Kerberos: there is no ticket, or the server refuses it.
         ConnectFailed: when entered or awaited: no connection could be made; the message names cause and remedy.
-        OSError: when entered or awaited: this process has no free file descriptor, or over TCP the peer has reset the
-            connection at once.
     """
     check_type("program", program, Program, optional=True)
     check_type("options", options, ConnectOptions, optional=True)
@@ -382,7 +380,6 @@ async def _dial(
         NotPermitted: the process may not take a reserved port.
         HostAuthenticationFailed: either host refused the other.
         ConnectFailed: no connection could be made; the message also names the remedy for a wrong default port.
-        OSError: this process has no free file descriptor, or over TCP the peer has reset the connection at once.
     """
     place = url.server
     if url.scheme == "tcp":

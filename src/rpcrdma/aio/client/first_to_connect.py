@@ -35,7 +35,6 @@ async def first_connection(dialers: Sequence[RdmaDialer], known: KnownServers) -
     Raises:
         ConnectFailed: no dialer makes a connection; the message names the causes, and the remedy of the last one.
         HostNotFound, NotPermitted, HostAuthenticationFailed: the failure of a dialer that the others would share.
-        OSError: this process has no free file descriptor.
     """
     now_s = asyncio.get_running_loop().time
     silent = [dialer for dialer in dialers if known.is_silent(dialer.server, now_s())]

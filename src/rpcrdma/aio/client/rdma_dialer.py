@@ -81,7 +81,6 @@ class RdmaDialer:
             HostAuthenticationFailed: either host refused the other.
             NotPermitted: the process may not take a reserved port.
             ConnectFailed: no connection could be made in time; the message names cause, attempts and remedy.
-            OSError: this process has no free file descriptor.
         """
         try:
             async with asyncio.timeout(self._timeout_s):

@@ -23,7 +23,7 @@ from rpcrdma.aio.connections.tcp_calls_taken import TcpCallsTaken
 from rpcrdma.aio.drivers.deadline_timer import Alarm
 from rpcrdma.aio.drivers.effects import random_bits
 from rpcrdma.aio.drivers.record_stream import RecordStream
-from rpcrdma.aio.drivers.sockets import address_of, authority, connected_socket, unanswered
+from rpcrdma.aio.drivers.sockets import address_of, authority, cannot_connect, connected_socket, unanswered
 from rpcrdma.aio.drivers.tls_socket import TlsSocket
 from rpcrdma.aio.drivers.tls_stream import TlsRecordStream, begin_tls
 from rpcrdma.aio.host_options import TlsSettings
@@ -194,7 +194,6 @@ class TcpConnection(CallsMade):
             NotPermitted: this process may not take a reserved port.
             HostAuthenticationFailed: `tls` is given, and there is no TLS with the wanted server.
             ConnectFailed: no address of the host takes the connection within `timeout_s` seconds.
-            OSError: this process has no free file descriptor, or the peer has reset the connection at once.
         """
         where = authority(host, port)
         try:
@@ -207,16 +206,21 @@ class TcpConnection(CallsMade):
                 )
         except TimeoutError:
             raise unanswered(where, timeout_s) from None
-        connection = cls(
-            secured,
-            active=True,
-            results=BufferPool(),
-            arguments=BufferPool(),
-            record_octets_max=record_octets_max,
-            credential=credential,
-            answering=answering,
-            observer=observer,
-        )
+        try:
+            connection = cls(
+                secured,
+                active=True,
+                results=BufferPool(),
+                arguments=BufferPool(),
+                record_octets_max=record_octets_max,
+                credential=credential,
+                answering=answering,
+                observer=observer,
+            )
+        except OSError as error:
+            # The peer has left already.
+            secured.close()
+            raise cannot_connect(host, port, error) from error
         if tls is not None:
             connection.xprtsec = tls.xprtsec
         return connection

@@ -157,26 +157,26 @@ async def connected_socket(host: str, port: int, *, reserved_port: bool = False)
     Raises:
         NotPermitted: this process may not take a reserved port.
         HostNotFound: the name has no address.
-        ConnectFailed: no address answers; the message names cause and remedy.
-        OSError: this process has no free file descriptor.
+        ConnectFailed: no address answers, or there is no free file descriptor; the message names cause and remedy.
     """
     loop = asyncio.get_running_loop()
     where = authority(host, port)
     failure: OSError | None = None
     for family, kind, protocol, _, address in await addresses_of(host, port):
-        sock = socket.socket(family, kind, protocol)
+        sock = None
         try:
+            sock = socket.socket(family, kind, protocol)
             sock.setblocking(False)
             if reserved_port:
                 take_reserved_port(partial(_bind, sock), where)
             await loop.sock_connect(sock, address)
             tune(sock)
-        except OSError as error:
-            sock.close()
+        except BaseException as error:
+            if sock is not None:
+                sock.close()
+            if not isinstance(error, OSError):
+                raise
             failure = error
-        except BaseException:
-            sock.close()
-            raise
         else:
             return sock
     assert failure is not None, "getaddrinfo returns at least one address"
@@ -259,6 +259,8 @@ def cannot_connect(host: str, port: int, error: OSError) -> ConnectFailed:
     """
     refused = error.errno == errno.ECONNREFUSED
     remedy = "check that the server runs and listens there" if refused else "check the address and the network"
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        remedy = "raise the limit of open files (ulimit -n), or close some"
     # The event loop puts the address before the cause; errors of name resolution have negative numbers.
     known = error.errno is not None and error.errno > 0
     cause = os.strerror(error.errno or 0) if known else error.strerror or str(error) or "no answer"
