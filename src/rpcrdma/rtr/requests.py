@@ -160,7 +160,7 @@ class Promises:
         self._take(messages + twice)
 
     def end(self, messages: int) -> None:
-        """Ends the promise of `messages` that was made to one reply, and the reservation of their credits."""
+        """Takes back what `make` has promised to a reply that has ended: its `messages` and their reserved credits."""
         self._take(-messages)
 
 

@@ -53,8 +53,9 @@ class ReceiveBuffers:
         """Returns the octets of a received message: a copy, whose buffer is reused, or a view of a long message.
 
         `completion`: that of the receive; its `wr` is a buffer of `pool`, or `bytes` longer than `pool.plain_octets`. A
-        message of a kind in `pool.scattered` stays in several pieces of memory: only the first one is returned, and
-        `arrived` has the whole buffer.
+        message whose first octets are in `pool.scattered` stays in several pieces of memory: only the first one is
+        returned, and the attribute `arrived` of this object has the `ScatteredBuffer` and
+        the length.
         """
         buffer = completion.wr
         length = completion.length

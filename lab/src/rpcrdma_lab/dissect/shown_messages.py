@@ -31,7 +31,7 @@ class ShownMessage(NamedTuple):
 
 
 def shown_messages(exchange: Exchange) -> Iterator[ShownMessage]:
-    """Yields the messages of an exchange as arrows, in their order."""
+    """Yields what an arrow of a sequence diagram shows of each message of `exchange`, which is a call or a group."""
     start_s = exchange.start_s
     for message in exchange.messages:
         since = "" if start_s is None or message.time_s is None else elapsed(message.time_s - start_s)

@@ -95,9 +95,10 @@ class RdmaServerConfig:
         self.all_extensions()
 
     def all_extensions(self) -> list[Extension]:
-        """Lists the protocol extensions of each new connection: `extensions`, and this library's round-trip extension.
+        """Returns the protocol extensions of each new connection.
 
-        The latter is left out if `extension` is "off", or if `extensions` has it.
+        Returns:
+            `extensions`, and this library's round-trip extension unless `extension` is "off" or `extensions` has it.
 
         Raises:
             ValueError: `extension` is none of `rpcrdma.extension.EXTENSION_CHOICES`.

@@ -89,7 +89,7 @@ class FsspecNode(ReadOnlyNode):
 
     @property
     def change(self) -> int:
-        """A number that differs between two states; without one from the store, the time in ns when it was asked."""
+        """A number that changes with the object; the time of the store's answer in ns if the store has no such one."""
         return self.info.change or self.tree.clock_ns(self.asked_s)
 
     def attributes(self) -> Attributes:

@@ -77,9 +77,10 @@ def _until(
 
 
 def _reducing(*procedures: int, **other_list: Any) -> dict[str, Any]:
-    """Returns the pattern of a well-formed call of one of these procedures (none: any).
+    """Returns the pattern of a well-formed call of one of these procedures (none: any) whose bulk items are in chunks.
 
-    `other_list` has the patterns of chunk lists, such as `reads=[]` for a call that must have no Read list.
+    `other_list` replaces the patterns of the header's chunk lists `reads`, `writes` and `reply`, as `reads=[]` for a
+    call that must have no Read list.
     """
     message = _CALL["message"]
     procedure = {"procedure": {"any": list(procedures)}} if procedures else {}
@@ -122,9 +123,9 @@ def terminates(*codes: int) -> list[dict[str, Any]]:
 def _ended(name: str, title: str, statements: str, wrong: Step, *codes: int, needs: str = "") -> Check:
     """Returns a check that a client answers the access `wrong` to its memory with a Terminate with one of `codes`.
 
-    `wrong` is the step that accesses it. `name` is the check's identifier after "client." and `title` its expected
-    behaviour as text; `statements` and `needs` are identifiers of the tested statements and of the check's conditions,
-    separated by spaces.
+    `wrong` is the step that accesses it, and a code is 0xLTCC, as in `terminates`. `name` is the check's identifier
+    after "client." and `title` its expected behaviour as text; `statements` and `needs` are identifiers of the tested
+    statements and of the check's conditions, separated by spaces.
     """
     return check(f"client.{name}", title, statements, _ANY, wrong, hear(*terminates(*codes)), needs=needs)
 
@@ -143,8 +144,8 @@ def _after(name: str, title: str, until: Step, access: Step, *codes: int) -> Che
     """Returns a check of an `access` to the memory of a finished call, which must cause a Terminate.
 
     `until` answers calls up to the call with that memory, and `access` is the step after its reply, which refers to the
-    call as "old". `codes` are the permitted codes of the Terminate. `name` is the check's identifier after "client."
-    and `title` its expected behaviour as text.
+    call as "old". `codes` are the permitted codes of the Terminate (see `terminates`). `name` is the check's
+    identifier after "client." and `title` its expected behaviour as text.
     """
     named = {"serve": {**until["serve"], "each": [{**each, "as": "old"} for each in CALLS]}}
     error = say(header={"xid": _XID, "type": 4, "error": 2})

@@ -189,7 +189,10 @@ class _Rows:
 
 
 def mistakes() -> tuple[Mistake, ...]:
-    """Returns the mistakes of each kind in each field of the headers of version 2."""
+    """Returns the faulty headers of version 2 that the checks send, each with the answer that the peer has to give.
+
+    Each field is wrong in each way in which it can be: of another value, cut off, or too long.
+    """
     return tuple(_Rows().all())
 
 
