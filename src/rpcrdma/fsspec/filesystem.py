@@ -267,15 +267,11 @@ class RdmaFileSystem(ServerFileSystem):
         return BufferedNfsFile(self, path, mode, block_size, autocommit, cache_options=cache_options, **kwargs)
 
     async def open_async(self, path: str, mode: str = "rb", **_kwargs: Any) -> NfsFile:
-        """Opens a file for coroutines.
+        """Opens the file at `path`, a path or URL, for coroutines; returns the file, whose methods are coroutines.
 
         Args:
-            path: a path or URL.
             mode: a mode of `rpcrdma.NfsFilesystem.open`, such as "rb" or "r+b".
             _kwargs: ignored.
-
-        Returns:
-            The open file, whose methods are coroutines.
 
         Raises:
             OSError, ValueError, RpcRdmaError: as `rpcrdma.NfsFilesystem.open`, or the server cannot be reached.

@@ -4,14 +4,12 @@ A driver owns the TCP connection: it receives into `next_buffers` and calls `byt
 calls `bytes_sent`, reports the end of the peer's stream, and closes once `wants_close` is True. The upper layer posts
 work, and polls completions and events, as `rpcrdma.verbs` describes.
 
-First, one MPA start-up frame travels each way (`startup`); then, in full operation, `Receiver` and `Sender` run. The
-initiator sends no FPDU before the Reply has arrived, and the responder none before the initiator's first FPDU has; work
-that is posted meanwhile waits (RFC 5044 section 7.1.2).
+First, an MPA start-up frame travels each way (`startup`); then `Receiver` and `Sender` run. The initiator sends no FPDU
+before the Reply arrives, the responder none before the initiator's first; posted work waits (RFC 5044 section 7.1.2).
 
-Every end of the connection is reported at once, by exactly one `Disconnected`, with all work flushed. A peer that broke
-a rule is sent one Terminate, after which nothing is sent and received octets are ignored (RFC 5040 section 5.4); the
-driver then closes gracefully. While the peer does not read, that Terminate cannot leave and `wants_close` stays False:
-the driver waits for a limited time, and calls `abort`.
+The end of the connection is reported at once by one `Disconnected`, with all work flushed. A peer that broke a rule is
+sent one Terminate; then nothing is sent, received octets are ignored (RFC 5040 section 5.4), and the driver closes
+gracefully. While the peer does not read, `wants_close` stays False; the driver calls `abort` after a limited time.
 
 The queue pair reads no clock: while `timed`, the driver asks for `next_deadline_s` after each change, and calls
 `on_time` then. Deadlines bound the start-up, and nudge a peer that has overlooked the first message (`IwarpConfig`).
@@ -76,14 +74,9 @@ class IwarpQueuePair:
         pd: the protection domain.
         config: the settings.
         emss: TCP's effective maximum segment size in octets, which FPDUs are made to fit.
-        private_data: an initiator's octets for its Request: at most 508, 512 without enhanced set-up.
-        scratch: memory that queue pairs may share if each takes its received octets before another one offers its
-            buffers; None: memory of its own.
-        native: the native module, which sends and receives once the driver calls `hand_over` and `send`; None: Python
-            does.
-
-    Raises:
-        LocalProtocolError: too much private data.
+        private_data: up to 508 octets of an initiator's Request, 512 without enhanced set-up, else LocalProtocolError.
+        scratch: memory that queue pairs share, if each takes received octets before another offers buffers; None: own.
+        native: the native module, which receives after `hand_over` and sends by `send`; None: Python does.
     """
 
     def __init__(
@@ -197,10 +190,7 @@ class IwarpQueuePair:
         return [self._exchange.next_buffer()]
 
     def bytes_received(self, octets: int) -> None:
-        """Processes `octets` octets more, which are in the buffers of the last `next_buffers`, in order.
-
-        A fault of the peer ends the connection, as `events` reports.
-        """
+        """Processes `octets` octets in the last `next_buffers`, in order; a fault of the peer ends the connection."""
         if not self._full_operation:
             if not self._ended:
                 self._startup_received(octets)

@@ -313,12 +313,8 @@ class Sender:
     def _build_response(self, end: int) -> None:
         """Builds FPDUs of the oldest due Read Response that begin before position `end` of the stream.
 
-        Their payloads are views of the source region.
-
-        The right to read the region is checked once a call: no region can be invalidated while the FPDUs are built.
-
-        Raises:
-            TerminateFault: the peer may not read the region any more.
+        Their payloads are views of the source region. The right to read it is checked once a call: no region can be
+        invalidated while the FPDUs are built. Raises TerminateFault if the peer may not read the region any more.
         """
         response = self.responses[0]
         sink_handle, sink_offset, length, source_handle, source_offset = response.header

@@ -331,10 +331,9 @@ class ExtensionLink:
         return await self.asked.wait(self.send(header_type, body, flags=flags), future)
 
     def answer(self, xid: int, value: Any) -> bool:
-        """Ends the wait of `ask` with `value`, a result or an error; returns False if nothing waits for `xid`.
+        """Ends the wait of `ask` for the answer to `xid` with `value`; returns False if nothing waits for `xid`.
 
         Args:
-            xid: the XID of the message.
             value: the result; an exception is raised by `ask`.
         """
         return self.asked.end(xid, value)
@@ -404,10 +403,9 @@ class ExtensionLink:
         self._hub.session.window.stop_learning()
 
     def deliver_call(self, xid: int, stream: Buffer, chunks: ChunkLists, items: IncomingItems | None) -> None:
-        """Hands a call of the peer to the responder; an end that takes no calls refuses its header type.
+        """Hands the peer's call with XID `xid` to the responder; an end that takes no calls refuses its header type.
 
         Args:
-            xid: the XID.
             stream: the RPC message without bulk items.
             chunks: the memory that the peer exposes for the call.
             items: the bulk items that came with it; None for an ordinary call.
@@ -442,25 +440,19 @@ class ExtensionLink:
     def report(self, header_type: int, body: Sequence[Buffer], *, xid: int, answer: bool) -> None:
         """Sends a message of the extension about a fault of the peer; no effect if the connection is not open.
 
-        The connection ends instead if the peer leaves too many such messages unread.
-
-        Args:
-            header_type: the header type, one of the extension's.
-            body: the octets after the version's header.
-            xid: the XID.
-            answer: whether the peer chose `xid`.
+        The connection ends instead if the peer leaves too many such messages unread. `header_type`: one of the
+        extension's. `body`: the octets after the version's header. `answer`: whether the peer chose the XID, `xid`.
         """
         session = self._hub.session
         if session.state is State.OPEN and self._hub.outbox.may_report(Kind.EXTENSION):
             self.send(header_type, body, xid=xid, answer=answer)
 
     def on_refused(self, xid: int, refusal: Refusal) -> bool:
-        """Handles the peer's refusal of a call in a message of the extension; returns False if no call matches.
+        """Handles the peer's refusal of the call with XID `xid` in an extension message; returns False if none matches.
 
         The call fails or is sent again, as its carrier decides (`CarriedCall.form_after`).
 
         Args:
-            xid: the XID of the call.
             refusal: the peer's reason.
         """
         requester, version = self._hub.requester, self._hub.session.dialect.version
@@ -468,19 +460,17 @@ class ExtensionLink:
         return requester is not None and requester.on_refused(error, None)
 
     def fail_call(self, xid: int, error: RpcRdmaError) -> bool:
-        """Fails a call of this side whose reply is unusable; returns False if no call matches.
+        """Fails the call of this side with XID `xid`, whose reply is unusable; returns False if no call matches.
 
         Args:
-            xid: the XID of the call.
             error: the error that the call raises.
         """
         return self._hub.requester is not None and self._hub.requester.fail(xid, error)
 
     def refuse_call(self, xid: int, cause: Cause, limit: int = 0) -> None:
-        """Refuses a call of the peer before its delivery with an error of the version.
+        """Refuses the peer's call with XID `xid` before its delivery with an error of the version.
 
         Args:
-            xid: the XID of the call.
             cause: the reason.
             limit: the number of chunks or segments that this side takes, for `Cause.READ_CHUNKS`, `WRITE_CHUNKS` and
                 `SEGMENTS`.

@@ -71,9 +71,8 @@ class Requester:
         Buffers in its `payload` and `into` must not change until then.
 
         Raises:
-            LocalProtocolError: the XID is in use; the call is in the reverse direction before `allow`, or to a client
-                that takes none; or a call that need not wait cannot be sent: a buffer is unfit, the header is too small
-                or chunks are not permitted. If the call waits, `CallFailed` has this error.
+            LocalProtocolError: the XID is in use; a reverse call precedes `allow`, or the client takes none; unless the
+                call waits (then in `CallFailed`): a buffer is unfit, the header too small, a chunk not permitted.
             TransportClosed: the connection has ended.
         """
         session = self._session
@@ -142,11 +141,9 @@ class Requester:
     def prepare(self, message: Call) -> Sequence[Buffer] | bytes | bytearray | None:
         """Plans a call, registers its memory and marks it as sent; the outbox calls it when there is a credit.
 
-        Returns the payload: a gather list, or octets that are joined with a header without chunks; never None.
-
-        Raises:
-            LocalProtocolError: memory cannot be registered, the header cannot hold the chunks, or the call needs chunks
-                in a direction without them.
+        Returns the payload: a gather list, or octets that are joined with a header without chunks; never None. Raises
+        LocalProtocolError: memory cannot be registered, the header cannot hold the chunks, or the call needs chunks in
+        a direction without them.
         """
         payload = message.payload
         assert payload is not None
@@ -198,11 +195,9 @@ class Requester:
     def _expose(self, call: Call, payload: Payload) -> Sequence[Buffer] | None:
         """Plans a call, offers it to the carrier and registers its memory.
 
-        Returns the payload of its message, empty if the carrier has taken the call; None if no chunk and no carrier
-        is needed, so that the payload is the whole encoded call.
-
-        Raises:
-            RpcRdmaError: memory cannot be registered, or the header cannot hold the chunks.
+        Returns the payload of its message, empty if the carrier has taken the call; None if no chunk and no carrier is
+        needed, so that the payload is the whole encoded call. Raises RpcRdmaError: memory cannot be registered, or the
+        header cannot hold the chunks.
         """
         session = self._session
         limits = session.plan_limits
@@ -445,10 +440,7 @@ class Requester:
         return True
 
     def _fence(self, end: Callable[[], None]) -> bool:
-        """Ends the exposure of a call's memory by `end`, `Exposure.end` or `Exposure.abandon` of the call.
-
-        Returns False, and aborts the connection, if that fails.
-        """
+        """Calls `end`: `Exposure.end` or `.abandon` of a call; returns False, and aborts the connection, on failure."""
         try:
             end()
         except RpcRdmaError as error:
@@ -476,10 +468,9 @@ class Requester:
         reply_view: memoryview | None,
         results: CarriedResults | None,
     ) -> None:
-        """Opens a reply with chunks, or to a call with chunks or a carrier; reports it, or the call as failed.
+        """Opens reply `message` with chunks, or to a call with chunks or a carrier; reports it, or the call as failed.
 
-        `exposure`: the memory that was exposed for the call, or None. `message`: the reply. `reply_view`: the memory of
-        the Reply chunk, or None. `results`: the bulk items of a reply that an extension carried, or None.
+        `exposure`: the call's memory. `reply_view`: its Reply chunk. `results`: bulk items that an extension carried.
         """
         session = self._session
         statistics = session.statistics

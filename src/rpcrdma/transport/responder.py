@@ -165,10 +165,9 @@ class Responder:
             self.resume()
 
     def on_unreadable(self, message: Inbound, invalidated: int | None) -> bool:
-        """Refuses a message with an invalid header by an error.
+        """Refuses a message with an invalid header by an error with the reason `message.refusal`.
 
-        `message`: the message, whose `refusal` is the reason to send. Returns False, to discard the message, if its
-        Send invalidated a handle (`invalidated`, else None).
+        Returns False, to discard the message, if its Send invalidated a handle (`invalidated`, else None).
         """
         if invalidated is not None:
             return False
@@ -189,8 +188,7 @@ class Responder:
     def _pull(self, incoming: IncomingCall) -> bool:
         """Posts the RDMA Reads of a call's Read chunks into one buffer, each chunk at a multiple of four octets.
 
-        A call whose memory cannot be acquired or registered at all is refused. Returns False if there is no memory at
-        present, so that the call waits.
+        Refuses a call whose memory cannot be had at all. Returns False if there is none at present, and the call waits.
         """
         session = self._session
         held = incoming.held_octets
@@ -224,10 +222,7 @@ class Responder:
         return True
 
     def on_read(self, incoming: IncomingCall, status: Status) -> None:
-        """Counts an RDMA Read of a call that ended with SUCCESS; after the last one reports the call, or refuses it.
-
-        Another status has no effect: the connection ends.
-        """
+        """Counts an RDMA Read of a call if `status` is SUCCESS; after the last one reports the call, or refuses it."""
         # After a failed one the connection ends, and `on_closed` clears up.
         if status is Status.SUCCESS and incoming in self._reading:
             incoming.pending_reads -= 1
@@ -273,10 +268,7 @@ class Responder:
         session.events.append(_tuple(CallArrived, (incoming,)))
 
     def reply_octets_max(self, incoming: IncomingCall, items: Sequence[int]) -> int:
-        """Returns the most octets, bulk items excluded, that the reply to a call can have.
-
-        A reply that an extension carries may have more. `items`: the octets of each bulk item of the reply.
-        """
+        """Returns the most octets of a reply besides bulk `items` (octets of each); an extension may carry more."""
         session = self._session
         continued = self._continued if session.splits else (0, 0)
         return reply_octets_max(items, incoming.chunks, session.send_octets, session.dialect.geometry, *continued)
@@ -284,9 +276,8 @@ class Responder:
     def reply(self, incoming: IncomingCall, payload: Payload) -> bool:
         """Answers a call: sends the reply, or an error if the reply fits neither a message nor the offered chunks.
 
-        After the end of the connection it only releases the call's memory. Returns True if the payload's buffers are in
-        use until `ReplySent`, False if they are free already. Raises LocalProtocolError for an answered call; any other
-        error ends the connection.
+        After the connection's end it only releases the call's memory. Returns whether the payload's buffers are in use
+        until `ReplySent`. Raises LocalProtocolError for an answered call; any other error ends the connection.
         """
         if incoming.answered:
             self._answer(incoming)
@@ -350,21 +341,17 @@ class Responder:
 
     @property
     def _continued(self) -> tuple[int, int]:
-        """Two sizes: the longest reply that is continued although it fits a Reply chunk, and the longest continued one.
-
-        In octets, headers included; 0 if no reply is.
-        """
+        """The longest continued reply that fits a Reply chunk, and the longest one, in octets with headers; 0: none."""
         session = self._session
         if self._direction is CallDirection.REVERSE and session.reverse_support is ReverseSupport.INLINE:
             return 0, 0
         return session.in_messages_octets or 0, CONTINUED_OCTETS_MAX
 
     def prepare(self, message: Any) -> Sequence[Buffer] | None:
-        """Posts the RDMA Writes of a planned reply just before its Send.
+        """Posts the RDMA Writes of the planned reply to the `IncomingCall` `message`, just before its Send.
 
-        `message`: the answered `IncomingCall`. Returns the payload of the reply's message as a gather list, which is
-        empty if a chunk or an extension's messages have the whole reply; None, with nothing done, if an extension
-        carries the reply and needs more credits.
+        Returns the gather list of the reply's message, empty if a chunk or an extension's messages have the whole
+        reply; None, with nothing done, if an extension carries the reply and needs more credits.
         """
         session, plan = self._session, message.plan
         if plan is _CARRIED:
@@ -389,8 +376,7 @@ class Responder:
     def fail_call(self, incoming: IncomingCall, cause: Cause) -> None:
         """Refuses a call with an error message of the protocol version for `cause`, and releases the call's memory.
 
-        Raises:
-            LocalProtocolError: the call has been answered.
+        Raises LocalProtocolError if the call has been answered.
         """
         self._answer(incoming)
         try:

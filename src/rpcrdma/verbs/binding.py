@@ -150,15 +150,13 @@ class Region(Protocol):
     def start_of(self, buffer: object, /) -> int:
         """Returns the offset in octets of a buffer from the start of the region.
 
-        Raises:
-            ValueError: the buffer does not lie in the region as a whole.
+        Raises ValueError if the buffer does not lie in the region as a whole.
         """
 
     def deregister(self) -> None:
         """Ends the registration: when it returns, the device does not touch the memory any more.
 
-        Raises:
-            OSError: the device does not let go of the memory.
+        Raises OSError if the device does not let go of the memory.
         """
 
 
@@ -175,8 +173,7 @@ class MemoryWindow(Protocol):
     def end(self) -> None:
         """Deallocates the window: when this returns, no peer reaches memory through it.
 
-        Raises:
-            OSError: the device has failed.
+        Raises OSError if the device has failed.
         """
 
 
@@ -208,8 +205,7 @@ class Domain(Protocol):
     def window(self) -> MemoryWindow:
         """Returns a new memory window that is not bound yet.
 
-        Raises:
-            OSError: ENOMEM if the device has no more windows.
+        Raises OSError (ENOMEM) if the device has no more windows.
         """
 
 
@@ -251,22 +247,18 @@ class QueuePairHandle(Protocol):
         """
 
     def completions(self, most: int, arm: bool, /) -> list[tuple[Any, int, int, int]]:
-        """Removes and returns completions, in their order.
+        """Removes and returns completions, in their order; raises OSError if the device has failed.
 
         `most`: the largest number of completions to return. `arm`: whether the descriptor becomes readable for later
         completions; only if fewer than `most` are returned. Returns tuples of (posted object, `WorkStatus`, octets
         received, handle). The handle is the one that the peer's Send invalidated. Without such a Send it is 0, or any
         number on a device that reports IP checksums: rxe marks an invalidated handle by the flag for these.
-
-        Raises:
-            OSError: the device has failed.
         """
 
     def broken(self) -> bool:
         """Returns whether the device has stopped the queue pair because of an error; False after `end`.
 
-        Raises:
-            OSError: the device does not state the queue pair's state.
+        Raises OSError if the device does not state the queue pair's state.
         """
 
     def end(self) -> None:
@@ -292,10 +284,8 @@ class Device(Protocol):
     def let_go(self) -> None:
         """Closes a device that is being removed, for the whole process, so that its removal can finish.
 
-        The kernel frees everything that this process still has on the device.
-
-        Raises:
-            OSError: EBUSY while the process has queue pairs on the device, those of other event loops included.
+        The kernel frees everything that this process still has on the device. Raises OSError (EBUSY) while the process
+        has queue pairs on the device, those of other event loops included.
         """
 
     def close(self) -> None:
@@ -477,8 +467,7 @@ class Binding(Protocol):
     def devices(self) -> list[DeviceAttributes]:
         """Returns the attributes of the devices that this process can open; empty if there is no device.
 
-        Raises:
-            OSError: the process can open none of the devices.
+        Raises OSError if the process can open none of the devices.
         """
 
     def status_text(self, status: int, /) -> str:

@@ -352,18 +352,12 @@ class Placed(Protocol):
     def take(self, position: int, length: int, field: str) -> memoryview | None:
         """Takes the item of `length` octets at `position` of the unreduced stream; None if the stream itself has it.
 
-        Calls follow the order of the stream. Padding behind the item is left out.
-
-        Raises:
-            DecodeError: an item of another length, padding aside, was placed there; `field` names it.
+        Calls follow the order of the stream. Padding behind the item is left out. Raises DecodeError: an item of
+        another length, padding aside, was placed there; `field` names it.
         """
 
     def done(self) -> None:
-        """Checks that the decoder has taken all placed items.
-
-        Raises:
-            ReducedIneligibleItem: an item is left: it is not DDP-eligible.
-        """
+        """Checks that all items were taken; raises ReducedIneligibleItem if one is left: it is not DDP-eligible."""
 
 
 class PlacedByPosition:
@@ -394,8 +388,7 @@ class PlacedByPosition:
     def passed(self, position: int) -> None:
         """Checks that no chunk is left whose Position is at most `position`, which decoding has reached.
 
-        Raises:
-            ReducedIneligibleItem: such a chunk is left: its item is not DDP-eligible.
+        Raises ReducedIneligibleItem if such a chunk is left, as its item is not DDP-eligible.
         """
         for at, chunk in self._chunks.items():
             if at <= position:

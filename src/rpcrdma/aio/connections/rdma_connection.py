@@ -1,7 +1,6 @@
 """One RPC-over-RDMA connection on the event loop: calls go out, replies and calls come in.
 
-Joins a transport `Endpoint`, its queue pair and the driver that moves octets. All of it runs in the loop's thread:
-only `_turn` takes the queue pair's completions, which become results of calls and runs of handlers.
+Joins a transport `Endpoint`, its queue pair and driver in the loop's thread, where only `_turn` takes completions.
 """
 
 from __future__ import annotations
@@ -63,15 +62,13 @@ class RdmaConnection(CallsMade):
     """One RPC-over-RDMA connection over a provider's link, on either side; the end that connects is the client.
 
     Args:
-        link: the way to the peer; it is opened at once.
-        transport: message sizes, credits and other limits.
+        link, transport: the way to the peer, which is opened at once; message sizes, credits and other limits.
         results, arguments: lend the memory for results of handlers, and for the data of Read chunks.
         credential: the credential of this side's calls; None: AUTH_NONE.
         answering: answers the peer's calls; a client without it takes none.
         receive_pool: the memory of receives that several connections share; None: memory of its own.
         authenticators: makes the authenticator of the hosts; None: no host authentication.
-        version: one of `rpcrdma.transport.VERSION_CHOICES`.
-        extensions: the protocol extensions that this end offers.
+        version, extensions: one of `rpcrdma.transport.VERSION_CHOICES`; the protocol extensions that this end offers.
         on_established, on_ended: called when both sides are connected; when all has ended and memory is released.
         on_version_refused: called if a call's version is refused; then the connection ends. None: the call alone fails.
         observer: called with each call of this side that was made with `call` and has ended.
@@ -184,10 +181,7 @@ class RdmaConnection(CallsMade):
 
     @property
     def idle_since(self) -> float | None:
-        """The loop time in seconds since which no call was in progress; None: one is, or the client takes calls.
-
-        A client that takes calls (RFC 8167) expects the connection to stay.
-        """
+        """The loop time in seconds since which no call was in progress; None: one is, or the client takes calls."""
         endpoint = self._endpoint
         busy = endpoint.calls_in_flight or endpoint.reverse_calls_in_flight or self._called_back
         return None if busy else self._active_at
@@ -235,10 +229,7 @@ class RdmaConnection(CallsMade):
 
     @property
     def arguments_octets_max(self) -> int:
-        """The most octets of a call's encoded arguments: what `TransportConfig.call_octets_pulled_max` leaves for them.
-
-        At a server whose client takes no chunks in calls of the server: what an inline message leaves.
-        """
+        """The most octets of arguments: what `call_octets_pulled_max`, or an inline message without chunks, leaves."""
         if self._role is _SERVER and self._endpoint.reverse_support is not ReverseSupport.GENERAL:
             return self._endpoint.inline_arguments_octets - self._encoder.credential_octets
         return self._transport.call_octets_pulled_max - CALL_HEADER_OCTETS - self._encoder.credential_octets
@@ -246,8 +237,7 @@ class RdmaConnection(CallsMade):
     def ready(self, credential: Credential | None = None) -> None:
         """Permits calls to the client (RFC 8167), with `credential` (None: the present one); no effect at a client.
 
-        Raises:
-            LocalProtocolError: the credential cannot be encoded.
+        Raises LocalProtocolError if the credential cannot be encoded.
         """
         if self._role is _SERVER:
             if credential is not None:
@@ -297,8 +287,7 @@ class RdmaConnection(CallsMade):
     def _offered(self, call: Call) -> ReplyBound:
         """Returns the octets of the result and of its bulk items for which `call` offers memory to the peer.
 
-        Each is at most `TransportConfig.reply_octets_max`, except an item that `call.into` bounds. To a client that
-        takes no chunks a server offers what fits an inline reply.
+        Each is at most `reply_octets_max`, or its `into`'s size; to a client that takes no chunks, what fits inline.
         """
         bound = call.procedure.reply_bound(call.args)
         items = bound.items
@@ -376,8 +365,7 @@ class RdmaConnection(CallsMade):
     def _turn(self) -> None:
         """Takes the queue pair's completions and events, answers calls of the peer, and sends what was posted.
 
-        After CONNECTION_TURN_S seconds from its first call on, it defers further calls to the next run. An exception of
-        this side's own code ends this connection alone, and no peer can make the loop spin on it.
+        Defers calls CONNECTION_TURN_S s after its first to the next run. A fault of own code ends only this connection.
         """
         driver, endpoint, events, calls_taken = self._driver, self._endpoint, self._endpoint.events, self.calls_taken
         calls_taken.in_turn = True

@@ -46,9 +46,8 @@ __all__ = ["ServerTls", "TcpConnection"]
 class ServerTls(NamedTuple):
     """The TLS of a server's connections (RFC 9289): one object for each connection.
 
-    Calls in the clear are refused unless `least` is "none". `may_begin` returns whether a handshake may begin.
-    `on_secured` is called after it, `on_refused` for a connection whose call in the clear was refused.
-    `dispatcher` knows the programs for which TLS may be asked. `settings` has the certificates.
+    Calls in the clear are refused, and `on_refused` called, unless `least` is "none". `may_begin`: whether a handshake
+    may begin, which `on_secured` follows. `dispatcher` knows the programs for TLS probes, `settings` the certificates.
     """
 
     settings: TlsSettings
@@ -63,8 +62,7 @@ class TcpConnection(CallsMade):
     """One connection over TCP or a local stream socket that carries RPC in both directions, on either side.
 
     Args:
-        sock: the connected socket.
-        active: whether this side has connected, as a client does.
+        sock, active: the connected socket; whether this side has connected, as a client does.
         results, arguments: the memory for results, and the memory against which received calls are counted.
         record_octets_max: the bound on the octets of each call and each reply.
         idle_s: the seconds after which a server ends an idle connection; None: never.
@@ -188,12 +186,9 @@ class TcpConnection(CallsMade):
 
         `timeout_s` bounds the time in seconds, TLS handshake included. `reserved_port`: whether to connect from a port
         below 1024. With `tls`, the settings of TLS, nothing but the probe is sent in the clear; `addressed` is the
-        number and version of the program that the probe names. None: no TLS. Other arguments: see the class.
-
-        Raises:
-            NotPermitted: this process may not take a reserved port.
-            HostAuthenticationFailed: `tls` is given, and there is no TLS with the wanted server.
-            ConnectFailed: no address of the host takes the connection within `timeout_s` seconds.
+        number and version of the program that the probe names. None: no TLS. Other arguments: see the class. Raises
+        NotPermitted: this process may not take a reserved port; HostAuthenticationFailed: `tls` is given, and there is
+        no TLS with the wanted server; ConnectFailed: no address takes the connection within `timeout_s`.
         """
         where = authority(host, port)
         try:
@@ -234,8 +229,7 @@ class TcpConnection(CallsMade):
     def ready(self, credential: Credential | None = None) -> None:
         """Permits calls to the client (RFC 8167), with `credential` (None: the present one); no effect at a client.
 
-        Raises:
-            LocalProtocolError: the credential cannot be encoded.
+        Raises LocalProtocolError if the credential cannot be encoded.
         """
         if not self._active:
             if credential is not None:
@@ -271,11 +265,9 @@ class TcpConnection(CallsMade):
         """Sends a call, or queues it behind others, and returns the future of its decoded result.
 
         TCP cannot place data: a bulk result is received elsewhere and copied into `call.into` once. The memory of bulk
-        arguments must not change until the call has ended.
-
-        Raises TransportClosed: the connection has ended; LocalProtocolError: the client does not yet take calls, the
-        XID is in use, or the arguments cannot be encoded; MessageTooLong: the call is longer than `record_octets_max`,
-        and the connection stays (a queued call fails so later).
+        arguments must not change until the call has ended. Raises TransportClosed: the connection has ended;
+        LocalProtocolError: the client does not yet take calls, the XID is in use, or the arguments cannot be encoded;
+        MessageTooLong: the call exceeds `record_octets_max`, and the connection stays (a queued call fails so later).
         """
         if self._end_error is not None:
             raise again(self._end_error)
@@ -322,10 +314,7 @@ class TcpConnection(CallsMade):
             call.octets_sent += payload.length
 
     def give_up(self, call: Call) -> None:
-        """Abandons an unanswered call, whose arguments are not accessed when this returns.
-
-        The call is not sent if its sending has not begun; else the rest of its record is sent from a copy.
-        """
+        """Abandons an unanswered call: nothing accesses its arguments any more. A begun record is ended from a copy."""
         self._stream.withdraw(call)
         self._leave(call)
 
@@ -386,10 +375,7 @@ class TcpConnection(CallsMade):
 
     @property
     def idle_since(self) -> float | None:
-        """The loop time in seconds since which a server's connection is idle; None: in use, or `ready` was called.
-
-        At a client it is always None.
-        """
+        """The loop time in seconds when a server's connection became idle; None: in use, after `ready`, at a client."""
         return None if self.busy or self._ready else self._last_active_at
 
     @property

@@ -45,7 +45,7 @@ class NfsFilesystem(ObjectCalls):
         sleep: waits for seconds between repeated calls to a busy server.
 
     Shared by the methods:
-        path: the path of the object; of a `DirEntry` the handle is used, without looking the path up.
+        path, entry: the path or entry of the object; of a `DirEntry` the handle is used, without looking the path up.
         follow_symlinks: whether a symbolic link at the end of `path` is followed.
         onerror: called with each error instead of raising it, and the work continues.
         exclude: shell patterns of entries to leave out. A pattern without a slash is matched with names at any depth, a
@@ -73,13 +73,10 @@ class NfsFilesystem(ObjectCalls):
         return DirEntry(name, directory, node.handle, node.attributes)
 
     async def is_unchanged(self, entry: DirEntry) -> bool:
-        """Returns whether the object of `entry` still has the size, mtime and ctime in it, by one GETATTR.
+        """Returns whether an object still has the size, mtime and ctime of `entry`, as listed earlier, by one GETATTR.
 
         The result is False if the object is gone. Raises `NfsError` for other refusals, the `refusal` of the entry, and
         the errors of `Caller.call`.
-
-        Args:
-            entry: the entry, as listed earlier.
         """
         try:
             present = await self._procedures.getattr(entry.node)
@@ -265,7 +262,6 @@ class NfsFilesystem(ObjectCalls):
         """Reads a regular file by its handle alone, and checks that size, mtime and ctime are still those of `entry`.
 
         Args:
-            entry: the file's entry.
             offset: the offset in the file, in octets.
             size: the most octets; negative: all.
 
@@ -341,7 +337,8 @@ class NfsFilesystem(ObjectCalls):
     ) -> int:
         """Copies a file with its times; the copy has a temporary name until it is complete.
 
-        A new file gets the server's permissions within the umask; a copy that replaces a file gets that file's.
+        A new file gets the server's permissions within the umask; a copy that replaces a file gets that file's. Returns
+        the file's size in octets.
 
         Args:
             path: the path of the file.
@@ -351,9 +348,6 @@ class NfsFilesystem(ObjectCalls):
             sparse: whether zeros are left out as holes.
             resume: whether a local file with the source's size and mtime is left as it is, and the partial copy of a
                 file larger than one READ (1 MiB at most) is kept after an interruption, for the next copy to continue.
-
-        Returns:
-            The octets of the file.
 
         Raises:
             FileChanged: the file has changed during the copy, which is discarded.

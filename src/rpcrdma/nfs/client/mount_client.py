@@ -105,10 +105,7 @@ class Exported:
 
 
 class NoSuchExport(NfsNotFound):
-    """No export is at `path` or above it; a FileNotFoundError with a note that names the server's exports.
-
-    `exports` are the names of all exports that the server lists, sorted.
-    """
+    """No export is at `path` or above; a FileNotFoundError whose note names `exports`, the server's exports, sorted."""
 
     def __init__(self, path: str, exports: Iterable[str]) -> None:
         super().__init__(nfsstat3.NFS3ERR_NOENT, path)
@@ -362,10 +359,8 @@ async def _connected(url: Url, port: int, options: ConnectOptions, *, timeout_s:
 async def confirm_root(caller: Caller, url: Url, mounted: Mount) -> None:
     """Checks by GETATTR that the NFS server at `url`, to which `caller` leads, knows the root handle of `mounted`.
 
-    Raises:
-        ConnectFailed: the handle is stale or malformed for that server, as another has answered MOUNT; or the server
-            has no NFS version 3.
-        RpcRdmaError: the other errors of `Caller.call`; other statuses of GETATTR are ignored.
+    Raises ConnectFailed: the handle is stale or malformed for that server, as another has answered MOUNT, or the server
+    has no NFS version 3; RpcRdmaError: the other errors of `Caller.call`. Ignores other statuses of GETATTR.
     """
     with _version_3_at(url):
         reply = await caller.call(v3.GETATTR, v3.GETATTR3args(v3.nfs_fh3(mounted.handle)))
@@ -448,13 +443,9 @@ def _why_refused(export: str, admitted: Sequence[str]) -> str:
 async def unmount(url: Url, mounted: Mount, options: ConnectOptions, nfs: Connection) -> None:
     """Sends UMNT for the export of `mounted`, so that the server knows that it is no longer used; ignores failures.
 
-    Waits up to 1 s for the reply, and for MOUNT at a port of its own up to 1 s more for the connection.
-
-    Args:
-        url: the server.
-        mounted: the answer of MOUNT.
-        options: the settings of a connection to MOUNT at a port of its own.
-        nfs: the connection to the NFS server, for MOUNT there; no call is made if it is lost.
+    Waits up to 1 s for the reply, and for MOUNT at a port of its own up to 1 s more for the connection. `url`: the
+    server. `options`: the settings of that connection. `nfs`: the connection to the NFS server, for MOUNT there; no
+    call is made if it is lost.
     """
     with contextlib.suppress(RpcRdmaError):
         if not mounted.port:
@@ -466,11 +457,7 @@ async def unmount(url: Url, mounted: Mount, options: ConnectOptions, nfs: Connec
 
 
 async def _mnt(caller: Caller, export: str, timeout_s: float | None) -> tuple[bytes, tuple[int, ...]]:
-    """Calls MNT; returns (the root handle, the security flavors) of an export.
-
-    Raises:
-        NfsError: the server refuses; and the errors of `Caller.call`.
-    """
+    """Calls MNT; returns an export's (root handle, security flavors). Raises NfsError and errors of `Caller.call`."""
     reply = await caller.call(mount.MNT, export, timeout_s=timeout_s)
     if reply.value is None:
         # The codes are NFSv3's own.

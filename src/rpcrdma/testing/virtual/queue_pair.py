@@ -251,8 +251,7 @@ class SimulatedQueuePair(PostingQueuePair):
     def cut(self, *, silent: bool = False) -> None:
         """Breaks the connection now: both ends close at once, and messages on their way are lost.
 
-        `silent`: the ends are not notified; each gives up after a message that is not acknowledged. Messages that have
-        left arrive then, later ones do not.
+        `silent`: no notice, messages on their way arrive, and each end gives up after an unacknowledged message.
         """
         self._lost = self._peer._lost = True
         self._note(EventKind.FAULT, self.host.loop.time(), self.host.loop.cause, "cut")

@@ -1,8 +1,7 @@
 """Version 2 of the protocol as draft-ietf-nfsv4-rpcrdma-version-two-00 has it.
 
 Flags tell the direction: a message with RESPONSE answers a call of its receiver. A message with an XID of its receiver
-is a reply, and nothing answers it. A faulty one is decoded as a long reply without a chunk, so it fails its call, if
-there is one.
+is a reply, and nothing answers it. A faulty one is decoded as a long reply without a chunk, which fails its call.
 """
 
 from __future__ import annotations
@@ -109,8 +108,7 @@ _tuple = tuple.__new__
 class _Head(NamedTuple):
     """The start of a header, as far as the assembly of continued messages needs it.
 
-    All pieces of a message have the same `key`, and all but the last have `more`. `answers` is True if the receiver
-    chose the XID.
+    All pieces of a message have one `key`, all but the last have `more`. `answers`: whether the receiver chose the XID.
     """
 
     xid: int
@@ -162,8 +160,7 @@ class Version2:
     def extend(self, headers: Mapping[int, tuple[int, bool]], error_words: Mapping[int, int]) -> None:
         """Sets the header types and errors of extensions that `decode` accepts.
 
-        `headers`: for each header type the permitted flags, and whether its messages may be continued. `error_words`:
-        for each error code the number of 32-bit words that follow it.
+        `headers`: by type (permitted flags, may be continued). `error_words`: by code, how many 32-bit words follow it.
         """
         self._extended = headers
         self._error_words = error_words
@@ -171,8 +168,7 @@ class Version2:
     def agree(self, own: PrivateData, _peer: PrivateData | None) -> Agreement:
         """Returns the message sizes that hold until properties arrive, and this side's setting of remote invalidation.
 
-        The peer's private data is ignored: properties state the sizes, and each call names the handle that may be
-        invalidated. So a side alone decides whether its calls name handles, and its replies invalidate those named.
+        The peer's private data is ignored: properties state the sizes, each call the handle that may be invalidated.
         """
         return Agreement(_THRESHOLD_OCTETS, _THRESHOLD_OCTETS, own.remote_invalidation)
 
@@ -187,17 +183,13 @@ class Version2:
     def window(self, config: TransportConfig, role: Role, *, reverse: bool, reservable: int) -> Window:
         """Creates the credit accounting of a connection, where a credit stands for a message in either direction.
 
-        `config`: the numbers of calls to request and to grant. `role`: the role of this end. `reverse`: whether the
-        server makes calls, too. `reservable`: the most messages by which `Window.reserve` increases the credits of the
-        peer at any time.
+        `config`: the numbers of calls to request and to grant. `role`: that of this end. `reverse`: whether the server
+        makes calls, too. `reservable`: the most messages that `Window.reserve` adds to the peer's credits at any time.
         """
         return MessageWindow(*calls_counted(config, role, reverse=reverse), reservable)
 
     def encode(self, message: Outgoing, credit_word: int) -> bytes:
-        """Encodes the header of a message, or of a continued one's last piece; encodes an error or a grant whole.
-
-        `credit_word` is the value of the header's credit field.
-        """
+        """Encodes the header of a message or last piece, or a whole error or grant. `credit_word`: its credit field."""
         kind = message.kind
         if kind is not _CALL and kind is not _REPLY:
             return _encode_other(message, credit_word)
@@ -220,8 +212,7 @@ class Version2:
     def encode_piece(self, message: Outgoing, credit_word: int) -> bytes:
         """Encodes the header of a continued message's piece before the last, with the flag MORE and without chunks.
 
-        `credit_word` is the value of the header's credit field. The header of the last piece is that of `encode`, with
-        the chunks and the handle that may be invalidated.
+        `credit_word`: its credit field. `encode` makes the last, with chunks and the handle that may be invalidated.
         """
         if message.kind is Kind.PROPERTIES:
             return PREFIX.pack(message.xid, VERSION, credit_word, RDMA2_CONNPROP, MORE)
@@ -236,9 +227,8 @@ class Version2:
     def decode(self, data: Buffer) -> Inbound | None:
         """Decodes a received message, the most usual one (no chunks) by unpacking eight numbers at once.
 
-        Returns the message: `Kind.UNREADABLE` for one that is to be refused, `Kind.PIECE` for a piece of a continued
-        message, which is stored; the last piece gives the whole message. Returns None for a message that must be
-        silently discarded.
+        Returns a message, `Kind.UNREADABLE` if it is to be refused, `Kind.PIECE` for a stored piece of a continued
+        message, whose last piece returns the whole; None for a message that must be silently discarded.
         """
         if len(data) >= _SHORT_MESSAGE.size and self._assembly.idle:
             xid, version, credits_, kind, ends_and_reads, writes_and_reply, rpc_xid, direction = (
@@ -343,11 +333,7 @@ class Version2:
         return Inbound(Kind.ERROR, header.xid, header.credits, VERSION, refusal=header.refusal)
 
     def decode_answer(self, data: Buffer) -> Inbound | None:
-        """Decodes a server's first message: an older server's refusal of version 2, or a message as `decode` does.
-
-        RFC 8166 gives the refusal one format in every version. Flags precede the code of an error of version 2, so that
-        no such error has the length and the content of a refusal.
-        """
+        """Decodes a server's first message: a refusal of version 2 (RFC 8166 format), or a message as `decode` does."""
         refused = decode_version_refused(data)
         if refused is None or refused.low > VERSION:
             return self.decode(data)
@@ -393,8 +379,7 @@ class Version2:
     def _refuse(self, head: _Head, cause: Cause, limit: int = 0) -> Inbound:
         """Gives up the continued message that a faulty piece belongs to, and an unfinished one that it interrupts.
 
-        `head`: the start of the faulty message's header. `cause`, `limit`: those of the refusal. Returns the refused
-        message; its `broken` is the XID of a call whose unfinished reply was interrupted.
+        Returns `head` refused for `cause`, `limit`; `broken` in it: the XID of a call whose reply was interrupted.
         """
         broken = self._assembly.give_up(head.key, more=head.more)
         refused = head.refused(cause, limit)
@@ -409,10 +394,7 @@ class Version2:
         return None if step is Step.WHOLE else self._stepped(head, step)
 
     def _stepped(self, head: _Head, step: Step) -> Inbound:
-        """Makes the `Inbound` for a piece that does not complete its message: a refused message, or `Kind.PIECE`.
-
-        `step`: what `Assembly` did with the piece; not `Step.WHOLE`.
-        """
+        """Makes the `Inbound` of a piece after `step` of `Assembly`, not WHOLE: a refused message, or `Kind.PIECE`."""
         if step is Step.FOREIGN:
             return replace(head.refused(Cause.FLAGS), broken=self._answering)
         if step is Step.TOO_LONG:
@@ -426,9 +408,8 @@ class Version2:
     ) -> Inbound:
         """Makes the `Inbound` of a call, of a reply, or of a piece of one, from a decoded header.
 
-        `inv_handle`: the handle that the reply may invalidate, or 0. `long`: whether a chunk has the whole RPC message,
-        which is else `data[start:]`, as far as this piece has it. Returns a refused message if the header, or the start
-        of the RPC message, is faulty.
+        `inv_handle`: the handle that the reply may invalidate, or 0. `long`: whether a chunk has the RPC message; else
+        `data[start:]` has it, or this piece. Returns a refused message if the header or the message's start is faulty.
         """
         if head.more or not self._assembly.idle:
             found = self._add(head, b"" if long else memoryview(data)[start:])
@@ -468,10 +449,7 @@ def _extension_prefix(message: OutgoingExtension, credit_word: int, more: int) -
 
 
 def _decode_one_segment(data: Buffer) -> Inbound | None:
-    """Decodes an RDMA2_MSG with one chunk of one segment, the usual header with chunks.
-
-    Returns the message; None for other headers and for faulty ones, which the caller decodes word by word.
-    """
+    """Decodes an RDMA2_MSG with one chunk of one segment, the most usual; None for other headers and faulty ones."""
     if len(data) < _ONE_WRITE_MESSAGE.size:
         return None
     words = _ONE_WRITE_MESSAGE.unpack_from(data)

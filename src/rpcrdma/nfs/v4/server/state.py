@@ -54,8 +54,7 @@ class State:
     """All state of clients at a server of NFS versions 4.1 and 4.2, under one lock.
 
     Args:
-        claims: the share reservations, locks and delegations on files, which all versions of NFS obey; its lock is that
-            of the state.
+        claims: share reservations, locks and delegations on files for all versions of NFS; its lock is the state's.
         database: the recovery database: the clients that may reclaim after a restart.
         random_bytes: returns the given number of random octets, for session ids.
         now_s: the present time, in seconds of the monotonic clock that all methods take times of.
@@ -187,10 +186,9 @@ class State:
     def revoke_all(self, client: Client) -> Holdings | None:
         """Revokes all states of a client, or ends a courteous client (lease passed); may block.
 
-        The client is deleted from the recovery database first: after a restart it must not reclaim opens and locks that
+        Deletes the client from the recovery database first: after a restart it must not reclaim opens and locks that
         conflict with those of others by then (RFC 8881 section 8.4.3). `keep_if_aware` writes it again. Returns the
-        numbers of states that the client has lost, 0 for a client unconfirmed or gone; None if the disk has failed:
-        then nothing has changed.
+        numbers of states lost, 0 for a client unconfirmed or gone; None, with nothing changed, if the disk has failed.
         """
         lost = Holdings()
         if client.state is ClientState.COURTEOUS:
@@ -226,8 +224,7 @@ class State:
     def keep_if_aware(self, client: Client) -> None:
         """Writes a client to the recovery database again if it has freed all stateids that an administrator revoked.
 
-        May block. No effect before RECLAIM_COMPLETE, or for an ended client. A failure of the disk is logged, not
-        raised.
+        May block. No effect before RECLAIM_COMPLETE, or for an ended client. Logs a failure of the disk.
         """
         with self._disk:
             if not client.unaware and client.reclaim_complete and client.state is not ClientState.GONE:
@@ -256,8 +253,7 @@ class State:
 
         The caller does not hold the lock. Makes clients courteous whose lease has passed, and ends unconfirmed ones.
         Ends courteous clients that hold nothing, have been silent for `NFS4_COURTESY_S`, or conflict with callers
-        without state (NFS version 3, special stateids). Recalls delegations that such callers wait for, and repeats
-        recalls.
+        without state (NFS version 3, special stateids). Recalls delegations that those wait for; repeats recalls.
         """
         with self.locked():
             self.clients.pass_leases(now_s)
