@@ -64,7 +64,7 @@ class FsspecExports(AdmittedExports):
         return planned
 
     def install(self, planned: Sequence[tuple[FsspecTree, Export]]) -> set[FsspecTree]:
-        """Serves the trees that `plan` returned, and no others, from the next call on; returns those left out.
+        """Serves the trees that `plan` returned, and no others, from the next call on; returns the trees that end.
 
         Never waits.
         """
@@ -78,7 +78,7 @@ class FsspecExports(AdmittedExports):
         return gone
 
     def retire(self, gone: Collection[FsspecTree]) -> None:
-        """Drops the cached objects of `gone`, as `install` returned it, and if there are any, the data of all trees."""
+        """Drops the cached objects of `gone`, a result of `install`; if any, also the file data of all trees."""
         if gone:
             names = {tree.identity for tree in gone}
             self.parts.nodes.drop_those(lambda node: node.tree in gone)

@@ -56,7 +56,8 @@ class LocalLocks:
     def in_the_way(self, wanted: Range) -> Range | None:
         """Returns a lock of a local process that conflicts with `wanted`; None if there is none.
 
-        None also where the system cannot have such locks. Raises OSError for other failures.
+        None also where the file system has no such locks, or the descriptor is open for the other access alone. Raises
+        OSError for other failures.
         """
         with self._possible():
             found = fcntl.fcntl(self._fd, fcntl.F_OFD_GETLK, _packed(_kind(wanted), wanted))
@@ -90,7 +91,7 @@ def _packed(kind: int, wanted: Range) -> bytes:
 
 
 class _Mirror:
-    """The system's locks on one file, with the lock of the threads that use them; `users` counts those threads."""
+    """The system's locks on one file; threads use them under the mutex `turn`, and `users` counts these threads."""
 
     def __init__(self, locks: RangeLocks) -> None:
         self.locks = locks
@@ -154,10 +155,10 @@ class LockMirrors:
 
     @contextlib.contextmanager
     def _held(self, file: bytes, made: _Mirror | None = None) -> Iterator[_Mirror | None]:
-        """A context manager that lets one thread at a time use the mirror of a file; `made` becomes it if it has none.
+        """A context manager that lets one thread at a time use the mirror of a file.
 
-        Yields the mirror; None if there is none and `made` is None. At exit a mirror is dropped if no other thread uses
-        it and no client has locks on the file.
+        Yields the mirror; where the file has none, `made`, which becomes its mirror, or None. At exit the mirror is
+        dropped if no other thread uses it and no client has locks on the file.
         """
         with self._lock:
             mirror = self._mirrors.get(file) if made is None else self._mirrors.setdefault(file, made)

@@ -133,7 +133,7 @@ class MountService(MOUNT_V3_Service):
         return None if tree is None else self._exports.waits_for(tree.root.handle)
 
     def _export_of(self, names: list[str]) -> Tree | None:
-        """Returns the export with the longest name that is a prefix of a path, given as its parts `names`; None if none is."""
+        """Returns the export with the longest name that the path with parts `names` begins with; None: no export."""
         fitting = [tree for tree in self._exports.trees if names[: len(_parts(tree))] == _parts(tree)]
         return max(fitting, key=lambda tree: len(_parts(tree)), default=None)
 

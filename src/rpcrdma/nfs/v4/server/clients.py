@@ -87,7 +87,7 @@ class Held(abc.ABC):
 
     @property
     def key(self) -> tuple[type[Held], bytes, bytes]:
-        """The key in `Client.held`: class, owner and filehandle, or class and `other` once the state is revoked."""
+        """The key in `Client.held`: (class, owner, filehandle); once revoked, (class, `other` of the stateid, b"")."""
         return (type(self), self.owner, self.handle) if self.lost is None else (type(self), self.other, b"")
 
     @property
@@ -113,7 +113,7 @@ class Held(abc.ABC):
 
 @dataclass(slots=True)
 class Holdings:
-    """The numbers of states that clients hold, revoked ones not counted."""
+    """The numbers of opens, locked ranges and delegations that clients hold, revoked ones not counted."""
 
     opens: int = 0
     locks: int = 0
@@ -121,7 +121,7 @@ class Holdings:
     delegations: int = 0
 
     def add(self, held: Held) -> None:
-        """Adds a state to the number of its kind, unless it is revoked."""
+        """Adds a state that is not revoked to the number of opens, locked ranges or delegations."""
         if held.lost is None:
             setattr(self, held.COUNTED_AS, getattr(self, held.COUNTED_AS) + held.count)
 
@@ -198,7 +198,7 @@ class Client:
         """Whether the client has sent RECLAIM_COMPLETE, so that it may make new opens and locks."""
 
     def move(self, event: ClientEvent) -> None:
-        """Changes `state` as `TRANSITIONS` says for an event; KeyError if the event is impossible in this state."""
+        """Sets the attribute `state` to that after `event` by `TRANSITIONS`; raises KeyError if there is none."""
         self.state = TRANSITIONS[self.state, event]
 
     @property
@@ -207,7 +207,7 @@ class Client:
         return bool(self.lost_flags & SEQ4_STATUS_ADMIN_STATE_REVOKED)
 
     def count_lost(self, held: Held, change: int) -> None:
-        """Adds `change`, 1 or -1, to the number in `lost` for the SEQ4_STATUS flags of `held`; updates `lost_flags`."""
+        """Adds `change`, 1 or -1, to the count of revoked states with the SEQ4_STATUS flags of the revoked `held`."""
         by_administrator = held.lost is _S.NFS4ERR_ADMIN_REVOKED
         flags = SEQ4_STATUS_ADMIN_STATE_REVOKED if by_administrator else 0
         if isinstance(held, Delegation):
@@ -256,9 +256,9 @@ class ClientTable:
         """Courteous clients, the longest without a lease first."""
 
     def find(self, number: int) -> Client:
-        """Returns the client with a client id.
+        """Returns the client with the client id `number`.
 
-        Raises Refused: NFS4ERR_STALE_CLIENTID if there is none, NFS4ERR_DELAY if it is about to end.
+        Raises Refused: NFS4ERR_STALE_CLIENTID if there is none, NFS4ERR_DELAY if the client is about to end.
         """
         client = self.by_id.get(number)
         if client is None:
@@ -350,7 +350,7 @@ class ClientTable:
         return [client for client in self._courteous if client.renewed_s < now_s - NFS4_COURTESY_S]
 
     def evict(self, client: Client) -> bool:
-        """Marks a courteous client (lease passed, state kept) as EXPIRING; returns False if it is not courteous."""
+        """Sets the state of a courteous client (lease passed) to EXPIRING; returns False if it is not courteous."""
         if client.state is not ClientState.COURTEOUS:
             return False
         del self._courteous[client]
@@ -363,7 +363,7 @@ class ClientTable:
         self._courteous[client] = None
 
     def remove(self, client: Client, event: ClientEvent = ClientEvent.END) -> None:
-        """Drops the record of a client, with its sessions and its state, by an event that leads to the state GONE."""
+        """Drops the record of a client, with its sessions and states; `event` is END, or LEASE_PASSES (unconfirmed)."""
         client.move(event)
         self._on_end(client)
         del self.by_id[client.id]

@@ -54,9 +54,9 @@ def checked_directory(node: Node) -> Node:
 
 
 def object_named(compound: Compound, within: Node, name: bytes, *, admitted: bool = True) -> Node:
-    """Returns the object `name` in the directory `within`; the root of an export, if it is mounted there.
+    """Returns the object `name` in the directory `within`, or the root of an export that is mounted over that name.
 
-    Then `compound.caller` gets the rights in that export, unless `admitted` is False. `name` is a result of
+    For such a root `compound.caller` gets the rights in its export, unless `admitted` is False. `name` is a result of
     `checked_name`. Raises MustWait (run again in a worker thread), CredentialTooWeak (the export asks for another
     security flavor), tree.Refused or OSError (ENOENT: there is no such name; EACCES: the export is closed to the
     caller; and others).
@@ -90,8 +90,9 @@ def existing_object(compound: Compound, directory: Node, name: bytes) -> Node | 
 def put_root(compound: Compound, _args: None) -> None:
     """Runs PUTROOTFH and PUTPUBFH: makes the root of all names the current object.
 
-    A caller that asks for the flavors next (SECINFO) need not have the right one (RFC 8881 section 2.6.3.1). Raises
-    MustWait to run again in a worker thread; CredentialTooWeak or tree.Refused if the root is closed to the caller.
+    A caller whose next operation is SECINFO or SECINFO_NO_NAME need not use the right flavor (RFC 8881 section
+    2.6.3.1). Raises MustWait to run again in a worker thread; CredentialTooWeak or tree.Refused if the root is closed
+    to the caller.
     """
     exports = compound.server.exports
     root = exports.root
@@ -125,7 +126,8 @@ def put_handle(compound: Compound, args: PUTFH4args) -> None:
 def _open_node(compound: Compound, handle: bytes) -> Node | None:
     """Returns the file of a filehandle that has lost its last name, if the client has it open or delegated, else None.
 
-    OPEN4_RESULT_PRESERVE_UNLINKED promises this; it ends when the export is removed.
+    OPEN4_RESULT_PRESERVE_UNLINKED tells clients that they may use such a filehandle. Returns None once the export has
+    ended.
     """
     claims, file = compound.server.state.claims, compound.server.exports.file_of(handle)
     with claims.lock:

@@ -111,7 +111,7 @@ class RecoveryDatabase:
             ) from error
 
     def keep(self, row: ClientRow) -> None:
-        """Writes a client to the disk, in place of an earlier row of its owner; logs a failure, and raises nothing."""
+        """Writes a client to the disk, in place of an earlier row of the same owner; logs a failure, raises nothing."""
         try:
             with self._lock:
                 self._database.execute(
@@ -163,7 +163,7 @@ class RecoveryDatabase:
         return True
 
     def _tell(self, error: sqlite3.Error, consequence: str) -> None:
-        """Logs a failure of the disk and its consequence, once until a write of the same kind succeeds."""
+        """Logs a failure of the disk and the text `consequence`, once until a write that had this one succeeds."""
         if consequence not in self._failing:
             self._failing.add(consequence)
             _LOGGER.warning("%s: %s: %s", self._path, error, consequence)
@@ -205,11 +205,11 @@ class Grace:
             )
 
     def knows(self, row: ClientRow) -> bool:
-        """Returns whether a client may reclaim: this incarnation of it had state in the last run, and still may."""
+        """Returns whether the client in `row` may reclaim: it had state in the last run, with the same verifier."""
         return self.waiting.get(row.owner) == row
 
     def leaves(self, row: ClientRow) -> None:
-        """Takes the right to reclaim from a client that has ended, and from other incarnations of it."""
+        """Takes the right to reclaim from a client that has ended, and from other incarnations of its owner."""
         known = self.waiting.get(row.owner)
         if known is not None and known.principal == row.principal:
             del self.waiting[row.owner]

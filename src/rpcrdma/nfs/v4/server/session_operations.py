@@ -123,7 +123,8 @@ def sequence(compound: Compound, args: nfs4.SEQUENCE4args) -> bytes:
     """Runs SEQUENCE (RFC 8881 section 18.46): takes a slot of a session; returns the encoded body of its result.
 
     Sets the session, the client and the limits of `compound`, whose end frees the slot. Raises KeptReply for a repeat,
-    which gets the reply that the slot keeps, or Refused: there is no such session or slot, or the call does not fit it.
+    which gets the reply that the slot keeps, or Refused: there is no such session or slot, or the sequence number or
+    the size of the call is wrong.
     """
     state: State = compound.server.state
     sessions, context, cached, slot_id = state.sessions, compound.context, args.sa_cachethis, args.sa_slotid

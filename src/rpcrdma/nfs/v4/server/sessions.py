@@ -216,7 +216,8 @@ class SessionTable:
             reply_octets: the octets of a reply that has no result but that of SEQUENCE.
 
         Returns:
-            RUN (the slot is busy until `Slot.finish`), REPEAT or UNCACHED, and the session.
+            (answer, session): RUN (the slot is busy until `Slot.finish`), REPEAT (the kept reply answers) or UNCACHED
+            (the call has run, and its reply is not kept).
         """
         session = self._by_id.get(args.sa_sessionid)
         if session is None:
@@ -247,7 +248,7 @@ class SessionTable:
         return next((session for session in sessions if session.back_channel.alive), None)
 
     def bind(self, session: Nfs4Session, caller: ReverseCaller, *, back: bool) -> None:
-        """Binds a connection to a session; with `back`, calls to the client use it from now on."""
+        """Binds `caller`, a connection, to a session; with `back`, calls to the client use it from now on."""
         if session.client.introduction.enforced & _BINDS:
             session.connections = {each for each in session.connections if not each.closed} | {caller}
         if back:

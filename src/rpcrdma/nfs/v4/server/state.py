@@ -45,7 +45,7 @@ def state_of(compound: Compound) -> State:
 
 
 def _row_of(client: Client) -> ClientRow:
-    """Returns the row of a client for the recovery database."""
+    """Returns the row of a client for the recovery database: owner string, verifier and principal."""
     who = client.introduction
     return ClientRow(who.owner, who.verifier, who.principal)
 
@@ -126,11 +126,11 @@ class State:
                 self.mirrors.shrink(file)
 
     def settle(self, step: Callable[[], T], wait: Callable[[], None]) -> T:
-        """Calls `step` with the lock held; after it raises InTheWay, ends the clients named and calls it again.
+        """Calls `step` with the lock held; after an InTheWay, ends the clients that it names, and calls `step` again.
 
-        Returns its result. These clients' leases have passed. `wait` is called before a wait for the disk, see
-        `past_courteous`. Raises Refused (NFS4ERR_DELAY) if the disk does not delete a client, and the errors of `step`
-        and `wait`.
+        Returns the result of `step`. The leases of these clients have passed. `wait` is called before a wait for the
+        disk, see `past_courteous`. Raises Refused (NFS4ERR_DELAY) if the disk does not delete a client, and the errors
+        of `step` and `wait`.
         """
 
         def locked_step() -> T:
@@ -175,7 +175,7 @@ class State:
         return deleted
 
     def _in_steps(self, states: Sequence[Held], step: Callable[[Held], object]) -> None:
-        """Calls `step` with each of `states` that has not ended by then, with the lock held for up to 64 at a time."""
+        """Calls `step` with each of `states` that has not ended by then; lets go of the lock after each 64 of them."""
         for first in range(0, len(states), NFS4_ENDED_AT_ONCE):
             with self.locked():
                 for held in states[first : first + NFS4_ENDED_AT_ONCE]:
@@ -253,7 +253,7 @@ class State:
 
         The caller does not hold the lock. Makes clients courteous whose lease has passed, and ends unconfirmed ones.
         Ends courteous clients that hold nothing, have been silent for `NFS4_COURTESY_S`, or conflict with callers
-        without state (NFS version 3, special stateids). Recalls delegations that those wait for; repeats recalls.
+        without state (NFS version 3, special stateids). Recalls delegations that such callers await; repeats recalls.
         """
         with self.locked():
             self.clients.pass_leases(now_s)
@@ -395,7 +395,7 @@ class State:
     # Stateids
 
     def has_room(self, client: Client) -> bool:
-        """Returns whether a client may have one more state; the caller holds the lock.
+        """Returns whether a client may have one more open, lock state or delegation; the caller holds the lock.
 
         It may not when it ends or has ended, at the bound on its states, and at the bound on those of all clients.
         """
@@ -417,7 +417,7 @@ class State:
         return _OTHER.pack(self._boot, self._made)
 
     def add(self, held: Held) -> None:
-        """Enters a new state in the tables of the server and of its client; the caller holds the lock."""
+        """Enters a new open, lock state or delegation in the tables of server and client; the caller holds the lock."""
         self._held[held.other] = held.client.held[held.key] = held
 
     def drop(self, held: Held) -> None:
