@@ -267,14 +267,14 @@ class RdmaFileSystem(ServerFileSystem):
         return BufferedNfsFile(self, path, mode, block_size, autocommit, cache_options=cache_options, **kwargs)
 
     async def open_async(self, path: str, mode: str = "rb", **_kwargs: Any) -> NfsFile:
-        """Opens the file at `path`, a path or URL, for coroutines; returns the file, whose methods are coroutines.
+        """Opens a file for coroutines; returns the file, whose methods are coroutines.
 
         Args:
+            path: a path or URL.
             mode: a mode of `rpcrdma.NfsFilesystem.open`, such as "rb" or "r+b".
             _kwargs: ignored.
 
-        Raises:
-            OSError, ValueError, RpcRdmaError: as `rpcrdma.NfsFilesystem.open`, or the server cannot be reached.
+        Raises the errors of `rpcrdma.NfsFilesystem.open`; OSError, RpcRdmaError: the server cannot be reached.
         """
         place = self.place(path)
         if mode == "rb":

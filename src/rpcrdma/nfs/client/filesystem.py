@@ -262,6 +262,7 @@ class NfsFilesystem(ObjectCalls):
         """Reads a regular file by its handle alone, and checks that size, mtime and ctime are still those of `entry`.
 
         Args:
+            entry: the file, as it was listed.
             offset: the offset in the file, in octets.
             size: the most octets; negative: all.
 
