@@ -333,8 +333,7 @@ class ExtensionLink:
     def answer(self, xid: int, value: Any) -> bool:
         """Ends the wait of `ask` for the answer to `xid` with `value`; returns False if nothing waits for `xid`.
 
-        Args:
-            value: the result; an exception is raised by `ask`.
+        `value` is the result of `ask`; an exception is raised by it.
         """
         return self.asked.end(xid, value)
 
@@ -406,6 +405,7 @@ class ExtensionLink:
         """Hands the peer's call with XID `xid` to the responder; an end that takes no calls refuses its header type.
 
         Args:
+            xid: the transaction identifier.
             stream: the RPC message without bulk items.
             chunks: the memory that the peer exposes for the call.
             items: the bulk items that came with it; None for an ordinary call.
@@ -450,27 +450,21 @@ class ExtensionLink:
     def on_refused(self, xid: int, refusal: Refusal) -> bool:
         """Handles the peer's refusal of the call with XID `xid` in an extension message; returns False if none matches.
 
-        The call fails or is sent again, as its carrier decides (`CarriedCall.form_after`).
-
-        Args:
-            refusal: the peer's reason.
+        The call fails or is sent again, as its carrier decides (`CarriedCall.form_after`) by the reason `refusal`.
         """
         requester, version = self._hub.requester, self._hub.session.dialect.version
         error = Inbound(Kind.ERROR, xid, 0, version, refusal=refusal)
         return requester is not None and requester.on_refused(error, None)
 
     def fail_call(self, xid: int, error: RpcRdmaError) -> bool:
-        """Fails the call of this side with XID `xid`, whose reply is unusable; returns False if no call matches.
-
-        Args:
-            error: the error that the call raises.
-        """
+        """Ends the call of this side with XID `xid`, which raises `error`; returns False if no call matches."""
         return self._hub.requester is not None and self._hub.requester.fail(xid, error)
 
     def refuse_call(self, xid: int, cause: Cause, limit: int = 0) -> None:
         """Refuses the peer's call with XID `xid` before its delivery with an error of the version.
 
         Args:
+            xid: the transaction identifier.
             cause: the reason.
             limit: the number of chunks or segments that this side takes, for `Cause.READ_CHUNKS`, `WRITE_CHUNKS` and
                 `SEGMENTS`.

@@ -188,16 +188,17 @@ class Claims(Generic[S, L]):
         claims = self._files.get(file)
         return () if claims is None else [(holder, access) for holder, (access, _) in claims.shares.items()]
 
-    def denies_io(self, file: bytes, access: int) -> bool:
-        """Returns whether a share reservation on a file denies `access`, READ or WRITE, to a call without an open.
+    def denies_io(self, file: bytes, access: int, holder: S | None = None) -> bool:
+        """Returns whether a share reservation on a file denies `access`, READ or WRITE, to a call.
 
-        `file` is a key by `Exports.file_of`. Adds the denying holders to `in_the_way`, for the NFSv4 server to recall
+        `file` is a key by `Exports.file_of`. `holder` is the open by which the call is made, whose own reservation does
+        not count; None: it has none. Adds the denying holders to `in_the_way`, for the NFSv4 server to recall
         or expire them. The caller does not hold `lock`, which the method takes.
         """
         if not self.denials:
             return False
         with self.lock:
-            found = self.share_conflicts(file, None, access, 0)
+            found = self.share_conflicts(file, holder, access, 0)
             self.in_the_way.update(found)
             return bool(found)
 

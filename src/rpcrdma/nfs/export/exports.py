@@ -24,10 +24,13 @@ class Exports(Protocol):
     def trees(self) -> Sequence[Tree]:
         """The tree of each export, in the order of the exports."""
 
-    def locate(self, handle: bytes, context: CallContext, version: int = 3) -> tuple[Node, Grant] | None:
+    def locate(
+        self, handle: bytes, context: CallContext, version: int = 3, *, any_flavor: bool = False
+    ) -> tuple[Node, Grant] | None:
         """Returns the object of a handle and the caller's rights, if the call may use its export by `version` of NFS.
 
-        None in the event loop, where finding it may block; the call then asks again in a worker thread.
+        `any_flavor`: the call is checked as by `admit_mount`. Returns None in the event loop, where finding the object
+        may block; the call then asks again in a worker thread.
 
         Raises:
             Refused: BAD_HANDLE: this server did not make the handle; ESTALE: its export or the object is gone; EACCES:

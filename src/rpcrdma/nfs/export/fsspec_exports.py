@@ -95,7 +95,9 @@ class FsspecExports(AdmittedExports):
         """Returns four octets in a handle that identify the export: each export is a file system of its own."""
         return self.parts.seal.export_in(handle)
 
-    def locate(self, handle: bytes, context: CallContext, version: int = 3) -> tuple[FsspecNode, Grant] | None:
+    def locate(
+        self, handle: bytes, context: CallContext, version: int = 3, *, any_flavor: bool = False
+    ) -> tuple[FsspecNode, Grant] | None:
         """Returns the object of a handle and the caller's rights; None in the event loop if the store has to be asked.
 
         Raises Refused or CredentialTooWeak: as `exports.Exports.locate`; EAGAIN, EIO: the store cannot be asked.
@@ -115,7 +117,8 @@ class FsspecExports(AdmittedExports):
             or who.origin is not context.client.origin
             or version not in export.versions
         ):
-            checked = self.admission.check(export, context, version)
+            check = self.admission.check_mount if any_flavor else self.admission.check
+            checked = check(export, context, version)
             assert checked is not None, "all users have the same rights, so that no groups are looked up"
             who = checked
         if node is not None and tree.is_valid(node):

@@ -108,12 +108,14 @@ class JointExports:
         self._remote.retire({tree for tree in gone if isinstance(tree, FsspecTree)})
         return self.local.retire({tree for tree in gone if isinstance(tree, LocalTree)}, close=close)
 
-    def locate(self, handle: bytes, context: CallContext, version: int = 3) -> tuple[Node, Grant] | None:
+    def locate(
+        self, handle: bytes, context: CallContext, version: int = 3, *, any_flavor: bool = False
+    ) -> tuple[Node, Grant] | None:
         """Returns the object of a handle and the caller's rights; None in the event loop, where finding it may block.
 
         Raises Refused (ESTALE, EACCES and others), CredentialTooWeak or OSError: see `exports.Exports.locate`.
         """
-        return self._part(handle).locate(handle, context, version)
+        return self._part(handle).locate(handle, context, version, any_flavor=any_flavor)
 
     def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
         """Returns the caller's rights in a tree; None in the event loop if the caller's groups have to be looked up.

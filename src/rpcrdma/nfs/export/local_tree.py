@@ -176,7 +176,9 @@ class LocalExports(AdmittedExports):
         tree = self._trees.get(self.parts.seal.export_in(handle))
         return None if tree is None else tree.file_system
 
-    def locate(self, handle: bytes, context: CallContext, version: int = 3) -> tuple[LocalNode, Grant] | None:
+    def locate(
+        self, handle: bytes, context: CallContext, version: int = 3, *, any_flavor: bool = False
+    ) -> tuple[LocalNode, Grant] | None:
         """Returns the object of a handle and the caller's rights; None in the event loop, where finding it may block.
 
         Raises Refused (ESTALE, EACCES and others), CredentialTooWeak or OSError: see `exports.Exports.locate`.
@@ -196,7 +198,8 @@ class LocalExports(AdmittedExports):
             or who.origin is not context.client.origin
             or version not in export.versions
         ):
-            checked = self.admission.check(export, context, version)
+            check = self.admission.check_mount if any_flavor else self.admission.check
+            checked = check(export, context, version)
             if checked is None:
                 return None
             who = checked

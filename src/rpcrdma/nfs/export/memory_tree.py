@@ -367,7 +367,9 @@ class MemoryTree:
                     place(each.data, offset, data)
             self._octets += len(each.data) - octets
 
-    def locate(self, handle: bytes, context: CallContext, version: int = 3) -> tuple[MemoryNode, Grant]:
+    def locate(
+        self, handle: bytes, context: CallContext, version: int = 3, *, any_flavor: bool = False
+    ) -> tuple[MemoryNode, Grant]:
         """Returns the object of a handle and the rights of every caller; never None.
 
         Raises Refused: BAD_HANDLE: the handle has not 8 octets; ESTALE: the object is gone.

@@ -10,8 +10,10 @@ from rpcrdma.nfs.export.tree import NAME_OCTETS_MAX, FileKind, Node
 from rpcrdma.nfs.v4.nfs4 import GETFH4resok, LOOKUP4args, PUTFH4args, nfs_opnum4, nfsstat4
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.compound import Compound, MustWait
+from rpcrdma.rpc.service import CredentialTooWeak
 
 __all__ = [
+    "check_not_covered",
     "checked_directory",
     "checked_name",
     "existing_object",
@@ -87,6 +89,14 @@ def existing_object(compound: Compound, directory: Node, name: bytes) -> Node | 
         return None
 
 
+def check_not_covered(compound: Compound, directory: Node, name: bytes, status: nfsstat4) -> None:
+    """Raises Refused with `status` if an export is mounted over `name` in `directory`: no call may change it then."""
+    exports = compound.server.exports
+    covered = exports.covers(directory, name)
+    if covered is not None and exports.is_export(covered):
+        raise Refused(status)
+
+
 def put_root(compound: Compound, _args: None) -> None:
     """Runs PUTROOTFH and PUTPUBFH: makes the root of all names the current object.
 
@@ -105,18 +115,24 @@ def put_root(compound: Compound, _args: None) -> None:
 def put_handle(compound: Compound, args: PUTFH4args) -> None:
     """Runs PUTFH (RFC 8881 section 18.19): makes the object of a filehandle the current one.
 
-    Raises MustWait (run again in a worker thread), Refused, CredentialTooWeak, tree.Refused or OSError, such as
-    BAD_HANDLE, ESTALE, or EACCES for a closed export.
+    As with `put_root`, a caller that asks for the flavors next need not have the right one. Raises MustWait (run again
+    in a worker thread), Refused, CredentialTooWeak, tree.Refused or OSError, such as BAD_HANDLE, ESTALE, or EACCES for
+    a closed export.
     """
     if not args.object:
         raise Refused(_S.NFS4ERR_BADHANDLE)
+    exports = compound.server.exports
     try:
-        found = compound.server.exports.locate(args.object, compound.context)
+        found = exports.locate(args.object, compound.context)
+    except CredentialTooWeak:
+        if compound.next_operation not in _ASK_FOR_FLAVORS:
+            raise
+        found = exports.locate(args.object, compound.context, any_flavor=True)
     except tree.Refused as error:
         still_open = _open_node(compound, args.object) if error.errno == errno.ESTALE else None
         if still_open is None:
             raise
-        found = still_open, compound.or_wait(compound.server.exports.admit(still_open.tree, compound.context))
+        found = still_open, compound.or_wait(exports.admit(still_open.tree, compound.context))
     if found is None:
         raise MustWait
     compound.current, compound.caller = found
@@ -175,18 +191,19 @@ def lookup_parent(compound: Compound, _args: None) -> None:
     compound.set_current(parent_of(compound, checked_directory(compound.node)))
 
 
-def parent_of(compound: Compound, within: Node) -> Node:
+def parent_of(compound: Compound, within: Node, *, admitted: bool = True) -> Node:
     """Returns the directory above a directory; in another export, `compound.caller` gets the rights there.
 
-    Raises MustWait (run again in a worker thread), Refused (NFS4ERR_NOENT) above the root of all names,
-    CredentialTooWeak, tree.Refused or OSError.
+    `admitted` False: no rights are asked for, as by SECINFO_NO_NAME. Raises MustWait (run again in a worker thread),
+    Refused (NFS4ERR_NOENT) above the root of all names, CredentialTooWeak, tree.Refused or OSError.
     """
     exports = compound.server.exports
     if exports.is_export(within) or within.tree is exports.pseudo_tree:
         above = exports.parent(within)
         if above is None:
             raise Refused(_S.NFS4ERR_NOENT)
-        compound.caller = compound.or_wait(exports.admit(above.tree, compound.context))
+        if admitted:
+            compound.caller = compound.or_wait(exports.admit(above.tree, compound.context))
         return above
     if not within.tree.in_memory:
         compound.wait()

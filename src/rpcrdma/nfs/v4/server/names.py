@@ -12,7 +12,7 @@ from rpcrdma.nfs.v4.attributes import bits_of, wanted_of, words
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.compound import Compound
 from rpcrdma.nfs.v4.server.delegations import wait_for_delegations, wait_for_delegations_of_name
-from rpcrdma.nfs.v4.server.handles import checked_name
+from rpcrdma.nfs.v4.server.handles import check_not_covered, checked_name
 
 __all__ = ["change_of", "create", "link", "remove", "rename"]
 
@@ -39,18 +39,19 @@ def change_of(directory: Node, change: Change) -> nfs4.change_info4:
     return nfs4.change_info4(before is after, now if before is None else before.change, now)
 
 
-def _directory_to_change(compound: Compound, node: Node, who: Grant) -> Node:
-    """Returns `node`, a directory in which `who` may change names now; the operation may block afterwards.
+def _directory_to_change(compound: Compound, node: Node, who: Grant, name: bytes, covered: nfs4.nfsstat4) -> Node:
+    """Returns `node`, a directory in which `who` may change `name` now; the operation may block afterwards.
 
-    Raises MustWait (run again in a worker thread), Refused (NFS4ERR_NOTDIR, NFS4ERR_GRACE), or tree.Refused (EROFS).
+    Raises MustWait (run again in a worker thread), Refused (NFS4ERR_NOTDIR, NFS4ERR_GRACE; `covered`: an export is
+    mounted over `name`; and the statuses of `checked_name`), or tree.Refused (EROFS).
     """
     if node.kind is not FileKind.DIRECTORY:
         raise Refused(_S.NFS4ERR_NOTDIR)
     check_changeable(who)
     if compound.server.state.claims.in_grace:
         raise Refused(_S.NFS4ERR_GRACE)
-    if not node.tree.in_memory:
-        compound.wait()
+    check_not_covered(compound, node, checked_name(name), covered)
+    compound.wait()
     return node
 
 
@@ -67,8 +68,8 @@ def create(compound: Compound, args: nfs4.CREATE4args) -> nfs4.CREATE4resok:
     Returns the directory's change_info4 and the attributes that were set. Raises MustWait (run again in a worker
     thread), Refused, tree.Refused or OSError, such as NFS4ERR_BADTYPE or EEXIST.
     """
-    directory = _directory_to_change(compound, compound.node, compound.caller)
-    name = checked_name(args.objname)
+    name = args.objname
+    directory = _directory_to_change(compound, compound.node, compound.caller, name, _S.NFS4ERR_EXIST)
     kind = _MADE.get(args.objtype.type)
     if kind is None:
         raise Refused(_S.NFS4ERR_BADTYPE)
@@ -92,8 +93,8 @@ def remove(compound: Compound, args: nfs4.REMOVE4args) -> nfs4.REMOVE4resok:
 
     Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_DELAY or ENOENT.
     """
-    directory = _directory_to_change(compound, compound.node, compound.caller)
-    name, change = checked_name(args.target), Change()
+    name, change = args.target, Change()
+    directory = _directory_to_change(compound, compound.node, compound.caller, name, _S.NFS4ERR_FILE_OPEN)
     wait_for_delegations_of_name(compound, directory, name)
     directory.remove(compound.caller, name, change, is_directory=None)
     return nfs4.REMOVE4resok(change_of(directory, change))
@@ -107,9 +108,9 @@ def rename(compound: Compound, args: nfs4.RENAME4args) -> nfs4.RENAME4resok:
     """
     if compound.saved is None:
         raise Refused(_S.NFS4ERR_NOFILEHANDLE)
-    source = _directory_to_change(compound, compound.saved, compound.saved_caller)
-    target = _directory_to_change(compound, compound.node, compound.caller)
-    old, new = checked_name(args.oldname), checked_name(args.newname)
+    old, new, busy = args.oldname, args.newname, _S.NFS4ERR_FILE_OPEN
+    source = _directory_to_change(compound, compound.saved, compound.saved_caller, old, busy)
+    target = _directory_to_change(compound, compound.node, compound.caller, new, busy)
     if source.tree is not target.tree:
         raise Refused(_S.NFS4ERR_XDEV)
     if _is_one_object(compound, source, old, target, new):
@@ -140,8 +141,8 @@ def link(compound: Compound, args: nfs4.LINK4args) -> nfs4.LINK4resok:
     """
     if compound.saved is None:
         raise Refused(_S.NFS4ERR_NOFILEHANDLE)
-    directory = _directory_to_change(compound, compound.node, compound.caller)
-    name = checked_name(args.newname)
+    name = args.newname
+    directory = _directory_to_change(compound, compound.node, compound.caller, name, _S.NFS4ERR_EXIST)
     if compound.saved.kind is FileKind.DIRECTORY:
         raise Refused(_S.NFS4ERR_ISDIR)
     if compound.saved.tree is not directory.tree:

@@ -174,7 +174,9 @@ class PseudoRoot(Exports):
             }
         )
 
-    def locate(self, handle: bytes, context: CallContext, version: int = 4) -> tuple[Node, Grant] | None:
+    def locate(
+        self, handle: bytes, context: CallContext, version: int = 4, *, any_flavor: bool = False
+    ) -> tuple[Node, Grant] | None:
         """Returns the object of a filehandle and the caller's rights; None in the event loop if this may block.
 
         `version` is the version of NFS of the call. Raises Refused (`BAD_HANDLE`, ESTALE, EACCES, EAGAIN),
@@ -184,7 +186,9 @@ class PseudoRoot(Exports):
         if found is None and handle.startswith(_HANDLE_BEGINS):
             # No export is below it any more.
             raise Refused(errno.ESTALE)
-        return self._exports.locate(handle, context, version) if found is None else (found, _GRANT)
+        if found is not None:
+            return found, _GRANT
+        return self._exports.locate(handle, context, version, any_flavor=any_flavor)
 
     def admit(self, tree: Tree, context: CallContext, version: int = 4) -> Grant | None:
         """Returns the caller's rights in a tree by `version` of NFS; in the pseudo file system every caller may read.

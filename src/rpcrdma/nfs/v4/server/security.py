@@ -50,5 +50,5 @@ def flavors_of_current(compound: Compound, args: nfs4.secinfo_style4) -> nfs4.SE
     """
     node = compound.node
     if args == nfs4.secinfo_style4.SECINFO_STYLE4_PARENT:
-        node = parent_of(compound, checked_directory(node))
+        node = parent_of(compound, checked_directory(node), admitted=False)
     return _flavors(compound, node)

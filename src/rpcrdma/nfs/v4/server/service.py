@@ -27,6 +27,7 @@ from rpcrdma.nfs.v4.server import (
     security,
     session_operations,
     sparse,
+    stateid_operations,
     writing,
 )
 from rpcrdma.nfs.v4.server.back_channel import Recalls
@@ -57,7 +58,7 @@ HANDLERS: Final[Mapping[int, Handler]] = {
     _O.OP_DESTROY_CLIENTID: session_operations.destroy_clientid,
     _O.OP_DESTROY_SESSION: session_operations.destroy_session,
     _O.OP_EXCHANGE_ID: session_operations.exchange_id,
-    _O.OP_FREE_STATEID: opens.free_stateid,
+    _O.OP_FREE_STATEID: stateid_operations.free_stateid,
     _O.OP_GETATTR: information.get_attributes,
     _O.OP_GETFH: handles.get_handle,
     _O.OP_GETXATTR: extended_attributes.get_xattr,
@@ -91,7 +92,7 @@ HANDLERS: Final[Mapping[int, Handler]] = {
     _O.OP_SEQUENCE: session_operations.sequence,
     _O.OP_SETATTR: writing.set_attributes,
     _O.OP_SETXATTR: extended_attributes.set_xattr,
-    _O.OP_TEST_STATEID: opens.test_stateid,
+    _O.OP_TEST_STATEID: stateid_operations.test_stateid,
     _O.OP_VERIFY: information.verify,
     _O.OP_WRITE: writing.write,
 }

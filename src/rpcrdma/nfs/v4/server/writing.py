@@ -73,8 +73,7 @@ def set_attributes(compound: Compound, args: nfs4.SETATTR4args) -> nfs4.SETATTR4
     """
     node = compound.node
     check_changeable(compound.caller)
-    if not node.tree.in_memory:
-        compound.wait()
+    compound.wait()
     wanted = wanted_of(args.obj_attributes)
     if wanted.size is not None:
         check_regular(node)
