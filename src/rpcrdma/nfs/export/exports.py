@@ -29,8 +29,8 @@ class Exports(Protocol):
     ) -> tuple[Node, Grant] | None:
         """Returns the object of a handle and the caller's rights, if the call may use its export by `version` of NFS.
 
-        `any_flavor`: the call is checked as by `admit_mount`. Returns None in the event loop, where finding the object
-        may block; the call then asks again in a worker thread.
+        `any_flavor`: the call is checked as by `admit_mount`, whatever its security flavor. Returns None in the event
+        loop, where finding the object may block; the call then asks again in a worker thread.
 
         Raises:
             Refused: BAD_HANDLE: this server did not make the handle; ESTALE: its export or the object is gone; EACCES:

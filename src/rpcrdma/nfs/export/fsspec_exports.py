@@ -100,7 +100,8 @@ class FsspecExports(AdmittedExports):
     ) -> tuple[FsspecNode, Grant] | None:
         """Returns the object of a handle and the caller's rights; None in the event loop if the store has to be asked.
 
-        Raises Refused or CredentialTooWeak: as `exports.Exports.locate`; EAGAIN, EIO: the store cannot be asked.
+        `any_flavor`: any security flavor will do. Raises Refused or CredentialTooWeak: as `exports.Exports.locate`;
+        EAGAIN, EIO: the store cannot be asked.
         """
         node = self.parts.nodes.held.get(handle)
         if node is not None and node.tree.gone:

@@ -113,7 +113,8 @@ class JointExports:
     ) -> tuple[Node, Grant] | None:
         """Returns the object of a handle and the caller's rights; None in the event loop, where finding it may block.
 
-        Raises Refused (ESTALE, EACCES and others), CredentialTooWeak or OSError: see `exports.Exports.locate`.
+        `any_flavor`: any security flavor will do. Raises Refused (ESTALE, EACCES and others), CredentialTooWeak or
+        OSError: see `exports.Exports.locate`.
         """
         return self._part(handle).locate(handle, context, version, any_flavor=any_flavor)
 

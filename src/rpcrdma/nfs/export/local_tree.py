@@ -181,7 +181,8 @@ class LocalExports(AdmittedExports):
     ) -> tuple[LocalNode, Grant] | None:
         """Returns the object of a handle and the caller's rights; None in the event loop, where finding it may block.
 
-        Raises Refused (ESTALE, EACCES and others), CredentialTooWeak or OSError: see `exports.Exports.locate`.
+        `any_flavor`: any security flavor will do. Raises Refused (ESTALE, EACCES and others), CredentialTooWeak or
+        OSError: see `exports.Exports.locate`.
         """
         node = self.nodes.held.get(handle)
         if node is not None and node.tree.gone:

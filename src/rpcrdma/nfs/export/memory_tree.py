@@ -370,7 +370,7 @@ class MemoryTree:
     def locate(
         self, handle: bytes, context: CallContext, version: int = 3, *, any_flavor: bool = False
     ) -> tuple[MemoryNode, Grant]:
-        """Returns the object of a handle and the rights of every caller; never None.
+        """Returns the object of a handle and the rights of every caller, whatever the flavor; never None.
 
         Raises Refused: BAD_HANDLE: the handle has not 8 octets; ESTALE: the object is gone.
         """

@@ -90,7 +90,7 @@ def existing_object(compound: Compound, directory: Node, name: bytes) -> Node | 
 
 
 def check_not_covered(compound: Compound, directory: Node, name: bytes, status: nfsstat4) -> None:
-    """Raises Refused with `status` if an export is mounted over `name` in `directory`: no call may change it then."""
+    """Raises Refused with `status` if an export is mounted over `name` in `directory`: no call may change `name`."""
     exports = compound.server.exports
     covered = exports.covers(directory, name)
     if covered is not None and exports.is_export(covered):
@@ -115,9 +115,9 @@ def put_root(compound: Compound, _args: None) -> None:
 def put_handle(compound: Compound, args: PUTFH4args) -> None:
     """Runs PUTFH (RFC 8881 section 18.19): makes the object of a filehandle the current one.
 
-    As with `put_root`, a caller that asks for the flavors next need not have the right one. Raises MustWait (run again
-    in a worker thread), Refused, CredentialTooWeak, tree.Refused or OSError, such as BAD_HANDLE, ESTALE, or EACCES for
-    a closed export.
+    A caller whose next operation is SECINFO or SECINFO_NO_NAME need not use the right flavor. Raises MustWait (run
+    again in a worker thread), Refused, CredentialTooWeak, tree.Refused or OSError, such as BAD_HANDLE, ESTALE, or
+    EACCES for a closed export.
     """
     if not args.object:
         raise Refused(_S.NFS4ERR_BADHANDLE)
@@ -192,10 +192,11 @@ def lookup_parent(compound: Compound, _args: None) -> None:
 
 
 def parent_of(compound: Compound, within: Node, *, admitted: bool = True) -> Node:
-    """Returns the directory above a directory; in another export, `compound.caller` gets the rights there.
+    """Returns the directory above `within`; if it is in another export, `compound.caller` gets the rights there.
 
-    `admitted` False: no rights are asked for, as by SECINFO_NO_NAME. Raises MustWait (run again in a worker thread),
-    Refused (NFS4ERR_NOENT) above the root of all names, CredentialTooWeak, tree.Refused or OSError.
+    `admitted` False: another export is not asked for rights, and `compound.caller` stays, as for SECINFO_NO_NAME.
+    Raises MustWait (run again in a worker thread), Refused (NFS4ERR_NOENT) above the root of all names,
+    CredentialTooWeak, tree.Refused or OSError.
     """
     exports = compound.server.exports
     if exports.is_export(within) or within.tree is exports.pseudo_tree:

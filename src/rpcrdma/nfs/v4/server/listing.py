@@ -114,7 +114,7 @@ def _attributes(compound: Compound, entry: Entry, covering: Node | None, wanted:
 
 
 def _numbered(compound: Compound, number: int, error: nfs4.nfsstat4 = _S.NFS4_OK) -> Described:
-    """Returns an object as a `Described` that has its inode number `number` and `error` as rdattr_error alone."""
+    """Returns a `Described` with inode number `number` and rdattr_error `error`, whose other fields mean nothing."""
     attributes = Attributes(
         kind=FileKind.FILE, mode=0, links=0, uid=0, gid=0, size=0, space_used=0, device=(0, 0), fsid=0, number=number,
         atime_ns=0, mtime_ns=0, ctime_ns=0, change=0,

@@ -126,7 +126,7 @@ def find(compound: Compound, stateid: nfs4.stateid4, kind: type[H]) -> H:
 
 
 def resolved(compound: Compound, stateid: nfs4.stateid4, *, saved: bool = False) -> nfs4.stateid4:
-    """Returns `stateid`, or the current (`saved`: the saved) one if `stateid` is the special stateid for that.
+    """Returns `stateid`; for the special stateid of the current one, that (`saved`: the saved one) in its place.
 
     Raises Refused (NFS4ERR_BAD_STATEID) if there is no current (saved) stateid.
     """

@@ -157,7 +157,7 @@ class PseudoRoot(Exports):
         return self.at(path[:-1]) if path else None
 
     def mounted_on(self, node: Node) -> int | None:
-        """Returns the inode number of the directory that the root of an export covers; None for other objects."""
+        """Returns the inode number of the pseudo directory covered by `node`, an export's root; None for others."""
         path = self._paths.get(node.handle)
         if path is None:
             return None
@@ -179,8 +179,8 @@ class PseudoRoot(Exports):
     ) -> tuple[Node, Grant] | None:
         """Returns the object of a filehandle and the caller's rights; None in the event loop if this may block.
 
-        `version` is the version of NFS of the call. Raises Refused (`BAD_HANDLE`, ESTALE, EACCES, EAGAIN),
-        CredentialTooWeak (another flavor is needed) or OSError.
+        `version` is the version of NFS of the call; `any_flavor`: any security flavor will do. Raises Refused
+        (`BAD_HANDLE`, ESTALE, EACCES, EAGAIN), CredentialTooWeak (another flavor is needed) or OSError.
         """
         found = self._by_handle.get(handle)
         if found is None and handle.startswith(_HANDLE_BEGINS):

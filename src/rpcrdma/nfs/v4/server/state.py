@@ -276,7 +276,7 @@ class State:
             self.database.close()
 
     def _idle(self, *states: ClientState) -> list[Client]:
-        """Returns the clients in one of these states (`ClientState`) that hold no state and may reclaim none."""
+        """Returns clients in one of these `ClientState` that have no opens, locks, delegations, or any to reclaim."""
         found = (client for client in self.clients.by_id.values() if client.state in states and not client.held)
         return [client for client in found if not self.grace.knows(_row_of(client))]
 
