@@ -159,10 +159,10 @@ class Session:
             self.window.reserve(self._reply_messages)
 
     def expect_group(self, between: Callable[[Inbound, Buffer], bool] | None) -> None:
-        """Sets the function that gets each received message and its octets first, while an extension awaits a group.
+        """Sets the function that gets each received message and its octets first, while an extension awaits several.
 
-        `between`: returns whether it has handled the message; if False, the message is handled as usual. None ends the
-        group: no function gets messages first.
+        `between`: returns whether it has handled the message; if False, the message is handled as usual. None: no
+        function gets messages first, since those that carry one call or reply (a group) have arrived.
         """
         self.between = between
         self._groups += between is not None
@@ -278,7 +278,7 @@ class Session:
                 self.items_inline_octets = min(self.call_octets, most - geometry.call_header)
 
     def move(self, moved: Input) -> None:
-        """Changes `state` by an input of the table of transitions.
+        """Changes the attribute `state`, the connection's state, by an input of the table of transitions.
 
         Raises:
             KeyError: the table does not allow the input in the present state.
