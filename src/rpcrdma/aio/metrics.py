@@ -123,7 +123,7 @@ class MetricsEndpoint(ABC, Generic[T]):
 
     @abstractmethod
     def _ask(self) -> Asked[T]:
-        """Asks each event loop for its statistics, a `T`, without waiting; may be called in any thread.
+        """Asks each event loop for its statistics (of the subclass's type `T`) without waiting; callable in any thread.
 
         Returns the futures of the answers, and the function that makes metrics of the list of their results.
         """

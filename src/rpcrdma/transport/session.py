@@ -159,7 +159,7 @@ class Session:
             self.window.reserve(self._reply_messages)
 
     def expect_group(self, between: Callable[[Inbound, Buffer], bool] | None) -> None:
-        """Sets the function that gets each received message and its octets first, while an extension awaits several.
+        """Sets the function that gets each received message and its octets first, until an extension has a group.
 
         `between`: returns whether it has handled the message; if False, the message is handled as usual. None: no
         function gets messages first, since those that carry one call or reply (a group) have arrived.

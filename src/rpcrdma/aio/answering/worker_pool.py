@@ -109,7 +109,7 @@ class Worker:
         self.identity: AbstractContextManager[Any] | None = None
 
     def act_as(self, identity: AbstractContextManager[Any] | None) -> None:
-        """Changes the identity under which the thread acts to `identity`, unless it is the present one.
+        """Changes the user identity of the thread to that of a context manager, `identity`, unless it is present.
 
         The present identity is exited, then `identity` is entered. None stands for the thread's own identity.
 
@@ -289,7 +289,7 @@ class WorkerPool(Generic[T, R]):
             self._loop.call_soon(self._wake)
 
     def take_thread(self, turn: Turn[T]) -> None:
-        """Counts one thread as busy and the call of `turn` as running; the caller then runs that call."""
+        """Counts one thread as busy and the submitted call, `turn`, as running; the caller then runs that call."""
         self._idle -= 1
         turn.calls.hold(1)
         if turn.waits_for is not None:
@@ -389,7 +389,7 @@ class WorkerPool(Generic[T, R]):
                 return
 
     def _take(self, turns: deque[Turn[T]], worker: Worker) -> bool:
-        """Runs the first call of `turns` in this thread and stores its result for delivery.
+        """Runs the first call of the queue `turns` in this thread and stores its result for delivery.
 
         Returns False if there is none, because another thread has taken the last call; else True.
         """

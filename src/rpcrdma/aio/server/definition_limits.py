@@ -67,7 +67,7 @@ def messages_refused(service: Service, limits: Iterable[MessageLimit]) -> str:
 
 
 def _offered(service: Service) -> list[tuple[str, OctetsMax]]:
-    """Returns name and message bounds of each procedure for which the service has a method of its own.
+    """Returns name and the most octets of messages of each procedure for which the service has a method of its own.
 
     Procedures whose definition states no bounds are left out.
     """

@@ -159,8 +159,8 @@ class RdmaServer:
     ) -> dict[tuple[str, int], list[ProviderInUse]]:
         """Listens at `host` over each provider that can, at the same port; returns the providers of each address.
 
-        The keys of the result are host and port. `port` 0 takes a free port. `provider` None takes that of the
-        configuration.
+        The keys of the result are host and port, the values names of providers and RDMA devices. `port` 0 takes a free
+        port. `provider` None takes that of the configuration.
 
         Raises:
             OSError: no provider can listen there.
