@@ -164,7 +164,7 @@ class MetricsEndpoint(ABC, Generic[T]):
         return Answer(HTTPStatus.OK, body, content_type)
 
     def start(self, host: str, port: int) -> None:
-        """Starts an HTTP server in a thread of its own and sets `url`.
+        """Starts an HTTP server in a thread of its own and sets the attribute `url` to the URL of its page /metrics.
 
         Args:
             host: the address to listen at.

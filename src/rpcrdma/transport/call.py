@@ -107,7 +107,7 @@ class Call(Outgoing):
         """The status in the result, 0 for success; or the name of the error, such as "TIMEOUT"."""
 
     def reset(self) -> None:
-        """Resets the fields that a connection changes, such as `state` and `form`, before a connection takes it."""
+        """Resets the fields that a connection changes, such as `state` and `form`, before one takes the call."""
         self.answers_call = False
         self.chunks = NO_CHUNKS
         self.long = False

@@ -293,7 +293,7 @@ class Endpoint:
         return 0 if self.responder is None else self.responder.wanted_octets
 
     def resume_pulls(self) -> None:
-        """Starts the RDMA Reads of calls that wait for memory, as far as that and the connection's bound allow."""
+        """Starts the RDMA Reads of calls that wait for memory, as far as memory and the connection's bound allow."""
         if self.responder is not None:
             self.responder.resume()
 
@@ -359,7 +359,7 @@ class Endpoint:
         self._stall.on_time(now_s)
 
     def progress(self) -> None:
-        """Handles all completions and events of the queue pair, which appends to `events` and may send messages."""
+        """Handles all completions and events of the queue pair; appends to the attribute `events`, sends messages."""
         completions, events = self._qp.completions, self._qp.events
         session = self._session
         while completions or events:

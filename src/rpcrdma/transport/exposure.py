@@ -199,7 +199,9 @@ def check_echo(
     *,
     may_be_inline: bool,
 ) -> Returned:
-    """Opens a reply of this side's call: compares its chunks with the offered ones, and returns its content.
+    """Opens a reply of this side's call: compares its chunks with the offered ones.
+
+    Returns the payload stream, the bulk items outside of it, and the number of octets written by RDMA.
 
     Args:
         message: the reply.

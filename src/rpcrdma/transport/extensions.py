@@ -324,7 +324,7 @@ class ExtensionLink:
             The value that the extension gives to `answer` for the XID.
 
         Raises:
-            ExtensionRefused: the peer refused the message; `on_error` is not called.
+            ExtensionRefused: the peer refused the message; `Extension.on_error` is not called.
             TransportClosed, LocalProtocolError, TypeError: see `send`.
         """
         future = self.asked.new_future()

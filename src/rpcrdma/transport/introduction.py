@@ -316,7 +316,10 @@ class Introduction:
         return True
 
     def on_grant(self, _message: Inbound, invalidated: int | None) -> bool:
-        """Counts a message that only grants credits in the statistics; returns False if `invalidated` is a handle."""
+        """Counts, in the statistics, a message that only grants credits.
+
+        Returns False, to discard the message, if its Send invalidated a handle (`invalidated`, else None).
+        """
         self._session.statistics.grants_received += 1
         return invalidated is None
 

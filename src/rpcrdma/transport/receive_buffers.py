@@ -40,7 +40,7 @@ class ReceiveBuffers:
         return (self.posted + AHEAD) * self.pool.octets
 
     def post(self, wanted: int) -> None:
-        """Posts receives so that `wanted` messages, more than `posted`, can arrive (RFC 8166 section 3.3.1)."""
+        """Posts receives for `wanted` messages in all, more than the attribute `posted` (RFC 8166 section 3.3.1)."""
         count = wanted - self.posted if self.posted else wanted + AHEAD
         self.posted = wanted
         self._qp.post_receives(count, self.pool)

@@ -328,7 +328,7 @@ class Requester:
         return True
 
     def on_refused(self, message: Inbound, invalidated: int | None) -> bool:
-        """Handles the refusal of a call and of those in the same Send: sends each again in another form, or fails it.
+        """Handles a refusal of a call and of those in its Send: sends each again in other chunks or sizes, or fails it.
 
         `message`: the peer's error. `invalidated`: the handle that the error's Send invalidated, or None. Returns False
         if no sent call has its XID; True also if the error breaks the protocol, which ends the connection.

@@ -229,7 +229,7 @@ class Session:
 
     @property
     def segment_octets_possible(self) -> int:
-        """The largest segment, in octets, that the peer takes; in version 1, which does not state it, the setting."""
+        """The largest segment, in octets, that the peer takes; in version 1, which states none, this side's setting."""
         return self._told.segment_octets_max if self.splits else self.config.segment_octets_max
 
     @property
@@ -286,7 +286,7 @@ class Session:
         self.state = TRANSITIONS[self.state, moved]
 
     def refuse(self, error: HostAuthenticationFailed) -> None:
-        """Ends the connection after all posted Sends, for a failed host authentication; no effect after a failure."""
+        """Ends the connection after all posted Sends, for a failed host authentication; no effect after any failure."""
         if not self.failure:
             self.refusal = error
             self.failure = str(error)

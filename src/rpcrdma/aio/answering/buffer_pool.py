@@ -203,7 +203,7 @@ class BufferPool:
             self.on_short()
 
     def leave_line(self, share: BufferShare) -> None:
-        """Removes `share` from the line of connections that wait for memory; for `BufferShare` alone."""
+        """Removes `share` from the line of connections that wait for memory; only `BufferShare` calls it."""
         self.turns.leave(share)
 
     def forget(self, share: BufferShare) -> None:

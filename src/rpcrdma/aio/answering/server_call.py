@@ -184,7 +184,8 @@ class ServerCall(CallWithResults):
     def drop(self) -> None:
         """Ends the call without a reply, releases its memory and counts it as dropped.
 
-        Called if the connection has ended, if a repeat of the call gets the reply, and for a replay under RPCSEC_GSS.
+        Called if the connection has ended, if a later transmission of the call gets the reply, and for a replay under
+        RPCSEC_GSS.
         """
         self.status = DROPPED
         self.source.drop(self)

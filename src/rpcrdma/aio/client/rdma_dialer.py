@@ -91,7 +91,8 @@ class RdmaDialer:
     def _late(self) -> ConnectFailed:
         """Returns the error for an attempt to connect that has used up its time.
 
-        If the server was known to speak the newest of the versions offered, that is forgotten: it may have lost it.
+        If the server was known to speak the newest version offered, `KnownServers` forgets that: it may speak another
+        one.
         """
         newest = self._names[0]
         if self._known.speaks(self.server, newest):

@@ -185,8 +185,8 @@ class ConnectionKeeper:
     async def wait_connection(self, call: Call, *, first: bool) -> SingleConnection:
         """Returns the present connection for a call, or waits until the next one has been made.
 
-        `first`: the call has not waited before. If no other call waits, it ends a pause between attempts that followed
-        a failed one.
+        `first`: the call has not waited before. If no other call waits, this call ends a pause between attempts that
+        followed a failed one.
 
         Raises:
             CallTimeout: there was no connection before the deadline of the call.
@@ -416,7 +416,7 @@ class ConnectionKeeper:
         """Attempts to connect until it succeeds; returns the connection and the detector of its silence.
 
         None: the policy's `for_s` seconds are up, or no further connection is to be made (`hopeless`). A random pause
-        of up to its `max_s` precedes, unless the server may call this client; the first call that waits ends it.
+        of up to `max_s` (policy) precedes, unless the server may call this client; the first call that waits ends it.
         """
         policy, time = self.policy, self._loop.time
         lost_s: float | None = time()

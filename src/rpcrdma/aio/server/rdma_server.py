@@ -332,7 +332,7 @@ class RdmaServer:
 
 
 def _listed(properties: dict[str, PropertyValue] | None) -> str:
-    """Returns a clause about the client's transport properties, for the log; "" for None."""
+    """Returns a clause about the client's transport properties, given by name, for the log; "" for None."""
     if properties is None:
         return ""
     return f"; of the client: {', '.join(f'{name} {value}' for name, value in properties.items())}"

@@ -147,7 +147,7 @@ class Dialect(Protocol):
         """A number that identifies the message of which some but not all pieces have arrived; 0 if there is none."""
 
     def count_in(self, memory: MessageMemory, /) -> None:
-        """Sets `memory` as the account in which the stored pieces of unfinished messages are counted."""
+        """Has the octets of the stored pieces of unfinished messages counted in `memory`, the connection's account."""
 
     def forget(self) -> None:
         """Releases the stored pieces of an unfinished message after the connection has ended."""

@@ -150,7 +150,7 @@ class Version2:
         return self._assembly.unfinished
 
     def count_in(self, memory: MessageMemory) -> None:
-        """Sets `memory` as the account in which the stored pieces of unfinished messages are counted."""
+        """Has the octets of the stored pieces of unfinished messages counted in `memory`, the connection's account."""
         self._assembly.memory = memory
 
     def forget(self) -> None:
@@ -284,7 +284,7 @@ class Version2:
         return self._decode_message(head, data)
 
     def _decode_message(self, head: _Head, data: Buffer) -> Inbound:
-        """Decodes an RDMA2_MSG or RDMA2_NOMSG; `head` is the start of its header. A faulty one is to be refused."""
+        """Decodes an RDMA2_MSG or RDMA2_NOMSG; `head` is the start of its header. Returns one to refuse if faulty."""
         if len(data) >= SHORT_HEADER_OCTETS:
             _, _, _, header_type, _, *rest = SHORT_HEADER.unpack_from(data)
             if header_type == RDMA2_MSG and not any(rest):
