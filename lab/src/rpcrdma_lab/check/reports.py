@@ -31,7 +31,7 @@ _SHAPE = LadderShape(ends=2, margin=11, first=2, step=92)
 
 
 def as_json(url: str, versions: Sequence[str], notes: Sequence[str], results: Sequence[Result]) -> dict[str, Any]:
-    """Returns the report as a JSON object; checks that do not conform have their messages.
+    """Returns the report of a run as a JSON object; checks that do not conform have their messages.
 
     `url` is the tested server or client, `versions` are its protocol versions, and `notes` are remarks on the run as
     text. The keys are "url", "versions", "notes", "verdicts" (numbers of checks), "statements" (worst verdicts) and
@@ -48,7 +48,7 @@ def as_json(url: str, versions: Sequence[str], notes: Sequence[str], results: Se
 
 
 def _reached(results: Sequence[Result]) -> dict[str, str]:
-    """Returns the worst verdict on each tested statement, by the statement's identifier."""
+    """Returns the worst verdict, as text like "conforms", on each tested statement by the statement's identifier."""
     found: dict[str, Verdict] = {}
     for result in results:
         if result.verdict is Verdict.NOT_SEEN:
@@ -59,7 +59,7 @@ def _reached(results: Sequence[Result]) -> dict[str, str]:
 
 
 def _coverage(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
-    """Yields identifier, section, worst verdict, and the checks by verdict as text, for each tested statement.
+    """Yields (identifier, section, worst verdict, "VERDICT: CHECK, ..." joined by "; ") for each tested statement.
 
     `report` is a report of `as_json`.
     """
