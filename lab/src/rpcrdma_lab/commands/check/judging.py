@@ -148,8 +148,8 @@ async def _run(
 ) -> None:
     """Runs the checks against the server at `target`, and adds each result to `results` as soon as it is known.
 
-    `versions` are the protocol versions that the server speaks, by name, with the conversations that showed it. They,
-    and a trial of the recall of delegations, add to `abilities.met` the needs of checks that the server meets.
+    `versions` has the protocol versions that the server speaks, each with the outcome of its trial. The versions, and
+    a trial of the recall of delegations, add to `abilities.met` the needs of checks that the server meets.
     """
     abilities.add_spoken(versions)
     given, met, fresh_files = abilities.given, abilities.met, abilities.fresh_files
