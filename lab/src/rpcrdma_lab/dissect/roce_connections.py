@@ -47,7 +47,7 @@ class RoceTracked:
 
 
 class RoceMessage(NamedTuple):
-    """A message that `end` (0 or 1) of a connection (`tracked`) has sent, and the time in seconds of its last packet."""
+    """A message, the `end` (0 or 1) of a connection (`tracked`) that has sent it, and its time in seconds."""
 
     tracked: RoceTracked
     end: int

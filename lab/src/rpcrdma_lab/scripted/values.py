@@ -35,11 +35,11 @@ class Names:
     def value(self, reference: Mapping[str, Any], where: str, kind: type[int] | type[bytes]) -> int | bytes | None:
         """Returns the value of a reference {"given": NAME}, {"heard": PATH} or {"heard": PATH, "of": MESSAGE}.
 
-        Returns None only for names that are not known yet (`UNRESOLVED`).
+        Returns None only from `UNRESOLVED`, the names before a conversation runs.
 
         Args:
             reference: the reference; a path is "header.xid", for example.
-            where: its path for error texts.
+            where: the path of `reference` for error texts.
             kind: the type that the value must have.
 
         Raises:

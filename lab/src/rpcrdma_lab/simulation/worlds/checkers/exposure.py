@@ -103,7 +103,7 @@ class JudgedDomain(SimulatedProtectionDomain):
 
 
 class ExposureWatcher:
-    """Watches all memory that is registered in the domains that `domain` makes, and reports violations.
+    """Watches all memory that is registered in the protection domains that the method `domain` makes.
 
     Args:
         now_s: returns the virtual time in seconds.
@@ -136,7 +136,7 @@ class ExposureWatcher:
         return made
 
     def registered(self, domain: JudgedDomain, region: MemoryRegion) -> None:
-        """Checks, after `domain` has registered `region`, that its regions stay within `regions_max` and `octets_max`.
+        """Checks, after `domain` has registered `region`, that all its regions keep to `regions_max` and `octets_max`.
 
         Also checks that `region` begins and ends with no guard octets of a `GuardedBuffer`. Reports violations.
         """
