@@ -40,7 +40,7 @@ _TRIES = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialOptions:
-    """Settings of a trial of clients."""
+    """Settings for running checks of clients: times, CRCs, the program that answers, the provider."""
 
     timeout_s: float = 30.0
     """Seconds that a client may leave its connection without a call."""

@@ -35,7 +35,7 @@ def as_json(url: str, versions: Sequence[str], notes: Sequence[str], results: Se
 
     `url` is the tested server or client, `versions` are its protocol versions, and `notes` are remarks on the run as
     text. The keys are "url", "versions", "notes", "verdicts" (numbers of checks), "statements" (worst verdicts) and
-    "checks".
+    "checks", each with "id", "title", "verdict", "cause", "statements" and others.
     """
     return {
         "url": url,
@@ -144,7 +144,7 @@ def summary_lines(report: Mapping[str, Any], *, details: bool) -> Iterator[str]:
 def _tried(row: Mapping[str, Any]) -> Iterator[str]:
     """Yields a line with the broken statement and its text after a failure, or else with all tested statements.
 
-    `row` is a check in a report of `as_json`.
+    `row` is a check in a report of `as_json`, with "verdict", "statements" and "sections".
     """
     if row["verdict"] in _FAILED:
         yield from (_quoted(name) for name in row["statements"])
@@ -160,7 +160,7 @@ def _quoted(name: str) -> str:
 def ladder_lines(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yields the lines of an ASCII ladder of a check's messages, each with its first octets in hex below.
 
-    `messages` are those of a check in a report of `as_json`.
+    `messages` are those of a check in a report of `as_json`: "at_us", "sender", "text", "bytes" and "hex" of each.
     """
     client = any(message["sender"] == "client" for message in messages)
     ends = ["check", "client" if client else "server"]

@@ -35,7 +35,7 @@ class ExchangePage(NamedTuple):
 def exchange_page(source: str, exchanges: Iterable[Exchange]) -> ExchangePage:
     """Returns an HTML page about exchanges, each the messages of one RPC call; `source` names the capture in its title.
 
-    Exchanges beyond the page's limits of messages and octets (`limits`) are left out.
+    Exchanges beyond the limits `EXPLAINED_PAGE_MESSAGES_MAX` and `EXPLAINED_PAGE_FILE_OCTETS_MAX` are left out.
     """
     sections: list[str] = []
     panels: list[str] = []

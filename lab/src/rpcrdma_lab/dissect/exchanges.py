@@ -114,8 +114,9 @@ class Exchange:
     def as_json(self) -> dict[str, Any]:
         """Returns the exchange as a JSON object, whose keys are always the same; unknown values are None.
 
-        "messages" has the messages as `Message.as_json` does, with "from_requester" in place of "headers" and
-        "connection".
+        The keys are "exchange" (the number), "connection", "requester", "responder", "xid", "version", "procedure",
+        "start_s", "elapsed_s", "outcome", "failed", "arguments", "results" and "messages". The last has the messages as
+        `Message.as_json` does, with "from_requester" in place of "headers" and "connection".
         """
         arguments, results = self.body("arguments"), self.body("results")
         return {

@@ -117,7 +117,8 @@ class Message:
     def as_json(self) -> dict[str, Any]:
         """Returns the message as a JSON object, whose keys are always the same; unknown values are None.
 
-        The keys are the attributes but `octets` and `groups`; "headers" has the latter as `Field.as_json` returns them.
+        The keys are the names of the attributes but `octets`, and with "headers" in place of `groups`: a list of JSON
+        objects as `Field.as_json` returns them.
         """
         return {
             "number": self.number,

@@ -57,8 +57,8 @@ class RawPeer:
         reader: reads from the connection.
         writer: writes to the connection, and closes it.
         version: the protocol version of transport headers, "1" or "2".
-        log: the list to which passages are added.
-        names: the names that values refer to.
+        log: the list to which an entry for each thing sent or received is added.
+        names: resolves references in values, such as {"given": NAME}.
         crc: whether frames have a CRC until the start-up decides it.
     """
 
@@ -96,7 +96,7 @@ class RawPeer:
         return {"key": {"text": "MPA ID Req Frame"}}
 
     async def accept(self, request: Mapping[str, Any], fields: Mapping[str, Any], where: str) -> None:
-        """Sends the MPA Reply to the start-up `request`, with `fields` in place of the usual values.
+        """Sends the MPA Reply to the start-up `request`, with `fields` (see `make_startup`) in place of usual values.
 
         `where` is the path of `fields` for error texts. CRCs are in use afterwards if either end demands them.
 
@@ -142,7 +142,7 @@ class RawPeer:
         Args:
             octets: the octets.
             text: the description of the octets for the log.
-            pieces: octets in each write, with 2 ms between writes; 0 writes everything together.
+            pieces: the number of octets in each write, with 2 ms between writes; 0 writes everything together.
         """
         self.note(text, octets, ours=True)
         step = pieces or max(len(octets), 1)
@@ -161,7 +161,7 @@ class RawPeer:
         Args:
             payload: the octets after the DDP header.
             ddp: unusual values of DDP fields for `make_segments`; "opcode" is Send if it is not given.
-            mpa: unusual values of MPA fields for `make_fpdu`, and "pieces", the octets in each write.
+            mpa: unusual values of MPA fields for `make_fpdu`, and "pieces", the number of octets in each write.
             text: the description for the log; None makes one of the opcode and the length.
 
         Raises:

@@ -101,9 +101,9 @@ Log: TypeAlias = list[Passage]
 
 
 class PassageLog:
-    """Adds passages to a list, with the seconds since this object was made, and bounds their number and size.
+    """Adds entries (`Passage`) to a log, with the seconds since this object was made; bounds their number and size.
 
-    Of more than `RAW_PASSAGES_MAX` passages the first quarter and the last ones are kept; a passage between them says
+    Of more than `RAW_PASSAGES_MAX` entries the first quarter and the last ones are kept; an entry between them says
     how many are left out.
     """
 
@@ -149,7 +149,7 @@ class ScriptedPeer(Protocol):
 
         Args:
             request: the fields of the client's start-up event.
-            fields: values of the reply's fields in place of the usual ones.
+            fields: values of the reply's fields, by name (docs/send.md), in place of the usual ones.
             where: the path of `fields` for error texts.
 
         Raises:
@@ -157,7 +157,7 @@ class ScriptedPeer(Protocol):
         """
 
     async def start(self, fields: Mapping[str, Any], where: str) -> None:
-        """Sends the start-up request, with `fields` in place of usual values; `where` is their path for errors.
+        """Sends the start-up request, with `fields` in place of usual values; `where` is the path of `fields` for errors.
 
         Raises:
             LocalProtocolError: the peer cannot send a given field, or its value is not valid.
@@ -180,7 +180,7 @@ class ScriptedPeer(Protocol):
         Args:
             octets: the octets.
             text: the description of the octets for the log.
-            pieces: octets in each write, which the other end receives one by one; 0 writes everything together.
+            pieces: the number of octets in each write, sent one after another; 0 writes everything together.
 
         Raises:
             LocalProtocolError: the implementation has no stream.
@@ -193,8 +193,8 @@ class ScriptedPeer(Protocol):
 
         Args:
             payload: the octets of the message.
-            ddp: values of DDP fields in place of the usual ones.
-            mpa: values of MPA fields in place of the usual ones.
+            ddp: values of DDP fields, by name (docs/send.md), in place of the usual ones.
+            mpa: values of MPA fields, by name, in place of the usual ones.
             text: the description for the log; None makes a general one.
 
         Raises:

@@ -67,7 +67,7 @@ async def open_link(provider: Provider, host: str, port: int) -> Link:
     """Returns a provider's link to a server, on which a connection can be opened.
 
     Raises:
-        OSError: the provider has no way to the server.
+        OSError: the provider cannot reach the server.
     """
     try:
         return await provider.connect(host, port)
@@ -84,8 +84,8 @@ class QueuePairPeer:
     Args:
         link: the link of the provider.
         version: the protocol version of transport headers, "1" or "2".
-        log: the list to which passages are added.
-        names: the names that values refer to.
+        log: the list to which an entry for each thing sent or received is added.
+        names: resolves references in values, such as {"given": NAME}.
 
     Raises:
         ConnectFailed: the provider makes no queue pair for the client.

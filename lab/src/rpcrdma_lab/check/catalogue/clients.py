@@ -90,7 +90,7 @@ def _reducing(*procedures: int, **other_list: Any) -> dict[str, Any]:
 
 
 def _reply(*, message: dict[str, Any] | None = None, **header: Any) -> Step:
-    """Returns a step that answers the last call, with unusual fields of the header, and `message` of the rest."""
+    """Returns a step that answers the last call, with unusual fields: `header`, and `message` beside it."""
     return {"answer": {**(message or {}), "header": header}}
 
 

@@ -68,9 +68,9 @@ def continuation(number: Any, body: Any = "", **fields: Any) -> dict[str, Any]:
 
 
 def write_request(octets: int, *items: Mapping[str, Any], bulk: Any = None, **fields: Any) -> Any:
-    """Returns the fields of a Transmit Request with a WRITE of `octets` octets, with its data in chunks.
+    """Returns the fields of a Transmit Request with a WRITE of `octets` octets, whose data are where `items` say.
 
-    Each of `items` tells a place of the data: "type", and segment "numbers" or memory "segments". `bulk` are octets
+    Each item has "type", and the "numbers" of receive buffer segments or memory "segments". `bulk` are octets
     (docs/send.md) for the first segment of the receive buffer; None: none. `fields` are as in `request`.
     """
     placed = [{"position": {"given": "write_position"}, "length": octets, **item} for item in items]
