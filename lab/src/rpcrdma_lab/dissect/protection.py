@@ -52,7 +52,7 @@ def protection_of(credential: Field) -> Protection | None:
 
 
 def clear_body(protection: Protection, payload: Payload, start: int) -> Clear:
-    """Returns octets of `payload`, an RPC message, and where its arguments or results begin, without protection.
+    """Returns octets of `payload`, an RPC message, where its arguments or results begin, and whether all are there.
 
     `start` is the octet of the message behind its RPC header, where the length of a protected body begins. A body with
     privacy (encryption) must not be passed.

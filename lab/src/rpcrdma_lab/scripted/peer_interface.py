@@ -157,7 +157,7 @@ class ScriptedPeer(Protocol):
         """
 
     async def start(self, fields: Mapping[str, Any], where: str) -> None:
-        """Sends the start-up request, with `fields` in place of usual values; `where` is the path of `fields` for errors.
+        """Sends the start-up request, with `fields` in place of usual values; `where` is the path of these for errors.
 
         Raises:
             LocalProtocolError: the peer cannot send a given field, or its value is not valid.

@@ -86,8 +86,8 @@ class _Client(ABC):
         """Returns a check whose `steps` follow a call of the client.
 
         `name` is the check's identifier after "reverse." and `title` its expected behaviour as text; `statements` are
-        identifiers of the tested statements, separated by spaces. `conversation` has "needs",
-        the check's conditions, and further keys of the conversation (docs/send.md).
+        identifiers of the tested statements, separated by spaces. `conversation` has "needs", the check's conditions,
+        and further keys of the conversation (docs/send.md).
         """
 
     def with_chunks(self, name: str, what: str, statements: str, memory: Mapping[str, Any], **header: Any) -> Check:

@@ -206,7 +206,7 @@ class _Checks:
         return [{"serve": {"each": each, "until": until, "most": _CALLS_MAX}}, self.going_on]
 
     def requests(self) -> list[Check]:
-        """Returns the checks of requests, and of the limits that the server's properties state."""
+        """Returns the checks of Transmit Requests, and of limits in the server's properties that they have to keep."""
         of_request = {"header": {"type": REQUEST}}
         in_pieces = {"header": {"type": REQUEST, "count": {"min": 2}}}
         next_piece = {"type": CONTINUE, "xid": _XID, "number": 1, "begun_by": REQUEST, "flags": 0}
@@ -247,7 +247,7 @@ class _Checks:
         ]  # fmt: skip
 
     def responses(self) -> list[Check]:
-        """Returns the checks of well-formed responses."""
+        """Returns the checks of clients that get well-formed Transmit Responses to READs."""
         right = self.response(self.placed())
 
         def read(name: str, title: str, statements: str, *steps: Step, extra: int = 0) -> Check:
@@ -323,7 +323,7 @@ class _Checks:
         ]  # fmt: skip
 
     def all(self) -> list[Check]:
-        """Returns all checks, those of requests first."""
+        """Returns all checks of clients with the extension, those of requests first."""
         return [*self.requests(), *self.responses(), *self.faults()]
 
 

@@ -52,8 +52,8 @@ def read_call(count: int, file: str = "file") -> dict[str, Any]:
 def read_answer(*, count: int | None = None, **header: Any) -> dict[str, Any]:
     """Returns the pattern of a successful READ reply of version 1; `header` replaces fields of the header's pattern.
 
-    The reply may invalidate the handle of the region "sink". With `count`, its results end with this number as a word:
-    the data, of that length, are absent as they are in a chunk.
+    The reply may invalidate the handle of the region "sink". With `count`, the results must end with this number as a
+    word: the data are in a chunk.
     """
     pattern = accepted(**header)["message"]
     rpc = {**pattern["rpc"], "result_status": 0, **({} if count is None else {"results": {"ends": {"words": [count]}}})}
@@ -78,9 +78,9 @@ def made_old() -> list[Step]:
 def shown(count: int, statement: str, data: Any = None) -> list[Step]:
     """Returns steps that READ {"given": "written"}, and expect `count` octets of the test pattern, or `data`, in it.
 
-    `data` are octets (docs/send.md). The READ asks for the first 900 octets at most. Other data break
-    `statement`, the identifier of a statement. The READ itself is not judged: other checks test its header and padding,
-    and a server may return fewer octets than requested (RFC 1813 section 3.3.6).
+    `data` are octets (docs/send.md). The READ asks for the first 900 octets at most. Other data break `statement`, the
+    identifier of a statement. The READ itself is not judged: other checks test its header and padding, and a server may
+    return fewer octets than requested (RFC 1813 section 3.3.6).
     """
     xid = {"given": "xid", "plus": _SHOWN_PLUS}
     count = min(count, _SHOWN_MAX)

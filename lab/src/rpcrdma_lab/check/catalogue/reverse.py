@@ -182,7 +182,7 @@ def _to_a_caller(speaker: _Speaker, trigger: CallTrigger) -> list[Check]:
 
 
 def _one_call_at_a_time(trigger: CallTrigger) -> Check:
-    """Returns a check that a server of version 1, which `trigger` gives two reverse calls, first sends one alone."""
+    """Returns a check that of two reverse calls, which `trigger` causes, the second waits for the first reply."""
     speaker = _First()
     steps = [*_made_to_call(speaker, trigger), _RECALLS_COME, _reply(speaker, trigger, header={"credit": 1}),
              hear(_called(speaker, trigger)), _reply(speaker, trigger), *afterwards(16), *trigger.ending]  # fmt: skip

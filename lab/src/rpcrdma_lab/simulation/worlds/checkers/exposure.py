@@ -130,7 +130,7 @@ class ExposureWatcher:
         """The objects whose memory was ever registered."""
 
     def domain(self, host: Host, connection: int) -> JudgedDomain:
-        """Returns a new protection domain for one end of the connection with this number, at `host`; see `Fabric`."""
+        """Returns a new, watched protection domain for one end, at `host`, of the connection with this number."""
         made = JudgedDomain(host, connection, self)
         self._domains[made] = None
         return made
