@@ -254,8 +254,9 @@ def _program(args: argparse.Namespace) -> tuple[int, int] | None:
     except LanguageError as error:
         DefinitionText(str(args.program), source).show(error.diagnostics)
         return None
-    if len({each.program_number for each in versions}) != 1:
-        console.error(f"{args.program} defines {len(versions)} programs", "name a file that defines one")
+    programs = {each.program_number for each in versions}
+    if len(programs) != 1:
+        console.error(f"{args.program} defines {len(programs)} programs", "name a file that defines one")
         return None
     newest = max(versions, key=lambda each: each.number)
     return newest.program_number, newest.number
