@@ -129,7 +129,9 @@ def put_handle(compound: Compound, args: PUTFH4args) -> None:
             raise
         found = exports.locate(args.object, compound.context, any_flavor=True)
     except tree.Refused as error:
-        still_open = _open_node(compound, args.object) if error.errno == errno.ESTALE else None
+        # Also where the search for the file has to wait: it may have no name any more.
+        lost = error.errno in (errno.ESTALE, errno.EAGAIN)
+        still_open = _open_node(compound, args.object) if lost else None
         if still_open is None:
             raise
         found = still_open, compound.or_wait(exports.admit(still_open.tree, compound.context))
