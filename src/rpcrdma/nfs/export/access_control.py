@@ -289,7 +289,7 @@ class AdmittedExports:
         return self.admission.check_mount(tree.export, context, version)
 
     def flavors(self, tree: Tree, context: CallContext) -> list[SecurityFlavor]:
-        """Returns a tree's security flavors for the call's host, preferred first; or raises Refused (EACCES)."""
+        """Returns a tree's flavors for the call's host, preferred first; raises Refused (EACCES: closed to it)."""
         return self.admission.flavors(tree.export, context)
 
 

@@ -135,7 +135,7 @@ class JointExports:
         return self._part(tree.root.handle).admit_mount(tree, context, version)
 
     def flavors(self, tree: Tree, context: CallContext) -> Sequence[SecurityFlavor]:
-        """Returns a tree's security flavors for the call's host, preferred first; or raises Refused (EACCES)."""
+        """Returns a tree's flavors for the call's host, preferred first; raises Refused (EACCES: closed to it)."""
         return self._part(tree.root.handle).flavors(tree, context)
 
     def file_of(self, handle: bytes) -> bytes:

@@ -56,8 +56,7 @@ class LocalLocks:
     def in_the_way(self, wanted: Range) -> Range | None:
         """Returns a lock of a local process that conflicts with `wanted`; None if there is none.
 
-        None also where the file system has no such locks, or the descriptor is open for the other access alone. Raises
-        OSError for other failures.
+        None also where the file system has no such locks. Raises OSError for other failures.
         """
         with self._possible():
             found = fcntl.fcntl(self._fd, fcntl.F_OFD_GETLK, _packed(_kind(wanted), wanted))

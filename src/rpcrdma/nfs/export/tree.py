@@ -485,7 +485,7 @@ class Node(Protocol):
         """
 
     def range_locks(self) -> RangeLocks | None:
-        """Returns a new, empty set of locks on this file; None: no local process sees it, or the server may not open.
+        """Returns a new, empty set of locks on this file; None: no local process sees it, or it cannot be opened.
 
         After the call a lease on the file does not make local writers wait, and only reports them.
         """
