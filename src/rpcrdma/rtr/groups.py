@@ -56,7 +56,7 @@ class Group:
     __slots__ = ("_payloads", "arrived", "head", "held", "lead", "xid")
 
     def __init__(self, xid: int, lead: int, head: TransmitRequest | TransmitResponse, count_max: int) -> None:
-        """Begins a group.
+        """Begins the record of a message that arrives in several transmissions.
 
         Args:
             xid: the XID of the message.
@@ -83,7 +83,7 @@ class Group:
         return len(self.arrived) == self.head.count
 
     def add(self, arrived: Arrived, payload: Buffer) -> None:
-        """Adds the next transmission with its part of the payload stream."""
+        """Adds the next transmission; `payload` is its part of the payload stream."""
         self.arrived.append(arrived)
         self._payloads.append(payload)
 
@@ -105,7 +105,7 @@ class Group:
 
     @property
     def pinned_octets(self) -> int:
-        """The octets of memory that no other message can use while the group is open.
+        """The octets of memory that no other message can use while this one is incomplete.
 
         These include the whole slabs, memory of many receive buffers, in which the group's transmissions lie.
         """
@@ -116,7 +116,7 @@ class Group:
 
     @property
     def stream(self) -> bytes:
-        """The whole payload stream, joined by a copy."""
+        """The payload stream of the whole message, joined by a copy."""
         return b"".join(self._payloads)
 
     @property
@@ -125,10 +125,11 @@ class Group:
         return sum(arrived.buffer.slab.octets for arrived in self.arrived if arrived.buffer is not None)
 
     def place(self, items: Sequence[Item], segment_octets: int, each: int) -> Placement:
-        """Locates the items in placeable segments; items whose segments are not adjacent in memory are copied.
+        """Returns the items in placeable segments; an item whose segments are not adjacent in memory is copied.
 
-        `items`: the bulk items of the message, of which those placed otherwise are left out. `segment_octets`: the
-        length of each placeable segment. `each`: the number of placeable segments of every receive buffer.
+        `items`: the bulk items of the message, of which those that are not in placeable segments are left out.
+        `segment_octets`: the length of each placeable segment. `each`: the number of placeable segments of a buffer.
+        Returns views of the items by Position, and the number of copied items.
 
         Raises:
             TransmissionFault: an item is not at its stated place.

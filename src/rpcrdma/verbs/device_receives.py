@@ -157,7 +157,7 @@ class DeviceReceives:
         return self._slabs[-1]
 
     def delivered(self, receive: PostedReceive, octets: int) -> object:
-        """Returns the message of `octets` octets that has arrived in a receive from `take`: a buffer, or `bytes`."""
+        """Returns the message of `octets` octets in a receive from `take`: a buffer, or `bytes` for a short message."""
         place = receive.place
         if isinstance(place, ReceiveSlab):
             return place.delivered(receive, octets)

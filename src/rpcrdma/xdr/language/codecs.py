@@ -123,7 +123,7 @@ class CodecWriter(ValueWriter):
         return runs
 
     def _is_group(self, run: list[model.Member]) -> bool:
-        """Returns whether a run takes a `Layout` of its own: it has more than one value, or is a structure with one."""
+        """Returns whether members `run` share a `Layout`: they have several fixed-size values, or are one structure."""
         slots = sum(slots_of(member.type, self.module) or 0 for member in run)
         return slots > 1 or (len(run) == 1 and slots == 1 and isinstance(model.strip(run[0].type), model.ClassRef))
 

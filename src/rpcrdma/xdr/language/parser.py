@@ -311,7 +311,7 @@ class _Builder(lark.visitors.Transformer_NonRecursive[lark.Token, Any]):
         return self._counted(syntax.StructBody(tuple(members)), members)
 
     def _counted(self, body: _Body, members: Iterable[syntax.Declaration]) -> _Body:
-        """Returns `body`, which consists of `members`, and notes its depth.
+        """Returns `body`, a structure or union of `members`, and notes how deep the types within it nest.
 
         Raises:
             LanguageError: structures and unions are nested more than XDR_CLASSES_NESTED_MAX levels deep.

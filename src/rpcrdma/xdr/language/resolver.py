@@ -407,7 +407,7 @@ class Resolver:
         return self._with_pragmas(kind, key)
 
     def _levels_of(self, kind: model.Type) -> tuple[int, int]:
-        """Returns how many arrays and pointers a type nests, also in typedefs, and how many typedefs of one another."""
+        """Returns how deep arrays and pointers nest in a type, also in typedefs, and how deep typedefs of typedefs."""
         items = 0
         while not isinstance(kind, model.AliasRef):
             if not isinstance(kind, model.FixedArray | model.VariableArray | model.Optional):
