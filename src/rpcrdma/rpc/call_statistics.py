@@ -318,14 +318,14 @@ class CallStatistics:
         """The counts of successful calls found by `of_success`; a look-up here takes the place of that search."""
 
     def of_success(self, procedure: Procedure[Any, Any]) -> CallCounts:
-        """Returns the counts of a procedure's successful calls; enters them in `successes` while that has room."""
+        """Returns the `CallCounts` of a procedure's successful calls; enters it in `successes` while that has room."""
         counts = self.of(procedure, SUCCESS)
         if len(self.successes) < CALL_OUTCOMES_MAX:
             self.successes[procedure] = counts
         return counts
 
     def of(self, procedure: Procedure[Any, Any] | None, status: str) -> CallCounts:
-        """Returns the counts of a procedure's calls (None: unknown procedure) with the status named `status`.
+        """Returns the `CallCounts` of a procedure's calls (None: unknown procedure) with the status named `status`.
 
         The counts are made at the first use. Beyond CALL_STATUSES_MAX statuses of a procedure, or CALL_OUTCOMES_MAX
         pairs of procedure and status, the result is the shared counts of "other".
@@ -347,7 +347,7 @@ class CallStatistics:
         return counts
 
     def of_status(self, procedure: Procedure[Any, Any] | None, status: int | str) -> CallCounts:
-        """Returns the counts of a procedure's calls with a status; beyond the bounds, the shared ones of "other".
+        """Returns the `CallCounts` of a procedure's calls with a status; beyond the bounds, the shared ones of "other".
 
         Args:
             procedure: the procedure; None: unknown.

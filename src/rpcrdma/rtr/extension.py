@@ -199,7 +199,7 @@ class _Connection:
             self._link.fail_call(message.xid, error)
 
     def _decode_first(self, message: ExtensionMessage, lead: int) -> tuple[TransmitRequest | TransmitResponse, int]:
-        """Decodes the header of a group's first transmission, which may extend into the placeable segments.
+        """Decodes the header of the first transmission of a call or reply; it may extend into the placeable segments.
 
         `lead`: the header type, XMTREQ or XMTRESP. Returns the header, and the offset of its end from the start of the
         transmission's body, which follows the version's header.
@@ -217,10 +217,10 @@ class _Connection:
             return decode(message.arrived[0].joined(message.arrived[1])[prefix:], 0)
 
     def _transmissions_max(self, xid: int, head: TransmitRequest | TransmitResponse) -> int:
-        """Returns the most transmissions that the group of a first transmission may have, by the limits of both ends.
+        """Returns the most transmissions that a call or reply may have by the limits of both ends.
 
-        `xid`: the XID of the group. `head`: its header; that of a response is bounded by the receives that its request
-        promised.
+        `xid`: its XID. `head`: the header of its first transmission. A reply is also bounded by the receives that its
+        call announced.
         """
         own = self._extension.own
         if isinstance(head, TransmitRequest):
@@ -396,7 +396,7 @@ class _Connection:
             self._link.receives.give_back(message.arrived[0])
 
     def _give_up(self, fault: TransmissionFault, bad: TransmissionId, message: ExtensionMessage | None) -> None:
-        """Discards a faulty transmission and the open group, reports the fault and fails the calls of faulty replies.
+        """Discards a faulty transmission and the incomplete message, reports the fault, fails calls of faulty replies.
 
         `fault`: the content of the Report Error for the peer. `bad`: names the faulty transmission. `message`: that
         transmission, whose memory is released; None for a message that the extension does not own.
@@ -416,18 +416,18 @@ class _Connection:
         self._link.report(REPTERR, [body], xid=bad.xid, answer=bad.direction == _CALL)
 
     def _contradicts(self, message: ExtensionMessage, lead: int) -> bool:
-        """Returns whether the flag RESPONSE of `message` contradicts `lead`, the header type that began its group.
+        """Returns whether the flag RESPONSE of `message` contradicts `lead`, the type of its group's first message.
 
         RESPONSE must be set exactly if `lead` is XMTRESP. False for a `lead` that begins no group.
         """
         return lead in {XMTREQ, XMTRESP} and message.answers != (lead == XMTRESP)
 
     def _refuse_flags(self, message: ExtensionMessage) -> None:
-        """Discards a message with a wrong RESPONSE flag, and the open group, without a Report Error.
+        """Discards a message with a wrong RESPONSE flag, and the incomplete call or reply, without a Report Error.
 
         The rule belongs to version 2 (section 6.4.3). With RESPONSE the XID is the receiver's: such a message is not
-        answered, and fails the call with that XID. Otherwise an error of version 2 refuses the call. The open group is
-        treated likewise.
+        answered, and fails the call with that XID. Otherwise an error of version 2 refuses the call. What is
+        incomplete is treated likewise.
         """
         group = self._group
         self.close()

@@ -60,7 +60,7 @@ class Group:
 
         Args:
             xid: the XID of the message.
-            lead: the header type of the first transmission.
+            lead: the header type of the first transmission, XMTREQ or XMTRESP.
             head: its header.
             count_max: the most transmissions that the group may have.
 
@@ -88,10 +88,10 @@ class Group:
         self._payloads.append(payload)
 
     def check_next(self, xid: int, header: TransmitContinue) -> None:
-        """Checks that a Transmit Continue is the next transmission of this group.
+        """Checks that a Transmit Continue is the next transmission of this call or reply.
 
         Raises:
-            TransmissionFault: the XID, the header type of the group, the number or the payload does not match.
+            TransmissionFault: the XID, the type of the first transmission, the number or the payload does not match.
         """
         if xid != self.xid:
             expected(ReportCode.XID, self.xid, xid)

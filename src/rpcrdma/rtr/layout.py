@@ -225,7 +225,7 @@ def transmissions(
 
     Args:
         layout: the layout of the call or reply, of `lay_out`.
-        lead: the header type of the first message.
+        lead: the header type of the first message, XMTREQ or XMTRESP.
         prefix: octets of the version's header before an extension's header.
         header: the first message's encoded header of the extension.
         stream: the whole payload stream.

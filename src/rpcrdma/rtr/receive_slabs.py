@@ -59,7 +59,7 @@ class Slab:
 
     @property
     def pinned_octets(self) -> int:
-        """The octets of memory that are unavailable for other messages while one slot is in use."""
+        """The octets of all slots used so far, which stay occupied while a message in any of them is in use."""
         return self.touched * self.octets
 
     def view(self, start: int, octets: int) -> memoryview:
@@ -156,7 +156,7 @@ class SlabStore:
         return slab
 
     def give_slab(self, slab: Slab) -> None:
-        """Takes back a slab, whose slots may still be in use, for later reuse; drops a slab of one slot."""
+        """Takes back a slab of receive slots, some perhaps still in use, for later reuse; drops a slab of one slot."""
         if not slab.spare:
             return
         if slab.taken < slab.slots:

@@ -341,7 +341,7 @@ class MemorySlots:
         self.octets = octets
 
     def take(self) -> MemorySlot:
-        """Returns a registered slot with unspecified content; registers memory for further slots if none is free.
+        """Returns registered memory of `octets`, content unspecified; registers memory for many slots if none is free.
 
         Raises:
             LocalProtocolError: no more memory can be registered.

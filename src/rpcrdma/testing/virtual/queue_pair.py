@@ -461,7 +461,7 @@ class SimulatedQueuePair(PostingQueuePair):
         self._tell_end(reason, protocol_error=True)
 
     def _refuse(self, reason: str, work: PostedWork, status: Status = Status.FLUSHED) -> None:
-        """Ends the connection, also for the peer, as the peer's `work` breaks the rule in `reason`, with `status`."""
+        """Ends the connection, also for the peer, as the peer's `work` breaks a rule (`reason`); sets its `status`."""
         work.status = status
         self._close(reason, by_peer=True, protocol_error=True)
         self._report_end()
