@@ -375,9 +375,9 @@ class CallStatistics:
         counts.add_parts(waited_ns, call.ended_ns - sent_ns)
 
     def snapshot(self) -> tuple[OperationStatistics, ...]:
-        """Returns the counts so far, one object for each procedure and status, in the order of `in_order`.
+        """Returns the counts so far of each procedure and status, by procedure; of each SUCCESS first, others by name.
 
-        Counts without any call are left out. Any thread may call this.
+        Pairs without any call are left out. Any thread may call this.
         """
         # A list at once: other threads may ask while the event loop counts.
         outcomes = list(self._outcomes.items())
@@ -428,7 +428,7 @@ def by_procedure(operations: Iterable[OperationStatistics]) -> tuple[OperationSt
 def added_up(operations: Iterable[OperationStatistics]) -> tuple[OperationStatistics, ...]:
     """Adds up the statistics of equal procedure and status, such as those of several connections.
 
-    Returns one object for each pair of procedure and status, in the order of `in_order`.
+    Returns one object for each pair of procedure and status, sorted by procedure; of each SUCCESS first.
     """
     groups = _grouped(operations, ("program", "version", "procedure", "status"))
     return in_order(together(each, each[0].status) for each in groups)

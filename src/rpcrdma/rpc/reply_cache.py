@@ -243,7 +243,7 @@ class ReplyCache:
         del self._running[call.key]
 
     def finish(self, call: KnownCall, reply: Payload, now_s: float) -> None:
-        """Makes a running call an answered one at the time `now_s` and keeps its reply, if it is not too long.
+        """Makes a running call an answered one at the time `now_s` and keeps a reply that is not over the bound.
 
         The reply's memory must not change afterwards. The oldest calls and replies beyond the bounds are dropped.
         """

@@ -155,7 +155,7 @@ class Group:
     def _pieces(
         self, length: int, where: InSegments, free: int, segment_octets: int, each: int
     ) -> tuple[list[tuple[Slab | LentSlots, int, int]], int]:
-        """Returns the memory of one item, as (slab, start in the slab, octets) for each contiguous run, and its end.
+        """Returns the memory of one item, as (memory of slots, start in it, octets) for each run, and the item's end.
 
         The item's end is in octets of all placeable segments of the group. The memory is empty for an empty item.
 

@@ -267,7 +267,7 @@ class Peer(NamedTuple):
 
     @property
     def takes_requests(self) -> bool:
-        """Whether the peer takes a Transmit Request, and answers it by its directions."""
+        """Whether the peer takes a Transmit Request, and answers as the directions in the Request say."""
         return Support.REQUEST in self.support and self.requests_max > 0
 
     @property

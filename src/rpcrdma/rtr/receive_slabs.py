@@ -139,7 +139,7 @@ class SlabStore:
     def take_slab(self) -> Slab:
         """Returns a slab, the memory of many receive slots, with free slots.
 
-        If there are RTR_SLABS_MAX slabs already and all slots are taken, it is a new slab of one slot, for one use.
+        If there are RTR_SLABS_MAX slabs already and all slots are taken, the result is a slab of one slot, for one use.
         """
         if self._started:
             return self._started.pop()

@@ -295,7 +295,7 @@ class SentCall:
         """Decides how the refused call is sent again, as a `CallForm`; some calls without the extension (`plain`).
 
         These are calls that a Report Error refuses; calls whose reply is too long for the transmissions it may have,
-        since the version may continue messages further; and calls that can offer no larger memory for a result.
+        since plain messages may have more parts; and calls that can offer no larger memory for a result.
         `refusal`: the reason. `form`: the form in which the call was sent. `after`: the next form by the version's own
         rules (`reactions.form_after`), None if the call fails by these. Returns the next form; None if the call fails.
         """

@@ -275,8 +275,8 @@ class DeviceQueuePair:
     def flush(self) -> None:
         """Starts the connection, or gives the device the posted work for which it has room.
 
-        The driver calls it after the owner has posted work, and after completions. After `disconnect` it ends the
-        connection once no work is left.
+        The driver calls this after the owner has posted work, and after completions. After `disconnect` this call ends
+        the connection once no work is left.
         """
         if self.state is EndState.IDLE:
             self.state = EndState.CONNECTING

@@ -265,7 +265,7 @@ class SimulatedQueuePair(PostingQueuePair):
             self._report_end()
 
     def _give_up_later(self, left_s: float, cause: int) -> None:
-        """Schedules the end of the connection, unless it has ended, for `FabricModel.lost_after_s` after `left_s`."""
+        """Schedules the end of a live connection at `left_s` + `FabricModel.lost_after_s`, caused by event `cause`."""
         host = self.host
         host.loop.schedule(left_s + host.model.lost_after_s, cause, self._give_up, context=host.context)
 
@@ -372,7 +372,7 @@ class SimulatedQueuePair(PostingQueuePair):
         self.pd.place(work.handle, work.offset, work.length, [data])
 
     def _respond(self, work: PostedWork, cause: int) -> None:
-        """Answers the peer's RDMA Read `work` with the data; if its handle permits no access, ends the connection."""
+        """Answers the peer's RDMA Read `work`, or ends the connection if it is not permitted. `cause`: event number."""
         assert work.handle is not None
         data = b""
         try:

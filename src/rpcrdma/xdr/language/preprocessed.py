@@ -46,7 +46,7 @@ class Preprocessed:
     """For each line of `text`, the file and line that it is from."""
 
     def origin(self, place: SourceSpan) -> Origin:
-        """Returns the file and line that a place in `text` is from."""
+        """Returns the file and line that a place in `text`, the preprocessed definition, is from."""
         return self.origins[min(place.line, len(self.origins)) - 1]
 
     def located(self, remark: Diagnostic, source_of: Callable[[str], str | None]) -> Located:
