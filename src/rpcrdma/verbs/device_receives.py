@@ -157,7 +157,10 @@ class DeviceReceives:
         return self._slabs[-1]
 
     def delivered(self, receive: PostedReceive, octets: int) -> object:
-        """Returns the message of `octets` octets in a receive from `take`: a buffer, or `bytes` for a short message."""
+        """Returns the message of `octets` octets in a receive from `take`, whose slot takes further messages now.
+
+        That is `bytes` up to the `short_octets` of the pool, else a buffer that the pool has lent.
+        """
         place = receive.place
         if isinstance(place, ReceiveSlab):
             return place.delivered(receive, octets)

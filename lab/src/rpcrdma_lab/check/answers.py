@@ -115,9 +115,9 @@ def refused() -> list[Step]:
 
 
 def either(first: dict[str, Any], *others: dict[str, Any]) -> list[Step]:
-    """Returns steps that expect a match of one of the patterns, after which the connection continues or ends.
+    """Returns steps that expect a message or event which one of the patterns (docs/send.md) matches.
 
-    That it continues is shown by a NULL call and its reply.
+    After it the connection continues or ends; that it continues is shown by a NULL call and its reply.
     """
     return [hear(first, *others), *afterwards(1, _ENDED)]
 

@@ -170,7 +170,7 @@ class LocalExports(AdmittedExports):
         return handle if tree is None else file_of(tree, handle)
 
     def waits_for(self, handle: bytes) -> bytes | None:
-        """Returns the device number, as text, of a handle's export; None: all exports have one, or no export fits."""
+        """Returns the device number, as text, of a handle's export; None: all are on one device, or no export fits."""
         if self._file_systems == 1:
             return None
         tree = self._trees.get(self.parts.seal.export_in(handle))

@@ -154,7 +154,7 @@ class LockMirrors:
 
     @contextlib.contextmanager
     def _held(self, file: bytes, made: _Mirror | None = None) -> Iterator[_Mirror | None]:
-        """A context manager that lets one thread at a time use the mirror of a file.
+        """A context manager that lets one thread at a time use the mirror of a file, a key by `Exports.file_of`.
 
         Yields the mirror; where the file has none, `made`, which becomes its mirror, or None. At exit the mirror is
         dropped if no other thread uses it and no client has locks on the file.

@@ -58,10 +58,10 @@ def checked_directory(node: Node) -> Node:
 def object_named(compound: Compound, within: Node, name: bytes, *, admitted: bool = True) -> Node:
     """Returns the object `name` in the directory `within`, or the root of an export that is mounted over that name.
 
-    For such a root `compound.caller` gets the rights in its export, unless `admitted` is False. `name` is a result of
-    `checked_name`. Raises MustWait (run again in a worker thread), CredentialTooWeak (the export asks for another
-    security flavor), tree.Refused or OSError (ENOENT: there is no such name; EACCES: the export is closed to the
-    caller; and others).
+    For such a root `compound.caller` gets the rights in its export; `admitted` False: whether the export is open to the
+    caller is not asked. `name` is a result of `checked_name`. Raises MustWait (run again in a worker thread),
+    CredentialTooWeak (the export asks for another security flavor), tree.Refused or OSError (ENOENT: there is no such
+    name; EACCES: the export is closed to the caller; and others).
     """
     exports = compound.server.exports
     covered = exports.covers(within, name)
