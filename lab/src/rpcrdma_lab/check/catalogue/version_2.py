@@ -210,7 +210,7 @@ def _exhausted() -> Check:
 
 
 def _piece(octets: Any) -> dict[str, Any]:
-    """Returns the pattern (docs/send.md) of a piece of a reply that more pieces follow; `octets` is that of its length."""
+    """Returns the pattern (docs/send.md) of a piece of a reply that others follow; `octets` is that of its length."""
     return {"message": {"header": V2.reply(flags=3), "octets": octets, "invalidates": None}}
 
 
