@@ -91,11 +91,43 @@ def test_a_client_that_has_restarted_too_reclaims_nothing(tmp_path: Path) -> Non
     server = Restarting(tmp_path)
     server.rig.client("a", "1")
     rig = server.restart()
-    for introduction in [("a", "2"), ("a", "1", "sys:7")]:
-        assert not server.may_reclaim(come_back(rig, *introduction))
     client = come_back(rig, "a", "2")
+    assert not server.may_reclaim(client)
     server.complete(client)
     assert not rig.state.claims.in_grace, "the earlier incarnation will not come any more"
+
+
+@pytest.mark.req("NF4-116")
+@each_case("verifier", ["1", "2"])
+def test_another_principal_takes_no_right_to_reclaim_and_waits_until_the_owner_has_used_it(
+    verifier: str, tmp_path: Path
+) -> None:
+    server = Restarting(tmp_path)
+    server.rig.hold(server.rig.client("a"))
+    rig = server.restart()
+    other = ("a", verifier, "sys:7")
+    assert refused_with(come_back, rig, *other) is S.NFS4ERR_DELAY
+    client = come_back(rig, "a")
+    assert refused_with(come_back, rig, *other) is S.NFS4ERR_DELAY, "the owner has not reclaimed yet"
+    assert server.may_reclaim(client)
+    rig.hold(client)
+    server.complete(client)
+    assert refused_with(come_back, rig, *other) is S.NFS4ERR_CLID_INUSE
+    assert server.may_reclaim(come_back(server.restart(), "a"))
+
+
+def test_another_principal_of_an_owner_that_does_not_come_back_is_served_after_the_grace_period(tmp_path: Path) -> None:
+    server = Restarting(tmp_path)
+    server.rig.client("a")
+    rig = server.restart()
+    other = ("a", "2", "gss:host/a@EXAMPLE.ORG")
+    assert refused_with(come_back, rig, *other) is S.NFS4ERR_DELAY
+    rig.now_s += LEASE_S
+    rig.state.sweep(rig.now_s)
+    client = come_back(rig, *other)
+    server.complete(client)
+    assert server.may_claim(client)
+    assert server.may_reclaim(come_back(server.restart(), *other))
 
 
 @pytest.mark.req("NF4-117")

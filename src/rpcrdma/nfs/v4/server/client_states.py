@@ -57,13 +57,15 @@ TRANSITIONS: Final[dict[tuple[ClientState, ClientEvent], ClientState]] = {
 
 
 class Known(enum.Enum):
-    """The server's confirmed record of a client owner, compared with an EXCHANGE_ID of this owner."""
+    """What the server knows of a client owner, its confirmed record above all, compared with an EXCHANGE_ID of it."""
 
     NONE = "none"
     SAME = "same verifier and principal"
     RESTARTED = "other verifier"
     FOREIGN = "other principal"
     FOREIGN_RESTARTED = "other verifier and principal"
+    AWAITED = "another principal may reclaim the owner's state"
+    """The grace period goes on, with or without a record of that principal."""
 
 
 class Verdict(enum.Enum):
@@ -76,6 +78,8 @@ class Verdict(enum.Enum):
     COLLIDE = "collide"
     """Fails with NFS4ERR_CLID_INUSE if the confirmed record has state and a lease, else a new record takes its
     place."""
+    WAIT = _S.NFS4ERR_DELAY
+    """Not CLID_INUSE, which Linux takes for final: the principal of its machine may have changed since the last run."""
     NOENT = _S.NFS4ERR_NOENT
     NOT_SAME = _S.NFS4ERR_NOT_SAME
     PERM = _S.NFS4ERR_PERM
@@ -87,11 +91,13 @@ VERDICTS: Final[dict[tuple[bool, Known], Verdict]] = {
     (False, Known.RESTARTED): Verdict.ADD,
     (False, Known.FOREIGN): Verdict.COLLIDE,
     (False, Known.FOREIGN_RESTARTED): Verdict.COLLIDE,
+    (False, Known.AWAITED): Verdict.WAIT,
     (True, Known.NONE): Verdict.NOENT,
     (True, Known.SAME): Verdict.KEEP,
     (True, Known.RESTARTED): Verdict.NOT_SAME,
     (True, Known.FOREIGN): Verdict.PERM,
     (True, Known.FOREIGN_RESTARTED): Verdict.NOT_SAME,
+    (True, Known.AWAITED): Verdict.WAIT,
 }
 """The treatment by whether EXCHANGE_ID asks for an update of the confirmed record, and by that record (RFC 8881 section
 18.35.4)."""

@@ -26,6 +26,7 @@ from rpcrdma.nfs.export.tree import Lease, Node, OpenFile
 from rpcrdma.nfs.v4.nfs4 import SEQ4_STATUS_ADMIN_STATE_REVOKED, SEQ4_STATUS_RECALLABLE_STATE_REVOKED, nfsstat4
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.client_states import TRANSITIONS, VERDICTS, ClientEvent, ClientState, Known, Verdict
+from rpcrdma.nfs.v4.server.recovery import Grace
 from rpcrdma.nfs.v4.state_limits import (
     NFS4_ADDRESS_CLIENTS_MAX,
     NFS4_CLIENTS_MAX,
@@ -235,11 +236,13 @@ class ClientTable:
     Args:
         boot: the number of this run of the server, the upper 32 bits of each client id.
         lease_s: the seconds for which a lease lasts.
+        grace: the clients of the last run that may reclaim.
         on_end: is called with each client that ends, to drop its sessions and its state.
     """
 
-    def __init__(self, boot: int, lease_s: float, on_end: Callable[[Client], None]) -> None:
+    def __init__(self, boot: int, lease_s: float, grace: Grace, on_end: Callable[[Client], None]) -> None:
         self.lease_s = lease_s
+        self._grace = grace
         self._on_end = on_end
         self.by_id: dict[int, Client] = {}
         self._boot = boot
@@ -272,14 +275,14 @@ class ClientTable:
 
         `update` says whether the client asks for an update of its confirmed record; `now_s` is the monotonic time in
         seconds. Raises Refused: NFS4ERR_CLID_INUSE; with `update` NFS4ERR_NOENT, NFS4ERR_NOT_SAME or NFS4ERR_PERM (RFC
-        8881 section 18.35.4); NFS4ERR_DELAY if there is no room or the record is about to end. Raises InTheWay if
-        clients whose lease has passed have to end first.
+        8881 section 18.35.4); NFS4ERR_DELAY if there is no room, the record is about to end, or another principal may
+        reclaim what the owner had in the last run. Raises InTheWay if clients whose lease has passed have to end first.
         """
         self.pass_leases(now_s)
         confirmed = self._confirmed.get(introduction.owner)
         if confirmed is not None and confirmed.state is ClientState.EXPIRING:
             raise Refused(_S.NFS4ERR_DELAY)
-        verdict = VERDICTS[update, _compare(confirmed, introduction)]
+        verdict = VERDICTS[update, self._compare(confirmed, introduction)]
         if isinstance(verdict.value, nfsstat4):
             raise Refused(verdict.value)
         if confirmed is not None and verdict is Verdict.KEEP:
@@ -377,6 +380,16 @@ class ClientTable:
         if not self._addresses[introduction.address]:
             del self._addresses[introduction.address]
 
+    def _compare(self, confirmed: Client | None, introduction: ClientIdentity) -> Known:
+        if self._grace.awaits_other(introduction.owner, introduction.principal):
+            return Known.AWAITED
+        if confirmed is None:
+            return Known.NONE
+        same_verifier = confirmed.introduction.verifier == introduction.verifier
+        if confirmed.introduction.principal == introduction.principal:
+            return Known.SAME if same_verifier else Known.RESTARTED
+        return Known.FOREIGN if same_verifier else Known.FOREIGN_RESTARTED
+
     def _next_id(self) -> int:
         while True:
             self._made = (self._made + 1) % (1 << 32)
@@ -432,12 +445,3 @@ class ClientTable:
                 self.remove(client)
                 return True
         return False
-
-
-def _compare(confirmed: Client | None, introduction: ClientIdentity) -> Known:
-    if confirmed is None:
-        return Known.NONE
-    same_verifier = confirmed.introduction.verifier == introduction.verifier
-    if confirmed.introduction.principal == introduction.principal:
-        return Known.SAME if same_verifier else Known.RESTARTED
-    return Known.FOREIGN if same_verifier else Known.FOREIGN_RESTARTED

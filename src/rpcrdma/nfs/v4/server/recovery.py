@@ -208,8 +208,13 @@ class Grace:
         """Returns whether a client may reclaim: this incarnation of it had state in the last run, and still may."""
         return self.waiting.get(row.owner) == row
 
+    def awaits_other(self, owner: bytes, principal: str) -> bool:
+        """Returns whether an owner may reclaim that is another principal than `principal`."""
+        known = self.waiting.get(owner)
+        return known is not None and known.principal != principal
+
     def leaves(self, row: ClientRow) -> None:
-        """Takes the right to reclaim from a client that has ended, and from other incarnations of it."""
+        """Takes the right to reclaim from a client that has ended or reclaimed all, and its other incarnations."""
         known = self.waiting.get(row.owner)
         if known is not None and known.principal == row.principal:
             del self.waiting[row.owner]

@@ -78,9 +78,9 @@ class State:
         self.identity = identity
         self.lock = claims.lock
         self.database = database
-        self.clients = ClientTable(database.boot, lease_s, self._end)
-        self.sessions = SessionTable(self.clients, random_bytes)
         self.grace = Grace(database.rows, lease_s, now_s)
+        self.clients = ClientTable(database.boot, lease_s, self.grace, self._end)
+        self.sessions = SessionTable(self.clients, random_bytes)
         claims.in_grace = bool(self.grace.waiting)
         self._disk = threading.Lock()
         """Is held while a client is written to the recovery database or deleted there; taken before `lock`."""
@@ -311,7 +311,7 @@ class State:
                 self.database.keep(_row_of(client))
             with self.lock:
                 client.reclaim_complete = True
-                self.grace.waiting.pop(client.introduction.owner, None)
+                self.grace.leaves(_row_of(client))
         self.end_grace(now_s)
 
     def check_reclaim(self, client: Client, now_s: float) -> None:
