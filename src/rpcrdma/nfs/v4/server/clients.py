@@ -342,10 +342,16 @@ class ClientTable:
             self.remove(client, ClientEvent.LEASE_PASSES)
 
     def in_the_way(self, clients: Iterable[Client], now_s: float) -> None:
-        """Raises InTheWay if the leases of all `clients`, whose states conflict with a call, have passed at `now_s`."""
+        """Raises InTheWay if the leases of all `clients`, whose states conflict with a call, have passed at `now_s`.
+
+        If one of these is about to end, raises Refused (NFS4ERR_DELAY) instead: the conflict may end with it.
+        """
         self.pass_leases(now_s)
         found = set(clients)
-        if all(client.state is ClientState.COURTEOUS for client in found):
+        states = {client.state for client in found}
+        if states <= {ClientState.COURTEOUS, ClientState.EXPIRING}:
+            if ClientState.EXPIRING in states:
+                raise Refused(_S.NFS4ERR_DELAY)
             raise InTheWay(found)
 
     def overdue(self, now_s: float) -> list[Client]:
