@@ -23,7 +23,12 @@ from typing import Any, ClassVar, NamedTuple
 
 from rpcrdma.nfs.export.claims import READ, Claims
 from rpcrdma.nfs.export.tree import Lease, Node, OpenFile
-from rpcrdma.nfs.v4.nfs4 import SEQ4_STATUS_ADMIN_STATE_REVOKED, SEQ4_STATUS_RECALLABLE_STATE_REVOKED, nfsstat4
+from rpcrdma.nfs.v4.nfs4 import (
+    SEQ4_STATUS_ADMIN_STATE_REVOKED,
+    SEQ4_STATUS_RECALLABLE_STATE_REVOKED,
+    CREATE_SESSION4resok,
+    nfsstat4,
+)
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.client_states import TRANSITIONS, VERDICTS, ClientEvent, ClientState, Known, Verdict
 from rpcrdma.nfs.v4.server.recovery import Grace
@@ -180,9 +185,9 @@ class Client:
         self.renewed_s = now_s
         """The time at which the lease began, in seconds of a monotonic clock."""
         self.sequence = 0
-        """The sequence number of the last CREATE_SESSION that succeeded; 0 before the first."""
-        self.created: Any = None
-        """The result of the last CREATE_SESSION that succeeded, for a repeat; None before the first."""
+        """The sequence number of the last CREATE_SESSION that was not put off; 0 before the first."""
+        self.created: CREATE_SESSION4resok | nfsstat4 = _S.NFS4ERR_SEQ_MISORDERED
+        """The result of that CREATE_SESSION, or the status with which it was refused, for a repeat."""
         self.sessions: set[bytes] = set()
         self.held: dict[tuple[type[Held], bytes, bytes], Held] = {}
         """The client's states by `Held.key`, revoked ones included."""

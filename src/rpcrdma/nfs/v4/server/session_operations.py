@@ -109,6 +109,7 @@ def create_session(compound: Compound, args: nfs4.CREATE_SESSION4args) -> nfs4.C
 
     def step() -> nfs4.CREATE_SESSION4resok:
         client = state.clients.find(args.csa_clientid)
+        # Before the sequence number: nobody but the machine uses that up.
         _check_machine(compound, client, _O.OP_CREATE_SESSION)
         who, minor = principal_of(compound.credential), compound.call.minor_version
         return state.sessions.create(args, client, who, caller, compound.now_s, minor_version=minor)
