@@ -64,6 +64,8 @@ class ClientIdentity(NamedTuple):
     enforced: int = 0
     """The operations, as a set of bits by operation number, that only the principal of the client's machine may call
     (SP4_MACH_CRED); 0 with SP4_NONE."""
+    allowed: int | None = None
+    """The operations, likewise, that this principal may call for every user; None with SP4_NONE."""
 
 
 class Held(abc.ABC):
