@@ -216,6 +216,23 @@ def test_a_known_client_is_told_the_protection_that_it_has(confirmed: bytes, ask
     assert status == ("OK" if again["protection"] is None else "WRONG_CRED")
 
 
+@pytest.mark.req("NF4-108")
+def test_a_call_without_integrity_does_not_end_the_state_of_a_machine_as_its_next_boot() -> None:
+    server = Conversation()
+    machine = server.client(credential=HOST)
+    machine.introduce(protection=LINUX_MACH_CRED)
+    machine.session = machine.compound(create_session(machine.id, 1)).value(43)["session"]
+    machine.run(reclaim_complete())
+    machine.opened(b"file")
+    clear = server.client(credential=AuthGss(principal=HOST.principal, flavor=SecurityFlavor.KRB5))
+    assert clear.compound(exchange_id(machine.owner, b"boot   2")).status == "CLID_INUSE"
+    assert machine.run().status == "OK"
+    machine.verifier = b"boot   2"
+    machine.introduce(protection=LINUX_MACH_CRED)
+    assert machine.compound(create_session(machine.id, 1)).status == "OK"
+    assert len(server.claims) == 0
+
+
 def test_users_of_a_machine_act_on_its_bound_connections() -> None:
     server = Conversation()
     first, second = FakeConnection(), FakeConnection()

@@ -66,6 +66,8 @@ class ClientIdentity(NamedTuple):
     (SP4_MACH_CRED); 0 with SP4_NONE."""
     allowed: int | None = None
     """The operations, likewise, that this principal may call for every user; None with SP4_NONE."""
+    protected: bool = False
+    """Whether the EXCHANGE_ID came with integrity or privacy of RPCSEC_GSS."""
 
 
 class Held(abc.ABC):
@@ -398,8 +400,12 @@ class ClientTable:
             return Known.AWAITED
         if confirmed is None:
             return Known.NONE
-        same_verifier = confirmed.introduction.verifier == introduction.verifier
-        if confirmed.introduction.principal == introduction.principal:
+        known = confirmed.introduction
+        same_verifier = known.verifier == introduction.verifier
+        # Without integrity a call may be another one's, and does not end the state of a client with SP4_MACH_CRED (RFC
+        # 8881 section 2.4.3).
+        is_its_own = same_verifier or introduction.protected or known.allowed is None
+        if known.principal == introduction.principal and is_its_own:
             return Known.SAME if same_verifier else Known.RESTARTED
         return Known.FOREIGN if same_verifier else Known.FOREIGN_RESTARTED
 

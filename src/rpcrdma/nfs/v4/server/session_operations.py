@@ -81,7 +81,13 @@ def exchange_id(compound: Compound, args: nfs4.EXCHANGE_ID4args) -> nfs4.EXCHANG
     enforced, allowed = _agree(compound, args.eia_state_protect)
     owner = args.eia_clientowner
     introduction = ClientIdentity(
-        owner.co_ownerid, owner.co_verifier, principal_of(compound.credential), compound.context.peer, enforced, allowed
+        owner.co_ownerid,
+        owner.co_verifier,
+        principal_of(compound.credential),
+        compound.context.peer,
+        enforced,
+        allowed,
+        _is_protected(compound),
     )
     update = bool(args.eia_flags & nfs4.EXCHGID4_FLAG_UPD_CONFIRMED_REC_A)
     client = state.settle(lambda: state.clients.exchange_id(introduction, compound.now_s, update=update), compound.wait)
