@@ -139,3 +139,16 @@ def test_no_call_waits_for_more_than_some_states_that_are_revoked_or_end(silent_
         assert found.holdings.opens == count
         assert (client.id in rig.state.clients.by_id) is not bool(silent_s)
         assert lock.most < NFS4_ENDED_AT_ONCE * 40
+
+
+def test_no_call_waits_for_more_than_some_states_of_a_client_that_has_restarted() -> None:
+    rig = StateRig()
+    old = rig.client()
+    for file in range(1000):
+        rig.hold(old, b"%d" % file)
+    restarted = rig.introduce("a", "2")
+    lock: Any = LockWithCount(rig.state.lock)
+    rig.state.lock = rig.state.claims.lock = lock
+    rig.create_session(restarted)
+    assert (len(rig.state.claims), rig.waits) == (0, 1)
+    assert lock.most < NFS4_ENDED_AT_ONCE * 40

@@ -25,7 +25,7 @@ class ClientState(enum.Enum):
     COURTEOUS = "courteous"
     """The lease has passed; the client keeps its state until this conflicts with a request of another caller."""
     EXPIRING = "expiring"
-    """The client is being deleted from the recovery database; then it ends."""
+    """The client is being deleted from the recovery database, or has restarted and its states end; then it ends."""
     GONE = "gone"
 
 
@@ -39,6 +39,7 @@ class ClientEvent(enum.Enum):
     RENEW = "SEQUENCE"
     LEASE_PASSES = "the lease passes"
     EVICT = "a conflict, 24 h, or no room"
+    RESTART = "CREATE_SESSION of the next incarnation"
     UNDELETED = "the disk has failed"
     END = "end"
 
@@ -50,6 +51,8 @@ TRANSITIONS: Final[dict[tuple[ClientState, ClientEvent], ClientState]] = {
     (ClientState.CONFIRMED, ClientEvent.LEASE_PASSES): ClientState.COURTEOUS,
     (ClientState.COURTEOUS, ClientEvent.RENEW): ClientState.CONFIRMED,
     (ClientState.COURTEOUS, ClientEvent.EVICT): ClientState.EXPIRING,
+    (ClientState.CONFIRMED, ClientEvent.RESTART): ClientState.EXPIRING,
+    (ClientState.COURTEOUS, ClientEvent.RESTART): ClientState.EXPIRING,
     (ClientState.EXPIRING, ClientEvent.UNDELETED): ClientState.COURTEOUS,
     **{(state, ClientEvent.END): ClientState.GONE for state in ClientState if state is not ClientState.GONE},
 }

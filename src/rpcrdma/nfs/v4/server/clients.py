@@ -6,7 +6,8 @@ one. `client_states` has the tables.
 
 A client whose lease has passed keeps its state as long as nobody else wants it: it is courteous. To end a courteous
 client takes a write to the disk, which the caller does without the lock: a method raises `InTheWay` with the clients
-that have to end first, and the caller tries again once they have ended (`State.settle`).
+that have to end first, and the caller tries again once they have ended (`State.settle`). So does a client with state
+that has restarted: many states end in steps.
 
 The caller holds the lock of the state.
 """
@@ -232,11 +233,13 @@ class Client:
 class InTheWay(Exception):
     """Raised where only courteous clients, whose leases have passed, have states that conflict with a call.
 
-    `State.past_courteous` catches it, ends `clients` without the lock, and runs the step again.
+    Also where the earlier incarnation of a client has state. `State.past_courteous` catches it, ends `clients` without
+    the lock by `event`, EVICT or RESTART, and runs the step again.
     """
 
-    def __init__(self, clients: Iterable[Client]) -> None:
+    def __init__(self, clients: Iterable[Client], event: ClientEvent = ClientEvent.EVICT) -> None:
         self.clients = list(clients)
+        self.event = event
 
 
 class ClientTable:
@@ -308,8 +311,8 @@ class ClientTable:
     def confirm(self, client: Client, now_s: float) -> None:
         """Confirms a record, whose lease begins at `now_s`, and ends the earlier confirmed record of the same owner.
 
-        If the earlier record is of another principal and has state, raises Refused (NFS4ERR_CLID_INUSE), or InTheWay if
-        its lease has passed. Raises Refused (NFS4ERR_DELAY) if it is about to end. `now_s` is in monotonic seconds.
+        If the earlier record has state, raises InTheWay, or Refused (NFS4ERR_CLID_INUSE) if it is of another principal
+        and has a lease. Raises Refused (NFS4ERR_DELAY) if it is about to end. `now_s` is in monotonic seconds.
         """
         owner = client.introduction.owner
         old = self._confirmed.get(owner)
@@ -318,6 +321,8 @@ class ClientTable:
                 raise Refused(_S.NFS4ERR_DELAY)
             if old.introduction.principal != client.introduction.principal:
                 self._end_idle(old)
+            elif old.held:
+                raise InTheWay([old], ClientEvent.RESTART)
             else:
                 self.remove(old)
         del self._unconfirmed[owner]
@@ -367,12 +372,13 @@ class ClientTable:
         """Returns the courteous clients (lease passed) that have been silent for over `NFS4_COURTESY_S` at `now_s`."""
         return [client for client in self._courteous if client.renewed_s < now_s - NFS4_COURTESY_S]
 
-    def evict(self, client: Client) -> bool:
-        """Marks a courteous client (lease passed, state kept) as EXPIRING; returns False if it is not courteous."""
-        if client.state is not ClientState.COURTEOUS:
+    def evict(self, client: Client, event: ClientEvent = ClientEvent.EVICT) -> bool:
+        """Marks a client as EXPIRING; returns False if its state does not allow `event`, EVICT or RESTART."""
+        if (client.state, event) not in TRANSITIONS:
             return False
-        del self._courteous[client]
-        client.move(ClientEvent.EVICT)
+        self._leases.pop(client, None)
+        self._courteous.pop(client, None)
+        client.move(event)
         return True
 
     def stay(self, client: Client) -> None:

@@ -155,8 +155,8 @@ class SessionTable:
         A CREATE_SESSION that is refused changes nothing but the sequence number and the outcome for its repeat, and one
         that is put off (NFS4ERR_DELAY) not even these: Linux counts up after each error but that. `principal`, a result
         of `principal_of`, `caller`, the connection, and `minor_version` are those of the call; `now_s` is the monotonic
-        time in seconds. Raises Refused if the arguments, or the limits of the server, do not allow it, or InTheWay if a
-        client whose lease has passed has to end first.
+        time in seconds. Raises Refused if the arguments, or the limits of the server, do not allow it, or InTheWay if
+        another client, or the earlier incarnation of this one, has to end first.
         """
         if args.csa_sequence == client.sequence:
             if isinstance(client.created, nfs4.nfsstat4):

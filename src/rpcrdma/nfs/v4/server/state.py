@@ -17,7 +17,7 @@ from rpcrdma.nfs.export.claims import Claims
 from rpcrdma.nfs.export.lock_mirror import LockMirrors
 from rpcrdma.nfs.v4.nfs4 import nfsstat4, stateid4
 from rpcrdma.nfs.v4.refusal import Refused
-from rpcrdma.nfs.v4.server.client_states import ClientState
+from rpcrdma.nfs.v4.server.client_states import ClientEvent, ClientState
 from rpcrdma.nfs.v4.server.clients import Client, ClientTable, Delegation, Held, Holdings, InTheWay
 from rpcrdma.nfs.v4.server.compound import Compound
 from rpcrdma.nfs.v4.server.recovery import ClientRow, Grace, RecoveryDatabase
@@ -126,12 +126,7 @@ class State:
                 self.mirrors.shrink(file)
 
     def settle(self, step: Callable[[], T], wait: Callable[[], None]) -> T:
-        """Calls `step` with the lock held; after it raises InTheWay, ends the clients named and calls it again.
-
-        Returns its result. These clients' leases have passed. `wait` is called before a wait for the disk, see
-        `past_courteous`. Raises Refused (NFS4ERR_DELAY) if the disk does not delete a client, and the errors of `step`
-        and `wait`.
-        """
+        """Calls `step` with the lock held, and otherwise as `past_courteous`, which see; returns its result."""
 
         def locked_step() -> T:
             with self.locked():
@@ -140,35 +135,39 @@ class State:
         return self.past_courteous(locked_step, wait)
 
     def past_courteous(self, step: Callable[[], T], wait: Callable[[], None]) -> T:
-        """Calls `step`, again after each end of courteous clients (lease passed) in its way; returns its result.
+        """Calls `step`, again after each end of clients in its way; returns its result.
 
-        `step` changes nothing if it raises `InTheWay`, which names the clients. `wait` is called before a wait for the
-        disk; it raises `MustWait` in the event loop, and a worker thread calls this method again. The caller does not
-        hold the lock. Raises Refused (NFS4ERR_DELAY) if the disk does not delete a client, and what both raise.
+        These are courteous (lease passed) or have restarted. `step` changes nothing if it raises `InTheWay`, which
+        names them. `wait` is called before their end, which may block; it raises `MustWait` in the event loop, and a
+        worker thread calls this method again. The caller does not hold the lock. Raises Refused (NFS4ERR_DELAY) if the
+        disk does not delete a client, and what both raise.
         """
         while True:
             try:
                 return step()
             except InTheWay as found:
                 wait()
-                if not self.evict(found.clients):
+                if not self.evict(found.clients, found.event):
                     raise Refused(_S.NFS4ERR_DELAY) from None
 
-    def evict(self, clients: Iterable[Client]) -> bool:
+    def evict(self, clients: Iterable[Client], event: ClientEvent = ClientEvent.EVICT) -> bool:
         """Ends those of `clients` that are courteous (lease passed), in the recovery database first; may block.
 
-        The caller does not hold the lock. Returns False if the disk has failed; then these clients stay courteous.
+        The caller does not hold the lock. Returns False if the disk has failed; then these clients stay courteous. With
+        `event` RESTART ends those that have a lease, too, and leaves the rows to the next incarnations.
         """
         with self._disk:
             with self.lock:
-                ending = [client for client in clients if self.clients.evict(client)]
-            deleted = not ending or self.database.forget(_row_of(client) for client in ending)
+                ending = [client for client in clients if self.clients.evict(client, event)]
+            leaves = event is ClientEvent.EVICT
+            deleted = not (ending and leaves) or self.database.forget(_row_of(client) for client in ending)
             for client in ending:
                 if deleted:
                     self._in_steps(self.states(client), self.drop)
                 with self.locked():
                     if deleted:
-                        self.grace.leaves(_row_of(client))
+                        if leaves:
+                            self.grace.leaves(_row_of(client))
                         self.clients.remove(client)
                     else:
                         self.clients.stay(client)
