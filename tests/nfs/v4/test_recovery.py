@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import struct
+import threading
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -360,6 +361,30 @@ def test_clients_are_found_by_other_addresses_and_exports_of_the_running_server(
         database.serve(["tcp://h:3"], ["/c"])
         assert "clients may lose their locks with the next restart" in caplog.text
     assert rows_of("tcp://h:2", "/b") == rows
+
+
+def test_a_client_that_is_written_while_the_addresses_change_is_found_by_the_later_ones(tmp_path: Path) -> None:
+    path = tmp_path / "clients.sqlite3"
+    row = ClientRow(b"a", b"1", "sys:0")
+
+    class LockWithGuest:
+        """A lock after whose first release another thread has its turn."""
+
+        lock, guests = threading.Lock(), [row]
+
+        def __enter__(self) -> None:
+            self.lock.acquire()
+
+        def __exit__(self, *_: object) -> None:
+            self.lock.release()
+            if self.guests:
+                database.keep(self.guests.pop())
+
+    with closing(RecoveryDatabase(path, counted_octets(), addresses=["tcp://h:1"])) as database:
+        database._lock = LockWithGuest()  # type: ignore[assignment]
+        database.serve(["tcp://h:2"], [])
+    with closing(RecoveryDatabase(path, counted_octets(), addresses=["tcp://h:2"])) as database:
+        assert database.rows == [row]
 
 
 def test_boot_numbers_count_up_and_begin_anywhere(tmp_path: Path) -> None:

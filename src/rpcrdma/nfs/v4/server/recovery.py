@@ -132,16 +132,18 @@ class RecoveryDatabase:
             exports: texts that identify its exports from now on.
         """
         there, served = " ".join(sorted(addresses)), "\n".join(sorted(set(exports)))
-        try:
-            with self._lock, self._database:
-                self._database.execute("BEGIN")
-                self._database.execute(
-                    "UPDATE OR REPLACE client SET addresses = ?, exports = ? WHERE addresses = ?",
-                    (there, served, self._addresses),
-                )
-        except sqlite3.Error as error:
-            _LOGGER.warning("%s: %s: clients may lose their locks with the next restart", self._path, error)
-        self._addresses, self._exports = there, served
+        with self._lock:
+            try:
+                with self._database:
+                    self._database.execute("BEGIN")
+                    self._database.execute(
+                        "UPDATE OR REPLACE client SET addresses = ?, exports = ? WHERE addresses = ?",
+                        (there, served, self._addresses),
+                    )
+            except sqlite3.Error as error:
+                _LOGGER.warning("%s: %s: clients may lose their locks with the next restart", self._path, error)
+            # Before another thread writes a row: by the old addresses the next run would not find it.
+            self._addresses, self._exports = there, served
 
     def forget(self, rows: Iterable[ClientRow]) -> bool:
         """Deletes clients, whatever their verifier; rows of the same owner with another principal stay.
