@@ -32,7 +32,7 @@ from rpcrdma.nfs.v4.nfs4 import (
 )
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.client_states import TRANSITIONS, VERDICTS, ClientEvent, ClientState, Known, Verdict
-from rpcrdma.nfs.v4.server.recovery import Grace
+from rpcrdma.nfs.v4.server.recovery import ClientRow, Grace
 from rpcrdma.nfs.v4.state_limits import (
     NFS4_ADDRESS_CLIENTS_MAX,
     NFS4_CLIENTS_MAX,
@@ -211,6 +211,12 @@ class Client:
     def move(self, event: ClientEvent) -> None:
         """Changes `state` as `TRANSITIONS` says for an event; KeyError if the event is impossible in this state."""
         self.state = TRANSITIONS[self.state, event]
+
+    @property
+    def row(self) -> ClientRow:
+        """The row of this incarnation of the client in the recovery database."""
+        who = self.introduction
+        return ClientRow(who.owner, who.verifier, who.principal)
 
     @property
     def unaware(self) -> bool:

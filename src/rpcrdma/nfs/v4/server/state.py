@@ -20,7 +20,7 @@ from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.client_states import ClientEvent, ClientState
 from rpcrdma.nfs.v4.server.clients import Client, ClientTable, Delegation, Held, Holdings, InTheWay
 from rpcrdma.nfs.v4.server.compound import Compound
-from rpcrdma.nfs.v4.server.recovery import ClientRow, Grace, RecoveryDatabase
+from rpcrdma.nfs.v4.server.recovery import Grace, RecoveryDatabase
 from rpcrdma.nfs.v4.server.sessions import SessionTable
 from rpcrdma.nfs.v4.server.stateids import is_older
 from rpcrdma.nfs.v4.state_limits import (
@@ -42,12 +42,6 @@ def state_of(compound: Compound) -> State:
     """Returns the state of the server that runs a COMPOUND."""
     state: State = compound.server.state
     return state
-
-
-def _row_of(client: Client) -> ClientRow:
-    """Returns the row of a client for the recovery database."""
-    who = client.introduction
-    return ClientRow(who.owner, who.verifier, who.principal)
 
 
 class State:
@@ -117,11 +111,14 @@ class State:
         """
         try:
             with self.lock:
-                yield
+                try:
+                    yield
+                finally:
+                    ended, self._ended = self._ended, []
+                    shrunk, self._shrunk = self._shrunk, set()
         finally:
             # A file closes with its last reference.
-            self._ended = []
-            shrunk, self._shrunk = self._shrunk, set()
+            del ended
             for file in shrunk:
                 self.mirrors.shrink(file)
 
@@ -160,14 +157,14 @@ class State:
             with self.lock:
                 ending = [client for client in clients if self.clients.evict(client, event)]
             leaves = event is ClientEvent.EVICT
-            deleted = not (ending and leaves) or self.database.forget(_row_of(client) for client in ending)
+            deleted = not (ending and leaves) or self.database.forget(client.row for client in ending)
             for client in ending:
                 if deleted:
                     self._in_steps(self.states(client), self.drop)
                 with self.locked():
                     if deleted:
                         if leaves:
-                            self.grace.leaves(_row_of(client))
+                            self.grace.leaves(client.row)
                         self.clients.remove(client)
                     else:
                         self.clients.stay(client)
@@ -203,12 +200,12 @@ class State:
             with self.lock:
                 # The row of an owner may be that of another incarnation.
                 ours = client.state not in {ClientState.UNCONFIRMED, ClientState.GONE}
-                if not ours or not (client.held or self.grace.knows(_row_of(client))):
+                if not ours or not (client.held or self.grace.knows(client.row)):
                     return lost
-            if not self.database.forget([_row_of(client)]):
+            if not self.database.forget([client.row]):
                 return None
             with self.lock:
-                self.grace.leaves(_row_of(client))
+                self.grace.leaves(client.row)
 
             def revoke(held: Held) -> None:
                 for each in (held, *(held.parts or ())):
@@ -227,7 +224,7 @@ class State:
         """
         with self._disk:
             if not client.unaware and client.reclaim_complete and client.state is not ClientState.GONE:
-                self.database.keep(_row_of(client))
+                self.database.keep(client.row)
 
     def destroy(self, client: Client) -> None:
         """Ends a client at its own request (DESTROY_CLIENTID), if possible in the recovery database, too; may block.
@@ -241,11 +238,11 @@ class State:
                 # The row may be that of a record beside an unconfirmed one, or behind one that is gone.
                 ours = client.state not in {ClientState.UNCONFIRMED, ClientState.GONE}
                 if ours:
-                    self.grace.leaves(_row_of(client))
+                    self.grace.leaves(client.row)
                 if client.state is not ClientState.GONE:
                     self.clients.remove(client)
             if ours:
-                self.database.forget([_row_of(client)])
+                self.database.forget([client.row])
 
     def sweep(self, now_s: float) -> None:
         """Ends leases, recalls and a grace period that are over at `now_s`; may block; to be called every few seconds.
@@ -271,13 +268,13 @@ class State:
             with self.lock:
                 idle = self._idle(ClientState.CONFIRMED, ClientState.COURTEOUS)
             if idle:
-                self.database.forget(map(_row_of, idle))
+                self.database.forget(client.row for client in idle)
             self.database.close()
 
     def _idle(self, *states: ClientState) -> list[Client]:
         """Returns the clients in one of these states (`ClientState`) that hold no state and may reclaim none."""
         found = (client for client in self.clients.by_id.values() if client.state in states and not client.held)
-        return [client for client in found if not self.grace.knows(_row_of(client))]
+        return [client for client in found if not self.grace.knows(client.row)]
 
     # Recovery
 
@@ -307,10 +304,10 @@ class State:
             if client.state is ClientState.GONE:
                 raise Refused(_S.NFS4ERR_BADSESSION)
             if not client.unaware:
-                self.database.keep(_row_of(client))
+                self.database.keep(client.row)
             with self.lock:
                 client.reclaim_complete = True
-                self.grace.leaves(_row_of(client))
+                self.grace.leaves(client.row)
         self.end_grace(now_s)
 
     def check_reclaim(self, client: Client, now_s: float) -> None:
@@ -318,7 +315,7 @@ class State:
 
         Raises Refused (NFS4ERR_NO_GRACE) without a grace period, without earlier state, or after RECLAIM_COMPLETE.
         """
-        if not self.claims.in_grace or client.reclaim_complete or not self.grace.knows(_row_of(client)):
+        if not self.claims.in_grace or client.reclaim_complete or not self.grace.knows(client.row):
             raise Refused(_S.NFS4ERR_NO_GRACE)
         self.grace.reclaimed(now_s)
 
