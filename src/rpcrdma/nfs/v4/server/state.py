@@ -172,6 +172,9 @@ class State:
 
     def _in_steps(self, states: Sequence[Held], step: Callable[[Held], object]) -> None:
         """Calls `step` with each of `states` that has not ended by then, with the lock held for up to 64 at a time."""
+        with self.lock:
+            # The locks of an open, which may be many, before it.
+            states = [each for held in states for each in (*(held.parts or ()), held)]
         for first in range(0, len(states), NFS4_ENDED_AT_ONCE):
             with self.locked():
                 for held in states[first : first + NFS4_ENDED_AT_ONCE]:
