@@ -420,6 +420,32 @@ def test_a_test_for_a_lock_ends_a_courteous_client_too() -> None:
     assert client.run(FILE, lockt(b"l", WRITE_LT, 0, 1)).status == "OK"
 
 
+def test_a_conflict_with_a_client_that_is_being_ended_is_put_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    server, client, other = two_clients()
+    server.files.add("denied")
+    third = server.client("c").start()
+    other.locked(b"file", other.opened(b"file", BOTH))
+    other.opened(b"denied", READ, BOTH)
+    theirs, mine = third.opened(b"file", BOTH), client.opened(b"file", BOTH)
+    server.now_s += LEASE_S + 1
+    client.run(), third.run()
+    calls = (
+        (putfh(b"denied"), open_(b"o", READ)),
+        (FILE, lock(theirs, b"l", WRITE_LT, 5, 1)),
+        (FILE, lockt(b"l", WRITE_LT, 5, 1)),
+    )
+    usual, meanwhile = server.database.forget, []
+
+    def forget(rows: Any) -> bool:
+        meanwhile.extend(third.run(*call).status for call in calls)
+        return bool(usual(rows))
+
+    monkeypatch.setattr(server.database, "forget", forget)
+    assert client.run(FILE, lock(mine, b"l", WRITE_LT, 0, 1)).status == "OK"
+    assert meanwhile == ["DELAY"] * 3
+    assert [third.run(*call).status for call in calls] == ["OK"] * 3
+
+
 def test_a_client_that_ends_while_its_call_runs_leaves_no_open_behind() -> None:
     server = Conversation()
     client = server.client().start()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import logging
 import os
 import struct
 import threading
@@ -22,6 +23,7 @@ from rpcrdma.nfs.export.tree import Node, RangeLocks
 
 __all__ = ["LocalLocks", "LockMirrors"]
 
+_LOGGER = logging.getLogger("rpcrdma.server")
 _FLOCK: Final = struct.Struct("@hhqqi4x")
 """struct flock of Linux: type, whence, start, length, process (0 for open file description locks)."""
 _OFFSET_MAX: Final = (1 << 63) - 1
@@ -109,6 +111,8 @@ class LockMirrors:
         self._claims = claims
         self._lock = threading.Lock()
         self._mirrors: dict[bytes, _Mirror] = {}
+        self._told: set[int | None] = set()
+        """The error numbers of unlocking that are logged already."""
 
     def __len__(self) -> int:
         return len(self._mirrors)
@@ -145,12 +149,20 @@ class LockMirrors:
     def unlock(self, locks: RangeLocks, file: bytes, part: Range) -> None:
         """Removes those of `locks`, inside the `of` that yielded them, on octets of `part` that no client has locked.
 
-        `file` is the key of the file by `Exports.file_of`. The caller does not hold `Claims.lock`.
+        `file` is the key of the file by `Exports.file_of`. The caller does not hold `Claims.lock`. Logs each kind of
+        failure once: the claims, which decide, have changed before, and the caller has their result. What stays locked
+        is unlocked with the last range of a client on the file.
         """
         with self._claims.lock:
             unlocked = self._claims.unlocked(file, part.start, part.end)
         for start, end in unlocked:
-            locks.change(Range(start, end, False), unlock=True)
+            try:
+                locks.change(Range(start, end, False), unlock=True)
+            except OSError as error:
+                if error.errno not in self._told:
+                    self._told.add(error.errno)
+                    # As text: a kept record of the error would keep its frames, and by them the descriptor.
+                    _LOGGER.warning("local processes may see locks that clients no longer have: %s", str(error))
 
     @contextlib.contextmanager
     def _held(self, file: bytes, made: _Mirror | None = None) -> Iterator[_Mirror | None]:

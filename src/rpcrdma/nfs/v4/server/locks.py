@@ -230,7 +230,7 @@ def _check_conflicts(
 
     The locks of `mine`, the state of the lock owner that asks, do not conflict; None: it has none. With `reclaims`, for
     a reclaim after a restart, the status is NFS4ERR_RECLAIM_CONFLICT. Raises InTheWay if all conflicting locks are of
-    clients whose lease has passed. The caller holds `state.lock`.
+    clients whose lease has passed, NFS4ERR_DELAY if one of these is about to end. The caller holds `state.lock`.
     """
     conflicts: list[HeldRange[LockState]] = list(
         state.claims.range_conflicts(compound.file_of(compound.node), mine, wanted)
