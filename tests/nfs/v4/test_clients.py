@@ -299,7 +299,7 @@ def test_nothing_of_a_restarted_client_is_answered_while_its_states_end(
 
     rig.state.lock = rig.state.claims.lock = LockWithPauses(rig.state.lock, ask)  # type: ignore[assignment]
     with monkeypatch.context() as few:
-        few.setattr("rpcrdma.nfs.v4.server.state.NFS4_ENDED_AT_ONCE", 1)
+        few.setattr("rpcrdma.nfs.v4.server.held_states.NFS4_ENDED_AT_ONCE", 1)
         rig.create_session(restarted, sequence=1)
     assert len(answers) > 9
     assert set(answers) == {S.NFS4ERR_DELAY}

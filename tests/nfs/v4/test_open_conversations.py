@@ -466,7 +466,7 @@ def test_a_client_that_ends_while_its_call_runs_leaves_no_open_behind() -> None:
 
 
 def test_a_client_has_a_bounded_number_of_opens_and_lock_states(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rpcrdma.nfs.v4.server.state.NFS4_HELD_MAX", 3)
+    monkeypatch.setattr("rpcrdma.nfs.v4.server.held_states.NFS4_HELD_MAX", 3)
     _, client, other = two_clients()
     opened = client.opened(b"file", BOTH)
     client.opened(b"file", owner=b"2")
