@@ -8,8 +8,9 @@ from typing import Final
 from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.attributes import bits, bits_of, words
 from rpcrdma.nfs.v4.refusal import Refused
+from rpcrdma.nfs.v4.server.client_identity import ClientIdentity, principal_of
 from rpcrdma.nfs.v4.server.client_states import ClientState
-from rpcrdma.nfs.v4.server.clients import Client, ClientIdentity, principal_of
+from rpcrdma.nfs.v4.server.clients import Client
 from rpcrdma.nfs.v4.server.compound import Compound, KeptReply
 from rpcrdma.nfs.v4.server.sessions import Nfs4Session, callback_credential
 from rpcrdma.nfs.v4.server.state import State, state_of

@@ -110,12 +110,13 @@ class State(HeldStates):
         """Ends those of `clients` that are courteous (lease passed), in the recovery database first; may block.
 
         The caller does not hold the lock. Returns False if the disk has failed; then these clients stay courteous. With
-        `event` RESTART ends those that have a lease, too, and leaves the rows to the next incarnations.
+        `event` RESTART ends those that have a lease, too, and leaves the rows to the next incarnations; with CROWD_OUT
+        ends those that have a lease and hold nothing.
         """
         with self._disk:
             with self.lock:
                 ending = [client for client in clients if self.clients.evict(client, event)]
-            leaves = event is ClientEvent.EVICT
+            leaves = event is not ClientEvent.RESTART
             deleted = not (ending and leaves) or self.database.forget(client.row for client in ending)
             for client in ending:
                 if deleted:
