@@ -9,6 +9,7 @@ count addresses alone.
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 from typing import Final
 
@@ -17,6 +18,7 @@ __all__ = ["HostShares", "names_of_host", "network_of"]
 _NETWORK_BITS: Final = 64
 
 
+@functools.lru_cache(maxsize=1024)
 def names_of_host(address: str) -> tuple[str, ...]:
     """Returns the names under which a host counts: ("192.0.2.7",), or ("2001:db8::7", "2001:db8::/64").
 
