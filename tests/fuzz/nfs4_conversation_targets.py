@@ -238,7 +238,7 @@ class _Conversations:
         assert {id(each) for each in state._held.values()} == {id(h) for c in clients for h in c.held.values()}
         sessions = state.sessions._by_id
         assert set(sessions) == {number for client in clients for number in client.sessions}
-        assert state.sessions._promised == sum(session.promised for session in sessions.values())
+        assert state.sessions.octets.used == sum(session.promised for session in sessions.values())
         assert not any(slot.state is SlotState.BUSY for session in sessions.values() for slot in session.slots)
         assert {each for each in state._held.values() if isinstance(each, Delegation) and each.lost is None} == set(
             state.delegations
@@ -269,7 +269,7 @@ class _Conversations:
         state = self.server.state
         assert not state._held
         assert not state.clients.by_id
-        assert not state.sessions._promised
+        assert not state.sessions.octets.used
         assert not len(self.server.claims)
         assert not self.disk.kept
 

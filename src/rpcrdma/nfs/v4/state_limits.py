@@ -38,8 +38,10 @@ NFS4_SLOT_OCTETS = 192
 """Octets of a slot without its reply."""
 
 NFS4_SLOTS_OCTETS_MAX = 140 << 20
-"""Octets of all slots with the replies that they may keep: 2 KiB for 64 slots of 1,024 sessions. A session is promised
-one part in 1,024 of what is left, so that later ones get less, and the last of it serves thousands more."""
+"""Octets of all slots with the replies that they may keep: 2 KiB for 64 slots of 1,024 sessions. A host may have half
+of those that others leave, and a session gets one part in 1,024 of what its host may still have, so that later ones
+get less, and the last of it serves thousands more. A host without a session gets one slot in any case: 9 MiB more for
+hosts with all records of clients."""
 
 NFS4_HELD_MAX = 16384
 """Opens and lock owners on files of one client, 1 KiB each: four times what a busy desktop has open."""
