@@ -246,10 +246,11 @@ class _Conversations:
         opens = [each for each in state._held.values() if isinstance(each, Open)]
         for one, other in itertools.permutations(opens, 2):
             assert one.file != other.file or not one.access & other.deny, "shares conflict"
-        for client in clients:
-            locked = [each for each in client.held.values() if isinstance(each, LockState)]
-            assert client.ranges == sum(len(claims.ranges(each.file, each)) for each in locked)
-        self._check_ranges([each for each in state._held.values() if isinstance(each, LockState)])
+        locked = [each for each in state._held.values() if isinstance(each, LockState)]
+        assert state.states_of_hosts.used == len(state._held)
+        assert state.ranges_of_hosts.used == sum(len(claims.ranges(each.file, each)) for each in locked)
+        assert state.delegations_of_hosts.used == len(state.delegations)
+        self._check_ranges(locked)
 
     def _check_ranges(self, locked: list[LockState]) -> None:
         for one, other in itertools.combinations(locked, 2):

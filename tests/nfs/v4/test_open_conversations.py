@@ -50,7 +50,7 @@ READ_LT, WRITE_LT, READW_LT, WRITEW_LT = 1, 2, 3, 4
 
 def two_clients() -> tuple[Conversation, Client, Client]:
     server = Conversation()
-    return server, server.client("a").start(), server.client("b").start()
+    return server, server.client("a").start(), server.client("b", peer="192.0.2.8").start()
 
 
 def open_files(server: Conversation) -> int:
@@ -476,23 +476,28 @@ def test_a_client_has_a_bounded_number_of_opens_and_lock_states(monkeypatch: pyt
     other.opened(b"file")
 
 
-def test_a_client_gets_no_more_opens_than_are_left_for_others() -> None:
-    server, client, other = two_clients()
-    server.state.held_max = 20
+HOSTS = ("192.0.2.7", "2001:db8::1", "2001:db8::2", "192.0.2.8")
+
+
+def test_a_host_gets_no_more_opens_than_are_left_for_others_by_however_many_clients() -> None:
+    server = Conversation()
+    server.state.states_of_hosts.most = 24
     counts = []
-    for each in (client, other, server.client("c").start()):
+    for host in HOSTS:
         owners = 0
-        while each.run(FILE, open_(b"%d" % owners, READ)).status == "OK":
-            owners += 1
+        for name in ("a", "b", "c"):
+            client = server.client(f"{name} at {host}", peer=host).start()
+            while client.run(FILE, open_(b"%d" % owners, READ)).status == "OK":
+                owners += 1
         counts.append(owners)
-    assert counts == [10, 5, 3]
+    assert counts == [12, 4, 2, 3]
 
 
-@each_case("limit, most, status", [("NFS4_RANGES_MAX", 4, "OK"), ("NFS4_RANGES_TOTAL_MAX", 7, "DELAY")])
+@each_case("module, limit, most, status", [("locks", "RANGES", 4, "OK"), ("held_states", "RANGES_TOTAL", 7, "DELAY")])
 def test_an_owner_and_the_server_have_a_bounded_number_of_ranges(
-    limit: str, most: int, status: str, monkeypatch: pytest.MonkeyPatch
+    module: str, limit: str, most: int, status: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(f"rpcrdma.nfs.v4.server.locks.{limit}", most)
+    monkeypatch.setattr(f"rpcrdma.nfs.v4.server.{module}.NFS4_{limit}_MAX", most)
     _, client, _ = two_clients()
     opened = client.opened(b"file", BOTH)
     for start in (0, 10, 20):
@@ -507,9 +512,10 @@ def test_an_owner_and_the_server_have_a_bounded_number_of_ranges(
     assert client.run(FILE, lock(opened, b"l", WRITE_LT, 50, 5)).status == "OK"
 
 
-def test_a_client_locks_no_more_ranges_than_are_left_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rpcrdma.nfs.v4.server.locks.NFS4_RANGES_TOTAL_MAX", 20)
-    _, *clients = two_clients()
+def test_a_host_locks_no_more_ranges_than_are_left_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rpcrdma.nfs.v4.server.held_states.NFS4_RANGES_TOTAL_MAX", 20)
+    server, *clients = two_clients()
+    clients.append(server.client("c").start())
     opened = [client.opened(b"file", BOTH) for client in clients]
 
     def lock_all(number: int) -> list[Stateid]:
@@ -523,8 +529,9 @@ def test_a_client_locks_no_more_ranges_than_are_left_for_others(monkeypatch: pyt
 
     starts = itertools.count()
     first, second = lock_all(0), lock_all(1)
-    assert (len(first), len(second)) == (10, 5)
+    assert (len(first), len(second), lock_all(2)) == (10, 5, []), "the last one is at the host of the first"
     assert clients[0].run(FILE, locku(first[-1], 0, MAX64)).status == "OK"
+    assert server.state.ranges_of_hosts.used == server.claims.range_count == 5
     assert len(lock_all(1)) == 5
     assert clients[1].run(FILE, close(opened[1])).status == "LOCKS_HELD"
 

@@ -102,7 +102,9 @@ def test_files_and_leases_of_revoked_state_are_closed_and_nothing_of_it_stays_wh
     for stateid in holder.stateids:
         holder.client.run(free_stateid(stateid))
     record = holder.record
-    assert (record.held, record.lost, record.delegations, record.ranges) == ({}, {}, 0, 0)
+    assert (record.held, record.lost, record.delegations) == ({}, {}, 0)
+    state = holder.server.state
+    assert [each.used for each in (state.states_of_hosts, state.ranges_of_hosts, state.delegations_of_hosts)] == [0] * 3
 
 
 def test_a_client_reclaims_nothing_that_was_revoked_and_all_that_it_has_claimed_since_it_knows(tmp_path: Path) -> None:

@@ -48,14 +48,14 @@ NFS4_HELD_MAX = 16384
 
 NFS4_HELD_TOTAL_MAX = 100_000
 """Opens and lock owners on files of all clients, or an eighth of the server's descriptors, since an open file takes up
-to three. A client may hold half of those that others leave, so that none takes the last ones."""
+to three. A host may hold half of those that others leave, so that none takes the last ones by many clients."""
 
 NFS4_DELEGATIONS_MAX = 2_000
 """Read delegations of one client: more files than a build reads again and again."""
 
 NFS4_DELEGATIONS_TOTAL_MAX = 10_000
-"""The same of all clients. On local directories each file with delegations has a lease with a descriptor
-(`NFS_LEASES_MAX`), so that a server with few descriptors gives fewer."""
+"""The same of all clients, of which a host may hold half of those that others leave. On local directories each file
+with delegations has a lease with a descriptor (`NFS_LEASES_MAX`), so that a server with few descriptors gives fewer."""
 
 NFS4_DELEGATIONS_PARTS = 4
 """The states that the server may hold (`NFS4_HELD_TOTAL_MAX`) divided by the delegations that it may give: clients keep
@@ -75,7 +75,7 @@ NFS4_RANGES_MAX = 4096
 """Ranges that one lock owner has locked in one file: a database with a lock for each of its busy pages."""
 
 NFS4_RANGES_TOTAL_MAX = 100_000
-"""Locked ranges of all clients, 150 octets each. A client may lock half of those that others leave, so that none takes
+"""Locked ranges of all clients, 150 octets each. A host may lock half of those that others leave, so that none takes
 the last ones."""
 
 NFS4_RANGE_OWNERS_MAX = 4096

@@ -157,7 +157,7 @@ class Client:
     """
 
     __slots__ = (
-        "created", "delegations", "held", "host", "id", "introduction", "lost", "lost_flags", "ranges",
+        "created", "delegations", "held", "host", "id", "introduction", "lost", "lost_flags",
         "reclaim_complete", "renewed_s", "sequence", "sessions", "state",
     )  # fmt: skip
 
@@ -183,8 +183,6 @@ class Client:
         them."""
         self.lost_flags = 0
         """The union of these flags (RFC 8881 section 18.46.3)."""
-        self.ranges = 0
-        """The number of locked ranges in all lock states of the client."""
         self.reclaim_complete = False
         """Whether the client has sent RECLAIM_COMPLETE, so that it may make new opens and locks."""
 

@@ -20,12 +20,7 @@ from rpcrdma.nfs.v4.server.clients import Client, Delegation
 from rpcrdma.nfs.v4.server.compound import Compound
 from rpcrdma.nfs.v4.server.handles import existing_object
 from rpcrdma.nfs.v4.server.state import State, state_of
-from rpcrdma.nfs.v4.state_limits import (
-    NFS4_DELEGATE_AGAIN_S,
-    NFS4_DELEGATIONS_MAX,
-    NFS4_DELEGATIONS_PARTS,
-    NFS4_DELEGATIONS_TOTAL_MAX,
-)
+from rpcrdma.nfs.v4.state_limits import NFS4_DELEGATE_AGAIN_S, NFS4_DELEGATIONS_MAX
 
 __all__ = [
     "check_delegations",
@@ -99,8 +94,6 @@ def delegate(compound: Compound, wish: int, reader: OpenFile, lease: Lease | Non
             return no_delegation(wish)
         given = Delegation(client, state.new_other(client), node, file, reader, lease)
         state.add(given)
-        state.delegations[given] = None
-        client.delegations += 1
         state.claims.delegate(given.file, given)
     everybody_else = nfs4.nfsace4(0, 0, 0, b"")
     stateid = nfs4.stateid4(given.seqid, given.other)
@@ -111,7 +104,7 @@ def _may_delegate(state: State, client: Client, handle: bytes, file: bytes, now_
     claims = state.claims
     return (
         (Delegation, b"", handle) not in client.held
-        and claims.delegations < min(NFS4_DELEGATIONS_TOTAL_MAX, state.held_max // NFS4_DELEGATIONS_PARTS)
+        and state.delegations_of_hosts.left(client.host) > 0
         and client.delegations < NFS4_DELEGATIONS_MAX
         and state.has_room(client)
         and now_s - state.recalled_files.get(file, float("-inf")) >= NFS4_DELEGATE_AGAIN_S

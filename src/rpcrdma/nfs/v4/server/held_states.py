@@ -14,7 +14,14 @@ from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.client_states import ClientState
 from rpcrdma.nfs.v4.server.clients import Client, Delegation, Held
 from rpcrdma.nfs.v4.server.stateids import is_older
-from rpcrdma.nfs.v4.state_limits import NFS4_ENDED_AT_ONCE, NFS4_HELD_MAX
+from rpcrdma.nfs.v4.state_limits import (
+    NFS4_DELEGATIONS_PARTS,
+    NFS4_DELEGATIONS_TOTAL_MAX,
+    NFS4_ENDED_AT_ONCE,
+    NFS4_HELD_MAX,
+    NFS4_RANGES_TOTAL_MAX,
+)
+from rpcrdma.rpc.host_shares import HostShares
 
 __all__ = ["HeldStates"]
 
@@ -30,13 +37,19 @@ class HeldStates:
             states.
         boot: the number of this run of the server, 0 to 2**32 - 1, which begins each stateid.
         held_max: the largest number of opens, lock states and delegations of all clients together.
+
+    Attributes:
+        states_of_hosts, ranges_of_hosts, delegations_of_hosts: what the clients of each host hold: opens, lock states
+            and delegations, revoked ones included; locked ranges; delegations.
     """
 
     def __init__(self, claims: Claims[Any, Any], boot: int, held_max: int) -> None:
         self.claims = claims
         self.lock = claims.lock
         self._boot = boot
-        self.held_max = held_max
+        self.states_of_hosts = HostShares(held_max)
+        self.ranges_of_hosts = HostShares(NFS4_RANGES_TOTAL_MAX)
+        self.delegations_of_hosts = HostShares(min(NFS4_DELEGATIONS_TOTAL_MAX, held_max // NFS4_DELEGATIONS_PARTS))
         self._made = 0
         self._held: dict[bytes, Held] = {}
         """The states of all clients, by `Held.other`."""
@@ -82,10 +95,10 @@ class HeldStates:
     def has_room(self, client: Client) -> bool:
         """Returns whether a client may have one more open, lock state or delegation; the caller holds the lock.
 
-        It may not when it ends or has ended, at the bound on its states, and at the bound on those of all clients.
+        It may not when it ends or has ended, at the bound on its states, and where its host may have no more.
         """
-        most = min(NFS4_HELD_MAX, self.held_max - len(self._held))
-        return len(client.held) < most and client.state not in {ClientState.EXPIRING, ClientState.GONE}
+        has_room = len(client.held) < NFS4_HELD_MAX and self.states_of_hosts.left(client.host) > 0
+        return has_room and client.state not in {ClientState.EXPIRING, ClientState.GONE}
 
     def check_room(self, client: Client) -> None:
         """Raises Refused (NFS4ERR_DELAY) if a client may not have one more (`has_room`); the caller holds the lock."""
@@ -103,7 +116,13 @@ class HeldStates:
 
     def add(self, held: Held) -> None:
         """Enters a new open, lock state or delegation in the tables of server and client; the caller holds the lock."""
-        self._held[held.other] = held.client.held[held.key] = held
+        client = held.client
+        self._held[held.other] = client.held[held.key] = held
+        self.states_of_hosts.add(client.host, 1)
+        if isinstance(held, Delegation):
+            self.delegations[held] = None
+            self.delegations_of_hosts.add(client.host, 1)
+            client.delegations += 1
 
     def drop(self, held: Held) -> None:
         """Ends a state with its `parts`, such as the locks of an open, and removes them from `claims`.
@@ -114,15 +133,26 @@ class HeldStates:
             self.drop(part)
         client = held.client
         del self._held[held.other], client.held[held.key]
-        if self.claims.ranges(held.file, held):
-            self._shrunk.add(held.file)
+        self.states_of_hosts.add(client.host, -1)
         if isinstance(held, Delegation):
             client.delegations -= 1
-            self.delegations.pop(held, None)
-        if held.lost is not None:
+        if held.lost is None:
+            self._release(held)
+        else:
             client.count_lost(held, -1)
-        held.release(self.claims)
         self._ended.append(held)
+
+    def _release(self, held: Held) -> None:
+        """Removes a state that is not revoked from `claims`."""
+        host = held.client.host
+        ranges = len(self.claims.ranges(held.file, held))
+        if ranges:
+            self._shrunk.add(held.file)
+            self.ranges_of_hosts.add(host, -ranges)
+        if isinstance(held, Delegation):
+            del self.delegations[held]
+            self.delegations_of_hosts.add(host, -1)
+        held.release(self.claims)
 
     def revoke(self, held: Held, status: nfsstat4 = _S.NFS4ERR_ADMIN_REVOKED) -> None:
         """Revokes a state with its `parts`: removes them from `claims`, and closes their files at the end of `locked`.
@@ -138,11 +168,7 @@ class HeldStates:
             self.revoke(part, status)
         client = held.client
         del client.held[held.key]
-        if self.claims.ranges(held.file, held):
-            self._shrunk.add(held.file)
-        if isinstance(held, Delegation):
-            self.delegations.pop(held, None)
-        held.release(self.claims)
+        self._release(held)
         self._ended.append(held.take_files())
         held.lost = status
         client.held[held.key] = held

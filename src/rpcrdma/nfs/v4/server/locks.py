@@ -17,7 +17,7 @@ from rpcrdma.nfs.v4.server.compound import Compound
 from rpcrdma.nfs.v4.server.opens import Open, check_regular, find
 from rpcrdma.nfs.v4.server.state import State, state_of
 from rpcrdma.nfs.v4.server.stateids import bump
-from rpcrdma.nfs.v4.state_limits import NFS4_RANGE_OWNERS_MAX, NFS4_RANGES_MAX, NFS4_RANGES_TOTAL_MAX
+from rpcrdma.nfs.v4.state_limits import NFS4_RANGE_OWNERS_MAX, NFS4_RANGES_MAX
 
 __all__ = ["LockState", "lock", "lock_test", "unlock"]
 
@@ -55,17 +55,17 @@ class LockState(Held):
         if self.opened.parts is not None:
             self.opened.parts.discard(self)
 
-    def change(self, claims: Claims[Any, Any], start: int, end: int, exclusive: bool | None) -> None:
+    def change(self, claims: Claims[Any, Any], start: int, end: int, exclusive: bool | None) -> int:
         """Locks the octets from `start` to before `end`, at most 2**64, or unlocks them if `exclusive` is None.
 
-        `exclusive` True is a write lock, False a read lock. Updates the numbers of ranges of this state and its client.
-        The caller has looked for conflicts, and holds the lock of `claims`.
+        `exclusive` True is a write lock, False a read lock. The caller has looked for conflicts, and holds the lock of
+        `claims`. Returns the number of ranges by which this state has more than before, which may be negative.
         """
         before = claims.range_count
         claims.change_range(self.file, self, start, end, exclusive)
         added = claims.range_count - before
         self.ranges += added
-        self.client.ranges += added
+        return added
 
     @property
     def count(self) -> int:
@@ -115,7 +115,7 @@ def lock(compound: Compound, args: nfs4.LOCK4args) -> nfs4.LOCK4resok:
             stateid = nfs4.stateid4(mine.seqid, mine.other)
         else:
             stateid = bump(mine)
-        mine.change(state.claims, *wanted)
+        state.ranges_of_hosts.add(client.host, mine.change(state.claims, *wanted))
         return stateid
 
     def step() -> nfs4.stateid4:
@@ -178,7 +178,7 @@ def unlock(compound: Compound, args: nfs4.LOCKU4args) -> nfs4.stateid4:
             # Whatever adds no range is granted, or a client could not get below its bounds again.
             if state.claims.splits(mine.file, mine, wanted.start, wanted.end):
                 _check_room(state, mine.client, mine.file, mine)
-            mine.change(state.claims, wanted.start, wanted.end, None)
+            state.ranges_of_hosts.add(mine.client.host, mine.change(state.claims, wanted.start, wanted.end, None))
             compound.stateid = bump(mine)
         if local is not None:
             state.mirrors.unlock(local, file, wanted)
@@ -262,7 +262,7 @@ def _check_room(state: State, client: Client, file: bytes, mine: LockState | Non
     own = 0 if mine is None else len(claims.ranges(file, mine))
     if (
         own + _SPLIT > NFS4_RANGES_MAX
-        or client.ranges + _SPLIT > NFS4_RANGES_TOTAL_MAX - claims.range_count
+        or state.ranges_of_hosts.left(client.host) < _SPLIT
         or (not own and claims.range_holders(file) >= NFS4_RANGE_OWNERS_MAX)
     ):
         raise Refused(_S.NFS4ERR_DELAY)
