@@ -241,6 +241,7 @@ def test_a_client_that_does_not_answer_keeps_no_recall_of_another_one_waiting() 
         def given(owner: str, count: int) -> list[Delegation]:
             client = rig.introduce(owner)
             rig.create_session(client, caller=Answering(owner), minor_version=2)
+            rig.hold(client)
             found = []
             for number in range(count):
                 nothing: Any = None
@@ -248,7 +249,6 @@ def test_a_client_that_does_not_answer_keeps_no_recall_of_another_one_waiting() 
                 node: Any = SimpleNamespace(handle=name)
                 found.append(Delegation(client, rig.state.new_other(client), node, name, nothing, nothing))
                 rig.state.add(found[-1])
-                rig.state.delegations[found[-1]] = None
             return found
 
         async def turns() -> None:

@@ -43,7 +43,7 @@ from rpcrdma.nfs.v4.state_limits import (
 )
 from rpcrdma.rpc.host_shares import HostShares, names_of_host
 
-__all__ = ["Client", "ClientTable", "Delegation", "Held", "Holdings", "InTheWay"]
+__all__ = ["Client", "ClientTable", "Delegation", "Held", "Holdings", "InTheWay", "Unrecorded"]
 
 _S = nfsstat4
 _COURTEOUS = ClientState.COURTEOUS
@@ -158,7 +158,7 @@ class Client:
 
     __slots__ = (
         "created", "delegations", "held", "host", "id", "introduction", "lost", "lost_flags",
-        "reclaim_complete", "renewed_s", "sequence", "sessions", "state",
+        "reclaim_complete", "recorded", "renewed_s", "sequence", "sessions", "state",
     )  # fmt: skip
 
     def __init__(self, number: int, introduction: ClientIdentity, now_s: float) -> None:
@@ -185,6 +185,8 @@ class Client:
         """The union of these flags (RFC 8881 section 18.46.3)."""
         self.reclaim_complete = False
         """Whether the client has sent RECLAIM_COMPLETE, so that it may make new opens and locks."""
+        self.recorded = False
+        """Whether the recovery database has `row`, as far as the disk works."""
 
     def move(self, event: ClientEvent) -> None:
         """Sets the attribute `state` to that after `event` by `TRANSITIONS`; raises KeyError if there is none."""
@@ -225,6 +227,16 @@ class InTheWay(Exception):
     def __init__(self, clients: Iterable[Client], event: ClientEvent = ClientEvent.EVICT) -> None:
         self.clients = list(clients)
         self.event = event
+
+
+class Unrecorded(Exception):
+    """Raised where `client`, which the recovery database does not have, would get an open, a lock or a delegation.
+
+    `State.past_courteous` catches it, writes the client to the disk without the lock, and runs the step again.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
 
 
 class ClientTable:
@@ -314,6 +326,7 @@ class ClientTable:
         del self._unconfirmed[owner]
         client.move(ClientEvent.CONFIRM)
         client.renewed_s = now_s
+        client.recorded = self._grace.knows(client.row)
         self._confirmed[owner] = client
         self._leases[client] = None
 

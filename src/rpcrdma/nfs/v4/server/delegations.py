@@ -89,8 +89,9 @@ def delegate(compound: Compound, wish: int, reader: OpenFile, lease: Lease | Non
     state, client, node = state_of(compound), compound.client, compound.node
     file = compound.file_of(node)
     with state.lock:
-        # Another client may have opened the file for writing meanwhile.
-        if lease.broken or not _may_delegate(state, client, node.handle, file, compound.now_s):
+        # Another client may have opened the file for writing meanwhile, and an administrator have revoked the open.
+        gone = lease.broken or not (client.recorded or client.unaware)
+        if gone or not _may_delegate(state, client, node.handle, file, compound.now_s):
             return no_delegation(wish)
         given = Delegation(client, state.new_other(client), node, file, reader, lease)
         state.add(given)

@@ -12,7 +12,7 @@ from rpcrdma.nfs.export.lock_mirror import LockMirrors
 from rpcrdma.nfs.v4.nfs4 import nfsstat4, stateid4
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.client_states import ClientState
-from rpcrdma.nfs.v4.server.clients import Client, Delegation, Held
+from rpcrdma.nfs.v4.server.clients import Client, Delegation, Held, Unrecorded
 from rpcrdma.nfs.v4.server.stateids import is_older
 from rpcrdma.nfs.v4.state_limits import (
     NFS4_DELEGATIONS_PARTS,
@@ -108,9 +108,12 @@ class HeldStates:
     def new_other(self, client: Client) -> bytes:
         """Returns the field `other` of a new stateid for a client, 12 octets; the caller holds the lock.
 
-        Raises Refused (NFS4ERR_DELAY: the client may have no further state, see `has_room`).
+        Raises Refused (NFS4ERR_DELAY: the client may have no further state, see `has_room`), or Unrecorded.
         """
         self.check_room(client)
+        # One that has to learn of a revocation reclaims nothing after a restart.
+        if not client.recorded and not client.unaware:
+            raise Unrecorded(client)
         self._made += 1
         return _OTHER.pack(self._boot, self._made)
 

@@ -15,7 +15,15 @@ from rpcrdma.nfs.export.claims import Claims
 from rpcrdma.nfs.v4.nfs4 import nfsstat4
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.client_states import ClientEvent, ClientState
-from rpcrdma.nfs.v4.server.clients import Client, ClientTable, Delegation, Held, Holdings, InTheWay
+from rpcrdma.nfs.v4.server.clients import (
+    Client,
+    ClientTable,
+    Delegation,
+    Held,
+    Holdings,
+    InTheWay,
+    Unrecorded,
+)
 from rpcrdma.nfs.v4.server.compound import Compound
 from rpcrdma.nfs.v4.server.held_states import HeldStates
 from rpcrdma.nfs.v4.server.recovery import Grace, RecoveryDatabase
@@ -93,10 +101,11 @@ class State(HeldStates):
     def past_courteous(self, step: Callable[[], T], wait: Callable[[], None]) -> T:
         """Calls `step`, again after each end of clients in its way; returns its result.
 
-        These are courteous (lease passed) or have restarted. `step` changes nothing if it raises `InTheWay`, which
-        names them. `wait` is called before their end, which may block; it raises `MustWait` in the event loop, and a
-        worker thread calls this method again. The caller does not hold the lock. Raises Refused (NFS4ERR_DELAY) if the
-        disk does not delete a client, and what both raise.
+        These are courteous (lease passed), have restarted, or hold nothing. `step` changes nothing if it raises
+        `InTheWay`, which names them, or `Unrecorded`, which names the client to be written to the recovery database.
+        `wait` is called before either, which may block; it raises `MustWait` in the event loop, and a worker thread
+        calls this method again. The caller does not hold the lock. Raises Refused (NFS4ERR_DELAY) if the disk does not
+        delete a client, and what both raise.
         """
         while True:
             try:
@@ -105,6 +114,19 @@ class State(HeldStates):
                 wait()
                 if not self.evict(found.clients, found.event):
                     raise Refused(_S.NFS4ERR_DELAY) from None
+            except Unrecorded as found:
+                wait()
+                with self._disk:
+                    self._record(found.client)
+
+    def _record(self, client: Client) -> None:
+        """Writes a client to the recovery database unless it is there; the caller holds `_disk`, and not the lock.
+
+        Logs a failure of the disk; the client goes on without the right to reclaim.
+        """
+        if not client.recorded and client.state is not ClientState.GONE:
+            self.database.keep(client.row)
+            client.recorded = True
 
     def evict(self, clients: Iterable[Client], event: ClientEvent = ClientEvent.EVICT) -> bool:
         """Ends those of `clients` that are courteous (lease passed), in the recovery database first; may block.
@@ -156,6 +178,7 @@ class State(HeldStates):
             if not self.database.forget([client.row]):
                 return None
             with self.lock:
+                client.recorded = False
                 self.grace.leaves(client.row)
 
             def revoke(held: Held) -> None:
@@ -171,11 +194,12 @@ class State(HeldStates):
     def keep_if_aware(self, client: Client) -> None:
         """Writes a client to the recovery database again if it has freed all stateids that an administrator revoked.
 
-        May block. No effect before RECLAIM_COMPLETE, or for an ended client. Logs a failure of the disk.
+        May block. No effect before RECLAIM_COMPLETE, or if it holds nothing: then its next state has it written. Logs a
+        failure of the disk.
         """
         with self._disk:
-            if not client.unaware and client.reclaim_complete and client.state is not ClientState.GONE:
-                self.database.keep(client.row)
+            if not client.unaware and client.reclaim_complete and client.held:
+                self._record(client)
 
     def destroy(self, client: Client) -> None:
         """Ends a client at its own request (DESTROY_CLIENTID), if possible in the recovery database, too; may block.
@@ -242,20 +266,28 @@ class State(HeldStates):
                 late = list(self.grace.waiting.values())
             if not late or self.database.forget(late):
                 with self.lock:
+                    for client in self.clients.by_id.values():
+                        if self.grace.knows(client.row):
+                            client.recorded = False
                     self.grace.end()
                     self.claims.in_grace = False
 
     def complete_reclaim(self, client: Client, now_s: float) -> None:
-        """Handles RECLAIM_COMPLETE: writes the client to the recovery database, and ends its right to reclaim.
+        """Handles RECLAIM_COMPLETE: ends the client's right to reclaim.
 
-        Does not write it while it has to learn of a revocation (`Client.unaware`). Logs a failure of the disk. May
-        block. Ends a grace period that is over at `now_s`. Raises Refused (NFS4ERR_BADSESSION) for an ended client.
+        Keeps it in the recovery database if it has reclaimed something, unless it has to learn of a revocation
+        (`Client.unaware`). Else deletes it there, with its earlier incarnations: nobody has to wait for it after a
+        restart. Logs a failure of the disk. May block. Ends a grace period that is over at `now_s`. Raises Refused
+        (NFS4ERR_BADSESSION) for an ended client.
         """
         with self._disk:
             if client.state is ClientState.GONE:
                 raise Refused(_S.NFS4ERR_BADSESSION)
-            if not client.unaware:
-                self.database.keep(client.row)
+            if client.held and not client.unaware:
+                self._record(client)
+            else:
+                self.database.forget([client.row])
+                client.recorded = False
             with self.lock:
                 client.reclaim_complete = True
                 self.grace.leaves(client.row)
