@@ -64,8 +64,8 @@ SIGHUP
 /var/lib/rpcrdma/file-handle.key
 : the key of file handles: without it, clients have to mount again; keep a copy
 
-/var/lib/rpcrdma/clients.sqlite3
-: the clients of version 4, which take back their locks after a restart
+/var/lib/rpcrdma/clients.sqlite3, clients.sqlite3.lock
+: the clients of version 4, which take back their locks after a restart; the servers that are running
 
 /var/lib/rpcrdma/places.sqlite3
 : where objects were last seen; it may be removed

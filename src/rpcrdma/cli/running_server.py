@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rpcrdma.nfs.server.registration import RegisteredPrograms
     from rpcrdma.nfs.v4.server.service import Nfs4Service
 
-__all__ = ["RunningServer", "changes_of_exports", "idle_s", "lasting_addresses", "names_of_exports"]
+__all__ = ["RunningServer", "changes_of_exports", "idle_s", "names_of_exports", "plain_addresses"]
 
 
 class RunningServer:
@@ -165,7 +165,7 @@ class RunningServer:
         """Stores the URLs `at` and exports by which the next run of the server recognises its clients; may block."""
         if self._nfs4 is not None:
             # With the earlier exports, lest clients be lost if the server dies before it has changed them.
-            self._nfs4.state.database.serve(lasting_addresses(at), names_of_exports(exports))
+            self._nfs4.state.database.serve(plain_addresses(at), names_of_exports(exports))
 
     def _set_limits(self, args: argparse.Namespace) -> None:
         from rpcrdma.aio.server.connection_limits import raise_file_limit  # noqa: PLC0415
@@ -191,14 +191,9 @@ def idle_s(args: argparse.Namespace, default: float) -> float | None:
     return (default if args.idle_timeout is None else args.idle_timeout) or None
 
 
-def lasting_addresses(urls: Iterable[str]) -> list[str]:
-    """Returns those of `urls` at which clients find the server again after a restart, without "?" and a provider.
-
-    URLs with port 0, which takes any free port, are left out.
-    """
-    # A provider after "?" is no part of an address, and nobody finds a free port again.
-    addresses = [url.partition("?")[0] for url in urls]
-    return [address for address in addresses if not address.endswith(":0")]
+def plain_addresses(urls: Iterable[str]) -> list[str]:
+    """Returns `urls` without "?" and a provider: the addresses at which clients find the server after a restart."""
+    return [url.partition("?")[0] for url in urls]
 
 
 def names_of_exports(exports: Iterable[Exported]) -> list[str]:

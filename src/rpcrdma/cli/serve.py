@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rpcrdma.cli.event_loop import run_async
 from rpcrdma.cli.export_options import Exported
-from rpcrdma.cli.running_server import RunningServer, idle_s, lasting_addresses, names_of_exports
+from rpcrdma.cli.running_server import RunningServer, idle_s, names_of_exports, plain_addresses
 from rpcrdma.cli.serve_admin import AdminAnswers
 from rpcrdma.cli.serve_audit import audited
 from rpcrdma.cli.serve_health import ServerHealth
@@ -300,15 +300,14 @@ def _nfs4(args: argparse.Namespace, services: NfsServices, state: ServerState) -
         return None
     from rpcrdma.nfs.server.services import build_nfs4  # noqa: PLC0415
 
-    lasting = lasting_addresses(listen_at(args))
     return build_nfs4(
         services.nfs,
         state,
-        args.state_dir if lasting else None,
+        args.state_dir,
         secrets.token_bytes,
         time.monotonic,
         time.time_ns,
-        addresses=lasting,
+        addresses=plain_addresses(listen_at(args)),
         exports=names_of_exports(args.exports),
     )
 

@@ -12,6 +12,7 @@ import pytest
 
 from conversation import with_version_4
 from rpcrdma.nfs import v3
+from rpcrdma.nfs.server.services import build_nfs4
 from support.nfs4_client import READ, WRITE, Client, close, getattr_, putfh
 
 NO_DELEGATION = 0x400
@@ -39,6 +40,19 @@ def test_version_3_obeys_the_opens_of_version_4_and_waits_for_its_grace_period(s
     assert restarted.client().start().opened(handle, READ | NO_DELEGATION)
     assert written(server, handle) == "OK"
     restarted.service.close()
+
+
+def test_clients_know_a_server_again_that_listens_at_another_address_as_well(server: Any, tmp_path: Path) -> None:
+    identities = []
+    for port in (["1"], ["1", "2"], ["2"], ["3"]):
+        services, addresses = server.services.nfs, [f"tcp://h:{each}" for each in port]
+        clocks = lambda: 0.0, lambda: 0
+        four = build_nfs4(services, server.state, tmp_path, os.urandom, *clocks, addresses=addresses)
+        identities.append(four.state.identity)
+        four.sweep()
+        four.close()
+    assert len({*identities[:3]}) == 1
+    assert identities[3] not in identities[:3]
 
 
 def test_the_space_of_a_directory_is_that_which_the_file_system_tells_of_it(

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import struct
-import threading
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +10,8 @@ import pytest
 
 from rpcrdma.nfs.v4.nfs4 import nfsstat4, stateid4
 from rpcrdma.nfs.v4.server.clients import Client
-from rpcrdma.nfs.v4.server.recovery import ClientRow, RecoveryDatabase
 from rpcrdma.nfs.v4.state_limits import NFS4_COURTESY_S
-from state_rig import LEASE_S, StateRig, counted_octets, refused_with
+from state_rig import LEASE_S, StateRig, refused_with
 from support.cases import each_case
 
 S = nfsstat4
@@ -377,93 +373,16 @@ def test_an_orderly_stop_forgets_clients_without_state_alone(tmp_path: Path) -> 
     assert sorted(server.restart().state.grace.waiting) == [b"away", b"holder"]
 
 
-def test_servers_that_share_a_database_await_their_own_clients_alone(tmp_path: Path) -> None:
-    path = tmp_path / "clients.sqlite3"
-    row, other = ClientRow(b"a", b"1", "sys:0"), ClientRow(b"a", b"2", "sys:0")
-
-    def opened(address: str, *exports: str) -> closing[RecoveryDatabase]:
-        return closing(RecoveryDatabase(path, counted_octets(), addresses=[address], exports=exports))
-
-    with opened("rdma://h:1", "/=/x") as first, opened("rdma://h:2", "/=/x") as second:
-        assert first.boot != second.boot
-        first.keep(row)
-        second.keep(other)
-        assert first.forget([row])
-        first.keep(row)
-    with opened("rdma://h:2", "/=/x") as second, opened("rdma://h:3", "/=/x") as third:
-        assert (second.rows, third.rows) == ([other], [])
-    with opened("rdma://h:1", "/=/y") as unrelated:
-        assert unrelated.rows == []
-    with opened("rdma://h:1", "/a=/y", "/=/x") as grown:
-        assert grown.rows == [row], "an export more is the same server"
-
-
-def test_clients_are_found_by_other_addresses_and_exports_of_the_running_server(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = tmp_path / "clients.sqlite3"
-    rows = [ClientRow(owner, b"1", "sys:0") for owner in (b"a", b"b")]
-
-    def rows_of(address: str, *exports: str) -> list[ClientRow]:
-        with closing(RecoveryDatabase(path, counted_octets(), addresses=[address], exports=exports)) as database:
-            return sorted(database.rows)
-
-    with closing(RecoveryDatabase(path, counted_octets(), addresses=["tcp://h:1"], exports=["/a"])) as database:
-        database.keep(rows[0])
-        database.serve(["tcp://h:2"], ["/a", "/b"])
-        database.keep(rows[1])
-        assert [rows_of("tcp://h:2", each) for each in ("/a", "/b", "/c")] == [rows, rows, []]
-        assert rows_of("tcp://h:1", "/a") == []
-        database.serve(["tcp://h:2"], ["/b"])
-        assert [rows_of("tcp://h:2", each) for each in ("/a", "/b")] == [[], rows]
-        database._database.execute("PRAGMA query_only = 1")
-        database.serve(["tcp://h:3"], ["/c"])
-        assert "clients may lose their locks with the next restart" in caplog.text
-    assert rows_of("tcp://h:2", "/b") == rows
-
-
-def test_a_client_that_is_written_while_the_addresses_change_is_found_by_the_later_ones(tmp_path: Path) -> None:
-    path = tmp_path / "clients.sqlite3"
-    row = ClientRow(b"a", b"1", "sys:0")
-
-    class LockWithGuest:
-        """A lock after whose first release another thread has its turn."""
-
-        lock, guests = threading.Lock(), [row]
-
-        def __enter__(self) -> None:
-            self.lock.acquire()
-
-        def __exit__(self, *_: object) -> None:
-            self.lock.release()
-            if self.guests:
-                database.keep(self.guests.pop())
-
-    with closing(RecoveryDatabase(path, counted_octets(), addresses=["tcp://h:1"])) as database:
-        database._lock = LockWithGuest()  # type: ignore[assignment]
-        database.serve(["tcp://h:2"], [])
-    with closing(RecoveryDatabase(path, counted_octets(), addresses=["tcp://h:2"])) as database:
-        assert database.rows == [row]
-
-
-def test_boot_numbers_count_up_and_begin_anywhere(tmp_path: Path) -> None:
-    path = tmp_path / "clients.sqlite3"
-    boots = []
-    for _ in range(3):
-        with closing(RecoveryDatabase(path, lambda _count: b"\xff\xff\xff\xfe")) as database:
-            boots.append(database.boot)
-    assert boots == [0xFFFFFFFF, 0, 1]
-    assert path.stat().st_mode & 0o077 == 0, "owners' names are nobody else's business"
-
-
 def test_a_disk_that_takes_no_row_is_told_of_once_and_clients_go_on(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = Restarting(tmp_path)
 
     class Full:
-        def execute(self, *_args: object) -> None:
+        def __enter__(self) -> None:
             raise sqlite3.OperationalError("disk is full")
+
+        def __exit__(self, *_: object) -> None: ...
 
     with monkeypatch.context() as full:
         full.setattr(server.rig.database, "_database", Full())
@@ -503,36 +422,3 @@ def test_a_failure_of_the_disk_that_lasts_is_told_once(
         rig.now_s += 2 * NFS4_COURTESY_S
         assert len(caplog.records) == 2 * times, caplog.text
     monkeypatch.setattr(rig.database, "_database", working)
-
-
-@each_case("place", ["head", "row", "index"])
-def test_a_damaged_database_is_put_aside(place: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    path = tmp_path / "clients.sqlite3"
-    caplog.clear()
-    path.unlink(missing_ok=True)
-    if place == "head":
-        path.write_bytes(b"nonsense" * 100)
-    else:
-        with closing(RecoveryDatabase(path, counted_octets())) as database:
-            for number in range(200):
-                database.keep(ClientRow(b"%03d" % number * 300, b"boot", "sys:0"))
-        with closing(sqlite3.connect(path)) as found:
-            size = found.execute("PRAGMA page_size").fetchone()[0]
-            name = "client" if place == "row" else "sqlite_autoindex_client_1"
-            (root,) = found.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (name,)).fetchone()
-        octets = bytearray(path.read_bytes())
-        # Far from the first rows: the last child of the tree's root.
-        (child,) = struct.unpack_from(">I", octets, (root - 1) * size + 8)
-        octets[(child - 1) * size : child * size] = b"\xa5" * size
-        path.write_bytes(octets)
-    with closing(RecoveryDatabase(path, counted_octets())) as database:
-        assert database.rows == []
-    assert (tmp_path / "clients.sqlite3.damaged").exists()
-    assert "clients lose their locks in this restart" in caplog.text
-
-
-def test_a_database_that_cannot_be_used_says_what_to_do(tmp_path: Path) -> None:
-    path = tmp_path / "clients.sqlite3"
-    path.mkdir()
-    with pytest.raises(OSError, match=r"clients\.sqlite3: .*: free space on the disk, or remove the file"):
-        RecoveryDatabase(path, counted_octets())

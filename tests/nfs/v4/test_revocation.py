@@ -114,7 +114,7 @@ def test_files_and_leases_of_revoked_state_are_closed_and_nothing_of_it_stays_wh
 def test_a_client_reclaims_nothing_that_was_revoked_and_all_that_it_has_claimed_since_it_knows(tmp_path: Path) -> None:
     path = tmp_path / "clients.sqlite3"
     holder = Holder(path)
-    assert sorted(row.owner for row in Holder(path).server.database.rows) == [b"a", b"b"]
+    assert sorted(row.owner for row in Conversation(path).database.rows) == [b"a", b"b"]
     assert holder.revoke() == (2, 1, 1)
     restarted = Conversation(path)
     assert [row.owner for row in restarted.database.rows] == [b"b"]

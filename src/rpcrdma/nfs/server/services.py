@@ -85,15 +85,15 @@ def build_nfs4(
         version_3: the service of version 3, also if it is not offered: both obey the locks and share reservations of
             clients of either version.
         state: the state of the server, whose key makes the server owner of EXCHANGE_ID.
-        directory: holds the database of clients that may reclaim their state after a restart; None keeps it in memory,
-            for a server whose next run has another address.
+        directory: holds the database of clients that may reclaim their state after a restart; None keeps it in memory.
         random_bytes: returns the given number of random octets, for ids of sessions and of the server.
         clock: returns the time of a monotonic clock in seconds, for leases.
         wall_clock_ns: returns the time in nanoseconds since 1970.
-        addresses: the addresses at which the server listens and clients find it again: they tell it from other servers
-            that share `state` and `directory`.
+        addresses: the URLs at which the server listens and clients find it again, such as "tcp://192.0.2.1:2049": they
+            tell it from other servers that share `state` and `directory`. Clients of an earlier run may reclaim their
+            state if that run had one of these, unless its port is 0.
         exports: a text for each export, such as name and directory, which is recorded in `directory`. Clients of an
-            earlier run may reclaim their state if that run had one of these texts; empty: clients of any run may.
+            earlier run may reclaim their state if that run had one of these texts, too; empty: clients of any run may.
 
     Raises:
         OSError: the database cannot be used.
@@ -107,8 +107,9 @@ def build_nfs4(
 
     path = directory / _CLIENTS_FILE if directory is not None else None
     database = RecoveryDatabase(path, random_bytes, addresses=addresses, exports=exports)
-    # Clients take servers with one owner for one server, and would look for their sessions at any of them.
-    own = " ".join(sorted(addresses)).encode() if directory is not None else random_bytes(16)
+    # Clients take servers with one owner for one server, and would look for their sessions at any of them; to a server
+    # with another one than before they reclaim nothing.
+    own = database.name.encode() if directory is not None else random_bytes(16)
     owner = b"server owner " + own
     identity = hashlib.blake2b(owner, key=state.key, digest_size=16).digest()
     descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]

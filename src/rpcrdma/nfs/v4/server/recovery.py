@@ -8,43 +8,60 @@ and has reclaimed nothing, its lease passes or the server stops: it has nothing 
 
 The rows of the last run stay until the grace period ends, as a second restart within it needs them. A row names the
 incarnation of the client: after the client has restarted, its earlier claims are void.
+
+Several servers may use one database at the same time, each at addresses of its own, also with the same exports. Rows
+belong to a run of a server, and a later run takes those of a run with an address in common, to which clients return.
+Rows of a run at other addresses wait for a server there only if it has run beside others: else another run has served
+the same exports since, and their clients have lost to others what they had (RFC 8881 section 8.4.3).
 """
 
 from __future__ import annotations
 
 import itertools
 import logging
+import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from rpcrdma.nfs.export.claims import Range
+from rpcrdma.nfs.export.lock_mirror import LocalLocks
 from rpcrdma.nfs.export.state_database import open_database
 
 __all__ = ["ClientRow", "Grace", "RecoveryDatabase"]
 
 _LOGGER = logging.getLogger("rpcrdma.server")
 _SCHEMA = """
+CREATE TABLE IF NOT EXISTS server (
+    number INTEGER PRIMARY KEY, name TEXT NOT NULL, addresses TEXT NOT NULL, exports TEXT NOT NULL,
+    shares INTEGER NOT NULL
+);
 CREATE TABLE IF NOT EXISTS client (
-    addresses TEXT NOT NULL, owner BLOB NOT NULL, verifier BLOB NOT NULL, principal TEXT NOT NULL,
-    exports TEXT NOT NULL,
-    PRIMARY KEY (addresses, owner)
+    server INTEGER NOT NULL, owner BLOB NOT NULL, verifier BLOB NOT NULL, principal TEXT NOT NULL,
+    PRIMARY KEY (server, owner)
 );
 CREATE TABLE IF NOT EXISTS boot (number INTEGER NOT NULL);
 """
 _PROBE = """
-SELECT addresses, owner, verifier, principal, exports, number FROM client LEFT JOIN boot ON 1
-ORDER BY addresses, owner
+SELECT server, owner, verifier, principal, 0 FROM client INDEXED BY sqlite_autoindex_client_1 WHERE server >= 0
+UNION ALL SELECT number, name, addresses, exports, shares FROM server
+UNION ALL SELECT number, 0, 0, 0, 0 FROM boot
 """
-"""Reads in the order of the index, so that index and table are both tried, also without a row of a run."""
+"""Reads by the index, so that index and table are both tried."""
+_SERVERS = """
+SELECT number, name, addresses, exports, shares FROM server WHERE number != ?
+AND typeof(name) = 'text' AND typeof(addresses) = 'text' AND typeof(exports) = 'text' ORDER BY number
+"""
 _READ = """
-SELECT exports, owner, verifier, principal FROM client WHERE addresses = ?
-AND typeof(exports) = 'text' AND typeof(owner) = 'blob' AND typeof(verifier) = 'blob' AND typeof(principal) = 'text'
+SELECT owner, verifier, principal FROM client WHERE server = ?
+AND typeof(owner) = 'blob' AND typeof(verifier) = 'blob' AND typeof(principal) = 'text'
 """
 _NOT_KEPT = "clients cannot reclaim their locks after a restart"
 _NOT_FORGOTTEN = "a client keeps locks that it should lose"
 _BOOTS = 1 << 32
+_EVERY_HOST: Final = {"0.0.0.0", "[::]"}  # noqa: S104 - listens nowhere
 _OWNERS_SHOWN = 3
 _OWNER_OCTETS_SHOWN = 60
 """Octets of an owner in the log: Linux's are its version, host and number, such as "Linux NFSv4.2 node7"."""
@@ -58,18 +75,31 @@ class ClientRow(NamedTuple):
     principal: str
 
 
+class _Server(NamedTuple):
+    """A run of a server in the database: the number of the run, and the texts by which later runs know it."""
+
+    number: int
+    name: str
+    addresses: str
+    """The addresses, divided by spaces."""
+    exports: str
+    """The texts that identify the exports, divided by line feeds."""
+    shares: int
+    """Whether (1 or 0) the server has run at the same time as another one with the same exports."""
+
+
 class RecoveryDatabase:
     """The clients on the disk that may reclaim state after a restart, and the number of this run of the server.
 
-    Thread-safe; its methods wait for the disk. Servers with other addresses may use the same file at the same time. The
-    rows of each are apart: a client returns to the address that it knows, and no two servers have the same. Rows of a
-    run that had none of the present exports stay where they are: none of their state can be claimed here. Raises
-    OSError (the database cannot be used).
+    Thread-safe; its methods wait for the disk. Servers with other addresses may use the same file at the same time.
+    Rows of a run that had none of the present exports stay where they are: none of their state can be claimed here.
+    Raises OSError (the database cannot be used).
 
     Args:
-        path: the database file; None keeps the database in memory.
-        random_bytes: returns the given number of random octets, for the number of the first run.
-        addresses: the addresses at which the server listens.
+        path: the database file; None keeps the database in memory. Beside it is a file with the locks by which servers
+            see which of them are running.
+        random_bytes: returns the given number of random octets, for the number of the first run, and for `name`.
+        addresses: the URLs at which the server listens; to one that ends in ":0" no client returns.
         exports: texts that identify the exports; without any, the rows of all exports count.
     """
 
@@ -84,10 +114,14 @@ class RecoveryDatabase:
         self._lock = threading.Lock()
         self._path = path
         self._addresses = " ".join(sorted(addresses))
-        present = set(exports)
-        self._exports = "\n".join(sorted(present))
+        self._exports = "\n".join(sorted(set(exports)))
         self._failing: set[str] = set()
         """The consequences of failures of the disk that are logged already, until the same kind of write succeeds."""
+        self._begun = False
+        self._runs: LocalLocks | None = None
+        if path is not None:
+            beside = path.with_name(f"{path.name}.lock")
+            self._runs = LocalLocks(os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         try:
             database = self._database = open_database(
                 path, _SCHEMA, _PROBE, durable=True, loss="clients lose their locks in this restart"
@@ -100,26 +134,113 @@ class RecoveryDatabase:
                 """The number of this run, 0 to 2**32 - 1, one more than that of the last run with this database."""
                 database.execute("DELETE FROM boot")
                 database.execute("INSERT INTO boot VALUES (?)", (self.boot,))
-            self.rows = [
-                ClientRow(*row)
-                for served, *row in database.execute(_READ, (self._addresses,))
-                if not present or present & set(served.split("\n"))
-            ]
-            """The clients of the last run, which may reclaim their state now."""
-            self._kept = {row.owner: row.principal for row in self.rows}
-            """The principal of each owner that is on the disk, for this server."""
+            others = self._others()
+            here = [each for each in others if self._is_earlier(each)]
+            self._earlier = [each for each in here if self._serves(each.exports)]
+            """The runs whose clients may reclaim their state now, the latest one last."""
+            rows = (ClientRow(*row) for each in self._earlier for row in database.execute(_READ, (each.number,)))
+            found = {row.owner: row for row in rows}
         except sqlite3.Error as error:
             raise OSError(
                 f"{path}: {error}: free space on the disk, or remove the file to lose clients' locks"
             ) from error
+        self.rows = list(found.values())
+        """The clients of the last run, which may reclaim their state now."""
+        self._kept = {row.owner: row.principal for row in self.rows}
+        """The principal of each owner that is on the disk, for this server."""
+        name = here[-1].name if here else self._addresses
+        if not _meet(self._addresses, self._addresses):
+            name = random_bytes(16).hex()
+        elif name in {each.name for each in others if each not in here}:
+            name = f"{name} {self.boot}"
+        self.name = name
+        """A text that no other server with this database has, the same in each run with an address in common."""
+
+    def _others(self) -> list[_Server]:
+        return [_Server(*row) for row in self._database.execute(_SERVERS, (self.boot,))]
+
+    def _serves(self, exports: str) -> bool:
+        """Returns whether this server has one of the `exports` of another one (`_Server.exports`)."""
+        return not self._exports or bool({*self._exports.split("\n")} & {*exports.split("\n")})
+
+    def _is_earlier(self, other: _Server) -> bool:
+        """Returns whether `other` is an earlier run of this server: it listened at one of its addresses, and has ended.
+
+        No two servers listen at all the same addresses, so that one with these has ended in any case.
+        """
+        ended = other.addresses == self._addresses or not self._is_running(other)
+        return ended and _meet(other.addresses, self._addresses)
+
+    def _is_running(self, other: _Server) -> bool:
+        place = Range(other.number, other.number + 1, True)
+        return self._runs is not None and self._runs.in_the_way(place) is not None
+
+    def begin(self) -> None:
+        """Takes over the rows of earlier runs of this server, once it listens; no effect when called again.
+
+        A start that fails before leaves them to the next one. Rows of servers that have ended at other addresses, with
+        exports that this one serves from now on, are deleted, with a warning, unless these servers have run beside
+        others. Logs a failure of the disk; then the next write tries again.
+        """
+        if self._begun:
+            return
+        try:
+            with self._lock:
+                self._begin()
+        except sqlite3.Error as error:
+            self._tell(error, _NOT_KEPT)
+
+    def _begin(self) -> None:
+        if self._begun:
+            return
+        if self._runs is not None:
+            self._runs.change(Range(self.boot, self.boot + 1, True))
+        with self._database as database:
+            database.execute("BEGIN IMMEDIATE")
+            shares = max((each.shares for each in self._earlier), default=0)
+            own = _Server(self.boot, self.name, self._addresses, self._exports, shares)
+            database.execute("INSERT OR REPLACE INTO server VALUES (?, ?, ?, ?, ?)", own)
+            for each in self._earlier:
+                database.execute("UPDATE OR REPLACE client SET server = ? WHERE server = ?", (self.boot, each.number))
+                database.execute("DELETE FROM server WHERE number = ?", (each.number,))
+            lost = self._void()
+        self._begun = True
+        self._tell_of(lost)
+
+    def _void(self) -> list[tuple[str, int]]:
+        """Deletes the rows of servers that have ended, whose exports this one serves without having taken their rows.
+
+        Marks servers with such exports that are running, and this one, as those that share exports; rows of these stay.
+        The caller holds the lock, and a transaction has begun. Returns the addresses and the number of clients of each.
+        """
+        execute, lost = self._database.execute, []
+        for each in self._others():
+            if not self._serves(each.exports):
+                continue
+            if self._is_running(each):
+                execute("UPDATE server SET shares = 1 WHERE number IN (?, ?)", (self.boot, each.number))
+            elif not each.shares or _meet(each.addresses, self._addresses):
+                count = execute("DELETE FROM client WHERE server = ?", (each.number,)).rowcount
+                execute("DELETE FROM server WHERE number = ?", (each.number,))
+                lost.append((each.addresses, count))
+        return lost
+
+    def _tell_of(self, lost: Iterable[tuple[str, int]]) -> None:
+        for addresses, count in lost:
+            if count:
+                _LOGGER.warning(
+                    "the clients of an earlier run at %s, %d, lose their opens and locks: this server has its exports "
+                    "now, and does not know these clients",
+                    addresses,
+                    count,
+                )
 
     def keep(self, row: ClientRow) -> None:
         """Writes a client to the disk, in place of an earlier row of the same owner; logs a failure, raises nothing."""
         try:
             with self._lock:
-                self._database.execute(
-                    "INSERT OR REPLACE INTO client VALUES (?, ?, ?, ?, ?)", (self._addresses, *row, self._exports)
-                )
+                self._begin()
+                self._database.execute("INSERT OR REPLACE INTO client VALUES (?, ?, ?, ?)", (self.boot, *row))
                 self._kept[row.owner] = row.principal
         except sqlite3.Error as error:
             self._tell(error, _NOT_KEPT)
@@ -137,17 +258,20 @@ class RecoveryDatabase:
         """
         there, served = " ".join(sorted(addresses)), "\n".join(sorted(set(exports)))
         with self._lock:
-            try:
-                with self._database:
-                    self._database.execute("BEGIN")
-                    self._database.execute(
-                        "UPDATE OR REPLACE client SET addresses = ?, exports = ? WHERE addresses = ?",
-                        (there, served, self._addresses),
-                    )
-            except sqlite3.Error as error:
-                _LOGGER.warning("%s: %s: clients may lose their locks with the next restart", self._path, error)
             # Before another thread writes a row: by the old addresses the next run would not find it.
             self._addresses, self._exports = there, served
+            try:
+                self._begin()
+                with self._database as database:
+                    database.execute("BEGIN IMMEDIATE")
+                    database.execute(
+                        "UPDATE server SET addresses = ?, exports = ? WHERE number = ?", (there, served, self.boot)
+                    )
+                    lost = self._void()
+            except sqlite3.Error as error:
+                _LOGGER.warning("%s: %s: clients may lose their locks with the next restart", self._path, error)
+            else:
+                self._tell_of(lost)
 
     def forget(self, rows: Iterable[ClientRow]) -> bool:
         """Deletes clients, whatever their verifier; rows of the same owner with another principal stay.
@@ -160,11 +284,12 @@ class RecoveryDatabase:
                 found = [row for row in rows if self._kept.get(row.owner) == row.principal]
                 if not found:
                     return True
-                with self._database:
-                    self._database.execute("BEGIN")
-                    self._database.executemany(
-                        "DELETE FROM client WHERE addresses = ? AND owner = ? AND principal = ?",
-                        [(self._addresses, row.owner, row.principal) for row in found],
+                self._begin()
+                with self._database as database:
+                    database.execute("BEGIN")
+                    database.executemany(
+                        "DELETE FROM client WHERE server = ? AND owner = ? AND principal = ?",
+                        [(self.boot, row.owner, row.principal) for row in found],
                     )
                 for row in found:
                     self._kept.pop(row.owner, None)
@@ -184,6 +309,23 @@ class RecoveryDatabase:
         """Closes the database; may be called again."""
         with self._lock:
             self._database.close()
+            self._runs = None
+
+
+def _meet(one: str, other: str) -> bool:
+    """Returns whether clients of a server at the addresses `one` may return to `other` (`_Server.addresses`)."""
+    for (scheme, host, port), there in itertools.product(map(_place, one.split(" ")), map(_place, other.split(" "))):
+        hosts = {host, there[1]}
+        if (scheme, port) == (there[0], there[2]) and port != "0" and (len(hosts) == 1 or hosts & _EVERY_HOST):
+            return True
+    return False
+
+
+def _place(address: str) -> tuple[str, str, str]:
+    """Returns (scheme, host, port) of a URL such as "tcp://[::]:2049"; for other text the last two may be empty."""
+    head, _, port = address.rpartition(":")
+    scheme, _, host = head.partition("://")
+    return scheme, host, port
 
 
 class Grace:

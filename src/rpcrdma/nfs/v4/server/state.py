@@ -226,6 +226,7 @@ class State(HeldStates):
         Ends courteous clients that hold nothing, have been silent for `NFS4_COURTESY_S`, or conflict with callers
         without state (NFS version 3, special stateids). Recalls delegations that such callers await; repeats recalls.
         """
+        self.database.begin()
         with self.locked():
             self.clients.pass_leases(now_s)
             self.sessions.drop_ended_connections()
