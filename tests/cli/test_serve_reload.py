@@ -7,6 +7,7 @@ import asyncio
 import logging
 import signal
 import socket
+import threading
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rpcrdma.cli import serve_reload
+from rpcrdma.cli import serve_reload, served_exports
+from rpcrdma.cli.daemon_threads import DaemonThreads
 from rpcrdma.cli.main import build_parser
 from rpcrdma.cli.running_server import RunningServer
 from rpcrdma.cli.serve_reload import ConfigurationReload
@@ -29,10 +31,11 @@ from rpcrdma.commands.setting import Renewal
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed
 from rpcrdma.nfs.export.server_state import open_state
 from rpcrdma.nfs.server import build_services
+from rpcrdma.nfs.server.exports_change import ExportsChange
 from support.cases import each_case
 from support.command_process import HANG_S
 from support.loops import in_virtual_time
-from support.waiting import until
+from support.waiting import time_passes, until
 
 if TYPE_CHECKING:
     from support.commands import StartServer
@@ -64,7 +67,7 @@ class Manager(ServiceManager):
 
 
 class FakeServer:
-    """Keeps the changes of a server; its calls outlast so many looks at them as `busy` says."""
+    """Keeps the changes of a server; its calls outlast so many waits for them as `busy` says."""
 
     def __init__(self) -> None:
         self.listening = ["tcp://127.0.0.1:2049"]
@@ -87,8 +90,10 @@ class FakeServer:
     def set_limits(self, **limits: Any) -> None:
         self.limits = limits
 
-    async def settle(self, _deadline_s: float) -> bool:
+    async def settle(self, deadline_s: float) -> bool:
         self.busy -= 1
+        if self.busy >= 0:
+            await time_passes(deadline_s)
         return self.busy < 0
 
 
@@ -366,6 +371,43 @@ async def test_the_service_manager_hears_of_the_end_once_removed_exports_are_clo
     assert "root" in vars(tree)
     await until(lambda: "root" not in vars(tree))
     await reloading.exports.close()
+
+
+def test_a_disk_that_does_not_answer_refuses_a_reload_and_holds_up_no_later_one(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end = threading.Event()
+
+    async def reload() -> None:
+        asyncio.get_running_loop().set_default_executor(DaemonThreads())
+        reloading = Reloading(file)
+        for module, bound, owner, step, told in (
+            (
+                serve_reload,
+                "CONFIGURATION_READ_S",
+                serve_reload,
+                "_examined",
+                "c.toml: reading it, and looking at what",
+            ),
+            (
+                served_exports,
+                "EXPORTS_CHANGE_S",
+                ExportsChange,
+                "plan",
+                "c.toml: opening new exports, and writing data",
+            ),
+        ):
+            with monkeypatch.context() as patch:
+                patch.setattr(module, bound, 0)
+                patch.setattr(owner, step, lambda *_: end.wait(HANG_S))
+                *_, status = await reloading.again(FILE + TWO)
+            assert status.startswith(f"STATUS=reload refused: {told}"), status
+            assert reloading.names == ["/one"]
+        assert (await reloading.again(FILE + TWO))[-1] == f"STATUS={LISTENING}"
+        assert reloading.names == ["/one", "/two"]
+        end.set()
+
+    asyncio.run(reload())
 
 
 @each_case(

@@ -440,6 +440,8 @@ def served_directory(export: Exported) -> Path | None:
     if isinstance(export.source, str):
         return None
     directory = existing_directory(export.source)
+    # Clients of a network file system remember names, and would not notice that its server is gone; this asks it.
+    os.statvfs(directory)
     if export.mount_point and not directory.is_mount():
         raise OSError(f"{directory}: no file system is mounted there; mount it")
     return directory

@@ -61,6 +61,11 @@ class RunningServer:
         self._requires_hosts = hosts.wanted.value == "required"
 
     @property
+    def exports(self) -> ServedExports:
+        """The exports that the server serves."""
+        return self._exports
+
+    @property
     def status(self) -> str:
         """A line for people on the state of the server, with the URLs at which it listens."""
         return f"listening at {', '.join(self._server.listening)}"

@@ -6,10 +6,11 @@ import argparse
 import importlib.util
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
-from rpcrdma.cli.export_options import Exported, reached_source
+from rpcrdma.cli.export_options import Exported
+from rpcrdma.cli.export_sources import ExportSources
 from rpcrdma.cli.host_names import HostNames
 from rpcrdma.cli.serve_health import expiry_warning
 from rpcrdma.cli.serve_protection import hosts_of, least_protection, tls_conflict
@@ -29,7 +30,13 @@ def is_installed(package: str) -> bool:
     return importlib.util.find_spec(package) is not None
 
 
-def find_mistakes(args: argparse.Namespace, found: Effective, names: HostNames | None = None) -> list[Mistake]:
+def find_mistakes(
+    args: argparse.Namespace,
+    found: Effective,
+    names: HostNames | None = None,
+    sources: ExportSources | None = None,
+    served: Collection[str] = (),
+) -> list[Mistake]:
     """Returns a mistake (place, cause, remedy) for each fault in files and each setting unfit for this machine.
 
     It looks up host names, asks the stores of URLs, and reads certificates and directories, and so may block; it binds
@@ -39,20 +46,24 @@ def find_mistakes(args: argparse.Namespace, found: Effective, names: HostNames |
         args: parsed arguments, with the values of `found`.
         found: the settings.
         names: looks up names of hosts; None: a new `HostNames`.
+        sources: looks at directories and stores; None: a new `ExportSources`.
+        served: the names of exports that a server serves now: they could not be served on if they did not answer, so
+            that this is an error.
     """
-    names = names or HostNames()
+    names, sources = names or HostNames(), sources or ExportSources()
     exports = (*found.exports, *found.mistaken)
+    sources.look(exports, needed=served)
     names.look_up(host for export in exports for host in export.all_hosts)
     faults = [*found.faults, *no_exports(args, found)]
     if not exports:
         return faults
     for export in found.exports:
-        faults += _faults_of_export(export, found, names)
+        faults += _faults_of_export(export, found, names, sources, served)
     for export in found.mistaken:
-        faults += _faults_of_source(export)
+        faults += _faults_of_source(export, sources, served)
         faults += faults_of_hosts(export, names)
-    faults += _exposed_state(found)
-    faults += _directories_within(exports)
+    faults += _exposed_state(found, sources)
+    faults += _directories_within([export for export in exports if not sources.is_silent(export)])
     faults += _faults_of_state(found.server["state-dir"])
     admin = found.server["admin"]
     if isinstance(admin.value, Path) and not admin.value.absolute().parent.is_dir():
@@ -93,13 +104,15 @@ def _faults_of_access_log(found: Effective) -> Iterator[Mistake]:
             yield Mistake(log.origin, f"this user may not write to {there}; allow it, or name another file")
 
 
-def at_start(args: argparse.Namespace, found: Effective) -> list[Mistake]:
+def at_start(args: argparse.Namespace, found: Effective, sources: ExportSources) -> list[Mistake]:
     """Returns the mistakes in settings (place, cause, remedy) with which a server must not start.
 
     Those that opening, binding or loading would find are left out: the start finds them itself. `args` are parsed
-    arguments with the values of `found`.
+    arguments with the values of `found`. `sources` looks at the directories and stores of the exports, and has their
+    answers afterwards.
     """
-    faults = [*found.faults, *no_exports(args, found), *_exposed_state(found)]
+    sources.look((*found.exports, *found.mistaken))
+    faults = [*found.faults, *no_exports(args, found), *_exposed_state(found, sources)]
     if args.config is not None:
         # A reload would refuse such a file, too.
         faults += _conflicts_of_tls(args, found)
@@ -121,37 +134,44 @@ def no_exports(args: argparse.Namespace, found: Effective) -> list[Mistake]:
     return [Mistake(str(args.config), "there is no export; write [[export]], or name a directory")]
 
 
-def _faults_of_export(export: Exported, found: Effective, names: HostNames) -> Iterator[Mistake]:
-    yield from _faults_of_source(export)
+def _faults_of_export(
+    export: Exported, found: Effective, names: HostNames, sources: ExportSources, served: Collection[str]
+) -> Iterator[Mistake]:
+    yield from _faults_of_source(export, sources, served)
     yield from doubts(export, names)
     if (served := found.server["nfs"].value) and not any(str(each) in served.split(",") for each in export.versions):
         text = f"no version of {export.name} is served, since nfs is {served}; change one of both"
         yield Mistake(export.origins["versions"], text)
 
 
-def _faults_of_source(export: Exported) -> Iterator[Mistake]:
-    """Yields a mistake (place, cause, remedy) if the source of an export cannot be served at present; may block."""
+def _faults_of_source(export: Exported, sources: ExportSources, served: Collection[str]) -> Iterator[Mistake]:
+    """Yields a mistake (place, cause, remedy) if the source of an export cannot be served at present.
+
+    `sources` has looked at it. No answer of an export in `served` is an error, of others a warning if they may wait.
+    """
     if faults := [*_faults_of_url(export)]:
         yield from faults
         return
     try:
-        reached_source(export)
+        sources.directory_of(export)
     except OSError as error:
         message, hint, _ = describe(error)
         text = f"{message}; {hint or 'make the directory, or name another one'}"
-        yield Mistake(export.origins[""], text, is_warning=export.missing == "skip")
+        may_wait = export.missing == "skip" and not (export.name in served and sources.is_silent(export))
+        yield Mistake(export.origins[""], text, is_warning=may_wait)
 
 
-def _exposed_state(found: Effective) -> Iterator[Mistake]:
+def _exposed_state(found: Effective, sources: ExportSources) -> Iterator[Mistake]:
     """Yields a mistake (place, cause, remedy) for each export that contains the directory of the server's state.
 
-    A client that reads the key of file handles there can make handles of its own.
+    A client that reads the key of file handles there can make handles of its own. An export whose source has not
+    answered is left out: it is looked at again before it is served.
     """
     from rpcrdma.nfs.export.server_state import exposes  # noqa: PLC0415 - the database takes its time
 
     state = found.server["state-dir"].value
     for export in (*found.exports, *found.mistaken):
-        if exposes(export.source, state):
+        if not sources.is_silent(export) and exposes(export.source, state):
             place = export.origins[""]
             text = f"the export {export.name} has the directory of the server's state, {_real(state)}"
             yield Mistake(place, in_keys(f"{text}; set --state-dir to one that is not exported", place))
@@ -207,7 +227,7 @@ def _faults_of_state(state: Value) -> Iterator[Mistake]:
             yield Mistake(state.origin, str(error))
 
 
-def _directories_within(exports: tuple[Exported, ...]) -> Iterator[Mistake]:
+def _directories_within(exports: Sequence[Exported]) -> Iterator[Mistake]:
     by_directory: dict[Path, Exported] = {}
     local = [export for export in exports if isinstance(export.source, Path)]
     for export in sorted(local, key=lambda export: len(_real(export.source).parts)):
