@@ -107,12 +107,14 @@ def _faults_of_access_log(found: Effective) -> Iterator[Mistake]:
 def at_start(args: argparse.Namespace, found: Effective, sources: ExportSources) -> list[Mistake]:
     """Returns the mistakes in settings (place, cause, remedy) with which a server must not start.
 
-    Those that opening, binding or loading would find are left out: the start finds them itself. `args` are parsed
-    arguments with the values of `found`. `sources` looks at the directories and stores of the exports, and has their
-    answers afterwards.
+    Those that opening, binding or loading would find are left out: the start finds them itself. Doubts about the mounts
+    of exports are among them, as warnings. `args` are parsed arguments with the values of `found`. `sources` looks at
+    the directories and stores of the exports, and has their answers afterwards.
     """
     sources.look((*found.exports, *found.mistaken))
     faults = [*found.faults, *no_exports(args, found), *_exposed_state(found, sources)]
+    for export in found.exports:
+        faults += _doubts_about_mount(export, sources)
     if args.config is not None:
         # A reload would refuse such a file, too.
         faults += _conflicts_of_tls(args, found)
@@ -138,6 +140,7 @@ def _faults_of_export(
     export: Exported, found: Effective, names: HostNames, sources: ExportSources, served: Collection[str]
 ) -> Iterator[Mistake]:
     yield from _faults_of_source(export, sources, served)
+    yield from _doubts_about_mount(export, sources)
     yield from doubts(export, names)
     if (served := found.server["nfs"].value) and not any(str(each) in served.split(",") for each in export.versions):
         text = f"no version of {export.name} is served, since nfs is {served}; change one of both"
@@ -159,6 +162,26 @@ def _faults_of_source(export: Exported, sources: ExportSources, served: Collecti
         text = f"{message}; {hint or 'make the directory, or name another one'}"
         may_wait = export.missing == "skip" and not (export.name in served and sources.is_silent(export))
         yield Mistake(export.origins[""], text, is_warning=may_wait)
+
+
+def _doubts_about_mount(export: Exported, sources: ExportSources) -> Iterator[Mistake]:
+    """Yields a warning if callers may change an export whose file system is mounted read-only in this process's view.
+
+    systemd mounts what no `ReadWritePaths=` of a unit names read-only for its processes, and no reload changes that.
+    """
+    if export.is_read_only or sources.is_silent(export):
+        return
+    try:
+        directory = sources.directory_of(export)
+        is_read_only = directory is not None and bool(os.statvfs(directory).f_flag & os.ST_RDONLY)
+    except OSError:
+        return
+    if is_read_only:
+        text = (
+            f"{export.name} may be changed, but its file system is mounted read-only for this process; renew the "
+            'drop-in by rpcrdma config unit and restart, mount it anew, or write access = "ro"'
+        )
+        yield Mistake(export.origins[""], text, is_warning=True)
 
 
 def _exposed_state(found: Effective, sources: ExportSources) -> Iterator[Mistake]:
