@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from rpcrdma.cli.export_options import ExportedRule
-from rpcrdma.cli.export_sources import ExportSources
 from rpcrdma.cli.main import build_parser
 from rpcrdma.cli.settings import check
 from rpcrdma.cli.settings.effective import effective
@@ -354,26 +351,6 @@ def test_a_check_doubts_rules_that_trust_every_host_and_versions_that_are_not_se
         'warning: 18: squash "none" lets every host act as root in /r; name hosts, or ask for krb5 or mtls',
         "error: 22: no version of /3 is served, since nfs is 4; change one of both",
     ]
-
-
-def test_a_check_and_a_start_doubt_an_export_that_its_mount_keeps_from_changes(
-    command: Command, file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mounted = SimpleNamespace(f_flag=os.ST_RDONLY | os.ST_NOSUID)
-    monkeypatch.setattr(os, "statvfs", lambda _path: mounted)
-    file.write_text(f'state-dir = "state"\n{FILE[FILE.index("[[export]]") :]}')
-    args = build_parser().parse_args(["serve", "--config", str(file)])
-    found = effective(args)
-    found.put_into(args)
-    doubt = (
-        f"{file}:2: /one may be changed, but its file system is mounted read-only for this process; renew the drop-in "
-        'by rpcrdma config unit and restart, mount it anew, or write access = "ro"'
-    )
-    told = [each for each in check.find_mistakes(args, found) if "read-only" in each.text]
-    assert [(str(each), each.is_warning) for each in told] == [(doubt, True)]
-    assert [str(each) for each in check.at_start(args, found, ExportSources())] == [doubt]
-    mounted.f_flag = os.ST_NOSUID
-    assert check.at_start(args, found, ExportSources()) == []
 
 
 def test_a_long_key_is_not_printed_whole(command: Command, file: Path) -> None:

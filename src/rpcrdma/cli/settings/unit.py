@@ -7,6 +7,7 @@ from typing import Final
 
 from rpcrdma.cli.settings.effective import DEFAULT, Effective
 from rpcrdma.cli.settings.file import Mistake
+from rpcrdma.cli.settings.mount_units import mount_points, mount_unit
 
 __all__ = ["drop_in"]
 
@@ -24,15 +25,20 @@ _FILES: Final = ("tls-cert", "tls-key", "tls-ca", "keytab")
 def drop_in(found: Effective, config: Path | None) -> tuple[str, list[Mistake]]:
     """Returns the text of a systemd drop-in for `rpcrdma.service` by the settings of a server, and mistakes.
 
-    An export within another one has no path of its own: the mount point that systemd makes for a path would lie within
-    the outer export, and clients do not enter mount points. There is a mistake for each directory that has a
-    character that no unit can have; the text lacks these.
+    The unit requires the mounts of exports with `missing` "fail"; it begins after those of others, and without one that
+    fails. An export within another one has no path of its own: the mount point that systemd makes for a path would lie
+    within the outer export, and clients do not enter mount points. There is a mistake for each directory that has a
+    character that no unit can have; the text lacks these. A warning is about an export at a mount point where, without
+    the mount, another directory would be served.
 
     Args:
         found: the settings.
         config: the configuration file; None: there is none.
     """
     writable: dict[Path, bool] = {}
+    required: set[Path] = set()
+    wanted: set[Path] = set()
+    mounted = mount_points()
     faults: list[Mistake] = []
 
     def expressible(directory: Path, origin: str) -> bool:
@@ -48,6 +54,16 @@ def drop_in(found: Effective, config: Path | None) -> tuple[str, list[Mistake]]:
         directory = export.source.resolve()
         if expressible(directory, export.origins[""]):
             writable[directory] = writable.get(directory, False) or not export.is_read_only
+            if export.missing == "fail":
+                required.add(directory)
+                continue
+            wanted |= mounted & {directory, *directory.parents}
+            if directory in mounted and not export.mount_point:
+                text = (
+                    f"{export.name} is a mount point, and the server starts without the mount; set mount-point = true, "
+                    "lest clients change what lies below it"
+                )
+                faults.append(Mistake(export.origins[""], text, is_warning=True))
     roots = {
         root: any(may_write for path, may_write in writable.items() if path.is_relative_to(root))
         for root in sorted(writable)
@@ -75,7 +91,9 @@ def drop_in(found: Effective, config: Path | None) -> tuple[str, list[Mistake]]:
         service.append("PrivateTmp=no")
     if any(rule.squash == "none" for export in found.exports for rule in export.admitting):
         service.append(f"CapabilityBoundingSet={_OF_ROOT}")
-    mounts = [f"RequiresMountsFor={_word(path)}" for path in (*roots, *own)]
+    mounts = [f"RequiresMountsFor={_word(path)}" for path in (*sorted(required), *own)]
+    # A mount that is required and fails keeps the unit from its start, and one that is unmounted stops it.
+    mounts += [f"{order}={mount_unit(point)}" for point in sorted(wanted) for order in ("Wants", "After")]
     return "\n".join(["[Unit]", *mounts, "", "[Service]", *service, ""]), faults
 
 
