@@ -37,6 +37,8 @@ class Effective(NamedTuple):
     """The mistakes in the files and in the names of exports."""
     mistaken: tuple[Exported, ...] = ()
     """Exports with mistakes in their tables, without the mistaken values: a check looks at the others."""
+    unread: frozenset[str] = frozenset()
+    """The names of settings of the server that have the default because the file's value could not be read."""
 
     @contextmanager
     def blamed(self, name: str) -> Iterator[None]:
@@ -90,7 +92,8 @@ def effective(args: argparse.Namespace) -> Effective:
     faults = [*file.faults, *_equal_names(file.exports), *_equal_names(given)]
     for export in exports:
         faults += contradictions(export, has_authorities=server["tls-ca"].value is not None)
-    return Effective(server, defaults, exports, faults, mistaken)
+    unread = frozenset(name for name in file.unread if server[name].origin == DEFAULT)
+    return Effective(server, defaults, exports, faults, mistaken, unread)
 
 
 def _values(settings: Iterable[Setting], args: argparse.Namespace, in_file: Mapping[str, Value]) -> dict[str, Value]:

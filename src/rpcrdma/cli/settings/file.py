@@ -97,6 +97,8 @@ class FileSettings:
     defaults: dict[str, Value] = field(default_factory=dict)
     exports: list[ExportArgument] = field(default_factory=list)
     faults: list[Mistake] = field(default_factory=list)
+    unread: set[str] = field(default_factory=set)
+    """The names of settings of the server whose values are unknown: they are mistaken, or the file is no TOML."""
 
 
 def read_configuration(path: Path) -> FileSettings:
@@ -132,7 +134,10 @@ class _File:
 
     def read(self, *, whole: bool) -> None:
         """Reads the file; `whole`: whether it may have other keys than [[export]] tables."""
+        before = len(self._found.faults)
         document = self._document()
+        if whole and len(self._found.faults) > before:
+            self._found.unread.update(setting.name for setting in OF_SERVER)
         for key, value in document.items():
             if key == _EXPORT:
                 self._read_exports(value)
@@ -271,6 +276,8 @@ class _File:
             into[key] = Value(self._parsed(setting, raw), self._place(path))
         except ValueError as error:
             self._fault(path, str(error))
+            if settings is OF_SERVER:
+                self._found.unread.add(key)
 
     def _parsed(self, setting: Setting, raw: Any) -> Any:
         """Returns the value of a setting from its TOML value `raw`.
