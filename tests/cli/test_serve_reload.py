@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rpcrdma.aio.drivers.audit_log import AuditFile, AuditLog, Nowhere
 from rpcrdma.cli import serve_reload, served_exports
 from rpcrdma.cli.daemon_threads import DaemonThreads
 from rpcrdma.cli.main import build_parser
@@ -329,6 +330,33 @@ async def test_addresses_and_limits_are_taken_at_once(file: Path) -> None:
     assert reloading.events.pop()["applied"] == []
 
 
+@in_virtual_time
+async def test_an_access_log_moves_at_once_and_begins_at_a_restart(file: Path) -> None:
+    def settings(log: str) -> str:
+        return f'access-log = "{log}"\n{FILE}'
+
+    reloading = Reloading(file)
+    told = (await reloading.again(settings("log")))[-1]
+    assert told == "STATUS=reloaded, but c.toml:1: access-log needs a restart"
+    log = reloading.running._log = AuditLog(AuditFile(file.parent / "first"))
+    for name in ("second", "third", "off", "fourth"):
+        assert (await reloading.again(settings(name)))[-1] == f"STATUS={LISTENING}"
+        assert reloading.events.pop()["applied"] == ["access-log"]
+        if name == "off":
+            await until(lambda: isinstance(log._destination, Nowhere))
+        else:
+            log.put(name.encode())
+            await until((file.parent / name).read_text)
+    unfit = settings("none/log")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(check, "_faults_of_access_log", lambda _found: ())
+        told = (await reloading.again(unfit))[-1]
+    assert told.startswith("STATUS=reload refused: c.toml: cannot write the access log: ")
+    log.close()
+    found = {path.name: path.read_text() for path in file.parent.iterdir() if path.is_file() and path != file}
+    assert found == {"first": "", "second": "second\n", "third": "third\n", "fourth": "fourth\n"}
+
+
 @each_case(
     ("old", "new", "at_once"),
     [
@@ -478,7 +506,7 @@ def test_a_reload_applies_each_setting_of_its_class() -> None:
     # `RunningServer` applies these by name.
     names = {each: [setting.name for setting in OF_SERVER if setting.renewal is each] for each in Renewal}
     assert names[Renewal.HANG_UP] == [
-        "listen", "connections", "connections-per-host", "idle-timeout", "log-level"
+        "listen", "connections", "connections-per-host", "idle-timeout", "access-log", "log-level"
     ]  # fmt: skip
     assert names[Renewal.INCREASE] == ["memory"]
     of_exports = (NAME_OF_EXPORT, *SOURCES_OF_EXPORT, *OF_EXPORTS, *OF_RULES)

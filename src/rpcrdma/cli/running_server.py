@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rpcrdma.cli.export_options import Exported, ExportedRule
 from rpcrdma.cli.host_names import HostNames
+from rpcrdma.cli.serve_audit import opened_log
 from rpcrdma.cli.serve_protection import hosts_of, least_protection, listen_at
 from rpcrdma.cli.served_exports import ServedExports
 from rpcrdma.cli.settings.effective import DEFAULT, Effective
@@ -21,6 +22,7 @@ from rpcrdma.limits import RDMA_IDLE_S, RPC_IDLE_S
 from rpcrdma.rpc.host_identity import XPRTSEC_CHOICES
 
 if TYPE_CHECKING:
+    from rpcrdma.aio.drivers.audit_log import AuditLog
     from rpcrdma.aio.server.serve import Server
     from rpcrdma.aio.urls import Url
     from rpcrdma.nfs.server.registration import RegisteredPrograms
@@ -38,6 +40,7 @@ class RunningServer:
         exports: its exports.
         nfs4: the service of NFS version 4; None: it is not offered.
         registered: its programs at rpcbind; None: they are not registered.
+        log: its access log; None: it has been started without one.
     """
 
     def __init__(
@@ -47,12 +50,14 @@ class RunningServer:
         exports: ServedExports,
         nfs4: Nfs4Service | None,
         registered: RegisteredPrograms | None,
+        log: AuditLog | None = None,
     ) -> None:
         self._args = args
         self._server = server
         self._exports = exports
         self._nfs4 = nfs4
         self._registered = registered
+        self._log = log
         self._has_keys = any(flavor.service is not None for export in args.exports for flavor in export.security)
         hosts = hosts_of(args)
         self._offers_tls = hosts.certificate is not None
@@ -84,7 +89,7 @@ class RunningServer:
         server = dict(found.server)
         for setting in OF_SERVER:
             value, old = server[setting.name], before.server[setting.name]
-            if value.value != old.value and not _takes_at_once(setting, old.value, value.value):
+            if value.value != old.value and not self._takes_at_once(setting, old.value, value.value):
                 waiting.append(_restart(path if value.origin == DEFAULT else value.origin, setting.name))
                 server[setting.name] = old
         known = {export.name: export for export in before.exports}
@@ -97,6 +102,16 @@ class RunningServer:
             # All of them wait for a restart, and so does the removal of the present ones.
             exports = list(before.exports)
         return found._replace(server=server, exports=tuple(exports)), waiting
+
+    def _takes_at_once(self, setting: Setting, old: Any, new: Any) -> bool:
+        if setting.renewal is Renewal.INCREASE:
+            return bool(new >= old)
+        if setting.name == "listen":
+            return not _share_a_port(old or (), new or ())
+        if setting.name == "access-log":
+            # Without a log the handlers of calls know none.
+            return self._log is not None
+        return setting.renewal is Renewal.HANG_UP
 
     def _fitting(self, export: Exported, old: Exported | None) -> tuple[list[Exported], list[Mistake]]:
         """Returns an export as the server can take it without a restart, and a mistake for each change that needs one.
@@ -148,15 +163,22 @@ class RunningServer:
             least = least_protection(args.exports)
         # Lower protection goes before an address that has none; the exports themselves ask for more.
         server.require(min(old_least, least, key=XPRTSEC_CHOICES.index))
+        log = None
         try:
             await server.listen(*added)
+            if self._log is not None and args.access_log != before.access_log:
+                log = await asyncio.to_thread(opened_log, args.access_log)
             await asyncio.to_thread(self._note_for_next_run, at, [*before.exports, *args.exports])
             await self._exports.replace(args.exports, names, renew or _nothing)
         except BaseException:
             server.stop_listening(*added)
             server.require(old_least)
+            if log is not None:
+                log.close()
             await asyncio.to_thread(self._note_for_next_run, self._listens_at, before.exports)
             raise
+        if self._log is not None and log is not None:
+            self._log.move(log)
         server.require(least)
         server.stop_listening(*(url for url in self._listens_at if url not in at))
         self._listens_at = at
@@ -233,14 +255,6 @@ def changes_of_exports(before: Effective, found: Effective) -> Iterator[str]:
 
 def _restart(place: str, change: str) -> Mistake:
     return Mistake(place, f"{change} needs a restart", is_warning=True)
-
-
-def _takes_at_once(setting: Setting, old: Any, new: Any) -> bool:
-    if setting.renewal is Renewal.INCREASE:
-        return bool(new >= old)
-    if setting.name == "listen":
-        return not _share_a_port(old or (), new or ())
-    return setting.renewal is Renewal.HANG_UP
 
 
 def _share_a_port(old: Iterable[Url], new: Iterable[Url]) -> bool:

@@ -229,7 +229,7 @@ async def _serve(
         as_callers = services.nfs.local.parts.callers.switches
         _announce(args, served, server, metrics, as_callers=as_callers)
         manager = ServiceManager()
-        running = RunningServer(args, server, exports, nfs4, registered)
+        running = RunningServer(args, server, exports, nfs4, registered, audit)
         manager.ready(running.status)
         health.start()
         health.ready(registered)

@@ -230,6 +230,7 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
         metavar="FILE",
         default="off",
         default_text="off",
+        renewal=Renewal.HANG_UP,
         help="write a line of JSON for each mount, change of a name or of attributes, and refused call to FILE, or to "
         "the journal of systemd (journal); a file that is renamed is made anew",
     ),
