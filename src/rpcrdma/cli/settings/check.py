@@ -14,6 +14,7 @@ from rpcrdma.cli.export_sources import ExportSources
 from rpcrdma.cli.host_names import HostNames
 from rpcrdma.cli.serve_health import expiry_warning
 from rpcrdma.cli.serve_protection import hosts_of, least_protection, tls_conflict
+from rpcrdma.cli.settings.credentials import Credential
 from rpcrdma.cli.settings.effective import COMMAND_LINE, DEFAULT, Effective, in_keys
 from rpcrdma.cli.settings.file import Mistake, Value
 from rpcrdma.cli.settings.rules import doubts, faults_of_hosts
@@ -68,9 +69,10 @@ def find_mistakes(
     admin = found.server["admin"]
     if isinstance(admin.value, Path) and not admin.value.absolute().parent.is_dir():
         faults.append(Mistake(admin.origin, f"there is no directory {admin.value.parent} for the socket; make it"))
-    faults += _faults_of_certificates(args, found)
+    credentials = [*_faults_of_credentials(found)]
+    faults += credentials or _faults_of_certificates(args, found)
     keytab = found.server["keytab"]
-    if keytab.value is not None and not os.access(keytab.value, os.R_OK):
+    if isinstance(keytab.value, Path) and not os.access(keytab.value, os.R_OK):
         faults.append(Mistake(keytab.origin, f"{keytab.value} cannot be read; name a keytab that this user may read"))
     rules = [rule for export in found.exports for rule in export.admitting]
     proved = next((rule for rule in rules if any(flavor.service is not None for flavor in rule.flavors)), None)
@@ -112,7 +114,7 @@ def at_start(args: argparse.Namespace, found: Effective, sources: ExportSources)
     the directories and stores of the exports, and has their answers afterwards.
     """
     sources.look((*found.exports, *found.mistaken))
-    faults = [*found.faults, *no_exports(args, found), *_exposed_state(found, sources)]
+    faults = [*found.faults, *no_exports(args, found), *_exposed_state(found, sources), *_faults_of_credentials(found)]
     for export in found.exports:
         faults += _doubts_about_mount(export, sources)
     if args.config is not None:
@@ -271,6 +273,13 @@ def _conflicts_of_tls(args: argparse.Namespace, found: Effective) -> Iterator[Mi
         yield Mistake(place, in_keys("; ".join(fault), place))
 
 
+def _faults_of_credentials(found: Effective) -> Iterator[Mistake]:
+    """Yields a mistake for each setting that names a credential of systemd which this process cannot read."""
+    for value in found.server.values():
+        if isinstance(value.value, Credential) and (fault := value.value.fault()) is not None:
+            yield Mistake(value.origin, fault)
+
+
 def _faults_of_certificates(args: argparse.Namespace, found: Effective) -> Iterator[Mistake]:
     certificate = found.server["tls-cert"]
     conflicts = [*_conflicts_of_tls(args, found)]
@@ -286,7 +295,7 @@ def _faults_of_certificates(args: argparse.Namespace, found: Effective) -> Itera
     except HostAuthenticationFailed as error:
         message, hint, _ = describe(error)
         yield Mistake(certificate.origin, f"{message}; {hint}" if hint else message)
-    if (warning := expiry_warning(certificate.value, time.time())) is not None:
+    if (warning := expiry_warning(args.host_cert, time.time())) is not None:
         yield Mistake(certificate.origin, warning, is_warning=True)
 
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 from rpcrdma.cli.export_options import ExportArgument, Exported, ExportedRule
+from rpcrdma.cli.settings.credentials import Credential
 from rpcrdma.cli.settings.file import FileSettings, Mistake, Value, read_configuration
 from rpcrdma.cli.settings.rules import contradictions
 from rpcrdma.cli.settings.table import OF_EXPORTS, OF_RULES, OF_SERVER
@@ -60,9 +61,13 @@ class Effective(NamedTuple):
             raise kind(in_keys(f"{place}: {message}; {hint}" if hint else f"{place}: {message}", place)) from None
 
     def put_into(self, args: argparse.Namespace) -> None:
-        """Sets the attributes of parsed arguments to the server's values, and `exports` to the list of exports."""
+        """Sets the attributes of parsed arguments to the server's values, and `exports` to the list of exports.
+
+        In place of a credential it is the path of its file.
+        """
         for setting in OF_SERVER:
-            setattr(args, setting.dest, self.server[setting.name].value)
+            value = self.server[setting.name].value
+            setattr(args, setting.dest, value.path if isinstance(value, Credential) else value)
         args.exports = list(self.exports)
 
 

@@ -79,7 +79,8 @@ def drop_in(found: Effective, config: Path | None) -> tuple[str, list[Mistake]]:
         covered = any(roots[root] and directory.is_relative_to(root) for root in roots)
         if not covered and directory not in own and expressible(directory, setting.origin):
             own.append(directory)
-    read = [path.absolute() for path in (config, *(found.server[name].value for name in _FILES)) if path is not None]
+    files = (config, *(found.server[name].value for name in _FILES))
+    read = [path.absolute() for path in files if isinstance(path, Path)]
     # The empty value takes away /srv, which may lie within an export.
     service = ["ReadWritePaths="]
     service += [f"ReadWritePaths={_word(path, '-')}" for path in (*(root for root in roots if roots[root]), *own)]
