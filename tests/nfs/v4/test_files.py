@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from rpcrdma.nfs.export import tree_search
 from rpcrdma.nfs.export.file_access import OpenFile
 from rpcrdma.rpc.auth import AuthSys
 from served_exports import CHANGE, FILEID, MODE, SIZE, Served, names, u32, u64
@@ -95,6 +96,20 @@ def test_a_handle_of_a_removed_file_is_stale_unless_the_client_has_it_open(
     assert other.run(putfh(handle)).status == "STALE"
     assert served.status(putfh(handle), close(opened)) == "OK"
     assert served.status(putfh(handle)) == "STALE"
+
+
+def test_an_open_file_that_a_local_process_removes_is_found_without_a_search(
+    serve: Callable[..., Served], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = serve()
+    handle = served.client.handle("file")
+    opened = served.client.opened(handle)
+    tree = served.local.trees[0]
+    monkeypatch.setattr(tree, "_readable_root", None)
+    monkeypatch.setattr(tree_search, "NFS_SEARCH_FREE_ENTRIES", 0)
+    tree._search.walk()
+    (tmp_path / "files/file").unlink()
+    assert served.run(putfh(handle), read(opened, 0, 100)).value(25) == (True, b"some data")
 
 
 # Attributes, rights, links

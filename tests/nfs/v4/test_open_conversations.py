@@ -12,7 +12,6 @@ import pytest
 from conversation import Conversation
 from few_files import FewFiles, File
 from rpcrdma.nfs.export.tree import FileKind
-from rpcrdma.nfs.v4.state_limits import NFS4_STATEIDS_AT_ONCE
 from rpcrdma.rpc.auth import AuthSys
 from state_rig import LEASE_S
 from support.cases import each_case
@@ -130,33 +129,6 @@ def test_the_current_stateid_goes_along_with_its_filehandle() -> None:
     assert reply.status == "LOCKS_HELD"
     assert client.run(FILE, locku(reply.value(12)._replace(seqid=0), 0, MAX64), free_stateid(CURRENT)).status == "OK"
     assert client.run(FILE, opening, close(CURRENT), close(CURRENT)).status == "BAD_STATEID"
-
-
-@pytest.mark.req("NF4-140")
-@each_case(
-    "access, deny, its_access, its_deny, status",
-    [
-        (READ, 0, READ, 0, "OK"),
-        (READ, 0, BOTH, WRITE, "OK"),
-        (READ, 0, READ, READ, "SHARE_DENIED"),
-        (WRITE, 0, READ, WRITE, "SHARE_DENIED"),
-        (READ, WRITE, WRITE, 0, "SHARE_DENIED"),
-        (READ, WRITE, READ, WRITE, "OK"),
-        (BOTH, BOTH, READ, 0, "SHARE_DENIED"),
-    ],
-)
-def test_an_open_keeps_to_the_shares_of_other_opens(
-    access: int, deny: int, its_access: int, its_deny: int, status: str
-) -> None:
-    _, client, other = two_clients()
-    its = other.opened(b"file", its_access, its_deny)
-    assert client.run(FILE, open_(b"o", access, deny)).status == status
-    own = client.run(FILE, open_(b"mine", READ if its_deny != READ else WRITE))
-    assert client.run(FILE, open_(b"o", access, deny)).status == status
-    assert other.run(FILE, close(its)).status == "OK"
-    if own.status == "OK":
-        client.run(FILE, close(own.value(18)["stateid"]))
-    assert client.run(FILE, open_(b"o", access, deny)).status == "OK"
 
 
 @pytest.mark.req("NF4-141")
@@ -441,6 +413,32 @@ def test_a_test_for_a_lock_ends_a_courteous_client_too() -> None:
     assert client.run(FILE, lockt(b"l", WRITE_LT, 0, 1)).status == "OK"
 
 
+def test_a_conflict_with_a_client_that_is_being_ended_is_put_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    server, client, other = two_clients()
+    server.files.add("denied")
+    third = server.client("c").start()
+    other.locked(b"file", other.opened(b"file", BOTH))
+    other.opened(b"denied", READ, BOTH)
+    theirs, mine = third.opened(b"file", BOTH), client.opened(b"file", BOTH)
+    server.now_s += LEASE_S + 1
+    client.run(), third.run()
+    calls = (
+        (putfh(b"denied"), open_(b"o", READ)),
+        (FILE, lock(theirs, b"l", WRITE_LT, 5, 1)),
+        (FILE, lockt(b"l", WRITE_LT, 5, 1)),
+    )
+    usual, meanwhile = server.database.forget, []
+
+    def forget(rows: Any) -> bool:
+        meanwhile.extend(third.run(*call).status for call in calls)
+        return bool(usual(rows))
+
+    monkeypatch.setattr(server.database, "forget", forget)
+    assert client.run(FILE, lock(mine, b"l", WRITE_LT, 0, 1)).status == "OK"
+    assert meanwhile == ["DELAY"] * 3
+    assert [third.run(*call).status for call in calls] == ["OK"] * 3
+
+
 def test_a_client_that_ends_while_its_call_runs_leaves_no_open_behind() -> None:
     server = Conversation()
     client = server.client().start()
@@ -583,13 +581,3 @@ def test_a_file_that_its_owner_may_no_more_open_is_reclaimed_nevertheless(tmp_pa
     server = Conversation(path, files, 500.0)
     client = server.client(credential=user).start(complete=False)
     assert client.run(FILE, open_(b"owner", BOTH, reclaim=True)).status == "OK"
-
-
-def test_many_stateids_are_looked_up_in_a_worker_thread() -> None:
-    server = Conversation()
-    client = server.client().start()
-    opened = client.opened(b"file")
-    server.hops = 0
-    for count, hops in ((NFS4_STATEIDS_AT_ONCE, 0), (NFS4_STATEIDS_AT_ONCE + 1, 1), (1024, 2)):
-        assert client.run(test_stateid(*[opened] * count)).value(55) == ["OK"] * count
-        assert server.hops == hops

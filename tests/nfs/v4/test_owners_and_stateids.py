@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from conversation import Conversation
+from rpcrdma.nfs.v4.state_limits import NFS4_STATEIDS_AT_ONCE
 from support.cases import each_case
 from support.nfs4_client import (
     ANONYMOUS,
@@ -76,6 +77,34 @@ def test_a_lock_of_each_kind_is_unlocked_by_each_kind(kind: int) -> None:
 
 @pytest.mark.req("NF4-140")
 @each_case(
+    "access, deny, its_access, its_deny, status",
+    [
+        (READ, 0, READ, 0, "OK"),
+        (READ, 0, BOTH, WRITE, "OK"),
+        (READ, 0, READ, READ, "SHARE_DENIED"),
+        (WRITE, 0, READ, WRITE, "SHARE_DENIED"),
+        (READ, WRITE, WRITE, 0, "SHARE_DENIED"),
+        (READ, WRITE, READ, WRITE, "OK"),
+        (BOTH, BOTH, READ, 0, "SHARE_DENIED"),
+    ],
+)
+def test_an_open_keeps_to_the_shares_of_other_opens(
+    access: int, deny: int, its_access: int, its_deny: int, status: str
+) -> None:
+    server = Conversation()
+    client, other = server.client("a").start(), server.client("b").start()
+    its = other.opened(b"file", its_access, its_deny)
+    assert client.run(FILE, open_(b"o", access, deny)).status == status
+    own = client.run(FILE, open_(b"mine", READ if its_deny != READ else WRITE))
+    assert client.run(FILE, open_(b"o", access, deny)).status == status
+    assert other.run(FILE, close(its)).status == "OK"
+    if own.status == "OK":
+        client.run(FILE, close(own.value(18)["stateid"]))
+    assert client.run(FILE, open_(b"o", access, deny)).status == "OK"
+
+
+@pytest.mark.req("NF4-140")
+@each_case(
     "first, second, status",
     [
         ((READ, WRITE), (WRITE, 0), "SHARE_DENIED"),
@@ -118,3 +147,13 @@ def test_stateids_are_tested_whatever_they_are_of_and_special_ones_are_bad() -> 
             expected + ["BAD_STATEID"] * len(special),
             [],
         ]
+
+
+def test_many_stateids_are_looked_up_in_a_worker_thread() -> None:
+    server = Conversation()
+    client = server.client().start()
+    opened = client.opened(b"file")
+    server.hops = 0
+    for count, hops in ((NFS4_STATEIDS_AT_ONCE, 0), (NFS4_STATEIDS_AT_ONCE + 1, 1), (1024, 2)):
+        assert client.run(test_stateid(*[opened] * count)).value(55) == ["OK"] * count
+        assert server.hops == hops

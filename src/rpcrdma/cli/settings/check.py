@@ -94,9 +94,10 @@ def _faults_of_access_log(found: Effective) -> Iterator[Mistake]:
 
 
 def at_start(args: argparse.Namespace, found: Effective) -> list[Mistake]:
-    """Returns the mistakes (place, cause, remedy) that prevent a server's start and are not found by the start itself.
+    """Returns the mistakes in settings (place, cause, remedy) with which a server must not start.
 
-    `args` are parsed arguments with the values of `found`.
+    Those that opening, binding or loading would find are left out: the start finds them itself. `args` are parsed
+    arguments with the values of `found`.
     """
     faults = [*found.faults, *no_exports(args, found), *_exposed_state(found)]
     if args.config is not None:

@@ -64,7 +64,7 @@ class FsspecExports(AdmittedExports):
         return planned
 
     def install(self, planned: Sequence[tuple[FsspecTree, Export]]) -> set[FsspecTree]:
-        """Serves the trees that `plan` returned, and no others, from the next call on; returns those left out.
+        """Serves the trees that `plan` returned, and no others, from the next call on; returns the trees that end.
 
         Never waits.
         """
@@ -78,7 +78,7 @@ class FsspecExports(AdmittedExports):
         return gone
 
     def retire(self, gone: Collection[FsspecTree]) -> None:
-        """Drops the cached objects of `gone`, as `install` returned it, and if there are any, the data of all trees."""
+        """Drops the cached objects of `gone`, a result of `install`; if any, also the file data of all trees."""
         if gone:
             names = {tree.identity for tree in gone}
             self.parts.nodes.drop_those(lambda node: node.tree in gone)
@@ -100,7 +100,8 @@ class FsspecExports(AdmittedExports):
     ) -> tuple[FsspecNode, Grant] | None:
         """Returns the object of a handle and the caller's rights; None in the event loop if the store has to be asked.
 
-        Raises Refused or CredentialTooWeak: as `exports.Exports.locate`; EAGAIN, EIO: the store cannot be asked.
+        `any_flavor`: any security flavor will do. Raises Refused or CredentialTooWeak: as `exports.Exports.locate`;
+        EAGAIN, EIO: the store cannot be asked.
         """
         node = self.parts.nodes.held.get(handle)
         if node is not None and node.tree.gone:

@@ -46,7 +46,7 @@ class ExportsChange:
         """The exported trees that are no longer served; empty before `install`."""
 
     def plan(self) -> None:
-        """Opens the new exports, and commits the unstable data of exports that will end; changes nothing else.
+        """Opens the trees of new exports, and commits unstable data of exports that will end; changes nothing else.
 
         May block for the disk: to be called in a worker thread. Raises ValueError if two exports have one name, and
         OSError if a directory or a URL cannot be exported, or data of an export that will end is lost; then nothing has
@@ -92,7 +92,8 @@ class ExportsChange:
         May block.
 
         Args:
-            close: whether these calls have ended, so that the directories of the exports are closed as well.
+            close: whether the calls that began before `install` have ended, so that the directories of the exports that
+                ended are closed as well.
 
         Returns:
             The errors of the disk, which mean that data that clients have written since `plan` may be lost; empty: none

@@ -81,8 +81,8 @@ def _attributes(compound: Compound, entry: Entry, covering: Node | None, wanted:
     """Returns the attributes of an entry's object that are in the set `wanted`, which has bit n for attribute n.
 
     `covering` is the root of the export that is mounted over the entry, which then stands for it; None without one. For
-    an object that the caller cannot reach, these are rdattr_error with the reason, if wanted, else the fileids.
-    `detailed` says whether more than the fileids and rdattr_error are wanted. Raises tree.Refused or OSError.
+    an object that the caller cannot reach, the result has rdattr_error with the reason, if wanted, else the fileids.
+    `detailed`: whether `wanted` has more than rdattr_error and the fileids. Raises tree.Refused or OSError.
     """
     if not detailed:
         return fattr_of(_numbered(compound, entry.number), wanted)
@@ -114,7 +114,7 @@ def _attributes(compound: Compound, entry: Entry, covering: Node | None, wanted:
 
 
 def _numbered(compound: Compound, number: int, error: nfs4.nfsstat4 = _S.NFS4_OK) -> Described:
-    """Returns an object of which only the inode number `number` is known; `error` is its rdattr_error."""
+    """Returns a `Described` with inode number `number` and rdattr_error `error`, whose other fields mean nothing."""
     attributes = Attributes(
         kind=FileKind.FILE, mode=0, links=0, uid=0, gid=0, size=0, space_used=0, device=(0, 0), fsid=0, number=number,
         atime_ns=0, mtime_ns=0, ctime_ns=0, change=0,

@@ -28,9 +28,9 @@ _MADE: Final = {
 
 
 def change_of(directory: Node, change: Change) -> nfs4.change_info4:
-    """Returns the change_info4 of a directory, which is not atomic if `change` has only one of before and after.
+    """Returns the change_info4 of `directory` from the attributes in `change`; not atomic if either of them is None.
 
-    With neither, nothing has changed: both numbers are the present one. Raises OSError if that cannot be read.
+    If both are None, nothing has changed: both numbers are the present one. Raises OSError if it cannot be read.
     """
     before, after = change.before, change.after
     if before is not None and after is not None:
@@ -65,8 +65,8 @@ def _present(node: Node | None) -> Node:
 def create(compound: Compound, args: nfs4.CREATE4args) -> nfs4.CREATE4resok:
     """Runs CREATE (RFC 8881 section 18.4): makes a directory, symbolic link or special file, the new current object.
 
-    Returns the directory's change and the attributes set. Raises MustWait (run again in a worker thread), Refused,
-    tree.Refused or OSError, such as NFS4ERR_BADTYPE or EEXIST.
+    Returns the directory's change_info4 and the attributes that were set. Raises MustWait (run again in a worker
+    thread), Refused, tree.Refused or OSError, such as NFS4ERR_BADTYPE or EEXIST.
     """
     name = args.objname
     directory = _directory_to_change(compound, compound.node, compound.caller, name, _S.NFS4ERR_EXIST)
@@ -89,7 +89,7 @@ def create(compound: Compound, args: nfs4.CREATE4args) -> nfs4.CREATE4resok:
 
 
 def remove(compound: Compound, args: nfs4.REMOVE4args) -> nfs4.REMOVE4resok:
-    """Runs REMOVE (RFC 8881 section 18.25): removes a name of the current directory; returns the directory's change.
+    """Runs REMOVE (RFC 8881 section 18.25): removes a name of the current directory; returns its change_info4.
 
     Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_DELAY or ENOENT.
     """
@@ -101,9 +101,10 @@ def remove(compound: Compound, args: nfs4.REMOVE4args) -> nfs4.REMOVE4resok:
 
 
 def rename(compound: Compound, args: nfs4.RENAME4args) -> nfs4.RENAME4resok:
-    """Runs RENAME (RFC 8881 section 18.26): moves a name from the saved to the current directory; returns both changes.
+    """Runs RENAME (RFC 8881 section 18.26): moves a name from the saved directory to the current one.
 
-    Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_XDEV or ENOENT.
+    Returns the change_info4 of both. Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError,
+    such as NFS4ERR_XDEV or ENOENT.
     """
     if compound.saved is None:
         raise Refused(_S.NFS4ERR_NOFILEHANDLE)
@@ -134,7 +135,7 @@ def _is_one_object(compound: Compound, source: Node, old: bytes, target: Node, n
 
 
 def link(compound: Compound, args: nfs4.LINK4args) -> nfs4.LINK4resok:
-    """Runs LINK (RFC 8881 section 18.9): gives the saved object a name in the current directory; returns its change.
+    """Runs LINK (RFC 8881 section 18.9): names the saved object in the current directory; returns its change_info4.
 
     Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_ISDIR or EEXIST.
     """

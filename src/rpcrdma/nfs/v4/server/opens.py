@@ -114,7 +114,7 @@ class _Target(NamedTuple):
 
 
 def find(compound: Compound, stateid: nfs4.stateid4, kind: type[H]) -> H:
-    """Returns the open or lock state on the current file that `stateid` names, which must be of the class `kind`.
+    """Returns the `Open` or `LockState`, as `kind` says, on the current file that `stateid` names.
 
     The caller holds the lock of the `State`. Raises Refused: NFS4ERR_BAD_STATEID (unknown or another client's, of
     another class, or of another file), NFS4ERR_OLD_STATEID, NFS4ERR_ADMIN_REVOKED or NFS4ERR_DELEG_REVOKED.
@@ -126,9 +126,9 @@ def find(compound: Compound, stateid: nfs4.stateid4, kind: type[H]) -> H:
 
 
 def resolved(compound: Compound, stateid: nfs4.stateid4, *, saved: bool = False) -> nfs4.stateid4:
-    """Returns `stateid`, or the current (`saved`: the saved) one if `stateid` is the special stateid for that.
+    """Returns `stateid`; for the special stateid of the current one, that (`saved`: the saved one) in its place.
 
-    Raises Refused (NFS4ERR_BAD_STATEID) if the stateid that is asked for is not set.
+    Raises Refused (NFS4ERR_BAD_STATEID) if there is no current (saved) stateid.
     """
     if (stateid.seqid, stateid.other) != CURRENT:
         return stateid
@@ -302,8 +302,8 @@ def _share(state: State, mine: Open, access: int, deny: int) -> None:
 def _cut(compound: Compound, node: Node, state: State, mine: Open, before: tuple[int, int, int]) -> None:
     """Truncates an existing file for an OPEN; if that fails, undoes the OPEN and raises tree.Refused or OSError.
 
-    `before` is (access, deny, shares) of `mine` before the OPEN, which `mine` gets again; if this access is 0, `mine`
-    was new, and is dropped. The seqid of `mine` stays.
+    To undo it, `mine` gets `before` back, its (access, deny, shares) before the OPEN, or is dropped if that access is
+    0: then `mine` was new. The seqid of `mine` stays.
     """
     try:
         node.set_attributes(compound.caller, Wanted(size=0), Change())
@@ -318,7 +318,7 @@ def _cut(compound: Compound, node: Node, state: State, mine: Open, before: tuple
 
 
 def _named(compound: Compound, args: nfs4.OPEN4args) -> _Target:
-    """Returns the file of an OPEN with CLAIM_NULL: that of a name in the current directory, which may be created.
+    """Returns file, change_info4 and attributes set for an OPEN by name (CLAIM_NULL), which may create the file.
 
     Raises MustWait (run again in a worker thread), Refused, CredentialTooWeak, tree.Refused or OSError, such as ENOENT.
     """
@@ -336,7 +336,7 @@ def _name(name: Any) -> bytes:
 
 
 def _created(compound: Compound, directory: Node, name: bytes, how: nfs4.createhow4) -> _Target:
-    """Returns the file of an OPEN that creates: a new one, or an existing one with UNCHECKED4 or an equal verifier.
+    """Returns file, change_info4 and attributes set of a creating OPEN; the file is new, or existing if `how` allows.
 
     Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_INVAL or EEXIST.
     """
@@ -436,7 +436,7 @@ def close(compound: Compound, args: nfs4.CLOSE4args) -> nfs4.stateid4:
 def open_downgrade(compound: Compound, args: nfs4.OPEN_DOWNGRADE4args) -> nfs4.stateid4:
     """Runs OPEN_DOWNGRADE (RFC 8881 section 18.18): reduces an open, and returns its new stateid.
 
-    Raises Refused, such as NFS4ERR_BAD_STATEID, or NFS4ERR_INVAL for bits that are not the union of some OPENs' bits.
+    Raises Refused, such as NFS4ERR_BAD_STATEID, or NFS4ERR_INVAL for bits that are no union of those of earlier OPENs.
     """
     access, deny = args.share_access & nfs4.OPEN4_SHARE_ACCESS_BOTH, args.share_deny
     if not access or args.share_access & ~_ACCESS_BITS or deny & ~nfs4.OPEN4_SHARE_DENY_BOTH:

@@ -24,9 +24,9 @@ def _flavor(flavor: SecurityFlavor) -> nfs4.secinfo4:
 
 
 def _flavors(compound: Compound, node: Node) -> nfs4.SECINFO4resok:
-    """Returns the security flavors of an object for SECINFO, after which there is no current object.
+    """Returns the security flavors of the export of `node` for SECINFO, and unsets the current object.
 
-    RFC 8881 section 2.6.3.1.1.8. Raises tree.Refused (EACCES) if the tree is closed to the host of the call.
+    See RFC 8881 section 2.6.3.1.1.8. Raises tree.Refused (EACCES) if the tree is closed to the host of the call.
     """
     compound.current = compound.stateid = None
     flavors = compound.server.exports.flavors(node.tree, compound.context)

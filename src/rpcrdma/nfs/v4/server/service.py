@@ -130,7 +130,7 @@ class Nfs4Service(nfs4.NFS_V4_Service):
 
     @returns_steps
     def compound(self, args: CompoundCall, context: CallContext) -> Steps[EncodedReply]:
-        """Answers COMPOUND, as the steps of `run`, whose result is the reply; the first call starts `Recalls`."""
+        """Returns the generator of `compound.run`, whose result is the reply; the first call starts the `Recalls`."""
         if self._recalls is None:
             self._recalls = Recalls(self.state, asyncio.get_running_loop(), self._clock)
         return run(Compound(self, context, args, self._clock()), self.handlers)
@@ -140,7 +140,7 @@ class Nfs4Service(nfs4.NFS_V4_Service):
         self.state.sweep(self._clock())
 
     def commit(self, trees: Collection[Tree]) -> None:
-        """Commits data that clients have written to open files of some trees; may block; OSError if some is lost."""
+        """Commits what clients have written to open files of `trees`; may block; raises OSError if some is lost."""
         for held in self.state.states():
             if isinstance(held, opens.Open):
                 node, writer = held.node, held.writer
@@ -148,9 +148,9 @@ class Nfs4Service(nfs4.NFS_V4_Service):
                     writer.commit(Change())
 
     def revoke_on(self, trees: Collection[Tree]) -> int:
-        """Revokes the opens, their locks, and the delegations on files of some trees; may block.
+        """Revokes the opens, their locks, and the delegations on files of `trees`; may block.
 
-        Returns the number of opens and delegations.
+        Returns the number of opens and delegations that it found.
         """
 
         def concerns(held: Held) -> bool:
