@@ -41,6 +41,9 @@ squash = "all"
 anonuid = 7
 """
 
+STARTING = FILE.replace("tls-name", "# tls-name")
+"""The file without names of hosts, for which there are no authorities."""
+
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
@@ -362,8 +365,9 @@ def test_a_long_key_is_not_printed_whole(command: Command, file: Path) -> None:
 
 
 def test_a_check_as_json_is_one_object(command: Command, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.write_text(STARTING)
     for there in (False, True):
-        # FILE has a rule of Kerberos.
+        # The file has a rule of Kerberos.
         monkeypatch.setattr(check, "is_installed", lambda package, there=there: there or package != "gssapi")
         ran = command.run("serve", "--config", str(file), "--check")
         assert ("error: " + f"{file}:7: Kerberos takes the package gssapi; " in ran.err, ran.status) == (
@@ -385,7 +389,7 @@ def test_a_check_as_json_is_one_object(command: Command, file: Path, monkeypatch
 
 
 def test_a_server_does_not_start_with_a_mistake_in_its_file(command: Command, file: Path) -> None:
-    file.write_text(FILE + "".join(f"x{number} = 1\n" for number in range(CONFIGURATION_FAULTS_MAX + 5)))
+    file.write_text(STARTING + "".join(f"x{number} = 1\n" for number in range(CONFIGURATION_FAULTS_MAX + 5)))
     ran = command.run("serve", "--config", str(file))
     assert ran.status == 2
     assert len(ran.err.splitlines()) == CONFIGURATION_FAULTS_MAX + 1
@@ -407,6 +411,7 @@ def test_a_server_does_not_start_with_a_mistake_in_its_file(command: Command, fi
         ('listen = ["tcp://192.0.2.1:1"]', "cannot listen at tcp://192.0.2.1:1: ", "of this machine"),
         ('metrics = "192.0.2.1:1"', "cannot offer metrics at 192.0.2.1:1: ", "choose another address"),
         ('admin = "none/socket"', "", "or name another path (admin PATH)"),
+        ('admin = "/"', "cannot listen at /: there is no name of a socket", "or name another path (admin PATH)"),
     ],
 )
 def test_a_start_that_fails_by_a_setting_of_the_file_names_its_line_and_its_key(

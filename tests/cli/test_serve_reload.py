@@ -375,6 +375,9 @@ async def test_the_service_manager_hears_of_the_end_once_removed_exports_are_clo
         ("workers = 0\nlog-level", "2: this is no TOML"),
         (FILE.replace('"one"', '"absent"') + "squish = 1\n", "7: unknown key"),
         (FILE.replace("info", "error").replace('"one"', '"absent"\nmissing = "fail"'), "4: /"),
+        (FILE.replace("workers", f'access-log = "{"a" * 256}"\nworkers'), "2: /"),
+        (FILE.replace("workers", "connections = 1000000000000\nworkers"), "2: too few open files are allowed"),
+        (FILE.replace("workers", 'host-auth = "optional"\nworkers'), "2: host authentication takes a certificate"),
         ("", " there is no export"),
     ],
 )
