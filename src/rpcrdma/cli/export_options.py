@@ -174,9 +174,15 @@ class Exported(ExportedRule):
         return [host for rule in restraining for host in rule.hosts if host != ALL_HOSTS]
 
     @property
+    def most_access(self) -> str:
+        """The most access that a rule, or the export itself, gives: "none", "ro" or "rw"; never "rw" for a URL."""
+        most = max((rule.access for rule in self.admitting), key=_ACCESS.index)
+        return "ro" if most == "rw" and isinstance(self.source, str) else most
+
+    @property
     def is_read_only(self) -> bool:
         """Whether every change is refused; always True for the URL of a file system of fsspec."""
-        return isinstance(self.source, str) or all(rule.access != "rw" for rule in self.admitting)
+        return self.most_access != "rw"
 
     @property
     def security(self) -> tuple[SecurityFlavor, ...]:

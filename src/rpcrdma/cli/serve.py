@@ -390,7 +390,7 @@ def _announce(
 
 def _announce_export(args: argparse.Namespace, export: Exported, *, as_callers: bool) -> None:
     directory, is_local = export.shown, isinstance(export.source, Path)
-    mode = "read-only" if export.is_read_only else "read-write"
+    mode = {"rw": "read-write", "ro": "read-only", "none": "no-access"}[export.most_access]
     security = [str(flavor) for flavor in export.security if flavor is not SecurityFlavor.NONE]
     _event(
         args,
@@ -406,7 +406,7 @@ def _announce_export(args: argparse.Namespace, export: Exported, *, as_callers: 
             "rules": len(export.rules),
         },
         f"exporting {directory} as {export.name}, {mode}{_proof(security)}{_in_tls(export)}{_by_rules(export)}; "
-        f"{_acting(export, as_callers=as_callers) if is_local else 'everybody may read all'}",
+        f"{_acting(export, as_callers=as_callers)}",
     )
 
 
@@ -425,8 +425,10 @@ def _proof(security: list[str]) -> str:
 
 
 def _acting(export: Exported, *, as_callers: bool) -> str:
-    if all(rule.access == "none" for rule in export.admitting):
+    if export.most_access == "none":
         return "everybody is refused"
+    if not isinstance(export.source, Path):
+        return "everybody may read all"
     if not as_callers:
         return f"everybody acts as user {os.geteuid()}"
     if len({(rule.squash, rule.anonuid) for rule in export.admitting}) > 1:

@@ -155,7 +155,7 @@ class AdminAnswers:
                 {
                     "name": export.name,
                     "source": export.shown,
-                    "access": "ro" if export.is_read_only else "rw",
+                    "access": export.most_access,
                     "available": export.name not in away,
                     **({"opens": 0, "locks": 0, "delegations": 0} if of_export is None else asdict(of_export)),
                 }
