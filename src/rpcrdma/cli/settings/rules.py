@@ -10,7 +10,7 @@ from rpcrdma.cli.host_names import HostNames, Network, network_of
 from rpcrdma.cli.settings.file import Mistake
 from rpcrdma.commands import describe
 
-__all__ = ["contradictions", "covers", "doubts"]
+__all__ = ["contradictions", "covers", "doubts", "faults_of_hosts"]
 
 _MATCHED: Final = frozenset({"hosts", "principals", "certificates"})
 """The attributes of a rule that decide which calls it matches."""
@@ -22,12 +22,14 @@ def contradictions(export: Exported, *, has_authorities: bool) -> Iterator[Mista
     `has_authorities`: whether the server has certificate authorities (tls-ca), by which it checks clients' hosts.
     Nothing is said about values that are mistaken in the file.
     """
-    for number, rule in enumerate(export.rules):
-        known = [each for each in export.rules[:number] if each.mistaken.isdisjoint(_MATCHED)]
-        above = next((each for each in known if covers(each, rule)), None)
-        if above is not None and rule.mistaken.isdisjoint(_MATCHED):
-            text = f"no call can match this rule behind that of {above.origins['']}; move it up, or leave it out"
-            yield Mistake(rule.origins[""], text)
+    known: list[ExportedRule] = []
+    for rule in export.rules:
+        if rule.mistaken.isdisjoint(_MATCHED):
+            above = next((each for each in known if covers(each, rule)), None)
+            if above is not None:
+                text = f"no call can match this rule behind that of {above.origins['']}; move it up, or leave it out"
+                yield Mistake(rule.origins[""], text)
+            known.append(rule)
         proves = any(each.service for each in rule.flavors) or "sec" in rule.mistaken
         if rule.principals and rule.access != "none" and not proves:
             text = 'principals take a proof by Kerberos; add sec = ["krb5p"], krb5i or krb5'
@@ -42,7 +44,7 @@ def doubts(export: Exported, names: HostNames) -> Iterator[Mistake]:
 
     `names` has looked up the hosts of all these rules; the terms of the export itself are the last rule.
     """
-    yield from _faults_of_hosts(export, names)
+    yield from faults_of_hosts(export, names)
     for rule in (*export.rules, export):
         if (
             not rule.mistaken
@@ -79,7 +81,7 @@ def _is_within(host: str, networks: list[Network]) -> bool:
     )
 
 
-def _faults_of_hosts(export: Exported, names: HostNames) -> Iterator[Mistake]:
+def faults_of_hosts(export: Exported, names: HostNames) -> Iterator[Mistake]:
     """Yields a mistake for each host of the rules of an export that has no address; `names` has looked them up."""
     for rule in (*export.rules, export):
         # A rule may have the hosts of the export.
