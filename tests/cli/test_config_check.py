@@ -102,7 +102,8 @@ def test_a_setting_without_another_that_it_takes_is_told_by_the_check_and_by_the
 def test_certificates_are_judged_at_the_lines_of_their_files(command: Command, file: Path, hosts: Hosts) -> None:
     certificate, authorities = f'tls-cert = "{hosts.server}"\n', f'tls-ca = "{hosts.authority.path}"\n'
     (file.parent / "empty.pem").touch()
-    told = checked(command, file, f'{certificate}tls-ca = "empty.pem"\nrpcrdma-version = "2"\n{HEAD}{ONE}')
+    told = checked(command, file, f'{certificate}tls-ca = "empty.pem"\nconnections = 1000000000000\n{HEAD}{ONE}')
+    assert told.pop(0).startswith("error: c.toml:3: too few open files are allowed for")
     assert told == [
         "error: c.toml:2: host authentication: empty.pem holds no certificate in PEM; name a file that does (tls-ca)"
     ]
@@ -186,8 +187,10 @@ def test_a_mistaken_setting_of_a_file_leads_to_no_mistake_about_another(command:
     for setting, told in (
         ("tls-cert = 1", "tls-cert is a whole number; write a text in quotes"),
         ("state-dir = 1", "state-dir is a whole number; write a text in quotes"),
+        ('access-log = 1\naudit = ["mount"]', "access-log is a whole number; write a text in quotes"),
     ):
         text = f'{setting}\nlisten = ["tcp://127.0.0.1:0"]\n{ONE}xprtsec = "tls"\n'
-        lacking = ["error: c.toml:6: TLS takes a certificate of this host; name its files (tls-cert, tls-key)"]
+        line = text.count("\n")
+        lacking = [f"error: c.toml:{line}: TLS takes a certificate of this host; name its files (tls-cert, tls-key)"]
         follows = [] if setting.startswith("tls") else lacking
         assert checked(command, file, text) == [f"error: c.toml:1: {told}", *follows]

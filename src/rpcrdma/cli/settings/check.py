@@ -69,8 +69,8 @@ def find_mistakes(args: argparse.Namespace, found: Effective, names: HostNames |
     metrics = found.server["metrics"]
     if metrics.value is not None and not is_installed("prometheus_client"):
         faults.append(Mistake(metrics.origin, "metrics takes the package prometheus-client; install it"))
-    audit = found.server["audit"]
-    if audit.origin != DEFAULT and found.server["access-log"].value == "off":
+    audit, log = found.server["audit"], found.server["access-log"]
+    if audit.origin != DEFAULT and log.value == "off" and "access-log" not in found.mistaken_settings:
         faults.append(Mistake(audit.origin, "audit has no effect without access-log; set it", is_warning=True))
     return faults
 
@@ -218,7 +218,7 @@ def _faults_of_certificates(args: argparse.Namespace, found: Effective) -> Itera
         return
     if (warning := expiry_warning(certificate.value, time.time())) is not None:
         yield Mistake(certificate.origin, warning, is_warning=True)
-    if [*conflicts(args)]:
+    if any(conflict.setting != "connections" for conflict in conflicts(args)):
         return
     from rpcrdma.errors import HostAuthenticationFailed  # noqa: PLC0415
     from rpcrdma.transport.config import Role  # noqa: PLC0415
