@@ -246,7 +246,7 @@ def test_a_client_that_does_not_answer_keeps_no_recall_of_another_one_waiting() 
                 nothing: Any = None
                 name = b"%d" % number
                 node: Any = SimpleNamespace(handle=name)
-                found.append(Delegation(client, rig.state.new_other(client), node, name, nothing, nothing))
+                found.append(Delegation(client, rig.state.new_other(client), node, name, nothing, nothing, nothing))
                 rig.state.add(found[-1])
                 rig.state.delegations[found[-1]] = None
             return found

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from conversation import FakeConnection
 from rpcrdma.nfs.export import tree_search
 from rpcrdma.nfs.export.file_access import OpenFile
 from rpcrdma.rpc.auth import AuthSys
@@ -265,6 +266,25 @@ def test_an_open_for_writing_reads_nothing_that_another_open_denies(serve: Calla
     assert other.run(putfh(handle), read(denied, 0, 4)).status == "OK", "its own reservation"
     other.run(putfh(handle), close(denied))
     assert [served.status(putfh(handle), read(each, 0, 4)) for each in stateids] == ["OK", "OK"]
+
+
+@pytest.mark.req("NF4-143")
+def test_a_stateid_gives_no_rights_to_another_user_of_the_client(serve: Callable[..., Served], tmp_path: Path) -> None:
+    served = serve()
+    (tmp_path / "files/file").chmod(0o600)
+    tmp_path.chmod(0o755)
+    handle = served.client.handle("file")
+    opened = served.client.opened(handle, READ | WRITE)
+    stateids = opened, served.client.locked(handle, opened)
+    calls = [operation for each in stateids for operation in (read(each, 0, 4), write(each, 0, b"data"))]
+
+    def statuses(uid: int) -> set[str]:
+        served.client.exchange = lambda octets: served.server.answer(octets, FakeConnection(), AuthSys(uid=uid, gid=0))
+        return {served.status(putfh(handle), call) for call in calls}
+
+    assert (statuses(1000), statuses(0)) == ({"ACCESS"}, {"OK"})
+    os.chown(tmp_path / "files/file", 1000, 1000)
+    assert statuses(1000) == {"OK"}
 
 
 def test_data_is_read_without_an_open_by_those_who_may(serve: Callable[..., Served], tmp_path: Path) -> None:

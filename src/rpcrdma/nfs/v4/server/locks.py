@@ -18,6 +18,7 @@ from rpcrdma.nfs.v4.server.opens import Open, check_regular, find
 from rpcrdma.nfs.v4.server.state import State, state_of
 from rpcrdma.nfs.v4.server.stateids import bump
 from rpcrdma.nfs.v4.state_limits import NFS4_RANGE_OWNERS_MAX, NFS4_RANGES_MAX, NFS4_RANGES_TOTAL_MAX
+from rpcrdma.rpc.auth import Credential
 
 __all__ = ["LockState", "lock", "lock_test", "unlock"]
 
@@ -71,6 +72,11 @@ class LockState(Held):
     def count(self) -> int:
         """The number of locked ranges of this state."""
         return self.ranges
+
+    @property
+    def credential(self) -> Credential:  # type: ignore[override]
+        """The credential of the call that last opened the file for the open of these locks."""
+        return self.opened.credential
 
     def io_file(self, access: int) -> OpenFile | None:
         """Returns the file as the open of these locks has it open for `access`, `claims.READ` or `claims.WRITE`.
