@@ -120,7 +120,7 @@ class FewFiles:
         self.files: dict[bytes, File] = {}
         self.verifiers: dict[bytes, bytes] = {}
         self.read_only = False
-        self.in_memory = True
+        self.in_memory = self.keeps_removed = True
         self.xattrs = False
         self.cold = False
         """Whether everything would have to be waited for."""

@@ -83,6 +83,7 @@ class LocalParts:
 class PartedTree(ObjectTree[N]):
     """An exported local directory, with the parts that all such trees of the server share in `parts`."""
 
+    keeps_removed = True
     transfer_octets = TRANSFER_OCTETS_MAX
 
     def __init__(

@@ -305,6 +305,7 @@ class MemoryTree:
     fsid = 1
     in_memory = False
     """False, so that calls run in worker threads, as those on a disk do."""
+    keeps_removed = True
     xattrs = True
 
     def __init__(

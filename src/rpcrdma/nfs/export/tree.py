@@ -570,6 +570,13 @@ class Tree(Protocol):
         """The most octets of one READ or WRITE."""
 
     @property
+    def keeps_removed(self) -> bool:
+        """Whether a file that is open stays when its last name is removed.
+
+        False: it is gone then, and an `OpenFile` is one state of its content, so that each READ opens the present one.
+        """
+
+    @property
     def xattrs(self) -> bool:
         """Whether the objects of the tree have extended attributes, as `abilities.Extended` describes."""
 

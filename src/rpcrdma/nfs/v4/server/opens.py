@@ -251,7 +251,7 @@ def open_file(compound: Compound, args: nfs4.OPEN4args) -> nfs4.OPEN4resok:
     return nfs4.OPEN4resok(
         stateid,
         target.change,
-        nfs4.OPEN4_RESULT_LOCKTYPE_POSIX | nfs4.OPEN4_RESULT_PRESERVE_UNLINKED,
+        nfs4.OPEN4_RESULT_LOCKTYPE_POSIX | (nfs4.OPEN4_RESULT_PRESERVE_UNLINKED if node.tree.keeps_removed else 0),
         words(target.attributes_set),
         delegate(compound, wish, opened, lease),
     )
