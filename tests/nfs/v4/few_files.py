@@ -88,7 +88,7 @@ class File:
         self.tree.told = told
         return FewLease(self.tree) if self.tree.leases else None
 
-    def range_locks(self) -> None:
+    def range_locks(self, *, exclusive: bool) -> None:
         return None
 
     def create(self, who: Any, name: bytes, create: Create, change: Change) -> Made:

@@ -30,6 +30,9 @@ from support.nfs4_client import (
     close,
     delegreturn,
     link,
+    lock,
+    lockt,
+    locku,
     open_,
     putfh,
     putrootfh,
@@ -46,6 +49,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the server acts as it
 
 NONE_WANTED = 0x400
 READ_DELEGATION = 1
+READ_LT, WRITE_LT = 1, 2
 
 
 class Leased:
@@ -204,6 +208,26 @@ def test_a_clients_own_changes_recall_nothing(leased: Leased) -> None:
     assert client.run(leased.file, close(opened)).status == "OK"
     assert client.run(leased.file, delegreturn(stateid)).status == "OK", "the handle lasts as long as the delegation"
     assert client.run(leased.file).status == "STALE"
+
+
+def test_local_writers_wait_also_after_others_have_locked_for_reading_or_asked_for_locks(leased: Leased) -> None:
+    stateid = leased.given()
+    reader, writer = leased.other.opened(leased.handle, READ | NONE_WANTED), leased.client.opened(leased.handle, READ)
+    locked = leased.other.run(leased.file, lock(reader, b"l", READ_LT, 0, 5))
+    assert locked.status == "OK"
+    for operation, status in (
+        (lockt(b"l", READ_LT, 0, 1), "OK"),
+        (lockt(b"l", WRITE_LT, 0, 1), "OK"),
+        (lock(reader, b"l", WRITE_LT, 0, 1), "OPENMODE"),
+        (lock(writer, b"l", WRITE_LT, 0, 1), "BAD_STATEID"),
+        (locku(locked.value(12), 0, 5), "OK"),
+    ):
+        assert leased.other.run(leased.file, operation).status == status
+        assert leased.lease_holds
+    with pytest.raises(BlockingIOError):
+        os.open(leased.path, os.O_WRONLY | os.O_NONBLOCK)
+    assert leased.asked.wait(60)
+    assert [each.other for each in leased.server.recalled] == [stateid.other]
 
 
 def test_a_descriptor_for_writing_that_nobody_needs_is_in_nobodys_way(leased: Leased) -> None:

@@ -109,16 +109,18 @@ class Files(LocalObject):
             lambda: parts.files.drop_idle_writer(self),
         )
 
-    def range_locks(self) -> LocalLocks | None:
+    def range_locks(self, *, exclusive: bool) -> LocalLocks | None:
         """Returns a new, empty set of the system's locks on this file; None if the server itself may not open the file.
 
-        Gives up the kernel's lease on the file (`LocalLeases.make_way`), since it opens the file for writing if it may.
+        `exclusive`: it is to take write locks, if the server may write the file. The kernel's lease on the file is then
+        given up (`LocalLeases.make_way`).
         """
-        self.tree.parts.leases.make_way(file_of(self.tree, self.handle))
-        modes = (os.O_RDONLY,) if self.tree.export.never_changes else (os.O_RDWR, os.O_RDONLY)
-        for mode in modes:
+        if exclusive:
+            self.tree.parts.leases.make_way(file_of(self.tree, self.handle))
+        for mode in (os.O_RDWR, os.O_RDONLY) if exclusive else (os.O_RDONLY,):
             with suppress(OSError):
-                return LocalLocks(os.open(self.proc_path, mode | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC))
+                fd = os.open(self.proc_path, mode | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+                return LocalLocks(fd, exclusive=mode == os.O_RDWR)
         return None
 
     def set_attributes(

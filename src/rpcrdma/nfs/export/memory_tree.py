@@ -238,7 +238,7 @@ class MemoryNode(MemoryObject):
         """Returns a lease that never breaks, since all writers are clients; `on_writer` is never called."""
         return MemoryLease()
 
-    def range_locks(self) -> None:
+    def range_locks(self, *, exclusive: bool) -> None:
         """Returns None: no local process sees the file, so locks need no mirror."""
 
     def path_limits(self) -> PathLimits:

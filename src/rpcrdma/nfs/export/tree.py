@@ -382,6 +382,10 @@ class RangeLocks(Protocol):
     Where the file system or the system call cannot represent a lock, `change` accepts it and `in_the_way` finds none.
     """
 
+    @property
+    def exclusive(self) -> bool:
+        """Whether the set takes write locks, and not read locks alone."""
+
     def change(self, wanted: Range, *, unlock: bool = False) -> bool:
         """Locks the octets of `wanted`, for writing if `wanted.exclusive` else reading, or unlocks them; never waits.
 
@@ -486,11 +490,11 @@ class Node(Protocol):
             The lease; None: changes by local processes would go unnoticed, so the file cannot be delegated.
         """
 
-    def range_locks(self) -> RangeLocks | None:
-        """Returns a new, empty set of locks on this regular file.
+    def range_locks(self, *, exclusive: bool) -> RangeLocks | None:
+        """Returns a new, empty set of locks on this regular file; None: no local process could see them.
 
-        Returns None if no local process could see them, or the server may not open the file. After the call a lease on
-        the file does not make local writers wait, and only reports them.
+        None also if the server may not open the file. `exclusive`: the set has to take write locks. The file is then
+        opened for writing, so that a lease on it does not make local writers wait any more, and only reports them.
         """
 
     def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Made:
