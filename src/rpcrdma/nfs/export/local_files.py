@@ -18,7 +18,6 @@ from rpcrdma.nfs.export.local_leases import LocalLease
 from rpcrdma.nfs.export.local_object import LocalObject
 from rpcrdma.nfs.export.lock_mirror import LocalLocks
 from rpcrdma.nfs.export.name_rules import check_new_name
-from rpcrdma.nfs.export.object_tree import file_of
 from rpcrdma.nfs.export.open_object import Changing
 from rpcrdma.nfs.export.tree import (
     NOT_SYNC,
@@ -100,11 +99,11 @@ class Files(LocalObject):
 
         `on_writer` is called, in any thread, when the lease breaks. May block.
         """
-        parts, handle = self.tree.parts, self.handle
+        parts = self.tree.parts
         return parts.leases.lease(
             self.proc_path,
-            file_of(self.tree, handle),
-            HandleSeal.identity_in(handle),
+            self.file,
+            HandleSeal.identity_in(self.handle),
             on_writer,
             lambda: parts.files.drop_idle_writer(self),
         )
@@ -116,7 +115,7 @@ class Files(LocalObject):
         given up (`LocalLeases.make_way`).
         """
         if exclusive:
-            self.tree.parts.leases.make_way(file_of(self.tree, self.handle))
+            self.tree.parts.leases.make_way(self.file)
         for mode in (os.O_RDWR, os.O_RDONLY) if exclusive else (os.O_RDONLY,):
             with suppress(OSError):
                 fd = os.open(self.proc_path, mode | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
