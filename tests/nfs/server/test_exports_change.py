@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import ipaddress
 import os
@@ -295,6 +296,22 @@ def test_exports_that_cannot_be_served_change_nothing(changing: Changing, fault:
     assert descriptors() == before
     assert changing.server.read(changing.file("a")) == b"in a"
     assert [node.ex_dir for node in changing.server.call("export")] == ["/a", "/b"]
+
+
+@each_case("step", ["object_identity", "file_system_of", "lives_in_memory", "TreeSearch", "os.readlink"])
+def test_a_directory_that_cannot_be_examined_leaves_nothing_open(
+    changing: Changing, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    def fails(*_: object) -> None:
+        raise OSError(errno.EIO, "the disk fails")
+
+    before = descriptors()
+    with monkeypatch.context() as patch:
+        patch.setattr(f"rpcrdma.nfs.export.object_tree.{step}", fails)
+        with pytest.raises(OSError, match="the disk fails"):
+            changing.server.services.nfs.local.plan([changing.export("c")])
+        there = len(list(Path("/proc/self/fd").iterdir()))
+    assert there == before, "before the next collection of garbage"
 
 
 def test_an_export_of_a_url_comes_and_goes_beside_directories(changing: Changing) -> None:
