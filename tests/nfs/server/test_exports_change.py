@@ -202,6 +202,31 @@ def test_state_on_a_removed_export_is_revoked_and_that_of_others_stays(changing:
     assert stranger.run(putfh(file), lock(mine, b"l", 2, 0, 10)).status == "OK"
 
 
+def test_state_on_an_export_that_version_4_serves_no_more_is_revoked_and_can_be_freed(changing: Changing) -> None:
+    a, b = changing.exports
+    client, service, file = changing.client, changing.service, changing.file("a")
+    opened, kept = client.opened(file, READ | WRITE, WRITE), client.opened(changing.file("b"), READ)
+    locked = client.locked(file, opened)
+    assert client.run(putfh(file), write(opened, 0, b"unstable")).status == "OK"
+    assert changing.write(file) == "ACCES", "a share reservation denies it"
+    changing.to(replace(a, versions=(3,)), b)
+    assert client.run(putfh(file)).status == "ACCESS"
+    assert client.run(test_stateid(opened, locked, kept)).value(55) == ["ADMIN_REVOKED", "ADMIN_REVOKED", "OK"]
+    assert (service.state.claims.denials, len(service.state.claims), len(service.state.mirrors)) == (0, 1, 0)
+    assert changing.write(file) == "OK"
+    assert client.run().value(53)[-1] == ADMIN_STATE_REVOKED
+    for stateid in (locked, opened):
+        assert client.run(free_stateid(stateid)).status == "OK"
+    assert client.run().value(53)[-1] == 0
+    changing.to(a, b)
+    removal = changing.plan(replace(a, versions=(3,)), b)
+    removal.install(8)
+    changing.to(a, b)
+    again = client.opened(file, READ)
+    assert removal.retire(close=True) == []
+    assert client.run(test_stateid(again)).value(55) == ["OK"], "version 4 serves it again"
+
+
 def test_nothing_of_a_removed_export_stays_open(changing: Changing) -> None:
     a, b = changing.exports
     before = 0

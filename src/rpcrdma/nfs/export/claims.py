@@ -297,7 +297,7 @@ class Claims(Generic[S, L]):
             self._drop_empty(file, claims)
 
     def locked(self, file: bytes, start: int, end: int) -> list[Range]:
-        """Returns the parts of octets `start` to before `end` of `file` that lock owners have locked, maybe repeated."""
+        """Returns the locks of all owners on octets `start` to before `end` of `file`, cut to these, maybe repeated."""
         claims = self._files.get(file)
         held = [] if claims is None else _overlapping(claims.ranges.values(), start, end)
         return [Range(max(each.start, start), min(each.end, end), each.exclusive) for each in held]

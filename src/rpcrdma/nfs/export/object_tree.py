@@ -297,10 +297,8 @@ class ObjectTree(Generic[N]):
     def removed(self, node: N) -> bool:
         """Drops the cached node of an object that has lost a name, and the name recorded for it.
 
-        Returns whether that was its last name.
-
-        The object itself is examined: a local process may have renamed it before another object was removed by its
-        name.
+        Returns whether that was its last name. The object itself is examined: a local process may have renamed it
+        before another object was removed by its name.
         """
         self._cache.drop(node.handle)
         deleted = not self.is_inside(node) if node.kind == stat.S_IFDIR else os.fstat(node.fd).st_nlink == 0
@@ -335,11 +333,12 @@ class ObjectTree(Generic[N]):
         try:
             identity, mount = object_identity(fd)
             status = os.fstat(fd)
-            if mount != self._mount:
-                raise Refused(errno.EACCES)
         except BaseException:
             os.close(fd)
             raise
+        if mount != self._mount:
+            os.close(fd)
+            raise Refused(errno.EACCES)
         handle = self._seal.close(self.identity, status.st_ino, identity)
         return self.NODE(self, fd, handle, status)
 
