@@ -312,14 +312,18 @@ def open_(
     name: str | None = None,
     create: int | None = None,
     size: int | None = None,
+    attributes: bytes = b"",
     verifier: bytes = b"verifier",
     reclaim: bool = False,
     delegation: int = 0,
     delegated: Stateid | None = None,
 ) -> bytes:
-    """OPEN by a name (CLAIM_NULL), of the current file (CLAIM_FH, CLAIM_DELEG_CUR_FH), or again (CLAIM_PREVIOUS)."""
+    """OPEN by a name (CLAIM_NULL), of the current file (CLAIM_FH, CLAIM_DELEG_CUR_FH), or again (CLAIM_PREVIOUS).
+
+    A file is created with `attributes`, a fattr4, or with `size` alone.
+    """
     how = bytes(4)
-    attributes = bytes(8) if size is None else struct.pack(">IIIQ", 1, 1 << 4, 8, size)
+    attributes = attributes or (bytes(8) if size is None else struct.pack(">IIIQ", 1, 1 << 4, 8, size))
     if create is not None:
         given = {EXCLUSIVE: verifier, EXCLUSIVE4_1: verifier + attributes}.get(create, attributes)
         how = struct.pack(">II", 1, create) + given

@@ -17,6 +17,8 @@ import pytest
 
 from conversation import Conversation
 from rpcrdma.nfs.export import local_leases
+from rpcrdma.nfs.export.local_files import Files
+from rpcrdma.nfs.export.tree import MODIFY
 from rpcrdma.nfs.v4.server.recovery import ClientRow
 from served_exports import Served, u32
 from state_rig import LEASE_S
@@ -27,7 +29,11 @@ from support.nfs4_client import (
     WRITE,
     Client,
     Stateid,
+    allocate,
+    clone,
     close,
+    copy,
+    deallocate,
     delegreturn,
     link,
     lock,
@@ -192,6 +198,40 @@ def test_a_change_by_another_client_leaves_file_and_lease_alone_until_the_delega
     assert leased.other.run(*start, change[1]).status == "OK"
     gc.collect()
     assert len(leased.leases) == 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        write(ANONYMOUS, 0, b"x"),
+        setattr_size(ANONYMOUS, 0),
+        allocate(ANONYMOUS, 0, 100),
+        deallocate(ANONYMOUS, 0, 4),
+        copy(ANONYMOUS, ANONYMOUS, 0, 0, 0),
+        clone(ANONYMOUS, ANONYMOUS, 0, 0, 0),
+    ],
+)
+def test_a_delegation_given_before_a_change_opens_the_file_is_waited_for(
+    serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch, change: bytes
+) -> None:
+    leased = Leased(serve())
+    source = leased.path.with_name("source")
+    source.write_bytes(b"other data")
+    saved = putfh(leased.client.handle("source"))
+    before = leased.path.read_bytes()
+    given: list[Stateid] = []
+
+    def opened(node: Any, who: Any, wanted: int, *, at_once: bool) -> Any:
+        if wanted == MODIFY and not given:
+            given.append(leased.given())
+        return open_of_node(node, who, wanted, at_once=at_once)
+
+    open_of_node = Files.open
+    monkeypatch.setattr(Files, "open", opened)
+    for _ in range(2):
+        assert leased.other.run(saved, savefh(), leased.file, change, minor=2).status == "DELAY"
+    assert leased.path.read_bytes() == before
+    assert [each.other for each in leased.server.recalled] == [given[0].other]
 
 
 def test_a_clients_own_changes_recall_nothing(leased: Leased) -> None:

@@ -18,7 +18,7 @@ from rpcrdma.nfs.export import tree
 from rpcrdma.nfs.export.claims import READ, WRITE, Claims
 from rpcrdma.nfs.export.tree import Change, Create, CreateHow, FileKind, Node, OpenFile, Wanted, check_changeable
 from rpcrdma.nfs.v4 import nfs4
-from rpcrdma.nfs.v4.attributes import SET_ONLY, bits_of, wanted_of, words
+from rpcrdma.nfs.v4.attributes import SET_ONLY, bits_of, set_on_new, wanted_of, words
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.clients import Client, Delegation, Held
 from rpcrdma.nfs.v4.server.compound import Compound
@@ -354,6 +354,8 @@ def _created(compound: Compound, directory: Node, name: bytes, how: nfs4.createh
     made = directory.create(compound.caller, name, create, change_of_directory)
     if made.node is None:
         raise tree.Refused(errno.ESTALE)
+    if isinstance(value, nfs4.fattr4):
+        asked = set_on_new(value, create.wanted, made.node)
     if later != Wanted():
         made.node.set_attributes(compound.caller, later, Change())
     before, after = change_of_directory.before, change_of_directory.after
