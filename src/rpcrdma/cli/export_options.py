@@ -256,8 +256,10 @@ def parse_export(text: str) -> ExportArgument:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not an export: write NAME=DIR, NAME=URL, or NAME=DIR:ro for read-only"
         )
-    if (path := export_name(name)) in {None, "/"}:
+    path = export_name(name)
+    if path is None or path == "/":
         raise argparse.ArgumentTypeError(f"{text!r}: the name must be a path such as data or home/data")
+    _check_name(path)
     fields: dict[str, Any] = {}
     while (found := _last_option(directory)) is not None:
         directory, field, value = found
@@ -271,7 +273,7 @@ def parse_export(text: str) -> ExportArgument:
     source = _source(directory)
     if isinstance(source, str) and fields.get("access") == "rw":
         raise argparse.ArgumentTypeError(f"{text!r}: a URL is exported read-only: leave out :rw")
-    return ExportArgument(str(path), source, fields)
+    return ExportArgument(path, source, fields)
 
 
 def parse_root(text: str) -> ExportArgument:
@@ -305,7 +307,18 @@ def absolute_export_name(text: str) -> str:
     name = export_name(text)
     if name is None or name != text:
         raise argparse.ArgumentTypeError(f"{text!r} is not the name of an export; write {name or '/NAME'}")
+    _check_name(name)
     return name
+
+
+def _check_name(name: str) -> None:
+    """Raises ArgumentTypeError if no client can mount an export by the name of some version of NFS."""
+    from rpcrdma.nfs.export.access_terms import check_name  # noqa: PLC0415
+
+    try:
+        check_name(name)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def fsspec_url(text: str) -> str:
