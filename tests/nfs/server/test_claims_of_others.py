@@ -26,6 +26,7 @@ def statuses(server: Any, tree: Path) -> dict[str, str]:
     found = {
         "read": server.status("read", v3.READ3args(handle, 0, 5)),
         "write": server.status("write", v3.WRITE3args(handle, 0, 1, v3.stable_how.FILE_SYNC, b"x")),
+        "commit": server.status("commit", v3.COMMIT3args(handle, 0, 0)),
         "mode": server.status("setattr", v3.SETATTR3args(handle, server.sattr(mode=0o640), unguarded)),
         "size": server.status("setattr", v3.SETATTR3args(handle, server.sattr(size=0), unguarded)),
         "cut": server.status("create", v3.CREATE3args(server.dirop(root, "hello.txt"), cut)),

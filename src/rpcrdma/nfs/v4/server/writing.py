@@ -61,15 +61,19 @@ def opened_to_write(compound: Compound) -> OpenFile:
 def commit(compound: Compound, _args: nfs4.COMMIT4args) -> nfs4.COMMIT4resok:
     """Runs COMMIT (RFC 8881 section 18.3): puts all unstable data of the current file on the disk; returns a verifier.
 
-    Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as EIO if data is lost.
+    Raises MustWait (run again in a worker thread), Refused (such as NFS4ERR_DELAY while delegations are recalled),
+    tree.Refused or OSError, such as EIO if data is lost.
     """
     node = compound.node
     check_regular(node)
     # Of a read-only export too, which may have been one for writing before: it changes nothing.
     if not node.tree.in_memory:
         compound.wait()
-    file = node.opened_for_writing() or node.open(compound.caller, MODIFY, at_once=False)
-    assert file is not None
+    file = node.opened_for_writing()
+    if file is None:
+        # Before the kernel sees the file opened for writing, which ends its lease.
+        wait_for_delegations(compound, node)
+        file = opened_to_write(compound)
     return nfs4.COMMIT4resok(file.commit(Change()))
 
 
