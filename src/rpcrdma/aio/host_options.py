@@ -74,7 +74,7 @@ class HostAuthentication:
         """Checks that one of the versions of RPC-over-RDMA has host authentication, if the policy requires it.
 
         Args:
-            choice: one of `rpcrdma.extension.VERSION_CHOICES`.
+            choice: the permitted version by name or number, or "auto" for all.
             setting: the name of the class with the option `rpcrdma_version`, for the message.
 
         Raises:

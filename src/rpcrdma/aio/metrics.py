@@ -123,7 +123,7 @@ class MetricsEndpoint(ABC, Generic[T]):
 
     @abstractmethod
     def _ask(self) -> Asked[T]:
-        """Asks each event loop for its statistics, a `T`, without waiting; may be called in any thread.
+        """Asks each event loop for its statistics (of the subclass's type `T`) without waiting; callable in any thread.
 
         Returns the futures of the answers, and the function that makes metrics of the list of their results.
         """
@@ -164,7 +164,7 @@ class MetricsEndpoint(ABC, Generic[T]):
         return Answer(HTTPStatus.OK, body, content_type)
 
     def start(self, host: str, port: int) -> None:
-        """Starts an HTTP server in a thread of its own and sets `url`.
+        """Starts an HTTP server in a thread of its own and sets the attribute `url` to the URL of its page /metrics.
 
         Args:
             host: the address to listen at.

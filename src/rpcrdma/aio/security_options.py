@@ -72,7 +72,7 @@ class Kerberos:
         return ""
 
     def made(self) -> GssMechanism:
-        """Returns the field `mechanism` or, if that is None, a `KerberosMechanism` with `principal` and `ccache`.
+        """Returns the field `mechanism`; if None, a `KerberosMechanism` with the fields `principal` and `ccache`.
 
         Raises:
             UserAuthenticationFailed: the package `gssapi` is not installed, or does not work.

@@ -127,7 +127,7 @@ def _exchanged(path: Path, request: Mapping[str, str]) -> dict[str, Any]:
     true "answer", with false "message" and "hint".
 
     Raises:
-        OSError: there is no connection, or the server is silent for ADMIN_ANSWER_S seconds.
+        OSError: there is no connection, or the server is silent for ADMIN_ANSWER_S (30) seconds.
         ValueError: the answer is cut off, too long, or no answer of `rpcrdma serve`; the text is a clause for messages.
     """
     import json  # noqa: PLC0415

@@ -50,7 +50,7 @@ class EventLines(logging.Handler):
     def put(self, event: dict[str, Any]) -> None:
         """Queues an event for writing as a line of JSON; never waits.
 
-        If the queue is full, the event is left out and counted in a later event `lost`.
+        If EVENT_LINES_MAX (1,000) lines wait, the event is left out and counted in a later event `lost`.
         """
         with self._guard:
             try:

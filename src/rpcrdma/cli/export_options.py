@@ -243,7 +243,7 @@ _VALUED: Final[dict[str, tuple[str, Callable[[str], Any], frozenset[str]]]] = {
 
 
 def parse_export(text: str) -> ExportArgument:
-    """Parses an argument NAME=DIR or NAME=URL with options, each after a colon.
+    """Parses NAME=DIR or NAME=URL, with options each after a colon, into name, source and settings of an export.
 
     The options are ro, rw, sec=FLAVOR[:FLAVOR]..., xprtsec=none, tls or mtls, squash=root, all or none, and
     hosts=HOST[,HOST].... They are read from the end, so that a directory may have colons in its name.

@@ -57,9 +57,9 @@ class HostNames:
         return renewed
 
     def look_up(self, hosts: Iterable[str]) -> None:
-        """Looks up those of `hosts` that are names whose addresses are unknown or old, HOST_NAMES_AT_ONCE at a time.
+        """Looks up those of `hosts` that are names whose addresses are unknown or over 30 minutes old, 16 at a time.
 
-        Waits for the answers, `HOST_NAME_ANSWERS_S` seconds at most. Failures are not raised: see `networks_of`.
+        Waits for the answers, `HOST_NAME_ANSWERS_S` (5) seconds at most. Failures are not raised: see `networks_of`.
         """
         ends_s = time.monotonic() + HOST_NAME_ANSWERS_S
         names = {host for host in hosts if network_of(host) is None}

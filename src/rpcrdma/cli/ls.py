@@ -167,7 +167,7 @@ def _row(args: argparse.Namespace, entry: DirEntry, path: str, targets: dict[str
 async def _sorted_runs(
     args: argparse.Namespace, entries: AsyncIterator[E], name_of: Callable[[E], str]
 ) -> AsyncIterator[list[E]]:
-    """Yields the entries in sorted lists: all in one list, or `_SORTED_MAX` at a time if there are more.
+    """Yields the entries in lists of `_SORTED_MAX` (20,000), the last one shorter, each sorted by name.
 
     Entries whose names begin with a dot are left out without -a. `name_of` returns the name of an entry. An OSError of
     `entries` is raised after the entries before it.
@@ -196,7 +196,7 @@ def _name(entry: DirEntry) -> str:
 def _with_room(run: list[DirEntry], waiting: int, failures: Failures) -> list[DirEntry]:
     """Returns the directories in `run` that may wait to be listed while `waiting` others wait.
 
-    If the bound NFS_TREE_PENDING_MAX leaves out some, an error is reported by `failures`.
+    If the bound NFS_TREE_PENDING_MAX (50,000) leaves out some, an error is reported by `failures`.
     """
     directories = [entry for entry in run if entry.refusal is None and entry.is_dir()]
     room = max(0, NFS_TREE_PENDING_MAX - waiting)

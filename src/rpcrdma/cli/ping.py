@@ -130,7 +130,7 @@ async def _call(args: argparse.Namespace, connection: Connection, outcome: _Outc
 
 
 def _tell(args: argparse.Namespace, line: str) -> None:
-    """Prints the line about one call with --interval, on standard error with --json; else logs it at INFO."""
+    """Prints `line`, about one call, if --interval is given (with --json on standard error); else logs it at INFO."""
     if args.interval is None:
         import logging  # noqa: PLC0415
 

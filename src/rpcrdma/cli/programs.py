@@ -170,7 +170,7 @@ def _at(url: Url, target: _Target) -> bool:
 
 
 def _error_at(url: Url, probed: dict[_Target, _Probed]) -> Exception | None:
-    """Returns the error if no program answers at the port of `url`, else None; None also if that port was not asked."""
+    """Returns an error in `probed` if no program answered at the port of `url`; else, or if none was asked, None."""
     failures = [probe.unreachable for target, probe in probed.items() if _at(url, target)]
     return failures[0] if all(failures) and failures else None
 
@@ -178,7 +178,7 @@ def _error_at(url: Url, probed: dict[_Target, _Probed]) -> Exception | None:
 async def _probe(
     host: str, target: _Target, versions: set[int], options: ConnectOptions, limited: asyncio.Semaphore
 ) -> _Probed:
-    """Asks for the versions of a program at one port by empty calls, and returns the answers.
+    """Makes empty calls of a program at one port; returns the versions that answer, and why others do not.
 
     The first call has a version that does not exist, since its refusal names others. `versions` are called in any case.
     `limited` bounds the probes at a time.
@@ -210,7 +210,7 @@ async def _probe(
 async def _offered(connection: Connection, program: int, timeout_s: float) -> set[int]:
     """Returns the versions that a server names when it refuses a version of `program` that does not exist.
 
-    Of a longer range, they are the lowest PROBED_VERSIONS_MAX. The set is empty if the server names none.
+    Of a longer range, they are the lowest PROBED_VERSIONS_MAX (32). The set is empty if the server names none.
 
     Raises:
         CallTimeout, TransportClosed: the server did not answer, or not in `timeout_s` seconds.

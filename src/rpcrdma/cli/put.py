@@ -89,7 +89,7 @@ async def _put(args: argparse.Namespace, sources: list[Path], url: Url) -> int:
 
 @contextlib.contextmanager
 def _naming_missing_directory(copies: Copies, dest: str) -> Iterator[None]:
-    """Adds a note to a server's FileNotFoundError in the context: the command that makes the parent of `dest`."""
+    """Adds the command that makes the parent of `dest` as a note to a server's FileNotFoundError in the context."""
     from rpcrdma.nfs.errors import ServerPathError  # noqa: PLC0415
 
     try:

@@ -51,7 +51,7 @@ class Failures:
         self.status = tell(error, in_report=self.collected is not None)
 
     def tell_of_tree(self, errors: Sequence[Exception], total: int, kind: str) -> None:
-        """Prints the failures in one tree: the first TOLD_MAX of `errors` as `tell` does, and the number of the others.
+        """Prints the failures in one tree: the first 20 of `errors` as `tell` does, and the number of the others.
 
         `total` is the number of all failures, of which `errors` may hold only the first; `kind` follows the number of
         the others, such as "failures to remove parts of tcp://server/a". `status` becomes that of the last printed

@@ -66,13 +66,13 @@ class RunningServer:
         return f"listening at {', '.join(self._server.listening)}"
 
     def takes(self, before: Effective, found: Effective, path: str) -> tuple[Effective, list[Mistake]]:
-        """Returns the new settings as far as the running server can take them, and a mistake for each other change.
+        """Returns the new settings that the running server can take, and a mistake (place, text) for each other change.
 
         Settings whose change needs a restart keep their present values; so do all exports if no new one can be taken.
 
         Args:
             before: the settings in use.
-            found: those of its files now.
+            found: the settings by the present content of its files.
             path: the configuration file, as the place of mistakes about values that the files no longer set.
         """
         waiting: list[Mistake] = []
@@ -96,8 +96,8 @@ class RunningServer:
     def _fitting(self, export: Exported, old: Exported | None) -> tuple[list[Exported], list[Mistake]]:
         """Returns an export as the server can take it without a restart, and a mistake for each change that needs one.
 
-        The list has at most one export. If a change needs a restart, it is `old` with all its present terms, since some
-        new terms may open to everybody what others close; no export if `old` is None.
+        The list has at most one export. If a change needs a restart, it is `old`, the export in use, unchanged, since
+        some new terms may open to everybody what others close; no export if `old` is None.
         """
         place = export.origins[""]
         waiting = []
@@ -112,7 +112,7 @@ class RunningServer:
         return [export], waiting
 
     def _lacks(self, rule: ExportedRule) -> list[str]:
-        """Returns those of "sec" and "xprtsec" for which the server had no keys or certificates when it started."""
+        """Returns those of "sec" and "xprtsec" in `rule` for which the server started without keys or certificates."""
         lacking = []
         if not self._has_keys and any(flavor.service is not None for flavor in rule.flavors):
             lacking.append("sec")
@@ -239,7 +239,7 @@ def _takes_at_once(setting: Setting, old: Any, new: Any) -> bool:
 
 
 def _share_a_port(old: Iterable[Url], new: Iterable[Url]) -> bool:
-    """Returns whether a change of the URLs to listen at divides a port anew between IPv4 and [::].
+    """Returns whether a changed URL to listen at has a port that, before or after, both [::] and an IPv4 address have.
 
     A socket at [::] takes IPv4 only where no other socket has the port, so that such a change needs a restart.
     """

@@ -185,7 +185,7 @@ class AdminAnswers:
 
 
 def _plain(report: Any) -> dict[str, Any]:
-    """Converts a `ClientReport` on a client of NFS version 4 to a JSON object, its holdings at the top level."""
+    """Converts a `ClientReport` on a client of NFS version 4 to a JSON object, with the items of its `holdings`."""
     found = asdict(report)
     found |= found.pop("holdings")
     return {**found, "versions": list(report.versions), "silent_s": round(report.silent_s, 1)}

@@ -20,7 +20,7 @@ __all__ = ["audited"]
 
 @contextmanager
 def audited(args: argparse.Namespace, services: NfsServices, nfs4: Nfs4Service | None) -> Iterator[AuditLog | None]:
-    """Writes the access log of a server while the context lasts; the services must not be offered yet.
+    """Writes the access log of `services` and `nfs4` while the context lasts; clients must not reach these before.
 
     Yields:
         The log, which is closed at exit; None: the settings want none.

@@ -129,7 +129,7 @@ class ServerHealth:
         return away | {export.name: "it is not served yet" for export in self._absent()}
 
     def state(self) -> Health:
-        """Returns the state of the server for health checks and metrics; never waits.
+        """Returns readiness, exports, certificate expiry and last reload, for health checks and metrics; never waits.
 
         The server is unready while it starts or stops, or an export with `missing` "fail" is away.
         """

@@ -126,7 +126,7 @@ def _compared(
 ) -> tuple[Effective, list[Mistake], list[str]]:
     """Returns the settings that the server can take, the mistakes about those that need a restart, and changed exports.
 
-    The arguments are those of `RunningServer.takes`; the changes are phrases.
+    The arguments are those of `RunningServer.takes`; a changed export is a phrase such as "access of /data".
     """
     fitting, waiting = server.takes(before, found, path)
     return fitting, waiting, list(changes_of_exports(before, fitting))

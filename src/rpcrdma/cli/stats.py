@@ -206,7 +206,7 @@ def _print_side(page: Page, side: str, interval_s: float | None) -> None:
 
 
 def _left_out(rows: Sequence[Mapping[str, str]], columns: Sequence[str]) -> list[str]:
-    """Returns the columns for which the terminal is too narrow, in the order of leaving out; [] without a terminal."""
+    """Returns those of `columns` to omit so that `rows` (texts by column) fit the terminal; [] without a terminal."""
     if not sys.stdout.isatty():
         return []
     widths = {name: max(len(row[name]) for row in rows) for name in columns}

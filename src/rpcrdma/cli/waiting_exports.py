@@ -83,7 +83,7 @@ class WaitingExports:
         return [self._made[export.name] for export in self._exports if export.name in self._made]
 
     def _admit_hosts(self, exported: Exported) -> None:
-        """Makes the `Export` of `exported` again if the addresses of its hosts have changed."""
+        """Makes the `Export` for NFS services anew from its settings, `exported`, if addresses of hosts changed."""
         before = self._made[exported.name]
         export, unknown = _export(exported, before.directory, self.names)
         if not unknown and exported.name in self._unresolved:

@@ -39,7 +39,7 @@ def is_url(text: str) -> bool:
 
 
 def no_url(text: str) -> ExitStatus:
-    """Prints an error that an argument is no URL, with the form of URLs; returns the exit status USAGE."""
+    """Prints an error that the argument `text` is no URL, and the form of URLs; returns the exit status USAGE."""
     from rpcrdma.aio.urls import url_form  # noqa: PLC0415
 
     return console.error(f"{text} is not a URL", url_form(text), status=ExitStatus.USAGE)

@@ -16,7 +16,7 @@ _LOGGER = logging.getLogger("rpcrdma.calls")
 
 
 def call_logger() -> CallObserver | None:
-    """Returns a function that logs each call at DEBUG; None, which costs calls nothing, if the level hides it."""
+    """Returns a function that logs the call it gets at DEBUG; None, which costs calls nothing, if that is off."""
     return _log if _LOGGER.isEnabledFor(logging.DEBUG) else None
 
 

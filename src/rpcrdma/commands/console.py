@@ -236,7 +236,7 @@ def in_options(text: str) -> str:
 
 
 def errors_as_json(beside: Mapping[str, Any] | None) -> None:
-    """Sets whether `error` also prints a JSON object on standard output, and the items beside "error" in it.
+    """Sets whether `error` also prints a JSON object on standard output; `beside` has its items but "error".
 
     With `beside` None, no object is printed.
     """
@@ -258,7 +258,7 @@ def error(
         message: The cause.
         hint: The remedy; "" if there is none.
         status: The exit status that is to follow.
-        facts: The object of the error. None: one made of message, hint and status.
+        facts: The JSON object of the error. None: one made of message, hint and status.
         in_report: Whether the command prints the object itself, as a part of its report.
 
     Returns:
@@ -293,7 +293,7 @@ def table(
         rows: The cells as text; control characters are escaped (`printable`).
         right: Indices of columns that are aligned to the right.
         headings: The first row; empty: none.
-        names: Indices of columns with file names, which are `shown` instead.
+        names: Indices of columns with file names, whose control characters are escaped on a terminal alone.
     """
     body = [[(shown if at in names else printable)(cell) for at, cell in enumerate(row)] for row in rows]
     every = [list(headings), *body] if headings else body

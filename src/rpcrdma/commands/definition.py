@@ -175,7 +175,7 @@ def read_definition(args: argparse.Namespace) -> DefinitionText | None:
 
 
 def read_text(file: str) -> str | None:
-    """Reads a text file in UTF-8, or standard input for "-", of at most `XDR_FILE_OCTETS_MAX` characters.
+    """Reads a text file in UTF-8, or standard input for "-", of at most 64 Mi characters.
 
     Returns:
         The text; None after an error, which it has printed.

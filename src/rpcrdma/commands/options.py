@@ -186,7 +186,7 @@ def add_shared_options(
 ) -> None:
     """Adds the options that may stand before or after a command's name to a parser.
 
-    Options that a command line does not have stay unset, for `SHARED_DEFAULTS`.
+    Attributes of options that a command line lacks stay unset; the command line's parser adds `SHARED_DEFAULTS`.
 
     Args:
         parser: The parser of a command, or of all commands.
@@ -318,8 +318,8 @@ def connect_options(args: argparse.Namespace) -> ConnectOptions:
     """Returns the `ConnectOptions` that the shared options of a command make.
 
     Args:
-        args: The parsed arguments of a command that connects, with `capture` and `metrics_told` if the command has
-            opened a capture or metrics.
+        args: The parsed arguments of a command that connects. `capture`, an open packet capture, and `metrics_told`,
+            the metrics of its connections, may be missing or None.
     """
     from rpcrdma.aio.client.connect import ConnectOptions  # noqa: PLC0415
     from rpcrdma.commands.call_log import call_logger  # noqa: PLC0415

@@ -42,7 +42,7 @@ def preprocess(file: str, text: str | None, *, defines: Sequence[str], directori
         directories: where included files are looked for, too.
 
     Raises:
-        PreprocessorFailed: there is no `cpp`, it fails, takes more than XDR_PREPROCESSOR_S seconds, or its output is
+        PreprocessorFailed: there is no `cpp`, it fails, takes more than XDR_PREPROCESSOR_S (20) s, or its output is
             too long or not UTF-8.
     """
     program = shutil.which("cpp")

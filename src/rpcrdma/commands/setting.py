@@ -89,7 +89,7 @@ class Setting:
         return f"{self.help} (default: {self.default_text})" if self.default_text else self.help
 
     def add_to(self, group: argparse._ActionsContainer) -> None:
-        """Adds the option to a parser or to a group of it; does nothing if the setting has no option.
+        """Adds the option to `group`, a parser or an argument group; does nothing if the setting has no option.
 
         A command line without the option leaves the attribute unset, so that the value of a file can take its place.
         """

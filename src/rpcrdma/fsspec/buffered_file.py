@@ -249,7 +249,7 @@ class BufferedNfsFile(AbstractBufferedFile):
         return b"".join((before, data)) if before else data
 
     def _held_at(self, start: int, end: int) -> bytes | memoryview:
-        """Returns the octets from `start` on, at most up to `end`, that an earlier read left in memory, or none."""
+        """Returns octets from offset `start` on, up to `end` at most, that an earlier read left in memory; or b""."""
         at = start - self._held_start
         return self._held[at : at + end - start] if 0 <= at < len(self._held) else b""
 

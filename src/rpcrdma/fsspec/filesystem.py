@@ -140,7 +140,7 @@ class RdmaFileSystem(ServerFileSystem):
     # Writing
 
     async def _making_directories(self, path: str, call: Callable[[MountedFilesystem, str], Awaitable[T]]) -> T:
-        """Returns the result of `call(fs, at)`, which creates `path`: at the path `at` in `fs`, its export.
+        """Returns the result of `call(fs, at)`, which creates `path`: `fs` is its export, `at` the path in that.
 
         If a directory above is missing and `auto_mkdir` is set, makes it, and calls once more. Raises the errors of
         `call`, and of the mounting of the export.
@@ -267,14 +267,14 @@ class RdmaFileSystem(ServerFileSystem):
         return BufferedNfsFile(self, path, mode, block_size, autocommit, cache_options=cache_options, **kwargs)
 
     async def open_async(self, path: str, mode: str = "rb", **_kwargs: Any) -> NfsFile:
-        """Opens the file at `path`, a path or URL, for coroutines; returns the file, whose methods are coroutines.
+        """Opens a file for coroutines; returns the file, whose methods are coroutines.
 
         Args:
+            path: a path or URL.
             mode: a mode of `rpcrdma.NfsFilesystem.open`, such as "rb" or "r+b".
             _kwargs: ignored.
 
-        Raises:
-            OSError, ValueError, RpcRdmaError: as `rpcrdma.NfsFilesystem.open`, or the server cannot be reached.
+        Raises the errors of `rpcrdma.NfsFilesystem.open`; OSError, RpcRdmaError: the server cannot be reached.
         """
         place = self.place(path)
         if mode == "rb":
@@ -321,7 +321,7 @@ class RdmaFileSystem(ServerFileSystem):
         return (await self._open_known(place, entry, ask=False) if start else None), data
 
     async def _unchanged_data(self, place: ServerPath, entry: DirEntry, start: int, held: bytes) -> bytes | None:
-        """Returns a file's octets from offset `start` to its end; None if the file has changed since `entry` was read.
+        """Returns the octets from offset `start` on of the file at `place`; None if `entry` is no longer true of it.
 
         `held` is the cached data, or empty: the octets are then read. Cached data is returned as it is, unless
         `close_to_open` is set: the server is then asked for a change.

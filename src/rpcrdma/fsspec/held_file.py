@@ -27,8 +27,8 @@ _END_OCTETS = 1 << 16
 def first_read(path: str, entry: DirEntry) -> int | None:
     """Returns the offset, in octets, from which to read a file when it is opened; None if readers may begin anywhere.
 
-    The result is 0 for a file of up to `HELD_OCTETS`, and 64 KiB before the end for a larger file whose name at the end
-    of `path` is that of a format with an index at its end.
+    The result is 0 for a file of up to 1 MiB, and 64 KiB before the end for a larger file if `path` ends as names of a
+    format with an index at its end, such as .parquet or .zip.
     """
     size = entry.attributes.size
     if size <= HELD_OCTETS:

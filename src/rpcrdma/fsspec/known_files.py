@@ -65,7 +65,7 @@ class KnownFiles:
         """By directory: (when the first of its unknown files was asked for, the number of such questions)."""
 
     def find(self, path: str, valid_s: float) -> Known | None:
-        """Returns the cached state of `path`; None if none is cached, or it is `valid_s` seconds old or older."""
+        """Returns the cached info, entry and data of `path`; None if there are none, or they are `valid_s` s old."""
         found = self._known.get(path)
         return found if found is not None and self._clock() < found.told_at + valid_s else None
 
@@ -105,7 +105,7 @@ class KnownFiles:
         """Caches the data of a file, all or its end, with its state; drops all states older than `valid_s` seconds.
 
         Caches nothing unless the same object `entry` is cached as the entry of `path`, without data. If the cache then
-        holds more than `FSSPEC_HELD_OCTETS_MAX` octets of data, the oldest states are dropped.
+        holds more than `FSSPEC_HELD_OCTETS_MAX` (64 Mi) octets of data, the oldest states are dropped.
         """
         with self._lock:
             now = self._clock()
@@ -134,7 +134,7 @@ class KnownFiles:
         return bool(self._writers) and any(each == path and not file.closed for file, each in self._writers.items())
 
     def forget(self, path: str) -> None:
-        """Drops the states of `path`, which this process changes, and of its directory, and counts a change."""
+        """Drops the states of `path`, which this process changes, and of its directory; counts it in `changes`."""
         with self._lock:
             self.changes += 1
             directory = path.rpartition("/")[0]
@@ -143,7 +143,7 @@ class KnownFiles:
             self._asked.pop(directory, None)
 
     def forget_all(self) -> None:
-        """Drops all states, and counts a change."""
+        """Drops all states, and counts a change in `changes`, see `keep`."""
         with self._lock:
             self.changes += 1
             self._known.clear()
@@ -151,7 +151,7 @@ class KnownFiles:
             self._held = 0
 
     def forget_tree(self, path: str) -> None:
-        """Drops the states of a path, of its directory and of all paths below it, and counts a change."""
+        """Drops the states of a path, of its directory and of all paths below it; counts a change in `changes`."""
         self.forget(path)
         below = path.rstrip("/") + "/"
         with self._lock:

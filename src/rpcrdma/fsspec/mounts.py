@@ -105,9 +105,9 @@ class Mounts:
             await make()
 
     async def close(self) -> None:
-        """Closes the files of `updated`, unmounts all exports and closes their connections.
+        """Closes the files of `updated` (read and written), unmounts all exports and closes their connections.
 
-        The files of `writers` stay as they are. Raises the first error of closing a file, after all connections.
+        The files of `writers`, only written, stay as they are. Raises the first error of closing a file, at the end.
         """
         for task in self._watching:
             task.cancel()
@@ -223,7 +223,7 @@ _MOUNTS: dict[tuple[int, asyncio.AbstractEventLoop, str], Mounts] = {}
 
 
 def mounts_of(server: Server, loop: asyncio.AbstractEventLoop) -> Mounts:
-    """Returns this process's mounts of `server` for the event loop `loop`, made at the first call.
+    """Returns the exports of `server` that this process mounts for the event loop `loop`; made at the first call.
 
     A forked child gets mounts of its own; `Server` objects with the same `key` share them.
     """

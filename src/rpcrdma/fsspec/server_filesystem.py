@@ -212,7 +212,7 @@ class ServerFileSystem(AsyncFileSystem):
             raise
 
     async def _found(self, place: ServerPath) -> Known | None:
-        """Returns the cached state of a path, or None. The third question without one lists a page of its directory."""
+        """Returns the cached state of a path, or None; the third miss in a directory first caches a page of it."""
         known = place.known
         found = known.find(place.path, self._valid_s)
         if found is not None or self._valid_s <= 0:
@@ -231,7 +231,7 @@ class ServerFileSystem(AsyncFileSystem):
         return known.find(place.path, self._valid_s)
 
     async def _list_page(self, place: ServerPath, directory: str) -> None:
-        """Caches the states of the entries of `directory`, at the server of `place`, that a call lists, if it works."""
+        """Caches the entries of `directory`, at the server of `place`, in one READDIRPLUS reply; ignores failures."""
         known = place.known
         changes = known.changes
         with contextlib.suppress(OSError, RpcRdmaError):
@@ -352,7 +352,7 @@ class ServerFileSystem(AsyncFileSystem):
             return await listed_infos(fs, at, above, keep)
 
     def exists(self, path: str, refresh: bool = False, **_kwargs: Any) -> bool:
-        """Returns whether `path` leads to an object, or is above an export; raises as `info` if not known.
+        """Returns whether `path` leads to an object, or is above an export; raises as `info` without an answer.
 
         `refresh`: asks the server even if the answer is cached.
         """
@@ -360,7 +360,7 @@ class ServerFileSystem(AsyncFileSystem):
         return believed or bool(sync(self.loop, self._exists, path))
 
     def isdir(self, path: str) -> bool:
-        """Returns whether `path` leads to a directory, or is above an export; raises as `info` if not known."""
+        """Returns whether `path` leads to a directory, or is above an export; raises as `info` without an answer."""
         known = self._believed(path)
         return bool(sync(self.loop, self._isdir, path)) if known is None else known.entry.is_dir()
 
@@ -381,7 +381,7 @@ class ServerFileSystem(AsyncFileSystem):
     async def _asked(
         self, path: str, question: Callable[[MountedFilesystem, str], Awaitable[bool]], *, above: bool
     ) -> bool:
-        """Returns the result of `question(fs, at)` for the path `at`, that of `path`, in the file system of its export.
+        """Returns the result of `question(fs, at)`: `fs` is the export that `path` is in, `at` the path in that.
 
         If no export has the path, the result is False, or with `above` whether `path` is above an export.
         """

@@ -76,7 +76,7 @@ def verify_crc(octets: memoryview, digest: int = 0) -> None:
     """Checks the CRC field of an FPDU (RFC 5044 section 4.4).
 
     Args:
-        octets: the FPDU, or the rest of it; the CRC field is its end.
+        octets: the FPDU, or its part behind the octets of `digest`; the last four octets are the CRC field.
         digest: the CRC-32C of the FPDU's octets before `octets`; 0 if there are none.
 
     Raises:

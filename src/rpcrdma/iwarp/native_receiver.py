@@ -44,10 +44,10 @@ class NativeReceiver(Receiver):
         self.frames: NativeFrames | None = None
 
     def hand_over(self) -> None:
-        """Lets the native module, which is written in C, receive from now on: `frames` is then its receiver.
+        """Lets the native module, which is written in C, receive from now on: attribute `frames` is then its receiver.
 
-        No effect while an RTR frame is awaited, while a Send or a large FPDU has arrived in part, and if the octets in
-        hand begin with an FPDU that only Python handles, such as a Terminate or a faulty one.
+        No effect while an RTR frame is awaited, while a Send or a large FPDU has arrived in part, and if the
+        unprocessed octets begin with an FPDU that only Python handles, such as a Terminate or a faulty one.
         """
         untagged, sender = self.untagged, self._sender
         if self.direct.trailer or untagged.send_octets or self.ready_frame is not None:

@@ -38,8 +38,8 @@ class NativeSender(Sender):
     def next_gather(self, max_octets: int) -> list[Buffer]:
         """Returns a gather list to send without the native module, of whole FPDUs, or of the rest of an FPDU.
 
-        It has at most `max_octets` octets, unless the first FPDU alone has more. Once the native module sends, it has
-        only octets that were built before, and is empty without these.
+        The list has at most `max_octets` octets, unless the first FPDU alone has more. Once the native module sends, it
+        has only octets that were built before, and is empty without these.
 
         Raises:
             TerminateFault: memory was withdrawn while an RDMA Read of it was being answered.
@@ -50,9 +50,9 @@ class NativeSender(Sender):
     def send(self, send: NativeSend) -> bool | None:
         """Frames and sends all messages that may be sent now, by calls of `send`.
 
-        `send`: `Native.send` of the connection's socket. Returns True if none is left, False if the socket takes no
-        more, None if the octets of `next_gather` must be sent first: also before the connection is open, with markers,
-        and while Python sends a message.
+        `send`: `Native.send` for the connection's socket, without its first argument. Returns True if no message that
+        may be sent is left, False if the socket takes no more, None if the octets of `next_gather` must be sent first:
+        also before the connection is open, with markers, and while Python sends a message.
 
         Raises:
             OSError: the connection is broken.
@@ -101,7 +101,7 @@ class NativeSender(Sender):
                 return False
 
     def _turns(self) -> list[Work]:
-        """Returns the next messages for the native module: posted work and due Read Responses alternately, 8 of each.
+        """Returns messages for the native module: posted work and due Read Responses alternately, at most 8 of each.
 
         A message that is sent in part is the first one. Work is left out if Read Responses are due and its first entry
         is a disconnect or an RDMA Read beyond the agreed depth.
@@ -128,11 +128,11 @@ class NativeSender(Sender):
 
     @property
     def _reads_due(self) -> bool:
-        """Whether the number of outstanding RDMA Reads has reached its limit, so that a further one must wait."""
+        """Whether as many RDMA Reads of this side are outstanding as may be (ORD), so that a further one must wait."""
         return len(self.reads) >= self.outbound_reads
 
     def _answer(self, response: ReadResponse) -> Work:
-        """Returns a Read Response as a message for the native module.
+        """Returns a due Read Response as a `Work`, with the data and the sink at the peer, for the native module.
 
         Raises:
             TerminateFault: the peer may not read the memory any more.
@@ -150,7 +150,7 @@ class NativeSender(Sender):
         """Removes sent messages from the queues.
 
         `messages`: the messages that were given to the native module. `done`: the number of those that are sent whole;
-        the next one is sent up to its octet `_position`, and not begun if that is 0.
+        the attribute `_position` has the octets of the next one that are sent, 0 if that is not begun.
         """
         self._responding = False
         current, self.current = self.current, None

@@ -123,9 +123,9 @@ class Outbound:
             pieces[0] = memoryview(pieces[0])[octets:]
 
     def _digest_sent(self, octets: int) -> None:
-        """Keeps the CRC of the sent part of the FPDU in which the next `octets` octets end: its region may change.
+        """Keeps the CRC over the sent part of the FPDU that is partly sent once TCP has taken `octets` more octets.
 
-        Also drops the entries in `frames` of FPDUs that are then sent whole.
+        The region that the FPDU shows may change later. Also drops the entries in `frames` of FPDUs then sent whole.
         """
         after = self.sent + octets
         start = self.start
@@ -197,8 +197,8 @@ class Outbound:
     def cut(self) -> int | None:
         """Keeps a copy of the rest of the FPDU that is partly sent, if any, and drops all FPDUs after it.
 
-        A copy, because its memory belongs to the upper layer again. Returns the number of dropped octets; None if the
-        partly sent FPDU shows an invalidated region: its rest is dropped, too, and the peer delivers none of it.
+        A copy, because the memory of the rest belongs to the upper layer again. Returns the number of dropped octets;
+        None if the partly sent FPDU shows an invalidated region: its rest is dropped, too, and the peer delivers none.
         """
         start, end, source = self.start, self.sent, None
         for frame_end, frame_source in self.frames:

@@ -190,7 +190,7 @@ class IwarpQueuePair:
         return [self._exchange.next_buffer()]
 
     def bytes_received(self, octets: int) -> None:
-        """Processes `octets` octets in the last `next_buffers`, in order; a fault of the peer ends the connection."""
+        """Processes `octets` octets received into the last `next_buffers`; a fault of the peer ends the connection."""
         if not self._full_operation:
             if not self._ended:
                 self._startup_received(octets)
@@ -274,9 +274,9 @@ class IwarpQueuePair:
     def send(self, send: NativeSend) -> bool | None:
         """Lets the native module send all messages that may be sent now; a fault of this side ends the connection.
 
-        `send`: `Native.send` of the connection's socket. Returns True if none is left, False if the socket takes no
-        more, None if the octets of `next_gather` must be sent first, or the native module cannot send. Raises OSError
-        if the connection is broken.
+        `send`: `Native.send` for the connection's socket, without its first argument. Returns True if no message that
+        may be sent is left, False if the socket takes no more, None if the octets of `next_gather` must be sent first,
+        or the native module cannot send. Raises OSError if the connection is broken.
         """
         sender = self._native_sender
         if sender is None or not self._full_operation:
@@ -470,7 +470,7 @@ class IwarpQueuePair:
             self._end("disconnected", by_peer=False)
 
     def _terminate(self, fault: TerminateFault, *, by_peer: bool = True) -> None:
-        """Ends the connection, with a Terminate for `fault` if this side may send FPDUs (RFC 5044 section 7.1.2)."""
+        """Ends the connection, with a Terminate for `fault` if FPDUs may be sent. `by_peer`: the peer broke a rule."""
         message = fault.terminate()
         may_speak = self._sender.open or self.state is State.AWAITING_REPLY
         if not may_speak:

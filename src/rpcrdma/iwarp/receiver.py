@@ -198,7 +198,7 @@ class Receiver:
         """Returns the memory for the rest of the payload of `direct`, the large FPDU that has arrived in part.
 
         The memory is shorter than the rest where a piece of a scattered receive buffer ends. If the segment breaks a
-        rule or its region has ended, this is memory that is never read.
+        rule or its region has ended, the result is memory that is never read.
         """
         direct = self.direct
         if direct.fault is None:
@@ -241,7 +241,7 @@ class Receiver:
         self._full = full and not (self._bulk or direct.trailer)
 
     def _take_fpdu(self, pos: int) -> int:
-        """Processes the FPDU at octet `pos` of the scratch buffer, if it is whole or may go straight to its target.
+        """Processes the FPDU at octet `pos` of the scratch buffer, if it is whole or can go straight to its memory.
 
         Returns the number of its octets that were processed; 0 if more have to arrive first.
 
@@ -300,7 +300,7 @@ class Receiver:
     def _start_direct(self, pos: int, available: int, frame: int) -> int:
         """Begins to receive the payload of an incomplete FPDU straight into its target memory.
 
-        `pos`: the place of the FPDU in the scratch buffer. `available`: its octets there. `frame`: all of its octets.
+        `pos`: the index of the FPDU in the scratch buffer. `available`: its octets there. `frame`: its whole length.
         Returns `available`; 0 if the FPDU is received whole into the scratch buffer instead: fewer than
         `_DIRECT_OCTETS_MIN` octets are due, its header is incomplete, or it is untagged and no Send.
         """

@@ -215,7 +215,7 @@ class Sender:
         return True
 
     def _wait(self, work: Work) -> None:
-        """Handles work that cannot begin: sets `drained` at a disconnect; an RDMA Read beyond the agreed depth waits.
+        """Handles work that cannot begin: a disconnect sets attribute `drained`, a Read beyond the agreed depth waits.
 
         Raises:
             LocalProtocolError: an RDMA Read was posted to a peer that takes none.
@@ -352,7 +352,7 @@ class Sender:
 
     @staticmethod
     def _broken_off(response: ReadResponse, position: int, error: RemoteAccessError) -> TerminateFault:
-        """Returns the fault of a Read Response that cannot continue (RFC 5040 section 4.8).
+        """Returns the error to raise for a Read Response that cannot continue (RFC 5040 section 4.8).
 
         `position`: the octets of the response that are built; the Terminate quotes the rest of the RDMA Read. `error`:
         the refused access.
@@ -374,7 +374,7 @@ class Sender:
         )
 
     def _pieces(self, gather: Sequence[Buffer], octets: int) -> list[Buffer]:
-        """Returns the next `octets` octets of `gather`, the data of the work under way, and notes where they end."""
+        """Returns the next `octets` octets of `gather`, the data of the work under way, and notes their end."""
         pieces: list[Buffer] = []
         index, start = self._piece, self._piece_start
         while octets:
@@ -396,8 +396,8 @@ class Sender:
         """Appends an FPDU to the octets for the driver (`out`).
 
         Args:
-            header: its length field and DDP header.
-            pieces: its payload, as buffers in order.
+            header: the length field and DDP header of the FPDU.
+            pieces: the payload of the FPDU, as buffers in order.
             octets: the length of the payload.
             source: for an FPDU of a Read Response the region that its payload shows, the response, and the offset of
                 the payload in the response; None for other FPDUs.

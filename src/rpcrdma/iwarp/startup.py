@@ -219,7 +219,7 @@ def ask(config: IwarpConfig, private_data: bytes) -> StartupFrame:
 def answer(
     request: StartupFrame, config: IwarpConfig, private_data: bytes, *, reject: bool = False
 ) -> tuple[StartupFrame, MpaAgreement]:
-    """Returns the responder's Reply to `request`, and the agreement that holds once it is sent.
+    """Returns the responder's Reply to `request`, and the terms (CRC, markers, IRD, ORD, RTR) that hold then.
 
     Only an enhanced Request gets an enhanced Reply (RFC 6581 section 10).
 
@@ -262,7 +262,7 @@ def answer(
 
 
 def conclude(request: StartupFrame, reply: StartupFrame, config: IwarpConfig) -> MpaAgreement:
-    """Returns the initiator's agreement after an accepting Reply.
+    """Returns the terms (CRC, markers, IRD, ORD, RTR frame) for the initiator after an accepting Reply.
 
     `request`: this side's Request. `reply`: the peer's Reply. `config`: the settings of this side.
 

@@ -32,7 +32,7 @@ class TaggedMessages:
 
         `header`: ULPDU_Length, DDP control, RDMAP control, STag and TO. `octets`: the length of the payload.
         `ready_frame`: the RTR frame that the segment has to be, or None. Returns the rule that the segment breaks, in
-        words, and the Terminate code for it; None if it breaks none.
+        words, and the `Code` (0xLTCC: layer, type, code) of the Terminate for it; None if it breaks none.
         """
         _, control, rdmap, stag, offset = header
         if control & DDP_VERSION != 1:

@@ -187,11 +187,11 @@ Violation: TypeAlias = tuple[str, Code]
 
 
 def fault_of(violation: Violation, header: tuple[int, ...], read_header: bytes = b"") -> TerminateFault:
-    """Returns the fault of a segment that breaks a rule.
+    """Returns the error to raise for a segment that breaks a rule.
 
-    `violation`: the rule, in words, and its code. `header`: the fields of the segment's DDP header with MPA's
-    ULPDU_Length, as unpacked by `segments.TAGGED` or `segments.UNTAGGED`. `read_header`: the encoded RDMA Read Request
-    header that the Terminate quotes; empty for none.
+    `violation`: the rule, in words, and its `Code` (0xLTCC: layer, error type, error code). `header`: the fields of the
+    segment's DDP header with MPA's ULPDU_Length, as unpacked by `segments.TAGGED` or `segments.UNTAGGED`.
+    `read_header`: the encoded RDMA Read Request header that the Terminate quotes; empty for none.
     """
     layout = TAGGED if header[1] & TAGGED_CONTROL & ~UNTAGGED_CONTROL else UNTAGGED
     return TerminateFault(

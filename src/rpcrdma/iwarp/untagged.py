@@ -77,7 +77,7 @@ class UntaggedMessages:
 
         `header`: ULPDU_Length, DDP control, RDMAP control, Invalidate STag, QN, MSN and MO. `octets`: the length of the
         payload. `ready_frame`: the RTR frame that the segment has to be, or None. Returns the rule that the segment
-        breaks, in words, and the Terminate code for it; None if it breaks none.
+        breaks, in words, and the `Code` (0xLTCC: layer, type, code) of the Terminate for it; None if it breaks none.
         """
         _, control, rdmap, invalidate, queue, msn, offset = header
         if control & DDP_VERSION != 1:
@@ -131,7 +131,7 @@ class UntaggedMessages:
         return self.receives[0][1]
 
     def write(self, start: int, data: memoryview) -> None:
-        """Copies octets into the buffer of the arriving Send, from its octet `start` on."""
+        """Copies `data` into the buffer of the arriving Send, from octet `start` of the buffer on."""
         buffer = self._buffer()
         if isinstance(buffer, ScatteredBuffer):
             buffer.write(start, data)

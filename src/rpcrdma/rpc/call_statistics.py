@@ -108,7 +108,7 @@ class OperationStatistics:
     """Calls that did not end with SUCCESS."""
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the fields by name as values of JSON, with each time under two names.
+        """Returns a dictionary of the fields by name, for JSON, with each time under two names.
 
         `queue_ms` (and `rtt_ms`, `handler_ms`, `execute_ms`) is the sum in whole milliseconds, as in mountstats;
         `queue_us` has mean, percentiles and maximum in microseconds (`Histogram.as_json`). `handler` is left out if it
@@ -191,7 +191,7 @@ class CallCounts(Durations):
         self._waited: tuple[Durations, Durations, Durations] | None = None
 
     def note(self, octets_sent: int, octets_received: int, duration_ns: int) -> None:
-        """Records a successful call that did not wait; it is counted later, together with other calls.
+        """Records a successful call that did not wait; the call is counted later, together with others.
 
         Calls with other statuses are not recorded here: the list of calls takes memory, and a peer can provoke many
         statuses.
@@ -230,7 +230,7 @@ class CallCounts(Durations):
         execute.add(queue_ns + rest_ns)
 
     def _settled(self) -> CallCounts:
-        """Returns a copy with the calls of `note` counted, but without `sent_again` and durations of calls that waited.
+        """Returns a copy that counts the calls recorded by `note`; without `sent_again` and times of calls that waited.
 
         This object does not change, since another thread may be counting in it.
         """
@@ -318,17 +318,17 @@ class CallStatistics:
         """The counts of successful calls found by `of_success`; a look-up here takes the place of that search."""
 
     def of_success(self, procedure: Procedure[Any, Any]) -> CallCounts:
-        """Returns the counts of a procedure's successful calls; enters CALL_OUTCOMES_MAX at most in `successes`."""
+        """Returns the `CallCounts` of a procedure's successful calls; enters it in `successes` while that has room."""
         counts = self.of(procedure, SUCCESS)
         if len(self.successes) < CALL_OUTCOMES_MAX:
             self.successes[procedure] = counts
         return counts
 
     def of(self, procedure: Procedure[Any, Any] | None, status: str) -> CallCounts:
-        """Returns the counts of a procedure's calls (None: unknown procedure) with the status named `status`.
+        """Returns the `CallCounts` of a procedure's calls (None: unknown procedure) with the status named `status`.
 
         The counts are made at the first use. Beyond CALL_STATUSES_MAX statuses of a procedure, or CALL_OUTCOMES_MAX
-        pairs, these are the shared counts of "other".
+        pairs of procedure and status, the result is the shared counts of "other".
         """
         where = _UNKNOWN if procedure is None else (procedure.program, procedure.version, procedure.name)
         return self._outcomes.get((where, status)) or self._of_new(where, status)
@@ -347,7 +347,7 @@ class CallStatistics:
         return counts
 
     def of_status(self, procedure: Procedure[Any, Any] | None, status: int | str) -> CallCounts:
-        """Returns the counts of a procedure's calls with a status; beyond the bounds, the shared ones of "other".
+        """Returns the `CallCounts` of a procedure's calls with a status; beyond the bounds, the shared ones of "other".
 
         Args:
             procedure: the procedure; None: unknown.
@@ -375,9 +375,9 @@ class CallStatistics:
         counts.add_parts(waited_ns, call.ended_ns - sent_ns)
 
     def snapshot(self) -> tuple[OperationStatistics, ...]:
-        """Returns a copy of the counts so far, by procedure: of each SUCCESS first, then the other statuses by name.
+        """Returns the counts so far of each procedure and status, by procedure; of each SUCCESS first, others by name.
 
-        Counts without any call are left out. Any thread may call this.
+        Pairs without any call are left out. Any thread may call this.
         """
         # A list at once: other threads may ask while the event loop counts.
         outcomes = list(self._outcomes.items())
@@ -386,7 +386,7 @@ class CallStatistics:
 
 
 def in_order(operations: Iterable[OperationStatistics]) -> tuple[OperationStatistics, ...]:
-    """Returns the statistics sorted by procedure; of each procedure SUCCESS first, then the other statuses by name."""
+    """Returns the statistics sorted by procedure name, program and version; of each SUCCESS first, others by status."""
 
     def place(each: OperationStatistics) -> tuple[str, int, int, bool, str]:
         return each.procedure, each.program, each.version, each.status != SUCCESS, each.status
@@ -428,7 +428,7 @@ def by_procedure(operations: Iterable[OperationStatistics]) -> tuple[OperationSt
 def added_up(operations: Iterable[OperationStatistics]) -> tuple[OperationStatistics, ...]:
     """Adds up the statistics of equal procedure and status, such as those of several connections.
 
-    Returns one object for each pair of procedure and status, in the order of `in_order`.
+    Returns one object for each pair of procedure and status, sorted by procedure; of each SUCCESS first.
     """
     groups = _grouped(operations, ("program", "version", "procedure", "status"))
     return in_order(together(each, each[0].status) for each in groups)

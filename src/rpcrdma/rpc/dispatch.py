@@ -185,19 +185,19 @@ class Dispatcher:
             self._routes[null] = Route(defined or null_procedure(*null[:2]), _answer_null, at_most_once=False)
 
     def open_call(self, call: ArrivedCall) -> Payload | None:
-        """Finds the handler of a call and decodes the arguments; sets the attributes of `call` as far as it can.
+        """Finds the handler of a call and decodes the arguments; sets the attributes of `call` that become known.
 
         Returns:
-            None if `call.route` is to answer; else the refusal to send, a whole reply. `call.status` then names the
-            refusal.
+            None if the handler in `call.route` (a `Route`) is to answer; else the refusal to send, a whole reply, whose
+            status `call.status` then names.
 
         Raises:
             ReducedIneligibleItem: an argument that must stay in the stream came in a Read chunk. The transport's own
                 error answers that (RFC 8166 section 6.1); every other fault in the arguments is GARBAGE_ARGS.
             DecodeError: the message cannot be answered: it is no call, or its header is cut short.
             CallDropped: the call must not be answered: RPCSEC_GSS found a replay.
-            CallWaits: the RPCSEC_GSS context is in use, or the arguments take long to decrypt; call this again when the
-                exception's `turns` have run its `work`.
+            CallWaits: the RPCSEC_GSS context is in use, or the arguments take long to decrypt; call this again when
+                `turns.use` of the exception has run its `work`.
         """
         decoder = call.decoder
         start = decoder.pos
@@ -289,7 +289,7 @@ class Dispatcher:
         return enc
 
     def _protection(self, acceptor: CallOpener, call: ArrivedCall, header: CallHeader, start: int) -> OpenedCall:
-        """Checks the header of a call under RPCSEC_GSS and sets the call's credential; if it raises, its procedure.
+        """Checks the RPCSEC_GSS header of a call; sets its `credential` or, if CallDropped or CallWaits, `procedure`.
 
         Args:
             acceptor: checks the header.
@@ -303,7 +303,7 @@ class Dispatcher:
         Raises:
             CredentialRefused: a check has failed; the call's procedure stays as it is.
             CallDropped: the call must not be answered.
-            CallWaits: the context is in use; call `open_call` again when the exception's `turns` have run its `work`.
+            CallWaits: the context is in use; call `open_call` when `turns.use` of the exception has run its `work`.
         """
         signed = bytes(call.decoder.data[start : start + 32 + (len(header.credential.body) + 3 & ~3)])
         try:

@@ -63,10 +63,10 @@ class HostIdentity:
         return (*self.dns_names, *self.addresses, *self.uris)
 
     def as_json(self) -> dict[str, Any]:
-        """Converts the identity to values of JSON.
+        """Converts the identity to a dictionary for JSON.
 
         Returns:
-            "names", "subject", "issuer", and "channel_binding" in hexadecimal.
+            "names" (a list), "subject", "issuer", and "channel_binding" in hexadecimal.
         """
         return {
             "names": list(self.names),
@@ -103,7 +103,7 @@ class HostName(NamedTuple):
 def host_name(text: str) -> HostName:
     """Parses the name of a host that a user has written: an IP address, a URI (with a colon), or a DNS name.
 
-    A DNS name becomes lower case, ASCII (IDNA) and without a final dot.
+    Returns the kind and the name; a DNS name in lower case, in ASCII (IDNA) and without a final dot.
 
     Raises:
         ValueError: the text is none of these, or has a wildcard; the message says why.
@@ -180,5 +180,5 @@ def _distinguished(name: Sequence[Sequence[tuple[str, str]]]) -> str:
 
 
 def protects(present: XprtSec, wanted: XprtSec) -> bool:
-    """Returns whether the TLS protection `present` of a connection is at least as strong as the protection `wanted`."""
+    """Returns whether protection `present` is at least as strong as `wanted`; the order is "none", "tls", "mtls"."""
     return XPRTSEC_CHOICES.index(present) >= XPRTSEC_CHOICES.index(wanted)

@@ -75,7 +75,7 @@ class KeepAlive:
             self._asked = self._ask()
 
     def answered(self) -> None:
-        """Ends the wait for the reply to the NULL call, which may be a refusal; the wait for silence begins again."""
+        """Ends the wait for the reply to the NULL call, which may be a refusal; `idle_s` without a reply count anew."""
         self._asked = False
         self._counted = self._replies()
         self._deadline_s = None

@@ -47,7 +47,7 @@ class LoadedInterface:
     warnings: Sequence[Diagnostic]
 
     def procedure(self, name: str, *, program: str | None = None, version: int | None = None) -> LoadedProcedure:
-        """Finds a procedure by its name in the definition, or by the part after a prefix in PROC ("getattr"); any case.
+        """Finds a procedure by its name in any case, whole or without a prefix such as NFSPROC3_ ("getattr").
 
         Args:
             name: the name.

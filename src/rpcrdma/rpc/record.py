@@ -185,7 +185,7 @@ class RecordReceiver:
         return self._records.popleft() if self._records else None
 
     def clear(self) -> None:
-        """Releases all memory and drops all messages, but not `too_long`; the receiver must not be used afterwards."""
+        """Releases all memory and messages, except reports in `too_long`; the receiver must not be used afterwards."""
         self._records.clear()
         self._scratch = memoryview(b"")
         self._message.clear()
@@ -325,8 +325,8 @@ class RecordSender:
         Raises:
             MessageTooLong: the message is over the bound; nothing has been queued.
             LocalProtocolError: the message is empty.
-            InternalError: the message has other octets than it says (see `Payload.item_octets`). It is queued, and the
-                stream must end.
+            InternalError: an item is a memoryview whose elements are not octets (`Payload.item_octets`). The message is
+                queued with a wrong length, and the stream must end.
         """
         if payload.items:
             buffers = payload.gather()

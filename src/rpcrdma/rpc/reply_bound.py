@@ -37,7 +37,7 @@ class ReplyBound(NamedTuple):
         """Returns the bound of a reply without direct placement, whose `results` include the items with their padding.
 
         Args:
-            octets_max: the limit of the sum, in octets.
+            octets_max: the limit, in octets, to which the sum is lowered.
 
         Returns:
             A bound without items.

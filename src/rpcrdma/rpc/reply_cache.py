@@ -225,7 +225,7 @@ class ReplyCache:
         return len(self._running) + len(self._answered)
 
     def find(self, key: CallKey, now_s: float) -> KnownCall | None:
-        """Returns the call with this key; None unless it runs or was answered within the cache's age before `now_s`."""
+        """Returns the record of a call if it runs or was answered at most the cache's age before `now_s`; else None."""
         if key in self._running:
             return self._running[key]
         if now_s > self._expires_at_s:
@@ -233,7 +233,7 @@ class ReplyCache:
         return self._answered.get(key)
 
     def begin(self, key: CallKey) -> KnownCall:
-        """Registers a call that is about to run, and returns it; `find` must have returned None for its key."""
+        """Registers the call `key`, which is about to run, and returns its record; `find` must have returned None."""
         assert key not in self._running
         call = self._running[key] = KnownCall(key)
         return call
@@ -243,7 +243,7 @@ class ReplyCache:
         del self._running[call.key]
 
     def finish(self, call: KnownCall, reply: Payload, now_s: float) -> None:
-        """Makes a running call an answered one at the time `now_s` and keeps its reply, if it is not too long.
+        """Makes a running call an answered one at the time `now_s` and keeps a reply that is not over the bound.
 
         The reply's memory must not change afterwards. The oldest calls and replies beyond the bounds are dropped.
         """
@@ -267,7 +267,7 @@ class ReplyCache:
             self._let_go((self._large or self._small).popleft())
 
     def hold(self, call: KnownCall, reply: Payload) -> None:
-        """Holds the reply to an answered call that offered too little memory for it, until `sent`.
+        """Holds the reply to an answered call that offered too little memory for it, until `sent` is called.
 
         Has no effect if the call has been forgotten. Beyond the bound, the client that holds most loses its oldest held
         reply.

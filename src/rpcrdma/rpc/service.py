@@ -147,11 +147,11 @@ class ReverseCaller(Caller, Protocol):
 
     @property
     def xprtsec(self) -> XprtSec:
-        """The protection of the connection by TLS; "none" over RDMA."""
+        """The protection of the connection by TLS: "none" (as over RDMA), "tls", or "mtls" with both certificates."""
 
     @property
     def origin(self) -> CallOrigin:
-        """The origin of the connection's calls: one object until the protection or the host identity changes."""
+        """The client's address and what the connection proves of it; the same object until that changes."""
 
     @property
     def closed(self) -> bool:

@@ -82,7 +82,7 @@ class ProbeAnswer(NamedTuple):
 
 
 def answer_probe(message: Buffer, dispatcher: Dispatcher) -> ProbeAnswer:
-    """Returns a server's answer to a call with AUTH_TLS on a connection without TLS (RFC 9289 section 4.1).
+    """Returns the reply to a call with AUTH_TLS on a connection without TLS, and whether TLS follows (RFC 9289 4.1).
 
     An accepted reply has the verifier STARTTLS, also where the program is not offered. A call that breaks the rules of
     the probe gets a denial.

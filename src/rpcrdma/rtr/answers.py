@@ -77,12 +77,12 @@ def arguments_start(stream: bytes) -> int:
 def directed(
     sets: Sequence[DirectionSet], arguments: tuple[int, int], payload: Payload, begun: Sequence[int] | None
 ) -> list[int | None]:
-    """Returns for each direction, over all sets, the index of the result item that follows it, or None (section 7.4).
+    """Returns for each direction, over all sets, the index of the result item that it places, or None (section 7.4).
 
     A direction states how the responder must place one bulk item of the reply. A program can say which results belong
-    to which arguments (`pragma pairs`), as for the operations of an NFSv4 COMPOUND: then the items of a result follow
-    the set whose range of Positions has the beginning of its argument. Otherwise the items follow, in order, the
-    directions of all sets whose range has any arguments.
+    to which arguments (`pragma pairs`), as for the operations of an NFSv4 COMPOUND: then the items of a result are
+    placed by the set whose range of Positions has the beginning of the result's argument. Otherwise the items are
+    placed, in order, by the directions of all sets whose range has any arguments.
 
     Args:
         sets: the directions of the call, each set for the arguments in a range of Positions.
@@ -184,8 +184,8 @@ class DirectedReply:
     def plan(self, payload: Payload, room: int) -> ResponseGroup | None:
         """Builds the reply's transmissions and RDMA Writes; `refusal` must have returned None for it.
 
-        `payload`: the encoded reply. `room`: the most transmissions that credits allow now. Returns the messages; None
-        if the reply needs more than `room`.
+        `payload`: the encoded reply. `room`: the most transmissions that credits allow now. Returns the RDMA Writes
+        and the messages; None if the reply needs more than `room`.
         """
         choice = self._chosen
         if choice is None or len(choice.layout.frames) > room:
@@ -232,7 +232,8 @@ class DirectedReply:
         """Chooses the location of each item and lays out the reply for the requester's receive buffers.
 
         Where a direction leaves the choice, items are placed in segments of Sends if all of them have room there, else
-        by RDMA Write. Returns the choice; None if the reply does not fit `frames_max` transmissions.
+        by RDMA Write. Returns a placement for each direction, and the layout; None if the reply does not fit
+        `frames_max` transmissions.
         """
         found = self._lay_out(payload, frames_max, segments=True)
         if found is None and any(direction.way is Way.CHOICE for direction in self._directions):

@@ -80,10 +80,10 @@ class RoundTrip:
         self.extension = self._rows(config.support, uncalled)
 
     def _rows(self, support: Support, without_calls: Extension | None) -> Extension:
-        """Builds the `Extension` of an end.
+        """Builds the `Extension` of an end: its header types with their handlers, its properties, its receive buffers.
 
-        `support`: the header types that the end announces. `without_calls`: the extension for an end that takes no
-        calls; None in that extension itself.
+        `support`: the header types that the end announces. `without_calls`: the `Extension` for an end that takes no
+        calls; None when that is built.
         """
         config = self.config
         # Undefined flags of a report are ignored, since nothing answers a report.
@@ -199,7 +199,7 @@ class _Connection:
             self._link.fail_call(message.xid, error)
 
     def _decode_first(self, message: ExtensionMessage, lead: int) -> tuple[TransmitRequest | TransmitResponse, int]:
-        """Decodes the header of a group's first transmission, which may extend into the placeable segments.
+        """Decodes the header of the first transmission of a call or reply; it may extend into the placeable segments.
 
         `lead`: the header type, XMTREQ or XMTRESP. Returns the header, and the offset of its end from the start of the
         transmission's body, which follows the version's header.
@@ -217,10 +217,10 @@ class _Connection:
             return decode(message.arrived[0].joined(message.arrived[1])[prefix:], 0)
 
     def _transmissions_max(self, xid: int, head: TransmitRequest | TransmitResponse) -> int:
-        """Returns the most transmissions that the group of a first transmission may have, by the limits of both ends.
+        """Returns the most transmissions that a call or reply may have by the limits of both ends.
 
-        `xid`: the XID of the group. `head`: its header; that of a response is bounded by the receives that its request
-        promised.
+        `xid`: its XID. `head`: the header of its first transmission. A reply is also bounded by the receives that its
+        call announced.
         """
         own = self._extension.own
         if isinstance(head, TransmitRequest):
@@ -232,7 +232,7 @@ class _Connection:
         return min(most, call.responses_max) if isinstance(call, SentCall) else most
 
     def on_continue(self, message: ExtensionMessage) -> None:
-        """Handles a further transmission of the open group; delivers the message after the last one.
+        """Handles a further transmission of the open group; after the last one delivers the call or reply.
 
         A faulty transmission is reported to the peer, or fails the call that it answers.
 
@@ -280,7 +280,7 @@ class _Connection:
             self._link.fail_call(message.xid if group is None else group.xid, error)
 
     def _add(self, group: Group, message: ExtensionMessage, start: int, payload_octets: int) -> None:
-        """Adds one transmission to its group.
+        """Adds one transmission to its group, the transmissions of one call or reply.
 
         Args:
             group: the group.
@@ -311,7 +311,7 @@ class _Connection:
         self._hold(group)
 
     def _hold(self, group: Group) -> None:
-        """Counts the memory of an open group; beyond the connection's limit closes it and refuses or fails its call."""
+        """Counts the memory of an incomplete call or reply; over the limit drops it and refuses or fails the call."""
         more = group.pinned_octets - group.held
         if self._link.hold(more):
             group.held += more
@@ -325,14 +325,14 @@ class _Connection:
             self._link.fail_call(group.xid, RemoteProtocolError(reason))
 
     def close(self) -> None:
-        """Releases the open group, if there is one."""
+        """Drops the transmissions of an incomplete call or reply, if there are any."""
         group, self._group = self._group, None
         if group is not None:
             self._link.expect_group(None)
             self._release(group)
 
     def _finish(self, group: Group) -> None:
-        """Places the items of a complete group and passes its call to the responder, or its reply to the requester.
+        """Places the items of a complete call or reply; passes a call to the responder, a reply to the requester.
 
         Raises:
             TransmissionFault: an item or a range of directions is not where it must be.
@@ -383,7 +383,7 @@ class _Connection:
         link.deliver_call(group.xid, stream, chunks, IncomingItems(views, held, answer))
 
     def _release(self, group: Group) -> None:
-        """Gives the receive buffers of a group back, except for placeable segments to which items refer."""
+        """Gives back the receive buffers of a group's transmissions, except placeable segments to which items refer."""
         receives = self._link.receives
         if isinstance(receives, SlabReceives):
             for arrived in group.arrived:
@@ -396,7 +396,7 @@ class _Connection:
             self._link.receives.give_back(message.arrived[0])
 
     def _give_up(self, fault: TransmissionFault, bad: TransmissionId, message: ExtensionMessage | None) -> None:
-        """Discards a faulty transmission and the open group, reports the fault and fails the calls of faulty replies.
+        """Discards a faulty transmission and the incomplete message, reports the fault, fails calls of faulty replies.
 
         `fault`: the content of the Report Error for the peer. `bad`: names the faulty transmission. `message`: that
         transmission, whose memory is released; None for a message that the extension does not own.
@@ -416,18 +416,18 @@ class _Connection:
         self._link.report(REPTERR, [body], xid=bad.xid, answer=bad.direction == _CALL)
 
     def _contradicts(self, message: ExtensionMessage, lead: int) -> bool:
-        """Returns whether the flag RESPONSE of `message` contradicts `lead`, the header type that began its group.
+        """Returns whether the flag RESPONSE of `message` contradicts `lead`, the type of its group's first message.
 
         RESPONSE must be set exactly if `lead` is XMTRESP. False for a `lead` that begins no group.
         """
         return lead in {XMTREQ, XMTRESP} and message.answers != (lead == XMTRESP)
 
     def _refuse_flags(self, message: ExtensionMessage) -> None:
-        """Discards a message with a wrong RESPONSE flag, and the open group, without a Report Error.
+        """Discards a message with a wrong RESPONSE flag, and the incomplete call or reply, without a Report Error.
 
         The rule belongs to version 2 (section 6.4.3). With RESPONSE the XID is the receiver's: such a message is not
-        answered, and fails the call with that XID. Otherwise an error of version 2 refuses the call. The open group is
-        treated likewise.
+        answered, and fails the call with that XID. Otherwise an error of version 2 refuses the call. What is
+        incomplete is treated likewise.
         """
         group = self._group
         self.close()
@@ -443,9 +443,9 @@ class _Connection:
                 self._link.statistics.discarded += 1
 
     def _between(self, message: Inbound, data: Buffer) -> bool:
-        """Handles a message that arrives while a group is open; a message of another kind interrupts the group.
+        """Handles a message that arrives between the transmissions of a group; if it is of another kind, as a fault.
 
-        A grant of credits does not interrupt it: a sender that waits for credits itself must be able to give some
+        A grant of credits is no fault: a sender that waits for credits itself must be able to give some
         (requirement V2-D22). `data` has the octets of the message. Returns True for a message that is handled here, as
         a fault; False for grants and for messages of the extension.
         """

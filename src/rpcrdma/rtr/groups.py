@@ -56,11 +56,11 @@ class Group:
     __slots__ = ("_payloads", "arrived", "head", "held", "lead", "xid")
 
     def __init__(self, xid: int, lead: int, head: TransmitRequest | TransmitResponse, count_max: int) -> None:
-        """Begins a group.
+        """Begins the record of a message that arrives in several transmissions.
 
         Args:
             xid: the XID of the message.
-            lead: the header type of the first transmission.
+            lead: the header type of the first transmission, XMTREQ or XMTRESP.
             head: its header.
             count_max: the most transmissions that the group may have.
 
@@ -83,15 +83,15 @@ class Group:
         return len(self.arrived) == self.head.count
 
     def add(self, arrived: Arrived, payload: Buffer) -> None:
-        """Adds the next transmission with its part of the payload stream."""
+        """Adds the next transmission; `payload` is its part of the payload stream."""
         self.arrived.append(arrived)
         self._payloads.append(payload)
 
     def check_next(self, xid: int, header: TransmitContinue) -> None:
-        """Checks that a Transmit Continue is the next transmission of this group.
+        """Checks that a Transmit Continue is the next transmission of this call or reply.
 
         Raises:
-            TransmissionFault: the XID, the header type of the group, the number or the payload does not match.
+            TransmissionFault: the XID, the type of the first transmission, the number or the payload does not match.
         """
         if xid != self.xid:
             expected(ReportCode.XID, self.xid, xid)
@@ -105,7 +105,7 @@ class Group:
 
     @property
     def pinned_octets(self) -> int:
-        """The octets of memory that no other message can use while the group is open.
+        """The octets of memory that no other message can use while this one is incomplete.
 
         These include the whole slabs, memory of many receive buffers, in which the group's transmissions lie.
         """
@@ -116,7 +116,7 @@ class Group:
 
     @property
     def stream(self) -> bytes:
-        """The whole payload stream, joined by a copy."""
+        """The payload stream of the whole message, joined by a copy."""
         return b"".join(self._payloads)
 
     @property
@@ -125,10 +125,11 @@ class Group:
         return sum(arrived.buffer.slab.octets for arrived in self.arrived if arrived.buffer is not None)
 
     def place(self, items: Sequence[Item], segment_octets: int, each: int) -> Placement:
-        """Locates the items in placeable segments; items whose segments are not adjacent in memory are copied.
+        """Returns the items in placeable segments; an item whose segments are not adjacent in memory is copied.
 
-        `items`: the bulk items of the message, of which those placed otherwise are left out. `segment_octets`: the
-        length of each placeable segment. `each`: the number of placeable segments of every receive buffer.
+        `items`: the bulk items of the message, of which those that are not in placeable segments are left out.
+        `segment_octets`: the length of each placeable segment. `each`: the number of placeable segments of a buffer.
+        Returns views of the items by Position, and the number of copied items.
 
         Raises:
             TransmissionFault: an item is not at its stated place.
@@ -154,7 +155,7 @@ class Group:
     def _pieces(
         self, length: int, where: InSegments, free: int, segment_octets: int, each: int
     ) -> tuple[list[tuple[Slab | LentSlots, int, int]], int]:
-        """Returns the memory of one item, as (slab, start in the slab, octets) for each contiguous run, and its end.
+        """Returns the memory of one item, as (memory of slots, start in it, octets) for each run, and the item's end.
 
         The item's end is in octets of all placeable segments of the group. The memory is empty for an empty item.
 

@@ -122,7 +122,8 @@ def lay_out(
 ) -> GroupLayout | None:
     """Lays out a message in transmissions, cached by its sizes.
 
-    Returns the layout; None if the message needs more transmissions, or an item has no place.
+    Returns the transmissions and the segment numbers of the items; None if there would be too many transmissions, or an
+    item has no place.
 
     Args:
         first_header: octets of the first transmission's header without segment numbers, of which each takes four.
@@ -223,13 +224,13 @@ def transmissions(
     """Builds the messages of a group, the transmissions of one call or reply, in order; only the payload is copied.
 
     Args:
-        layout: the layout of the group.
-        lead: the header type of the first message.
+        layout: the layout of the call or reply, of `lay_out`.
+        lead: the header type of the first message, XMTREQ or XMTRESP.
         prefix: octets of the version's header before an extension's header.
         header: the first message's encoded header of the extension.
         stream: the whole payload stream.
         items: the data of the items in the layout.
-        answers: whether the peer chose the XID.
+        answers: whether the message is a reply, whose XID the peer chose.
     """
     assert prefix + len(header) == layout.header, "the layout is for a header of another length"
     group: list[Transmission] = []
@@ -266,7 +267,7 @@ class Peer(NamedTuple):
 
     @property
     def takes_requests(self) -> bool:
-        """Whether the peer takes a Transmit Request, and answers it by its directions."""
+        """Whether the peer takes a Transmit Request, and answers as the directions in the Request say."""
         return Support.REQUEST in self.support and self.requests_max > 0
 
     @property
@@ -285,7 +286,7 @@ class Peer(NamedTuple):
 
 
 def peer_of(told: Mapping[int, Any]) -> Peer:
-    """Returns the abilities of a peer from `told`, the decoded values of its properties by number, or from defaults."""
+    """Returns the abilities of a peer by `told`, the decoded values of its properties by number, with defaults."""
     structure = told.get(RECEIVE_STRUCTURE)
     return Peer(
         told.get(RTR_SUPPORT, SUPPORT_DEFAULT),

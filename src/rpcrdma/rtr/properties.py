@@ -224,7 +224,7 @@ def decode_transmission_limit(data: Buffer) -> int:
 def property_rows(
     support: Support, structure: BufferStructure, requests_max: int, responses_max: int
 ) -> tuple[PropertyRow, ...]:
-    """Builds the rows of the extension's properties with the values of one end.
+    """Builds the descriptions of the extension's properties: number, name, encoded value of one end, and decoder.
 
     Args:
         support: the header types that the end takes.

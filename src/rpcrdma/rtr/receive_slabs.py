@@ -59,7 +59,7 @@ class Slab:
 
     @property
     def pinned_octets(self) -> int:
-        """The octets of memory that are unavailable for other messages while one slot is in use."""
+        """The octets of all slots used so far, which stay occupied while a message in any of them is in use."""
         return self.touched * self.octets
 
     def view(self, start: int, octets: int) -> memoryview:
@@ -139,7 +139,7 @@ class SlabStore:
     def take_slab(self) -> Slab:
         """Returns a slab, the memory of many receive slots, with free slots.
 
-        If there are RTR_SLABS_MAX slabs already and all slots are taken, it is a new slab of one slot, for one use.
+        If there are RTR_SLABS_MAX slabs already and all slots are taken, the result is a slab of one slot, for one use.
         """
         if self._started:
             return self._started.pop()
@@ -156,7 +156,7 @@ class SlabStore:
         return slab
 
     def give_slab(self, slab: Slab) -> None:
-        """Takes back a slab, whose slots may still be in use, for later reuse; drops a slab of one slot."""
+        """Takes back a slab of receive slots, some perhaps still in use, for later reuse; drops a slab of one slot."""
         if not slab.spare:
             return
         if slab.taken < slab.slots:
@@ -219,8 +219,8 @@ class SlabReceives:
     def draw(self) -> SlabBuffer:
         """Returns a buffer of `octets` for a message that begins to arrive.
 
-        If the message belongs to a group, the part of its buffer for bulk data follows that of the previous message of
-        the group in memory.
+        If the message is one of several transmissions of a call or reply, the part of its buffer for bulk data follows
+        that of the previous one in memory.
         """
         slab = self._slab
         if slab is not None and slab.taken >= slab.slots - RTR_TRANSMISSIONS_MAX:
@@ -241,9 +241,9 @@ class SlabReceives:
         return buffer
 
     def _follow(self) -> None:
-        """Updates `_to_come`: how many transmissions the group of the message in the last drawn buffer still awaits.
+        """Updates `_to_come`: the transmissions that follow the one in the last drawn buffer in the same call or reply.
 
-        The number is read from the header in that buffer; 0 for a message of no group or with a faulty header.
+        The number is read from the header in that buffer; 0 for any other message, or for a faulty header.
         """
         head = None if self._last is None else self._last.head
         header_type = 0 if head is None else KIND_OF_MESSAGE.unpack_from(head)[1]
@@ -259,7 +259,7 @@ class SlabReceives:
         self._to_come = max(0, min(self._to_come, RTR_TRANSMISSIONS_MAX - 1))
 
     def give_back(self, buffer: ReceiveBuffer) -> None:
-        """Takes back a buffer to whose memory nothing refers, and frees its slot if it is the last one drawn."""
+        """Takes back a buffer to whose memory nothing refers; frees the buffer's slot if that is the last one drawn."""
         if isinstance(buffer, memoryview):
             shorts = self._store.shorts
             if len(shorts) < RECEIVE_BUFFERS_KEPT_MAX:

@@ -154,13 +154,13 @@ class Promises:
             self._reserve(messages)
 
     def make(self, messages: int) -> None:
-        """Promises one reply `messages` messages beyond its first one, at most `left` (unchecked); reserves credits."""
+        """Reserves credits for the peer to send `messages` of a reply beyond its first, at most `left` (unchecked)."""
         twice = max(0, messages - self._longest)
         self._longest += twice
         self._take(messages + twice)
 
     def end(self, messages: int) -> None:
-        """Takes back what `make` has promised to a reply that has ended: its `messages` and their reserved credits."""
+        """Ends the reservation that `make` made of credits for `messages` messages of a reply, which has ended."""
         self._take(-messages)
 
 
@@ -188,9 +188,9 @@ class SentCall:
         return 1 + self._how.extra_receives
 
     def transmissions(self, chunks: ChunkLists) -> Sequence[Transmission]:
-        """Builds the transmissions of the call, and promises credits for further transmissions of the reply.
+        """Builds the transmissions of the call, and reserves credits for the peer to send further ones of the reply.
 
-        `chunks`: the memory that is exposed for explicit items and results, in the order of `plan`.
+        `chunks`: the memory that is exposed for explicit items and results, in the order of the attribute `plan`.
         """
         payload, how, link = self._payload, self._how, self._link
         placed, explicit, layout = how.request
@@ -248,9 +248,9 @@ class SentCall:
         chunks: ChunkLists,
         targets: Sequence[memoryview | None],
     ) -> Returned | None:
-        """Opens the reply to the call: returns its stream and the views of its items.
+        """Opens the reply to the call, whose items are in segments of Sends or written by RDMA.
 
-        Returns the opened reply; None for an ordinary reply.
+        Returns the reply's payload stream and the memory of its items; None for a reply that is no Transmit Response.
 
         Args:
             results: the items of a Transmit Response; None for an ordinary reply.
@@ -292,10 +292,10 @@ class SentCall:
         return Returned(data, 0, PlacedInOrder(placed), octets)
 
     def form_after(self, refusal: Refusal, form: CallForm, after: CallForm | None) -> CallForm | None:
-        """Decides the form in which the refused call is sent again; some calls are sent again without the extension.
+        """Decides how the refused call is sent again, as a `CallForm`; some calls without the extension (`plain`).
 
         These are calls that a Report Error refuses; calls whose reply is too long for the transmissions it may have,
-        since the version may continue messages further; and calls that can offer no larger memory for a result.
+        since plain messages may have more parts; and calls that can offer no larger memory for a result.
         `refusal`: the reason. `form`: the form in which the call was sent. `after`: the next form by the version's own
         rules (`reactions.form_after`), None if the call fails by these. Returns the next form; None if the call fails.
         """
@@ -305,7 +305,7 @@ class SentCall:
         return form._replace(attempts=form.attempts + 1, plain=True) if form.attempts < CALL_ATTEMPTS_MAX else None
 
     def end(self) -> None:
-        """Ends the promise of credits for the reply; no effect if it has ended."""
+        """Ends the reservation of credits for the reply; no effect if there is none."""
         if self._promised:
             self._promises.end(self._promised)
             self._promised = 0
@@ -341,7 +341,7 @@ class RequestCarrier:
     def take(self, call: CallToCarry) -> CarriedCall | None:
         """Plans a call as a Transmit Request, if that is possible and preferred.
 
-        Returns the call's state; None if the call travels without the extension.
+        Returns the `SentCall`, which builds the messages; None if the call travels without the extension.
         """
         preference = Preference(call.placement) if call.placement else self._preference
         if preference is Preference.RDMA:

@@ -50,12 +50,12 @@ class Connection(Waits[asynchronous.Connection], WaitingCaller):
 
     @property
     def negotiated(self) -> Negotiated | None:
-        """What both ends agreed on for the present RDMA connection, or the last one after a loss; None over TCP."""
+        """The terms (version, sizes, credits and more) of the present or last RDMA connection; None over TCP."""
         return self._asynchronous.negotiated
 
     @property
     def host_identity(self) -> HostIdentity | None:
-        """The host identity that the present connection's server has proved; None if no proof was asked for."""
+        """The names in the certificate that the connection's server has proved; None if no proof was asked for."""
         return self._asynchronous.host_identity
 
     @property

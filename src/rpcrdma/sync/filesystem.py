@@ -210,7 +210,7 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
 
     @without_frames
     def close(self) -> None:
-        """Closes the files open for writing, and ends background work; raises OSError if data cannot be written.
+        """Closes files open for writing, cancels calls in flight; raises OSError if data cannot be written.
 
         The connection stays open. No effect in a child process that inherited the file system.
         """
@@ -271,7 +271,7 @@ def nfs_open(
 ) -> MountedFilesystem:
     """Mounts a directory or file of an NFS server, `rdma://HOST[:PORT]/EXPORT[/PATH]` or tcp://.
 
-    `mount_port` is the TCP port of MOUNT (None: the usual places), `options` are settings of the connection, and
+    `mount_port` is the TCP port of MOUNT (None: several are tried), `options` are settings of the connection, and
     `files` bounds of calls and listings. Raises ConnectFailed, RpcRdmaError, NfsError: see `rpcrdma.nfs_open`.
 
     Returns:

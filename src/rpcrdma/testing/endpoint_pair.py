@@ -375,7 +375,7 @@ class BarePeer:
         self.qp.post_receive(buffer, buffer)
 
     def run(self) -> None:
-        """Moves data in both directions until neither side has more to send; collects the messages to the bare peer."""
+        """Moves data both ways until neither side has more to send; messages to the bare peer enter `received`."""
         moved = True
         while moved:
             self.endpoint.send_held()

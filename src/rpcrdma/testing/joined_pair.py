@@ -53,7 +53,7 @@ def byte_by_byte(available: int) -> int:
 
 
 def sizes(draw: Callable[[int, int], int]) -> Chunking:
-    """Returns a `Chunking` that moves `draw(1, available)` octets at a time; `draw` may be `randint` of a `Random`."""
+    """Returns a `chunking` for `JoinedPair`: it moves `draw(1, available)` octets, such as by `Random().randint`."""
     return lambda available: draw(1, available)
 
 

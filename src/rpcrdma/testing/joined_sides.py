@@ -57,16 +57,17 @@ class Side(NamedTuple):
 
 
 def sides(make_pair: MakePair, **options: Any) -> tuple[Side, Side]:
-    """Makes two joined queue pairs by `make_pair`, not yet connected; `options` are its keyword arguments.
+    """Makes two joined queue pairs, each with its protection domain, by `make_pair`; they are not connected yet.
 
-    Returns the active side, which connects, and the passive side.
+    `options`: private_data, inbound_reads and outbound_reads, as `MakePair` takes them. Returns the active side, which
+    connects, and the passive side.
     """
     qp_a, pd_a, qp_b, pd_b, progress, deviations = make_pair(**options)
     return Side(qp_a, pd_a, progress, deviations), Side(qp_b, pd_b, progress, deviations)
 
 
 def establish(a: Side, b: Side, private_data: bytes = b"") -> tuple[Established, Established]:
-    """Connects a pair; returns `Established` of the active side, then of the passive side.
+    """Connects the active side `a` and the passive side `b`; returns the event `Established` of `a`, then of `b`.
 
     Other events fail an assertion. `private_data` is what the passive side gives to `accept`. Where the passive side
     does not know yet that it is connected, both results are the event of the active side.
@@ -89,8 +90,8 @@ def establish(a: Side, b: Side, private_data: bytes = b"") -> tuple[Established,
 def connected(make_pair: MakePair, **options: Any) -> tuple[Side, Side]:
     """Makes a pair, connects it, and sends a first message from the active side; returns active and passive side.
 
-    `options` are the keyword arguments of `make_pair`. Completions and events of the connecting and of the message are
-    removed already.
+    `options`: private_data, inbound_reads and outbound_reads, as `MakePair` takes them. Completions and events of the
+    connecting and of the message are removed already.
     """
     a, b = sides(make_pair, **options)
     establish(a, b)

@@ -59,9 +59,9 @@ class Assembly:
     def drop(self, key: Key, *, more: bool) -> Step | None:
         """Drops a received message if it is a piece of a sequence that was given up, up to the last piece of that.
 
-        `key`: the identity of the sequence of pieces to which the message belongs, its XID and header type or more.
-        `more`: whether further pieces of the sequence follow. Returns `Step.DROPPED`; None if the message is no such
-        piece.
+        `key`: the identity of the sequence to which the message belongs, a tuple that all of its pieces share, such as
+        XID, header type and direction. `more`: whether further pieces of the sequence follow. Returns `Step.DROPPED`;
+        None if the message is no such piece.
         """
         if key not in self._dropping:
             return None
@@ -73,9 +73,10 @@ class Assembly:
     def take(self, key: Key, payload: Buffer, *, more: bool) -> Step:
         """Stores a piece of a message in several Sends; the piece may begin or end the message's sequence of pieces.
 
-        `key`: the identity of the piece's sequence, its XID and header type or more. `payload`: the octets of the
-        piece, which are copied. `more`: whether further pieces of the sequence follow. Returns KEPT or WHOLE; FOREIGN
-        or TOO_LONG if the piece and the unfinished sequence were given up (`give_up`).
+        `key`: the identity of the piece's sequence, a tuple that all of its pieces share, such as XID, header type and
+        direction. `payload`: the octets of the piece, which are copied. `more`: whether further pieces of the sequence
+        follow. Returns the `Step`: KEPT if further pieces must follow, WHOLE if `release` has the message. FOREIGN
+        (another sequence is unfinished) and TOO_LONG: the piece and the unfinished sequence were given up.
         """
         if self._key is None:
             self._key = key
@@ -101,7 +102,7 @@ class Assembly:
     def release(self) -> memoryview:
         """Removes and returns the octets of the last complete message or an unfinished one; empty without any.
 
-        `memory` counts the octets no more.
+        The account `Assembly.memory` stops counting the octets.
         """
         octets, self._octets = self._octets, bytearray()
         self.memory.release_pieces()
@@ -110,8 +111,9 @@ class Assembly:
     def give_up(self, key: Key, *, more: bool) -> bool:
         """Discards the unfinished sequence of pieces because of a refused message, and drops further pieces of both.
 
-        `key`: the identity of the refused message's sequence, its XID and header type or more. `more`: whether further
-        pieces of the refused message follow. Returns whether the refused message interrupted another sequence.
+        `key`: the identity of the refused message's sequence, a tuple that all of its pieces share, such as XID, header
+        type and direction. `more`: whether further pieces of the refused message follow. Returns whether the refused
+        message interrupted another sequence.
         """
         begun = self._key
         broken = begun is not None and begun != key

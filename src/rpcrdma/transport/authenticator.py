@@ -73,7 +73,7 @@ class Authenticator(Protocol):
 
     @property
     def peer(self) -> HostIdentity | None:
-        """The peer's authenticated host; None before the end, and if the hosts do not authenticate."""
+        """The names that the peer's host has proved; None before the end, and if the hosts do not authenticate."""
 
 
 AuthenticatorSource: TypeAlias = Callable[[], Authenticator]

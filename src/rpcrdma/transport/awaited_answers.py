@@ -101,6 +101,6 @@ class AwaitedAnswers:
         return True
 
     def close(self, error: Exception) -> None:
-        """Ends all waits: each raises `error`."""
+        """Ends the waits for answers to all messages of the extension on this connection: each raises `error`."""
         for xid in list(self.futures):
             self.end(xid, error)

@@ -107,7 +107,7 @@ class Call(Outgoing):
         """The status in the result, 0 for success; or the name of the error, such as "TIMEOUT"."""
 
     def reset(self) -> None:
-        """Resets the fields that a connection changes, such as `state` and `form`, before a connection takes it."""
+        """Resets the fields that a connection changes, such as `state` and `form`, before one takes the call."""
         self.answers_call = False
         self.chunks = NO_CHUNKS
         self.long = False
@@ -125,7 +125,7 @@ class Call(Outgoing):
 
     @property
     def elapsed_s(self) -> float:
-        """The seconds from the making of the call to its end, if its times are taken (`began_ns` is not 0)."""
+        """The seconds from the making of the call to its end; valid only if its attribute `began_ns` is not 0."""
         return (self.ended_ns - self.began_ns) / 1e9
 
     @property
@@ -134,7 +134,7 @@ class Call(Outgoing):
 
         Over RDMA "short", or "read chunk", "long call", "write chunk", "reply chunk" (offered, not used) and "long
         reply" (used), joined by " + "; "argument by send", "result by send", "result by choice" or "result by size" if
-        the round-trip extension carried it; "tcp" over TCP; "not sent".
+        messages of the round-trip extension carried the bulk items; "tcp" over TCP; "not sent".
         """
         if not self.transmissions:
             return "not sent"

@@ -84,13 +84,13 @@ class CallWindow:
         """Does nothing: version 1 has no extensions, so every reply is one message."""
 
     def stop_learning(self) -> None:
-        """Does nothing: each reply states how many calls the peer permits."""
+        """Does nothing: the limit on calls is not learned, since each reply states how many calls the peer permits."""
 
     def on_dropped(self) -> None:
-        """Does nothing: the peer loses the credit, since only a reply could return it."""
+        """Does nothing for a call left unanswered: the peer loses its credit, since only a reply could return it."""
 
     def grant_word(self) -> int:
-        """Returns the number of calls granted to the peer."""
+        """Returns the credit word of a header to the peer: the number of unanswered calls granted."""
         return self.granted
 
     def may_owe(self, sends: int) -> bool:

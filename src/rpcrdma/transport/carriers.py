@@ -82,7 +82,7 @@ class CarriedCall(Protocol):
     def transmissions(self, chunks: ChunkLists) -> Sequence[Transmission]:
         """Returns the messages in which the extension carries the call; the requester sends them at once, in order.
 
-        `chunks`: the memory that is exposed for the call, as `plan` demands it.
+        `chunks`: the chunk lists of the memory that is exposed for the call, as the attribute `plan` demands.
         """
 
     def open(
@@ -92,14 +92,15 @@ class CarriedCall(Protocol):
         chunks: ChunkLists,
         targets: Sequence[memoryview | None],
     ) -> Returned | None:
-        """Opens the reply to the call: returns its stream and the views of its bulk items.
+        """Opens the reply to the call: separates its payload stream and its bulk items.
 
-        Returns the opened reply; None for a reply in ordinary messages, which the requester opens itself.
+        Returns the stream, the items and the octets written by RDMA; None for a reply in ordinary messages, which the
+        requester opens itself.
 
         Args:
             results: the bulk items that the extension received with the reply; None for a reply in ordinary messages.
             data: the reply without its bulk items.
-            chunks: the memory that the call exposed.
+            chunks: the chunk lists of the memory that the call exposed.
             targets: the memory for each Write chunk of the call, or None for a chunk without memory.
 
         Raises:
@@ -107,7 +108,7 @@ class CarriedCall(Protocol):
         """
 
     def form_after(self, refusal: Refusal, form: CallForm, after: CallForm | None) -> CallForm | None:
-        """Decides the form in which a refused call is sent again.
+        """Decides the form in which a refused call is sent again: its number of chunks, segment sizes, reply sizes.
 
         `refusal`: the peer's reason. `form`: the form in which the call was sent. `after`: the next form by the
         protocol version's own rules (`reactions.form_after`), None if the call fails by these. Returns the next form;
@@ -115,7 +116,7 @@ class CarriedCall(Protocol):
         """
 
     def end(self) -> None:
-        """Ends the reservation of credits for the reply: the call is answered, abandoned or sent again.
+        """Ends the reservation of the peer's credits for the reply: the call is answered, abandoned or sent again.
 
         Granted credits stay with the peer. A second call has no effect.
         """
@@ -146,16 +147,16 @@ class CarriedReply(Protocol):
     def refusal(self, payload: Payload, begun: Sequence[int] | None) -> ReplyPlan | None:
         """Returns a plan that refuses a reply which can never be sent; None if the reply can be sent.
 
-        The responder calls it before `plan`. `payload`: the encoded reply. `begun`: the Positions where those arguments
-        of the call begin that are paired with results, such as the operations of an NFSv4 COMPOUND (`Decoder.begun`);
-        None if the program pairs none.
+        The responder calls it before the method `plan`. `payload`: the encoded reply. `begun`: the offsets in the
+        call's stream where those arguments of the call begin that are paired with results, such as the operations of an
+        NFSv4 COMPOUND (`Decoder.begun`); None if the program pairs none.
         """
 
     def plan(self, payload: Payload, room: int) -> ResponseGroup | None:
         """Plans the messages and RDMA Writes of a reply.
 
-        `payload`: the encoded reply. `room`: the most messages that credits allow now. Returns the plan; None if the
-        reply needs more messages than `room` and waits for credits.
+        `payload`: the encoded reply. `room`: the most messages that credits allow now. Returns the messages, and the
+        items to write with their chunks; None if the reply needs more messages than `room` and waits for credits.
         """
 
 
@@ -183,7 +184,8 @@ class Carrier(Protocol):
     def take(self, call: CallToCarry) -> CarriedCall | None:
         """Decides whether the extension carries a call, when there is a credit for the call and just before its Send.
 
-        Returns the state of the accepted call; None if the call travels in ordinary messages.
+        Returns the object that makes the accepted call's messages and opens its reply; None if ordinary messages carry
+        the call.
         """
 
 
@@ -210,7 +212,7 @@ class Batcher(Protocol):
     def encode(self, messages: Sequence[Buffer]) -> bytes:
         """Encodes RPC messages, all calls or all replies, as the body of one message.
 
-        Returns the octets that follow the protocol version's header.
+        Returns the octets of the body, which follow the protocol version's header.
 
         Args:
             messages: the encoded RPC messages, in order.

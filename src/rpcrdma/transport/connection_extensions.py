@@ -74,7 +74,7 @@ class _Tables(NamedTuple):
 
 @functools.lru_cache(maxsize=_TABLES_KEPT)
 def _tables(extensions: tuple[Extension, ...]) -> _Tables:
-    """Returns the tables of header types, errors and own properties of a set of extensions, cached.
+    """Returns, cached, the tables of extensions: flags and names of header types, words of errors, own properties.
 
     Raises:
         LocalProtocolError: two extensions, or one and the protocol, use the same code.
@@ -125,24 +125,24 @@ class Extensions:
 
     @property
     def headers(self) -> Mapping[int, tuple[int, bool]]:
-        """For each header type of the extensions: the permitted flags, and whether its messages may be continued."""
+        """Maps each header type of the extensions to its permitted flag bits and whether several Sends may carry it."""
         return self._tables.headers
 
     @property
     def error_words(self) -> Mapping[int, int]:
-        """The number of 32-bit words that follow each error code of the extensions."""
+        """Maps each error code of the extensions to the number of 32-bit words that follow the code."""
         return self._tables.error_words
 
     @property
     def own(self) -> PropertySet:
-        """The encoded transport properties of this side that the extensions add."""
+        """The transport properties that the extensions add at this side, as pairs of number and encoded value."""
         return self._tables.own
 
     def take_properties(self, told: PropertySet) -> PropertySet:
-        """Stores the decoded values of the peer's properties in the `ExtensionLink` of each extension.
+        """Stores the decoded values of the peer's properties in the `ExtensionLink.peer` of each extension.
 
-        `told`: all transport properties that the peer has sent, encoded. Returns `told`, with the receive size that a
-        property of an extension implies if the peer has not sent its receive size.
+        `told`: all transport properties that the peer has sent, as pairs of number and encoded value. Returns `told`,
+        with the receive size that a property of an extension implies if the peer has not sent its receive size.
 
         Raises:
             DecodeError: the value of an extension's property is invalid.
@@ -158,12 +158,12 @@ class Extensions:
         return told
 
     def on_ready(self) -> None:
-        """Calls `on_ready` of all extensions, because the connection is open."""
+        """Calls the function `Extension.on_ready` of each extension, because the connection is open."""
         for link in self.links.values():
             link.extension.on_ready(link)
 
     def on_closed(self, reason: str, *, protocol_error: bool) -> None:
-        """Ends all waits for answers with `TransportClosed`, then calls `on_closed` of all extensions.
+        """Ends all waits for answers with `TransportClosed`, then calls each `Extension.on_closed`.
 
         `reason`: the reason, in words, why the connection has ended. `protocol_error`: whether one side broke the
         protocol.
@@ -197,10 +197,10 @@ class Extensions:
     def on_error(self, message: Inbound, invalidated: int | None) -> bool:
         """Passes a received error to the extension that sent the refused message.
 
-        A wait for the answer to that message ends with `ExtensionRefused`; otherwise `on_error` of the extension is
-        called. `message`: a received message of any kind. `invalidated`: the handle that the message's Send
-        invalidated, or None. Returns False, with nothing done, if the message is no error, if no extension sent the
-        refused message, or if a handle was invalidated.
+        A wait for the answer to that message ends with `ExtensionRefused`; otherwise `Extension.on_error` is called.
+        `message`: a received message of any kind. `invalidated`: the handle that the message's Send invalidated, or
+        None. Returns False, with nothing done, if the message is no error, if no extension sent the refused message, or
+        if a handle was invalidated.
         """
         if message.kind is not Kind.ERROR or invalidated is not None:
             return False
@@ -232,8 +232,8 @@ class Extensions:
         Returns the XID.
 
         Args:
-            link: the extension; its `wake` is called afterwards.
-            row: the header type.
+            link: the extension on this connection; the function `link.wake` is called afterwards.
+            row: the header type, with its code and whether a long body may be continued in further messages.
             body: the octets after the version's header, as buffers in order.
             xid: the XID; None for a new one.
             flags: the flags of the extension.

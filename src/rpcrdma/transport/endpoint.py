@@ -195,12 +195,12 @@ class Endpoint:
 
     @property
     def extensions(self) -> Mapping[str, ExtensionLink]:
-        """The links of this connection's extensions by the extensions' names; empty without extensions."""
+        """The `ExtensionLink` of each extension on the connection, by the extension's name; empty without any."""
         return {} if self._extensions is None else self._extensions.links
 
     @property
     def reverse_support(self) -> ReverseSupport:
-        """The means that calls from server to client may use; `NONE` if there are no such calls."""
+        """What calls from server to client may use: `GENERAL` (chunks too), `INLINE` (no chunks), `NONE` (no calls)."""
         return self._session.reverse_support
 
     @property
@@ -280,7 +280,7 @@ class Endpoint:
         return self._session.results_octets
 
     def unsettled(self) -> bool:
-        """Returns whether `untimed` may be True or `wanted_octets` above 0; a cheap test, which is mostly False."""
+        """Returns whether the property `untimed` may be True or `wanted_octets` above 0; a cheap test, mostly False."""
         session, responder = self._session, self.responder
         if self._in_pieces:
             self._in_pieces = session.unfinished != 0
@@ -289,24 +289,24 @@ class Endpoint:
 
     @property
     def wanted_octets(self) -> int:
-        """The octets that the first waiting call needs for its Read chunks and `buffers` lacked; 0: no call waits."""
+        """The octets of memory for Read chunks that the first call that waits for memory needs; 0: no call waits."""
         return 0 if self.responder is None else self.responder.wanted_octets
 
     def resume_pulls(self) -> None:
-        """Starts the RDMA Reads of calls that wait for memory, as far as `buffers` and the connection's bound allow."""
+        """Starts the RDMA Reads of calls that wait for memory, as far as memory and the connection's bound allow."""
         if self.responder is not None:
             self.responder.resume()
 
     @property
     def holds(self) -> bool:
-        """Whether messages wait for the end of the event loop's turn, so that a `Batcher` can join them.
+        """Whether short calls and replies wait for `send_held`, by which a `Batcher` joins several in one Send.
 
-        The owner then calls `send_held` at the end of each turn.
+        The owner then calls `send_held` at the end of each iteration of the event loop.
         """
         return self._session.batcher is not None
 
     def send_held(self) -> None:
-        """Sends the messages that wait for a `Batcher`, as far as credits allow, then a due grant of credits.
+        """Sends the short messages that wait to be joined, as far as credits allow, then a due grant of credits.
 
         No effect unless `holds`.
         """
@@ -325,7 +325,7 @@ class Endpoint:
             self._outbox.send_grant()
 
     def disconnect(self) -> None:
-        """Sends messages that wait for a `Batcher`, as far as credits allow; ends the connection after all Sends."""
+        """Sends messages that `send_held` would send, as far as credits allow; ends the connection after all Sends."""
         self.send_held()
         self._qp.disconnect()
 
@@ -359,7 +359,7 @@ class Endpoint:
         self._stall.on_time(now_s)
 
     def progress(self) -> None:
-        """Handles all completions and events of the queue pair, which appends to `events` and may send messages."""
+        """Handles all completions and events of the queue pair; appends to the attribute `events`, sends messages."""
         completions, events = self._qp.completions, self._qp.events
         session = self._session
         while completions or events:

@@ -63,14 +63,15 @@ class Exposure:
         Args:
             pd: registers the memory.
             payload: the encoded call.
-            plan: the chunks of the call.
+            plan: the items in Read chunks, and the sizes of Write chunks and the Reply chunk.
             into: for each result with a Write chunk the caller's buffer, or None for memory from `memory`.
             plan_limits: the largest segments, and the smallest buffers that are not copied together.
             memory: provides the memory for results without a buffer and for a long reply.
             carried: whether an extension sends the data that is not exposed, so that `inline` has none of it.
 
         Raises:
-            LocalProtocolError: a buffer is unfit, or there are too many regions; nothing is registered then.
+            LocalProtocolError: a buffer for results is read-only, or there are too many regions; nothing is registered
+                then.
         """
         self._pd = pd
         self._segment_octets_max = plan_limits.segment_octets_max
@@ -153,7 +154,7 @@ class Exposure:
         """Checks that the headers of the call and of its reply can hold the chunks; ends the exposure if they cannot.
 
         `limits`: the largest messages, and the most segments that the peer takes. `continued`: whether the version
-        continues messages.
+        continues a long message in further Sends.
 
         Raises:
             LocalProtocolError: a header is too long, or has more segments than the peer takes.
@@ -198,7 +199,9 @@ def check_echo(
     *,
     may_be_inline: bool,
 ) -> Returned:
-    """Opens a reply of this side's call: compares its chunks with the offered ones, and returns its stream and items.
+    """Opens a reply of this side's call: compares its chunks with the offered ones.
+
+    Returns the payload stream, the bulk items outside of it, and the number of octets written by RDMA.
 
     Args:
         message: the reply.

@@ -180,7 +180,7 @@ class ExtensionHost(Protocol):
         """Sends a message of the extension `link` as soon as credits allow, and returns its XID.
 
         Args:
-            link: the extension.
+            link: the extension on this connection.
             row: the header type of the message.
             body: the octets after the header's prefix.
             xid: the XID; None for a new one.
@@ -198,7 +198,7 @@ class ExtensionHost(Protocol):
 
 @functools.lru_cache(maxsize=_TABLES_KEPT)
 def _rows(extension: Extension) -> Mapping[int, HeaderRow]:
-    """Returns the header types of an extension by their codes, cached."""
+    """Returns an extension's `HeaderRow`s (its header types) by their codes, cached."""
     return {row.code: row for row in extension.headers}
 
 
@@ -324,25 +324,24 @@ class ExtensionLink:
             The value that the extension gives to `answer` for the XID.
 
         Raises:
-            ExtensionRefused: the peer refused the message; `on_error` is not called.
+            ExtensionRefused: the peer refused the message; `Extension.on_error` is not called.
             TransportClosed, LocalProtocolError, TypeError: see `send`.
         """
         future = self.asked.new_future()
         return await self.asked.wait(self.send(header_type, body, flags=flags), future)
 
     def answer(self, xid: int, value: Any) -> bool:
-        """Ends the wait of `ask` for the answer to `xid` with `value`; returns False if nothing waits for `xid`.
+        """Ends the wait of `ask` for the answer to the message `xid`; returns False if nothing waits for that.
 
-        Args:
-            value: the result; an exception is raised by `ask`.
+        `value` is the result of `ask`; an exception is raised by it.
         """
         return self.asked.end(xid, value)
 
     def carry(self, carrier: Carrier) -> None:
-        """Offers later calls of this side to a carrier; no effect at an end that makes no calls.
+        """Has a carrier choose which later calls of this side the extension's messages carry; no effect without calls.
 
         Args:
-            carrier: takes calls, or leaves them to the version.
+            carrier: takes each call, or leaves it to the messages of the version.
         """
         if self._hub.requester is not None:
             self._hub.requester.carrier = carrier
@@ -359,10 +358,10 @@ class ExtensionLink:
             self._hub.session.batcher = batcher
 
     def expect_group(self, between: Callable[[Inbound, Buffer], bool] | None) -> None:
-        """Passes every received message to `between` first, until a call with None.
+        """Passes every received message to `between` first, until a call of this method with None.
 
-        For an extension that awaits further messages of a group: the connection ends if the call with None does not
-        follow within `TransportConfig.stalled_s`.
+        For an extension that awaits further messages of a group, which together carry a call or reply: the connection
+        ends unless the call with None follows within `TransportConfig.stalled_s`.
 
         Args:
             between: gets each message and its octets, and returns whether it has handled the message; None ends the
@@ -373,9 +372,9 @@ class ExtensionLink:
             self._hub.memory.release_group()
 
     def hold(self, octets: int) -> bool:
-        """Counts memory of a group of messages against the connection's limit, until `expect_group` ends the group.
+        """Counts memory of a group (messages that carry one call or reply) against a limit, until `expect_group(None)`.
 
-        Returns True; False, with nothing counted, if that exceeds the limit.
+        Returns True; False, with nothing counted, if that exceeds the limit of the connection or the server.
 
         Args:
             octets: the size of the memory, in addition to that counted before.
@@ -383,7 +382,7 @@ class ExtensionLink:
         return self._hub.memory.hold_group(octets)
 
     def carried_call(self, xid: int) -> CarriedCall | None:
-        """Returns the carrier's state of the sent, unanswered call with this XID; None if there is none."""
+        """Returns what the carrier returned for the sent, unanswered call with this XID; None if there is none."""
         return None if self._hub.requester is None else self._hub.requester.carried(xid)
 
     def reserve(self, messages: int) -> None:
@@ -406,6 +405,7 @@ class ExtensionLink:
         """Hands the peer's call with XID `xid` to the responder; an end that takes no calls refuses its header type.
 
         Args:
+            xid: the transaction identifier.
             stream: the RPC message without bulk items.
             chunks: the memory that the peer exposes for the call.
             items: the bulk items that came with it; None for an ordinary call.
@@ -448,29 +448,23 @@ class ExtensionLink:
             self.send(header_type, body, xid=xid, answer=answer)
 
     def on_refused(self, xid: int, refusal: Refusal) -> bool:
-        """Handles the peer's refusal of the call with XID `xid` in an extension message; returns False if none matches.
+        """Handles the peer's refusal of the call with XID `xid` in an extension message; returns False without one.
 
-        The call fails or is sent again, as its carrier decides (`CarriedCall.form_after`).
-
-        Args:
-            refusal: the peer's reason.
+        The call fails or is sent again, as its carrier decides (`CarriedCall.form_after`) by the reason `refusal`.
         """
         requester, version = self._hub.requester, self._hub.session.dialect.version
         error = Inbound(Kind.ERROR, xid, 0, version, refusal=refusal)
         return requester is not None and requester.on_refused(error, None)
 
     def fail_call(self, xid: int, error: RpcRdmaError) -> bool:
-        """Fails the call of this side with XID `xid`, whose reply is unusable; returns False if no call matches.
-
-        Args:
-            error: the error that the call raises.
-        """
+        """Ends the call of this side with XID `xid`, which raises `error`; returns False if no call matches."""
         return self._hub.requester is not None and self._hub.requester.fail(xid, error)
 
     def refuse_call(self, xid: int, cause: Cause, limit: int = 0) -> None:
         """Refuses the peer's call with XID `xid` before its delivery with an error of the version.
 
         Args:
+            xid: the transaction identifier.
             cause: the reason.
             limit: the number of chunks or segments that this side takes, for `Cause.READ_CHUNKS`, `WRITE_CHUNKS` and
                 `SEGMENTS`.
@@ -483,7 +477,7 @@ class ExtensionLink:
         Args:
             message: the peer's message.
             code: the error code.
-            words: the words that follow it.
+            words: the 32-bit words that follow it.
 
         Raises:
             LocalProtocolError: the extension has no error with this code and number of words.

@@ -145,7 +145,7 @@ class Introduction:
     def _introduce(self, value: bytes | None) -> None:
         """Sends this side's transport properties, and notes that they are sent.
 
-        `value`: the first value of host authentication to send; None sends none.
+        `value`: the content of the first HOSTAUTH property (host authentication) to send; None sends none.
         """
         self._introduced = True
         session = self._session
@@ -177,7 +177,7 @@ class Introduction:
         return message
 
     def _receive_first(self, data: Buffer) -> Inbound | None:
-        """Decodes a client's first message and adopts its version if this server supports it.
+        """Decodes a client's first message, `data`, and adopts its version if this server supports it.
 
         Returns the message, of `Kind.UNREADABLE` for an unknown version; None if it is to be discarded.
         """
@@ -198,15 +198,16 @@ class Introduction:
         return Inbound(Kind.UNREADABLE, xid, credit_word, version, refusal=refusal)
 
     def _go_without(self, message: Inbound) -> None:
-        """Continues with default properties, in INTRODUCING, if `message` shows that the peer sends no properties."""
+        """If `message` shows that the peer sends no properties, uses the defaults; only in the state INTRODUCING."""
         if self._session.state is State.INTRODUCING and message.kind not in _NOT_AN_ANSWER:
             self._go_on(None)
 
     def _go_on(self, announced: bytes | None) -> None:
         """Continues once the peer's properties are known, or are the defaults, or the version has none.
 
-        A server sends its own properties; host authentication begins. The connection opens, waits for further values of
-        host authentication, or is refused. `announced`: the peer's first value of host authentication; None for none.
+        A server sends its own properties; host authentication begins. The connection opens, waits for further messages
+        of host authentication, or is refused. `announced`: the content of the peer's first HOSTAUTH property; None for
+        none.
         """
         self._wait_s = self._due_s = None
         self._session.use_defaults()
@@ -229,7 +230,7 @@ class Introduction:
             self._move(Input.AUTHENTICATE)
 
     def _authenticate(self, authenticator: Authenticator, value: bytes) -> None:
-        """Passes a further value of host authentication to the authenticator, and sends the answer, if any.
+        """Passes the content of a further HOSTAUTH property to the authenticator, and sends its answer, if any.
 
         The connection opens when the authentication has finished, and ends if it fails.
         """
@@ -315,12 +316,15 @@ class Introduction:
         return True
 
     def on_grant(self, _message: Inbound, invalidated: int | None) -> bool:
-        """Counts a message that only grants credits; returns False if its Send invalidated a handle (`invalidated`)."""
+        """Counts, in the statistics, a message that only grants credits.
+
+        Returns False, to discard the message, if its Send invalidated a handle (`invalidated`, else None).
+        """
         self._session.statistics.grants_received += 1
         return invalidated is None
 
     def on_piece(self, _message: Inbound, invalidated: int | None) -> bool:
-        """Counts a piece of a continued message; a client then grants the credits that the longest reply takes.
+        """Counts a message's piece in the statistics; a client then grants the credits that the longest reply takes.
 
         Returns False if the piece's Send invalidated a handle (`invalidated`, else None), which it may not.
         """

@@ -44,9 +44,9 @@ _CALL, _REPLY, _ERROR, _UNREADABLE, _PROPERTIES, _GRANT, _PIECE, _EXTENSION = (
 def calls_counted(config: TransportConfig, role: Role, *, reverse: bool) -> tuple[int, int]:
     """Finds the numbers of calls with which a `MessageWindow` begins.
 
-    `config`: the wanted numbers. `role`: the role of this end. `reverse`: whether the server makes calls as well.
-    Returns the most unanswered calls that this side wants to have, and the most that it takes from the peer; 0 in a
-    direction without calls.
+    `config`: has the numbers of calls to request and to grant. `role`: the role of this end. `reverse`: whether the
+    server makes calls as well. Returns the most unanswered calls that this side wants to have, and the most that it
+    takes from the peer; 0 in a direction without calls.
     """
     if role is Role.CLIENT:
         return config.credits_requested, config.reverse_credits_granted if reverse else 0
@@ -233,7 +233,7 @@ class MessageWindow:
 
     @property
     def refresh_due(self) -> bool:
-        """Whether a message that only grants credits should be sent now; False while `low` is False.
+        """Whether a message that only grants credits should be sent now; False while the attribute `low` is.
 
         The peer has a receive for one such message until it has used a credit of the previous one.
         """
@@ -256,8 +256,8 @@ class MessageWindow:
     def _count(self, kind: Kind) -> None:
         """Updates `allowed`, the number of calls that the peer takes, from the balance after a message of this kind.
 
-        `kind`: the kind of the received message. Its call or reply is not included in `unanswered` and `in_flight` yet,
-        that of a continued message not before its last piece.
+        `kind`: the kind of the received message. Its call or reply is not included in the window's attributes
+        `unanswered` and `in_flight` yet, that of a continued message not before its last piece.
         """
         if kind is _GRANT:
             uncounted = self._arriving

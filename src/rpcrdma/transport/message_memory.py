@@ -74,7 +74,7 @@ class MessageMemory:
         self._counted = 0
 
     def hold(self, octets: int) -> bool:
-        """Counts `octets` of a call; returns False, and counts none, if that exceeds a bound."""
+        """Counts `octets` of a call; returns False, and counts none, beyond the bound of connection or server."""
         after = self._octets + octets
         if after > CONNECTION_MESSAGE_OCTETS_MAX:
             return False
@@ -95,14 +95,14 @@ class MessageMemory:
             self._room.give_back(less)
 
     def hold_piece(self, octets: int) -> bool:
-        """Counts `octets` of a continued message's piece; returns False, and counts none, if that exceeds a bound."""
+        """Counts `octets` of a message's piece as `hold`, until `release_pieces`; returns False beyond a bound."""
         if not self.hold(octets):
             return False
         self._pieces += octets
         return True
 
     def hold_group(self, octets: int) -> bool:
-        """Counts `octets` of messages in an extension's group; returns False, and counts none, if over a bound."""
+        """Counts `octets` of an extension's messages as `hold`, until `release_group`; returns False beyond a bound."""
         if not self.hold(octets):
             return False
         self._group += octets

@@ -52,9 +52,10 @@ class Preparer(Protocol):
     def prepare(self, message: Any, /) -> Sequence[Buffer] | bytes | bytearray | None:
         """Decides how a message, a `Call` or an `IncomingCall`, travels, just before it is sent; returns its payload.
 
-        The method sets `chunks` and `long` of the message, or its `group`. The window has at least one credit for it.
-        Returns a gather list; or octets that are joined with a header without chunks (`Session.joined_octets`); or None
-        if the message needs more credits than there are: then nothing was done, and the message waits.
+        The method sets the attributes `chunks` and `long` of the message, or `group` (an extension's messages). The
+        window has at least one credit for it. Returns a gather list; or octets that are joined with a header without
+        chunks (`Session.joined_octets`); or None if the message needs more credits than there are: then nothing was
+        done, and the message waits.
 
         Raises:
             LocalProtocolError: the message cannot be sent at all.
@@ -121,12 +122,13 @@ class Outbox:
     def send(self, message: Outgoing, preparer: Preparer | None = None) -> bool:
         """Sends a message as soon as credits and precedence allow.
 
-        With a batcher, a short call or reply waits for the end of the event loop's turn (`send_held`). Returns True if
-        the message is sent, at least in part; False if it waits.
+        Where a `Batcher` joins short messages, a short call or reply waits for `send_held` at the end of the event
+        loop's iteration. Returns True if the message is sent, at least in part; False if it waits.
 
         Args:
             message: the message.
-            preparer: prepares the message; None if its payload is `ready`.
+            preparer: chooses chunks and payload when credits allow; None if the message's attribute `ready` has its
+                payload.
 
         Raises:
             LocalProtocolError: the message could go out now, but cannot be sent at all.
@@ -191,14 +193,14 @@ class Outbox:
         return False
 
     def drain(self) -> None:
-        """Sends waiting messages as far as credits allow; with a batcher does nothing: they wait for `send_held`."""
+        """Sends waiting messages as far as credits allow; no effect if a `Batcher` joins messages: see `send_held`."""
         if self._session.batcher is None:
             self.send_held()
 
     def send_held(self) -> None:
-        """Sends waiting messages as far as credits allow, neighbours joined by the batcher, if there is one.
+        """Sends waiting messages as far as credits allow; the connection's `Batcher`, if any, joins short neighbours.
 
-        With a batcher it is called at the end of the event loop's turn. A message that cannot be sent is passed to
+        With a batcher it is called at the end of the event loop's iteration. A message that cannot be sent is passed to
         `Preparer.on_unsendable`.
         """
         session = self._session
@@ -296,7 +298,7 @@ class Outbox:
         return True
 
     def _post_group(self, message: Outgoing, group: Sequence[Transmission], credit_word: int) -> None:
-        """Sends a message as a group of an extension's messages; there are credits for all of them.
+        """Sends a call or reply in a group of an extension's messages; there are credits for all of them.
 
         `message`: the call or reply. `group`: the messages of the group. `credit_word`: the credit word of the first
         message.

@@ -143,7 +143,8 @@ def plan_call(
 ) -> CallPlan:
     """Plans the chunks of a call; the plans for the sizes of recent calls are cached.
 
-    Returns the plan; it may have more segments than the peer takes in one header.
+    Returns the items in Read chunks and the sizes of the other chunks; they may have more segments than the peer takes
+    in one header.
 
     Args:
         reduced: octets of the call without its bulk items.

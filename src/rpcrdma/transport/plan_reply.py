@@ -68,7 +68,8 @@ def plan_reply(
 ) -> ReplyPlan:
     """Decides which bulk items of a reply go into the call's Write chunks, and where the rest goes.
 
-    Returns the plan; with a `refusal` if the reply fits nowhere.
+    Returns the plan: the item of each Write chunk, and inline or Reply chunk; with a `refusal` if the reply fits
+    nowhere.
 
     Args:
         reduced: octets of the reply without its bulk items.

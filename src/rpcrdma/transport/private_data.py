@@ -63,7 +63,7 @@ def encode_private_data(data: PrivateData) -> bytes:
 def decode_private_data(octets: bytes) -> PrivateData | None:
     """Decodes the first RFC 8797 message of format version 1 that occurs anywhere in `octets` (section 5.2).
 
-    Returns the abilities; None if `octets` has no whole message of this format.
+    Returns the peer's message sizes and remote invalidation; None if `octets` has no whole message of this format.
     """
     start = octets.find(_IDENTIFIER)
     while start >= 0:
@@ -77,7 +77,7 @@ def decode_private_data(octets: bytes) -> PrivateData | None:
 
 
 def agree(own: PrivateData, peer: PrivateData | None) -> Agreement:
-    """Derives the message sizes and the use of remote invalidation from the private data of both sides.
+    """Returns the largest messages and the use of remote invalidation that follow from both sides' private data.
 
     A `peer` of None, which has sent no private data, receives and sends 1024 octets (RFC 8797 section 5.1).
     """

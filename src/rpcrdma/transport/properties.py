@@ -148,8 +148,8 @@ PROPERTIES: Mapping[int, Property] = {
 def properties_of(config: TransportConfig, reverse: ReverseSupport, proof: bytes | None = None) -> Properties:
     """Returns the transport properties of this side.
 
-    `reverse`: the support for calls in the reverse direction. `proof`: this side's first value of host authentication;
-    None if it sends none.
+    `reverse`: the support for calls in the reverse direction. `proof`: the content of this side's first HOSTAUTH
+    property; None if it sends none.
     """
     return Properties(
         send_octets=config.offered_send_octets,
@@ -162,20 +162,20 @@ def properties_of(config: TransportConfig, reverse: ReverseSupport, proof: bytes
 
 
 def encode_properties(values: Properties, rows: Mapping[int, Property]) -> PropertySet:
-    """Encodes every property in `rows` whose value is not None, values that equal the default included."""
+    """Encodes all properties in `rows` (by number) whose value is not None as pairs of number and encoded value."""
     told = ((row, getattr(values, row.field)) for row in rows.values())
     return tuple((row.number, row.codec.encode(value)) for row, value in told if value is not None)
 
 
 def encode_host_authentication(proof: bytes) -> PropertySet:
-    """Encodes a further value of host authentication as a set of this one property."""
+    """Encodes the content of a further HOSTAUTH property as a set of this one property."""
     return ((HOST_AUTHENTICATION, _HOST_AUTHENTICATION.codec.encode(proof)),)
 
 
 def decode_properties(properties: PropertySet, rows: Mapping[int, Property]) -> Properties:
     """Decodes the peer's properties, of which unknown ones are ignored; absent and empty ones have their default.
 
-    `properties`: numbers and encoded values. `rows`: the known properties by their numbers.
+    `properties`: pairs of number and encoded value. `rows`: the known properties by their numbers.
 
     Raises:
         DecodeError: a value is invalid, or a property is repeated.
@@ -201,10 +201,10 @@ def with_receive_octets(properties: PropertySet, octets: int) -> PropertySet:
 
 
 def decode_host_authentication(properties: PropertySet, rows: Mapping[int, Property]) -> bytes:
-    """Decodes a further value of host authentication that the peer has sent in a property set of its own.
+    """Returns the content of a further HOSTAUTH property that the peer has sent in a property set of its own.
 
-    `properties`: numbers and encoded values; unknown properties are ignored. `rows`: the known properties by their
-    numbers.
+    `properties`: pairs of number and encoded value; unknown properties are ignored. `rows`: the known properties by
+    their numbers.
 
     Raises:
         DecodeError: the set lacks the value, has an invalid one, or has other known properties, which must not change.

@@ -40,7 +40,7 @@ class CallForm(NamedTuple):
     plain: bool = False
 
     def narrow(self, plan_limits: PlanLimits) -> PlanLimits:
-        """Returns a copy of `plan_limits` with the numbers of chunks and the segment size that this form allows."""
+        """Returns a copy of `plan_limits` with the numbers of Read and Write chunks and segment size of this form."""
         if self.one_chunk:
             plan_limits = plan_limits._replace(read_chunks_max=0)
         if self.without_writes:
@@ -57,10 +57,10 @@ def form_after(
     reply_octets_max: int,
     segment_octets_possible: int,
 ) -> CallForm | None:
-    """Decides the form in which a refused call is sent again.
+    """Decides how a refused call is sent again: in fewer chunks, smaller segments, or with more reply space.
 
-    Returns the next form; None if the call fails: after `CALL_ATTEMPTS_MAX` Sends, for a cause that is not in `RESENT`,
-    or if no other form can help.
+    Returns these choices for the next Send; None if the call fails: after `CALL_ATTEMPTS_MAX` Sends, for a cause that
+    is not in `RESENT`, or if no other form can help.
 
     Args:
         refusal: the peer's reason.

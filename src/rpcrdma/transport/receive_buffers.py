@@ -40,7 +40,7 @@ class ReceiveBuffers:
         return (self.posted + AHEAD) * self.pool.octets
 
     def post(self, wanted: int) -> None:
-        """Posts receives so that `wanted` messages, more than `posted`, can arrive (RFC 8166 section 3.3.1)."""
+        """Posts receives for `wanted` messages in all, more than the attribute `posted` (RFC 8166 section 3.3.1)."""
         count = wanted - self.posted if self.posted else wanted + AHEAD
         self.posted = wanted
         self._qp.post_receives(count, self.pool)
@@ -53,9 +53,8 @@ class ReceiveBuffers:
         """Returns the octets of a received message: a copy, whose buffer is reused, or a view of a long message.
 
         `completion`: that of the receive; its `wr` is a buffer of `pool`, or `bytes` longer than `pool.plain_octets`. A
-        message whose first octets are in `pool.scattered` stays in several pieces of memory: only the first one is
-        returned, and the attribute `arrived` of this object has the `ScatteredBuffer` and
-        the length.
+        message whose version and header type are in `pool.scattered` stays in several pieces of memory: only the first
+        piece is returned, and the attribute `arrived` of this object has the `ScatteredBuffer` and the length.
         """
         buffer = completion.wr
         length = completion.length
@@ -82,15 +81,16 @@ class ReceiveBuffers:
             self.pool.give_back(completion.wr)
 
     def close(self) -> None:
-        """Gives the buffer of the last scattered message (`arrived`), if there is one, back to the pool."""
+        """Gives the buffer of a message that `take` left in pieces (attribute `arrived`), if any, back to the pool."""
         if self.arrived is not None:
             self.pool.give_back(self.arrived[0])
             self.arrived = None
 
     def _take_scattered(self, buffer: ScatteredBuffer, length: int) -> Buffer:
-        """Returns the first piece of a message that stays in its pieces, and sets `arrived`; a copy of another message.
+        """Returns the first piece of a message in `pool.scattered`, and sets `arrived`; a copy of another message.
 
-        `buffer`: the memory of the message in several pieces. `length`: the octets of the message.
+        The attribute `arrived` has `buffer` and `length`; `pool.scattered` has versions with header types. `buffer`:
+        the memory of the message in several pieces. `length`: the octets of the message.
         """
         first = buffer.parts[0]
         if length >= KIND_OF_MESSAGE.size and KIND_OF_MESSAGE.unpack_from(first) in self.pool.scattered:

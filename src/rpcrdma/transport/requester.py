@@ -68,7 +68,7 @@ class Requester:
     def start(self, call: Call) -> None:
         """Sends a call as soon as credits allow; `ReplyArrived` or `CallFailed` follows unless it is abandoned.
 
-        Buffers in its `payload` and `into` must not change until then.
+        Buffers in the call's attributes `payload` and `into` must not change until then.
 
         Raises:
             LocalProtocolError: the XID is in use; a reverse call precedes `allow`, or the client takes none; unless the
@@ -177,7 +177,7 @@ class Requester:
     def _inline(self, payload: Payload, bound: ReplyBound) -> list[Buffer]:
         """Returns the whole encoded call as a gather list, for a direction without chunks.
 
-        `bound`: the largest result. Raises LocalProtocolError if the call, or the largest reply, exceeds one message.
+        `bound`: the most octets of results. Raises LocalProtocolError if call or largest reply exceeds one message.
         """
         session = self._session
         geometry = session.dialect.geometry
@@ -193,7 +193,7 @@ class Requester:
         return payload.gather()
 
     def _expose(self, call: Call, payload: Payload) -> Sequence[Buffer] | None:
-        """Plans a call, offers it to the carrier and registers its memory.
+        """Plans a call, offers it to the extension that may carry it, the carrier, and registers its memory.
 
         Returns the payload of its message, empty if the carrier has taken the call; None if no chunk and no carrier is
         needed, so that the payload is the whole encoded call. Raises RpcRdmaError: memory cannot be registered, or the
@@ -276,7 +276,7 @@ class Requester:
         return better
 
     def carried(self, xid: int) -> CarriedCall | None:
-        """Returns the carrier's state of the sent, unanswered call with this XID; None if no carrier has that call."""
+        """Returns the carrying extension's object for the sent, unanswered call with this XID; None without either."""
         call = self.calls.get(xid)
         return None if call is None or call.state is CallState.QUEUED else call.carried
 
@@ -328,7 +328,7 @@ class Requester:
         return True
 
     def on_refused(self, message: Inbound, invalidated: int | None) -> bool:
-        """Handles the refusal of a call and of those in the same Send: sends each again in another form, or fails it.
+        """Handles a refusal of a call and of those in its Send: sends each again in other chunks or sizes, or fails it.
 
         `message`: the peer's error. `invalidated`: the handle that the error's Send invalidated, or None. Returns False
         if no sent call has its XID; True also if the error breaks the protocol, which ends the connection.
@@ -392,7 +392,7 @@ class Requester:
         return True
 
     def _send_again(self, call: Call, form: CallForm) -> None:
-        """Sends a refused call, which the peer has not run, in another form with the same XID."""
+        """Sends a refused call, which the peer has not run, with the same XID in other chunks or sizes (`form`)."""
         call.form = form
         if call.carried is not None:
             call.carried.end()

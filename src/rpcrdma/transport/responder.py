@@ -341,7 +341,7 @@ class Responder:
 
     @property
     def _continued(self) -> tuple[int, int]:
-        """The longest continued reply that fits a Reply chunk, and the longest one, in octets with headers; 0: none."""
+        """The longest reply continued despite a Reply chunk, and the longest continued one: octets with header or 0."""
         session = self._session
         if self._direction is CallDirection.REVERSE and session.reverse_support is ReverseSupport.INLINE:
             return 0, 0
@@ -454,7 +454,7 @@ class Responder:
     def on_closed(self, waited: Sequence[Outgoing]) -> None:
         """Drops incomplete calls after the connection has ended; reported calls keep their memory until their answer.
 
-        `waited`: the unsent messages; planned replies among them are reported by `ReplySent`.
+        `waited`: the unsent messages; replies among them are reported by `ReplySent` if `reply` has returned True.
         """
         for message in waited:
             if isinstance(message, IncomingCall) and message.plan is not None:
@@ -484,7 +484,7 @@ def _held_by(data: Buffer) -> int:
 
 
 def _write_carried(session: Session, incoming: IncomingCall) -> Sequence[Buffer] | None:
-    """Posts the RDMA Writes of a reply that an extension carries, and sets its group of messages.
+    """Posts the RDMA Writes of a reply that an extension carries, and sets `incoming.group`, the messages for it.
 
     Returns an empty payload; None, with nothing done, if the reply waits for more credits.
     """

@@ -88,6 +88,6 @@ ROUTES: Mapping[tuple[Kind, Role, State], Route] = {
 
 
 def routes(role: Role, state: State, halves: Halves) -> list[Handler | None]:
-    """Returns an endpoint's handlers in one state, indexed by the kind of the message; None: discard the message."""
+    """Returns an endpoint's functions for messages received in one state, by `Kind`; None: discard the message."""
     found = (ROUTES.get((kind, role, state)) for kind in Kind)
     return [None if route is None else route(halves) for route in found]

@@ -159,10 +159,10 @@ class Session:
             self.window.reserve(self._reply_messages)
 
     def expect_group(self, between: Callable[[Inbound, Buffer], bool] | None) -> None:
-        """Sets the function that gets each received message and its octets first, while an extension awaits a group.
+        """Sets the function that gets each received message and its octets first, until an extension has a group.
 
-        `between`: returns whether it has handled the message; if False, the message is handled as usual. None ends the
-        group: no function gets messages first.
+        `between`: returns whether it has handled the message; if False, the message is handled as usual. None: no
+        function gets messages first, since those that carry one call or reply (a group) have arrived.
         """
         self.between = between
         self._groups += between is not None
@@ -229,7 +229,7 @@ class Session:
 
     @property
     def segment_octets_possible(self) -> int:
-        """The largest segment, in octets, that the peer takes; in version 1, which does not state it, the setting."""
+        """The largest segment, in octets, that the peer takes; in version 1, which states none, this side's setting."""
         return self._told.segment_octets_max if self.splits else self.config.segment_octets_max
 
     @property
@@ -278,7 +278,7 @@ class Session:
                 self.items_inline_octets = min(self.call_octets, most - geometry.call_header)
 
     def move(self, moved: Input) -> None:
-        """Changes `state` by an input of the table of transitions.
+        """Changes the attribute `state`, the connection's state, by an input of the table of transitions.
 
         Raises:
             KeyError: the table does not allow the input in the present state.
@@ -286,7 +286,7 @@ class Session:
         self.state = TRANSITIONS[self.state, moved]
 
     def refuse(self, error: HostAuthenticationFailed) -> None:
-        """Ends the connection after all posted Sends, for a failed host authentication; no effect after a failure."""
+        """Ends the connection after all posted Sends, for a failed host authentication; no effect after any failure."""
         if not self.failure:
             self.refusal = error
             self.failure = str(error)

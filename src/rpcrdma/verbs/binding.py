@@ -228,8 +228,8 @@ class QueuePairHandle(Protocol):
     def post_sends(self, works: Sequence[SendWork], /) -> None:
         """Posts a list of work requests to the send queue in one call.
 
-        Each is (object that its completion returns, gather or scatter list, opcode, handle, offset). The list has
-        tuples (region, start in it, octets). BIND_WINDOW has its rights as the offset, and the window as sixth element.
+        Each is (object that its completion returns, list of (region, start in it, octets), opcode of `Binding`, the
+        peer's handle and offset). BIND_WINDOW has its rights as the offset, and the window as sixth element.
 
         Raises:
             OSError: the queue is full, or the device has failed.

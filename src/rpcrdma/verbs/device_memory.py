@@ -184,7 +184,7 @@ class DeviceProtectionDomain:
             ) from error
 
     def pin(self, data: Buffer | PooledMemory, rights: int) -> Pinned:
-        """Registers memory for work requests of this end; `unpin` ends the use.
+        """Registers memory for work requests of this end; returns its region and start in that. `unpin` ends the use.
 
         `data`: the memory; the registration of a `PooledMemory`, or of one that `data` is a view of, is kept for reuse.
         `rights`: the local rights, from `Right`; 0 for data to be sent.
@@ -213,7 +213,7 @@ class DeviceProtectionDomain:
             return
 
     def register_slab(self, slab: memoryview, rights: int) -> Region:
-        """Registers memory for slots or receives, with local rights from `Right`, until the region is dropped.
+        """Registers memory for many messages or receives, with local rights from `Right`, until the region is dropped.
 
         Raises:
             LocalProtocolError: the device or the limit of locked memory has no room for it, or the domain is closed.
@@ -325,7 +325,7 @@ class MemorySlot:
         self.view = view
 
     def entry(self, octets: int) -> Entry:
-        """Returns the slot's first `octets` octets, as a piece of memory of a work request."""
+        """Returns the slot's first `octets` octets as (region, start in it, octets), for the list of a work request."""
         return self.region, self.start, octets
 
 
@@ -341,7 +341,7 @@ class MemorySlots:
         self.octets = octets
 
     def take(self) -> MemorySlot:
-        """Returns a registered slot with unspecified content; registers memory for further slots if none is free.
+        """Returns registered memory of `octets`, content unspecified; registers memory for many slots if none is free.
 
         Raises:
             LocalProtocolError: no more memory can be registered.

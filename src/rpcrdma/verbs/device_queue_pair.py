@@ -275,8 +275,8 @@ class DeviceQueuePair:
     def flush(self) -> None:
         """Starts the connection, or gives the device the posted work for which it has room.
 
-        The driver calls it after the owner has posted work, and after completions. After `disconnect` it ends the
-        connection once no work is left.
+        The driver calls this after the owner has posted work, and after completions. After `disconnect` this call ends
+        the connection once no work is left.
         """
         if self.state is EndState.IDLE:
             self.state = EndState.CONNECTING
@@ -299,7 +299,7 @@ class DeviceQueuePair:
             self._end("disconnected", by_peer=False)
 
     def asked(self, error: OSError | None) -> None:
-        """Continues after the call of rdma_connect that `asks` made in a thread; handles the events held meanwhile.
+        """Continues after rdma_connect, which the attribute `asks` ran in a thread; handles the events held meanwhile.
 
         `error`: the error of the call, which ends the connection; None if it has succeeded.
         """
@@ -317,7 +317,7 @@ class DeviceQueuePair:
             self.on_event(event)
 
     def on_event(self, event: ManagerEvent) -> None:
-        """Handles an event of the connection manager for this connection; holds it while `asks` runs rdma_connect."""
+        """Handles an event of the connection manager for this connection; holds it while a thread runs rdma_connect."""
         if self.asking:
             self._held.append(event)
             return

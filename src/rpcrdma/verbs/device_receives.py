@@ -65,7 +65,7 @@ class ReceiveSlab:
         self._unused_references = sys.getrefcount(self.memory)
 
     def receives(self) -> list[PostedReceive]:
-        """Returns a new receive for each buffer of the slab, to be posted in this order; the slab keeps none."""
+        """Returns a new receive for each buffer in this memory, to be posted in this order; keeps none of them."""
         region = self.region
         made = []
         for number, buffer in enumerate(self._pool.divide(self.view, _SLAB_BUFFERS)):
@@ -75,11 +75,11 @@ class ReceiveSlab:
 
     @property
     def in_use(self) -> bool:
-        """Whether receives of the slab are posted, or views of its messages exist."""
+        """Whether receives in this memory are posted, or views of messages in it exist."""
         return self.posted > 0 or sys.getrefcount(self.memory) > self._unused_references
 
     def delivered(self, receive: PostedReceive, octets: int) -> object:
-        """Returns the message of `octets` octets that has arrived in one of the slab's receives.
+        """Returns the message of `octets` octets that has arrived in one of the receives in this memory.
 
         A message of at most the pool's `plain_octets` is a copy, `bytes`; a longer one is a `ScatteredBuffer` of the
         slab, which keeps the slab in use.
@@ -116,7 +116,7 @@ class DeviceReceives:
     def take(self, posted: int) -> PostedReceive:
         """Returns the next receive to post.
 
-        `posted`: the number of receives that will then be posted, which bounds the number of slabs.
+        `posted`: the number of receives that will then be posted, which bounds the registered memory.
 
         Raises:
             LocalProtocolError: no more memory can be registered.
@@ -131,7 +131,7 @@ class DeviceReceives:
         return PostedReceive((slot.entry(self._pool.octets),), slot)
 
     def _next_slab(self, posted: int) -> PostedReceive | None:
-        """Returns the first receive of an unused slab; None if all slabs are in use and no further slab may be made.
+        """Returns the first of 32 receives in an unused slab; None if all slabs are in use and no further may be made.
 
         `posted`: the number of receives that will then be posted, which bounds the number of slabs.
         """
@@ -157,7 +157,10 @@ class DeviceReceives:
         return self._slabs[-1]
 
     def delivered(self, receive: PostedReceive, octets: int) -> object:
-        """Returns the message of `octets` octets that has arrived in a receive from `take`: a buffer, or `bytes`."""
+        """Returns the message of `octets` octets in a receive from `take`, whose slot takes further messages now.
+
+        That is `bytes` up to the `short_octets` of the pool, else a buffer that the pool has lent.
+        """
         place = receive.place
         if isinstance(place, ReceiveSlab):
             return place.delivered(receive, octets)

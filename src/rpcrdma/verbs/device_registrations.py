@@ -78,7 +78,7 @@ class KeptRegistrations:
     ) -> KeptRegistration:
         """Returns the registration of a buffer in a protection domain; `give_back` ends its use.
 
-        `domain`: the protection domain, which is told from others by its identity alone. `memory`: the buffer.
+        `domain`: the protection domain, compared by identity. `memory`: the buffer.
         `register`: registers the buffer; called if no registration of it in the domain is kept.
 
         Raises:

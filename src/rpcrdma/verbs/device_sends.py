@@ -134,7 +134,7 @@ class DeviceSends:
                 break
 
     def next_works(self, reads_max: int) -> list[SendWork]:
-        """Removes and returns the oldest unposted work requests, as many as the device's queue takes.
+        """Removes and returns the oldest unposted work requests, for `post_sends`, as many as the device's queue takes.
 
         Stops before an RDMA Read that would exceed `reads_max`, the RDMA Reads that may be outstanding; 0 counts as 1.
         """

@@ -76,7 +76,7 @@ class ProtectionDomain(Protocol):
 
     @property
     def counts(self) -> RegistrationCounts | None:
-        """How many registrations the RDMA device made for this domain, and how many were reused; None without it."""
+        """How many registrations an RDMA device made for this domain, and how many it reused; None without device."""
 
     def register(self, buffer: object, access: Access) -> MemoryRegion:
         """Exposes a buffer to the peer under a new handle.

@@ -70,7 +70,7 @@ class NativeFrames(Protocol):
     def feed(self, octets: Buffer, /) -> tuple[int, int]:
         """Processes received octets from memory in place of those of the socket.
 
-        Returns (what `receive` returns, the number of octets taken).
+        Returns (STOPPED if the next FPDU is one that only Python handles, else 0; the number of octets taken).
 
         Raises:
             RuntimeError: another thread is in `receive`, `feed` or `hand_over`.

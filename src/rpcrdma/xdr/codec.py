@@ -234,9 +234,10 @@ class Encoder(Payload):
         self.reduced += _U32.pack(value)
 
     def paired(self, values: Sequence[T]) -> Iterator[T]:
-        """Yields the elements of an array of `pragma pairs`, for the caller to encode each before the next.
+        """Yields each element of an array of `pragma pairs`, for the caller to encode before the next.
 
-        The first such array of a message sets `begun` to the number of bulk items before each element.
+        Elements of such arrays in call and reply belong together by index. A message's first such array sets `begun` to
+        the number of bulk items before each element.
         """
         begun: list[int] = []
         if self.begun is None:
@@ -476,11 +477,7 @@ class Decoder(Reader):
         return self.pos - self.start + self.removed
 
     def boolean(self, field: str) -> bool:
-        """Returns the next word as a bool.
-
-        Raises:
-            DecodeError: the word is neither 0 nor 1 (RFC 4506 section 4.4).
-        """
+        """Returns the next word as a bool; a word other than 0 and 1 (RFC 4506 section 4.4) is a `DecodeError`."""
         value = self.u32(field)
         if value > 1:
             raise DecodeError(field, self.pos - 4 - self.start, "0 or 1", str(value), rfc="4506 4.4")
@@ -498,9 +495,10 @@ class Decoder(Reader):
         return value
 
     def paired(self, count: int) -> Iterator[int]:
-        """Yields 0 to `count` - 1, for the caller to decode that element of an array of `pragma pairs`.
+        """Yields 0 to `count` - 1, for the caller to decode the element of that index in an array of `pragma pairs`.
 
-        The first such array of a message sets `begun` to the Position of each element.
+        Elements of such arrays in call and reply belong together by index. A message's first such array sets `begun` to
+        the Position of each element.
         """
         begun: list[int] = []
         if self.begun is None:

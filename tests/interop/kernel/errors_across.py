@@ -170,7 +170,7 @@ async def _terminated(server: Guest) -> None:
             try:
                 await export.nfs.write(v3.WRITE3args(export.directory, 0, len(data), stable_how.UNSTABLE, data))
             except TransportClosed as closed:
-                equal("what our client says", str(closed), words)
+                equal("what our client says", str(closed), f"rdma://{server.address}:20049: {words}")
             else:
                 raise CheckFailed("a message of more than 4096 octets was answered")
 

@@ -63,6 +63,8 @@ def build_python_layer(path: Path) -> None:
             assert spec is not None, "make install puts the package here"
             assert spec.origin is not None
             _add_folder(layer, Path(spec.origin).parent, f"{library}/site-packages/{name}")
+            # By its entry points, the command finds those of the lab.
+            _add_distribution(layer, name, library, own=".dist-info")
         for name in ("rpcrdma_verbs", "rpcrdma_native"):
             module = importlib.util.find_spec(name)
             if module is not None and module.origin is not None:
@@ -87,9 +89,10 @@ def build_tests_layer(path: Path) -> None:
             layer.file(f"data/{file.relative_to(tests.parent)}", file)
 
 
-def _add_distribution(layer: Archive, name: str, library: str) -> None:
+def _add_distribution(layer: Archive, name: str, library: str, *, own: str = "") -> None:
+    """Adds the files of an installed distribution; with `own`, those in folders whose names end so."""
     for file in importlib.metadata.distribution(name).files or []:
-        if ".." not in file.parts and "__pycache__" not in file.parts:
+        if ".." not in file.parts and "__pycache__" not in file.parts and file.parent.name.endswith(own):
             _add_file(layer, Path(str(file.locate())), f"{library}/site-packages/{file}")
 
 

@@ -139,7 +139,7 @@ class FewFiles:
         file = self.files[name.encode()] = File(self, name, *more, **named)
         return file
 
-    def locate(self, handle: bytes, context: Any) -> tuple[File, Grant]:
+    def locate(self, handle: bytes, context: Any, *, any_flavor: bool = False) -> tuple[File, Grant]:
         if handle not in self.files:
             raise Refused(BAD_HANDLE)
         return self.files[handle], self.admit(self, context)

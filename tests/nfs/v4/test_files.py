@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from rpcrdma.nfs.export import tree_search
+from rpcrdma.nfs.export.file_access import OpenFile
 from rpcrdma.rpc.auth import AuthSys
 from served_exports import CHANGE, FILEID, MODE, SIZE, Served, names, u32, u64
 from support.nfs4_client import (
@@ -95,6 +97,20 @@ def test_a_handle_of_a_removed_file_is_stale_unless_the_client_has_it_open(
     assert other.run(putfh(handle)).status == "STALE"
     assert served.status(putfh(handle), close(opened)) == "OK"
     assert served.status(putfh(handle)) == "STALE"
+
+
+def test_an_open_file_that_a_local_process_removes_is_found_without_a_search(
+    serve: Callable[..., Served], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = serve()
+    handle = served.client.handle("file")
+    opened = served.client.opened(handle)
+    tree = served.local.trees[0]
+    monkeypatch.setattr(tree, "_readable_root", None)
+    monkeypatch.setattr(tree_search, "NFS_SEARCH_FREE_ENTRIES", 0)
+    tree._search.walk()
+    (tmp_path / "files/file").unlink()
+    assert served.run(putfh(handle), read(opened, 0, 100)).value(25) == (True, b"some data")
 
 
 # Attributes, rights, links
@@ -214,6 +230,42 @@ def test_data_is_read_by_an_open_up_to_the_end(serve: Callable[..., Served]) -> 
     assert data(5, 4) == (True, b"data")
     assert data(9, 1) == data(100, 1) == data((1 << 64) - 1, 1) == (True, b"")
     assert data(0, 0) == (False, b"")
+
+
+def test_a_file_that_loses_its_end_while_it_is_read_gives_no_octets_to_the_next_one(
+    serve: Callable[..., Served], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = serve()
+    for name, octet in (("file", b"F"), ("other", b"O")):
+        (tmp_path / "files" / name).write_bytes(4096 * octet)
+    file, other = served.client.handle("file"), served.client.handle("other")
+    opened, opened_too = (served.client.opened(handle, owner=handle) for handle in (file, other))
+
+    def read_half(self: OpenFile, buffer: memoryview, offset: int, *, at_once: bool) -> int:
+        got: int = whole(self, buffer[:2048] if at_once else buffer, offset, at_once=False)
+        if at_once:
+            os.truncate(tmp_path / "files/file", 0)
+        return got
+
+    whole = OpenFile.read
+    monkeypatch.setattr(OpenFile, "read", read_half)
+    for parent in served.local.trees:
+        monkeypatch.setattr(parent, "in_memory", False)
+    found = served.run(putfh(file), read(opened, 0, 4096), putfh(other), read(opened_too, 0, 4096))
+    assert served.server.hops
+    assert [value for number, _, value in found.results if number == 25] == [(True, b""), (True, 4096 * b"O")]
+
+
+def test_an_open_for_writing_reads_nothing_that_another_open_denies(serve: Callable[..., Served]) -> None:
+    served = serve()
+    other, handle = served.server.client("other").start(), served.client.handle("file")
+    opened = served.client.opened(handle, WRITE)
+    stateids = opened, served.client.locked(handle, opened)
+    denied = other.opened(handle, WRITE, READ)
+    assert [served.status(putfh(handle), read(each, 0, 4)) for each in stateids] == ["LOCKED", "LOCKED"]
+    assert other.run(putfh(handle), read(denied, 0, 4)).status == "OK", "its own reservation"
+    other.run(putfh(handle), close(denied))
+    assert [served.status(putfh(handle), read(each, 0, 4)) for each in stateids] == ["OK", "OK"]
 
 
 def test_data_is_read_without_an_open_by_those_who_may(serve: Callable[..., Served], tmp_path: Path) -> None:

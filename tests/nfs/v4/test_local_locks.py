@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import random
@@ -148,6 +149,31 @@ def test_a_lock_that_fails_at_last_leaves_local_processes_the_locks_there_were(
     shared = held == READ_LT
     assert [served.is_free(READ_LT, start) for start in (4, 5, 14, 15)] == [True, shared, shared, True]
     assert [served.is_free(WRITE_LT, start) for start in (4, 5, 14, 15)] == [True, False, False, True]
+
+
+def test_a_lock_that_the_system_does_not_remove_keeps_no_other_and_no_client(
+    served: Locking, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    inner = served.client.handle("directory", "inner")
+    usual, failing = LocalLocks.change, True
+
+    def change(locks: LocalLocks, wanted: Range, *, unlock: bool = False) -> bool:
+        if unlock and failing:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return usual(locks, wanted, unlock=unlock)
+
+    monkeypatch.setattr(LocalLocks, "change", change)
+    for verifier in (b"boot   2", b"boot   3"):
+        for handle in (served.handle, inner):
+            locked = served.client.locked(handle, served.client.opened(handle, 3), start=0, length=10)
+            assert served.client.run(putfh(handle), locku(locked, 0, 5)).status == "OK"
+        assert not served.is_free(WRITE_LT, 0, 10)
+        served.client.verifier = verifier
+        served.client.start()
+        assert served.is_free(WRITE_LT, 0, 10), "with the last lock of a client on the file the system's are gone"
+        assert len(served.server.state.mirrors) == 0
+    (told,) = caplog.messages
+    assert told.startswith("local processes may see locks that clients no longer have: [Errno 5]")
 
 
 def test_ranges_beyond_the_offsets_of_the_system_are_locked_up_to_them(served: Locking) -> None:

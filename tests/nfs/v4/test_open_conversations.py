@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from conversation import Conversation
-from few_files import FewFiles
+from few_files import FewFiles, File
 from rpcrdma.nfs.export.tree import FileKind
 from rpcrdma.nfs.v4.state_limits import NFS4_STATEIDS_AT_ONCE
 from rpcrdma.rpc.auth import AuthSys
@@ -241,11 +241,28 @@ def test_files_are_created_in_four_ways() -> None:
     assert client.run(FILE, open_(b"o", BOTH, create=GUARDED)).status == "INVAL"
 
 
-def test_an_existing_file_is_not_cut_past_the_share_of_another_open() -> None:
+@each_case("access", [READ, WRITE, BOTH])
+def test_an_existing_file_is_not_cut_past_the_share_of_another_open(access: int) -> None:
     server, client, other = two_clients()
     other.opened(b"file", READ, WRITE)
-    assert client.run(ROOT, open_(b"o", WRITE, name="file", create=UNCHECKED, size=0)).status == "SHARE_DENIED"
+    assert client.run(ROOT, open_(b"o", access, name="file", create=UNCHECKED, size=0)).status == "SHARE_DENIED"
     assert server.files.files[b"file"].size == 5
+
+
+def test_a_file_that_appears_while_an_open_creates_it_is_cut_by_the_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    server, client, other = two_clients()
+    make = File.create
+
+    def made_by_another(self: File, *how: Any) -> Any:
+        monkeypatch.setattr(File, "create", make)
+        server.files.add("new")
+        other.opened(b"new", READ, WRITE)
+        return make(self, *how)
+
+    monkeypatch.setattr(File, "create", made_by_another)
+    opening = open_(b"o", READ, name="new", create=UNCHECKED, size=0)
+    assert client.run(ROOT, opening).status == "SHARE_DENIED"
+    assert server.files.files[b"new"].size == 5
 
 
 def test_an_open_whose_file_cannot_be_cut_is_taken_back() -> None:
@@ -422,6 +439,32 @@ def test_a_test_for_a_lock_ends_a_courteous_client_too() -> None:
     other.locked(b"file", other.opened(b"file", BOTH))
     server.now_s += LEASE_S + 1
     assert client.run(FILE, lockt(b"l", WRITE_LT, 0, 1)).status == "OK"
+
+
+def test_a_conflict_with_a_client_that_is_being_ended_is_put_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    server, client, other = two_clients()
+    server.files.add("denied")
+    third = server.client("c").start()
+    other.locked(b"file", other.opened(b"file", BOTH))
+    other.opened(b"denied", READ, BOTH)
+    theirs, mine = third.opened(b"file", BOTH), client.opened(b"file", BOTH)
+    server.now_s += LEASE_S + 1
+    client.run(), third.run()
+    calls = (
+        (putfh(b"denied"), open_(b"o", READ)),
+        (FILE, lock(theirs, b"l", WRITE_LT, 5, 1)),
+        (FILE, lockt(b"l", WRITE_LT, 5, 1)),
+    )
+    usual, meanwhile = server.database.forget, []
+
+    def forget(rows: Any) -> bool:
+        meanwhile.extend(third.run(*call).status for call in calls)
+        return bool(usual(rows))
+
+    monkeypatch.setattr(server.database, "forget", forget)
+    assert client.run(FILE, lock(mine, b"l", WRITE_LT, 0, 1)).status == "OK"
+    assert meanwhile == ["DELAY"] * 3
+    assert [third.run(*call).status for call in calls] == ["OK"] * 3
 
 
 def test_a_client_that_ends_while_its_call_runs_leaves_no_open_behind() -> None:

@@ -11,15 +11,19 @@ from typing import Any
 
 import pytest
 
+from rpcrdma.nfs.export.grant import Grant, ServingUser
 from rpcrdma.rpc.auth import AuthSys
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from served_exports import FILEID, FSID, MOUNTED_ON, SIZE, Served, names, u32
 from support.nfs4_client import (
+    GUARDED,
     READ,
+    UNCHECKED,
     access,
     create,
     getattr_,
     getfh,
+    link,
     lookup,
     lookupp,
     open_,
@@ -76,6 +80,28 @@ def test_an_export_below_another_one_covers_the_name_there(serve: Callable[..., 
     assert names(served.run(putrootfh(), lookup("directory"), readdir())) == [b"here"]
     assert served.status(putrootfh(), lookup("directory"), lookup("inner")) == "NOENT"
     assert names(served.run(putrootfh(), lookup("directory"), lookupp(), readdir())) == [b"directory", b"file", b"link"]
+
+
+def test_a_covered_name_is_listed_as_its_export_and_nobody_changes_it(
+    serve: Callable[..., Served], tmp_path: Path
+) -> None:
+    (tmp_path / "other").mkdir()
+    served = serve({"name": "/"}, {"name": "/directory", "directory": tmp_path / "other"}, {"name": "/fresh"})
+    wanted = FSID | FILEID, MOUNTED_ON
+    listed = {name: value for _, name, _, value in served.run(putrootfh(), readdir(0, *wanted)).value(26)[0]}
+    fsid, _, number, mounted_on = struct.unpack(">QQQQ", listed[b"directory"])
+    found = served.run(putrootfh(), lookup("directory"), getattr_(FSID | FILEID)).value(9)[1]
+    assert (fsid, number) == struct.unpack(">Q8xQ", found)
+    assert mounted_on == (tmp_path / "files/directory").stat().st_ino
+    for name in ("directory", "fresh"):
+        assert served.status(putrootfh(), remove(name)) == "FILE_OPEN"
+        assert served.status(putrootfh(), savefh(), rename(name, "moved")) == "FILE_OPEN"
+        assert served.status(putrootfh(), savefh(), rename("file", name)) == "FILE_OPEN"
+        assert served.status(putrootfh(), create(name, 2)) == "EXIST"
+        assert served.status(putrootfh(), lookup("file"), savefh(), putrootfh(), link(name)) == "EXIST"
+        assert served.status(putrootfh(), open_(b"o", READ, name=name, create=GUARDED)) == "EXIST"
+        assert served.status(putrootfh(), open_(b"o", READ, name=name, create=UNCHECKED)) == "ISDIR"
+    assert sorted(each.name for each in (tmp_path / "files").iterdir()) == ["directory", "file", "link"]
 
 
 def test_a_path_to_an_export_does_not_cover_a_directory_of_another(serve: Callable[..., Served]) -> None:
@@ -200,6 +226,21 @@ def test_an_export_that_asks_for_kerberos_is_found_and_tells_its_flavors(serve: 
     assert served.run(putrootfh(), secinfo("proved")).value(33) == [(KERBEROS, 0, 3), (KERBEROS, 0, 1)]
     # On the way there every flavor of an export does.
     assert served.run(putrootfh(), secinfo_no_name()).value(52) == [1, 0, (KERBEROS, 0, 3), (KERBEROS, 0, 1)]
+
+
+def test_whoever_asks_for_flavors_needs_none_of_them(serve: Callable[..., Served]) -> None:
+    """RFC 8881 section 2.6.3.1.1."""
+    proved = {"security": (SecurityFlavor.KRB5,), "versions": (4,)}
+    served = serve({"name": "/a"} | proved, {"name": "/a/b"} | proved)
+    above, below = (each.root.handle for each in served.local.trees)
+    handle = served.local.trees[0].root.lookup(Grant(ServingUser()), b"directory", at_once=False).handle
+    flavors = [(KERBEROS, 0, 1)]
+    for each in (above, below, handle):
+        assert served.run(putfh(each), secinfo_no_name()).value(52) == flavors
+        assert served.status(putfh(each), getattr_(SIZE)) == "WRONGSEC"
+    assert served.run(putfh(above), secinfo("directory")).value(33) == flavors
+    assert served.run(putfh(above), secinfo("b")).value(33) == flavors
+    assert served.run(putfh(below), secinfo_no_name(1)).value(52) == flavors
 
 
 def test_the_flavors_of_a_root_that_asks_for_another_one_are_told(serve: Callable[..., Served]) -> None:

@@ -30,6 +30,7 @@ CONFIRMED = 0x80000000
 NON_PNFS = 0x10000
 HOST = AuthGss(principal="host/client@EXAMPLE.ORG", flavor=SecurityFlavor.KRB5I)
 ALICE = AuthGss(principal="alice@EXAMPLE.ORG", flavor=SecurityFlavor.KRB5P)
+NO_PROTECTION = bytes(4)
 LINUX_MACH_CRED = struct.pack(
     ">IIIIIII",
     1,
@@ -201,6 +202,35 @@ def test_machine_credentials_keep_sessions_to_the_machine() -> None:
     assert machine.introduce(protection=LINUX_MACH_CRED)["flags"] & CONFIRMED
     again = clear.compound(exchange_id(machine.owner, machine.verifier, 0x101))
     assert again.status == "WRONG_CRED"
+
+
+@each_case("confirmed, asked", [(NO_PROTECTION, LINUX_MACH_CRED), (LINUX_MACH_CRED, NO_PROTECTION)])
+def test_a_known_client_is_told_the_protection_that_it_has(confirmed: bytes, asked: bytes) -> None:
+    server = Conversation()
+    machine = server.client(credential=HOST)
+    introduced = machine.introduce(protection=confirmed)
+    machine.session = machine.compound(create_session(machine.id, 1)).value(43)["session"]
+    again = machine.introduce(protection=asked)
+    assert (again["client"], again["protection"]) == (machine.id, introduced["protection"])
+    status = server.client(credential=ALICE).compound(destroy_session(machine.session)).status
+    assert status == ("OK" if again["protection"] is None else "WRONG_CRED")
+
+
+@pytest.mark.req("NF4-108")
+def test_a_call_without_integrity_does_not_end_the_state_of_a_machine_as_its_next_boot() -> None:
+    server = Conversation()
+    machine = server.client(credential=HOST)
+    machine.introduce(protection=LINUX_MACH_CRED)
+    machine.session = machine.compound(create_session(machine.id, 1)).value(43)["session"]
+    machine.run(reclaim_complete())
+    machine.opened(b"file")
+    clear = server.client(credential=AuthGss(principal=HOST.principal, flavor=SecurityFlavor.KRB5))
+    assert clear.compound(exchange_id(machine.owner, b"boot   2")).status == "CLID_INUSE"
+    assert machine.run().status == "OK"
+    machine.verifier = b"boot   2"
+    machine.introduce(protection=LINUX_MACH_CRED)
+    assert machine.compound(create_session(machine.id, 1)).status == "OK"
+    assert len(server.claims) == 0
 
 
 def test_users_of_a_machine_act_on_its_bound_connections() -> None:

@@ -47,10 +47,11 @@ class Abilities:
     """Whether that file was changed during the checks, so that verdicts on its data are void."""
 
     def add_spoken(self, versions: Mapping[str, Outcome]) -> None:
-        """Adds to `given` and `met` what the answers of a server show; `versions` is the result of `spoken_versions`.
+        """Adds to `given` and `met` what a server has answered in the conversation that tried each of `versions`.
 
-        The names of the versions themselves are added to `met`. Sizes, and needs of the round-trip extension, have
-        names that begin with the version, as "2.send_octets" in `given` and "2.requests" in `met`.
+        `versions` has the conversations' outcomes by protocol version, "1" or "2", as `spoken_versions` returns them.
+        The versions are added to `met`; sizes, and needs of the round-trip extension, have names that begin with the
+        version, as "2.send_octets" in `given` and "2.requests" in `met`.
         """
         self.met |= set(versions)
         if any(outcome.markers for outcome in versions.values()):

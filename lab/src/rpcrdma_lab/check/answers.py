@@ -35,12 +35,12 @@ _AWAITED_MS = 2000
 
 
 def say(**message: Any) -> Step:
-    """Returns a step that sends a message with these fields ("header", "rpc" and others, see `make_message`)."""
+    """Returns a step, {"say": FIELDS}, that sends a message with "header", "rpc" and other fields (docs/send.md)."""
     return {"say": message}
 
 
 def hear(*patterns: Any) -> Step:
-    """Returns a step that expects a message or event that matches one of `patterns` (docs/send.md); others fail."""
+    """Returns a step, {"hear": PATTERNS}, that fails unless the next message or event matches one (docs/send.md)."""
     return {"hear": list(patterns)}
 
 
@@ -88,7 +88,7 @@ LONG_ANSWERED = answered(invalidates={"any": [None, {"given": "source.handle"}]}
 def afterwards(plus: int = 1, *others: dict[str, Any]) -> list[Step]:
     """Returns steps that check that the connection continues: a NULL call, and its reply or a match of `others`.
 
-    `plus` is added to the XID of the check's first call; `others` are further patterns of a right answer.
+    `plus` is added to the XID of the check's first call; `others` are patterns of further right answers to this call.
     """
     return [say(header={"xid": {**_XID, "plus": plus}}, rpc={}), hear(answered(plus), *others)]
 
@@ -115,9 +115,9 @@ def refused() -> list[Step]:
 
 
 def either(first: dict[str, Any], *others: dict[str, Any]) -> list[Step]:
-    """Returns steps that expect a match of one of the patterns, after which the connection continues or ends.
+    """Returns steps that expect a message or event which one of the patterns (docs/send.md) matches.
 
-    That it continues is shown by a NULL call and its reply.
+    After it the connection continues or ends; that it continues is shown by a NULL call and its reply.
     """
     return [hear(first, *others), *afterwards(1, _ENDED)]
 
@@ -134,16 +134,17 @@ _GENERAL = (0x0000, 0x01FF, 0x0207, 0x0208, 0x02FF, 0x1000, 0x2005)
 def terminates(
     *codes: int, listed: bool = True, long: bool = False, awaited: bool = False, other: Sequence[dict[str, Any]] = ()
 ) -> list[dict[str, Any]]:
-    """Returns patterns of the answers to a mistake: a Terminate with one of `codes` (0xLTCC), or a deviation.
+    """Returns patterns of the answers to a mistake: right is a Terminate with one of `codes`, 0xLTCC.
 
-    Deviations are noted, or break another rule. L is the layer, T the error type and CC the error code.
+    L is the layer, T the error type and CC the error code. Further patterns match other codes and an end without a
+    Terminate; their "reading" or "breaks" says that the answer is noted only, or which rule it breaks.
 
     Args:
         codes: the codes for the mistake.
         listed: whether RFC 5040 section 7.1 demands a Terminate for it, so that an end without one breaks the rule.
         long: whether the message is longer than what the server reads, so that TCP may lose its Terminate.
         awaited: whether the server may wait for the rest of the message instead.
-        other: further patterns of right answers.
+        other: patterns of further right answers.
     """
     named = {*codes, *_GENERAL}
     swapped = sorted({_swapped(each) for each in named} - named)
@@ -160,7 +161,7 @@ def terminates(
 
 
 def terminated(*codes: int, **how: Any) -> list[Step]:
-    """Returns a list of one step, which expects a match of `terminates(*codes, **how)`."""
+    """Returns a list of one step, which expects a Terminate with one of `codes` (0xLTCC), as `terminates` describes."""
     return [hear(*terminates(*codes, **how))]
 
 

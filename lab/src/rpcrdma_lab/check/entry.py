@@ -91,14 +91,14 @@ def check(
     needs: str = "",
     **conversation: Any,
 ) -> Check:
-    """Returns a check.
+    """Returns a check: a conversation, and the statements of specifications that it tests.
 
     Args:
-        name: its identifier.
+        name: the check's identifier.
         title: the expected behaviour as text.
         statements: the identifiers of the tested statements, separated by spaces.
         steps: the steps of the conversation.
-        needs: the conditions without which it is not run, such as "nfs" and "write", separated by spaces.
+        needs: the conditions without which the check is not run, such as "nfs" and "write", separated by spaces.
         conversation: further keys of the conversation (docs/send.md), such as "memory" and "startup".
     """
     return Check(
@@ -111,9 +111,9 @@ def check(
 
 
 def _with_aside(steps: Sequence[Step]) -> list[Step]:
-    """Returns the steps; the answer to a last NULL call after the judged answer is marked by "aside".
+    """Returns the steps, the last one with "aside" if it expects the answer to a NULL call behind the judged answer.
 
-    Such a call only shows that the connection continues.
+    Such a call only shows that the connection continues; "aside" is the description of the call.
     """
     made = list(steps)
     if len(made) > 3 and made[-3].keys() & {"hear", "memory"} and "hear" in made[-1]:

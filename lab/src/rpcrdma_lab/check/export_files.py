@@ -37,11 +37,11 @@ async def prepared_export(
     write: str | None = None,
     fresh_files: int = 0,
 ) -> AsyncIterator[Abilities]:
-    """Finds a file for READ in an NFS export, or creates files for the checks, and yields the abilities of the server.
+    """Finds a file in an NFS export, or creates files; yields `Abilities` with handles and contents for the checks.
 
     The created files are removed at exit over a new connection, since a check may end the existing ones; without
-    `write`, an exit without an exception sets `file_changed`. Notes in the abilities say why no file was found, or
-    which file could not be removed.
+    `write`, an exit without an exception sets `file_changed` of the abilities if the file was changed. Their `notes`
+    say why no file was found, or which file could not be removed.
 
     Args:
         url: the export, with the path of a file or of the directory in which a large enough file is looked for.
@@ -87,7 +87,7 @@ async def prepared_export(
 async def _is_changed(opening: _Opening, before: FileState) -> bool:
     """Returns whether the file at `before.path` has another size or time of change than `before`, or is gone.
 
-    Returns False if the server does not answer.
+    Returns False if the server does not answer. `opening` returns a context manager that connects to the export.
     """
     try:
         async with opening() as filesystem:

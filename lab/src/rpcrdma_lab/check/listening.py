@@ -40,7 +40,7 @@ _TRIES = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialOptions:
-    """Settings of a trial of clients."""
+    """Settings for running checks of clients: times, CRCs, the program that answers, the provider."""
 
     timeout_s: float = 30.0
     """Seconds that a client may leave its connection without a call."""
@@ -57,10 +57,11 @@ class TrialOptions:
 
 
 class ClientTrial:
-    """Runs checks on the connections that a client makes, one check on each; sets `done` when no more can be run.
+    """Runs checks on the connections that a client makes, one check on each.
 
-    A check runs on a connection that began with its protocol version; checks of version 1 run on all. Checks with a
-    wrong start-up run last, since they may keep a client from connecting again.
+    The event `done` of this object is set when no more checks can be run. A check runs on a connection that began with
+    its protocol version; checks of version 1 run on all. Checks with a wrong start-up run last, since they may keep a
+    client from connecting again.
 
     Args:
         checks: the checks, in order.
@@ -105,7 +106,7 @@ class ClientTrial:
         return len(self._left)
 
     def serve(self, make_peer: PeerMaker) -> None:
-        """Starts a task that runs one check on a new connection, with the peer that `make_peer` makes for it.
+        """Starts a task that runs one check on a new connection; `make_peer` makes this end of it from a log and names.
 
         If the start-up fails, the check is left for a later connection.
         """
@@ -172,9 +173,9 @@ class ClientTrial:
                 program.close()
 
     def _taken(self, kinds: set[str], *, first: str = "") -> Check | None:
-        """Removes and returns the next check of these kinds, if possible of kind `first`; None if there is none.
+        """Removes and returns the next check that waits, if possible of kind `first`; None if none has one of `kinds`.
 
-        A kind is a protocol version or "startup" (see `_kind`).
+        A kind is a protocol version, "1" or "2", or "startup" for a check with a wrong start-up.
         """
         fitting = [check for check in self._left if _kind(check) in kinds]
         fitting.sort(key=lambda check: _kind(check) != first)

@@ -31,11 +31,11 @@ _SHAPE = LadderShape(ends=2, margin=11, first=2, step=92)
 
 
 def as_json(url: str, versions: Sequence[str], notes: Sequence[str], results: Sequence[Result]) -> dict[str, Any]:
-    """Returns the report as a JSON object; checks that do not conform have their messages.
+    """Returns the report of a run as a JSON object; checks that do not conform have their messages.
 
     `url` is the tested server or client, `versions` are its protocol versions, and `notes` are remarks on the run as
     text. The keys are "url", "versions", "notes", "verdicts" (numbers of checks), "statements" (worst verdicts) and
-    "checks".
+    "checks", each with "id", "title", "verdict", "cause", "statements" and others.
     """
     return {
         "url": url,
@@ -48,7 +48,7 @@ def as_json(url: str, versions: Sequence[str], notes: Sequence[str], results: Se
 
 
 def _reached(results: Sequence[Result]) -> dict[str, str]:
-    """Returns the worst verdict on each tested statement, by the statement's identifier."""
+    """Returns the worst verdict, as text like "conforms", on each tested statement by the statement's identifier."""
     found: dict[str, Verdict] = {}
     for result in results:
         if result.verdict is Verdict.NOT_SEEN:
@@ -59,7 +59,7 @@ def _reached(results: Sequence[Result]) -> dict[str, str]:
 
 
 def _coverage(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
-    """Yields identifier, section, worst verdict, and the checks by verdict as text, for each tested statement.
+    """Yields (identifier, section, worst verdict, "VERDICT: CHECK, ..." joined by "; ") for each tested statement.
 
     `report` is a report of `as_json`.
     """
@@ -144,7 +144,7 @@ def summary_lines(report: Mapping[str, Any], *, details: bool) -> Iterator[str]:
 def _tried(row: Mapping[str, Any]) -> Iterator[str]:
     """Yields a line with the broken statement and its text after a failure, or else with all tested statements.
 
-    `row` is a check in a report of `as_json`.
+    `row` is a check in a report of `as_json`, with "verdict", "statements" and "sections".
     """
     if row["verdict"] in _FAILED:
         yield from (_quoted(name) for name in row["statements"])
@@ -160,7 +160,7 @@ def _quoted(name: str) -> str:
 def ladder_lines(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yields the lines of an ASCII ladder of a check's messages, each with its first octets in hex below.
 
-    `messages` are those of a check in a report of `as_json`.
+    `messages` are those of a check in a report of `as_json`: "at_us", "sender", "text", "bytes" and "hex" of each.
     """
     client = any(message["sender"] == "client" for message in messages)
     ends = ["check", "client" if client else "server"]

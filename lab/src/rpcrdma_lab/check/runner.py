@@ -89,9 +89,10 @@ _BUSY_S = 0.5
 
 
 async def spoken_versions(target: RawTarget, given: Mapping[str, int | bytes]) -> dict[str, Outcome]:
-    """Returns, by protocol version ("1", "2"), the outcome of the conversation that has shown that a server speaks it.
+    """Returns the protocol versions, "1" and "2", that a server speaks, each with the `Outcome` that has shown it.
 
-    `given` has values for the conversations by name, among them "program" and "program_version".
+    `heard` of an outcome has the server's last message. `given` has values for the conversations by name, among them
+    "program" and "program_version".
 
     Raises:
         OSError: the server cannot be reached.
@@ -117,7 +118,7 @@ async def _tried(
     given: Mapping[str, int | bytes],
     fresh_files: Iterator[bytes] | None = None,
 ) -> Outcome:
-    """Runs a conversation, a second time after silence or a missing Terminate, and returns the last outcome.
+    """Runs a conversation, a second time after silence or a missing Terminate; returns the last log and result.
 
     A server may overlook a message, as siw does, and TCP may lose a Terminate. `given` has values for the conversation
     by name, and each try takes one of `fresh_files`, handles of empty files, as the value "fresh".
@@ -171,9 +172,9 @@ class Witness:
 
     Args:
         target: the server.
-        version: the protocol version.
-        given: values for conversations.
-        first_xid: the XID of its first call; later calls have the following ones.
+        version: the protocol version, "1" or "2".
+        given: values for conversations by name, with "program" and "program_version".
+        first_xid: the XID of the first call; later calls have the following XIDs.
     """
 
     def __init__(self, target: RawTarget, version: str, given: Mapping[str, int | bytes], first_xid: int) -> None:
@@ -188,9 +189,9 @@ class Witness:
         """The wrong answer that ended the last connection; None if it ended otherwise or was silent."""
 
     async def begin(self) -> bool:
-        """Returns whether the server answers a call before a check.
+        """Returns whether the server answers a call, made before a check.
 
-        If it does not, as on a connection that it has ended as idle, a new connection is tried.
+        If it does not, as on a connection that the server has ended as idle, a new connection is tried.
         """
         return await self.turn() or await self.turn()
 
@@ -226,7 +227,7 @@ class Witness:
         """Returns a description of what happened to the connection after a check; may wait 10 s for a restart.
 
         Returns "" if calls are still answered, or if an answer breaks a rule of frames, which its own check reports.
-        Sets `gone` if the server answers no connection any more.
+        Sets `gone` of this object if the server answers no connection any more.
         """
         # The first reply may be older than the mistake.
         if self._live is not None and await self.turn() and await self.turn():
@@ -273,7 +274,7 @@ async def run_checks(
     first_xid: int = 0x10_0000,
     fresh_files: Iterable[bytes] = (),
 ) -> list[Result]:
-    """Runs the checks one after another, each on its own connection, and returns their results in order.
+    """Runs the checks one after another, each on its own connection, and returns their verdicts and logs in order.
 
     Args:
         checks: the checks.
@@ -312,9 +313,9 @@ async def run_checks(
 
 
 def _unseen(check: Check, target: RawTarget, met: Collection[str], refused: int) -> Result | None:
-    """Returns the result of a check that is not run, because of its needs or a stopped server; None if it can be run.
+    """Returns the result NOT_SEEN if the needs of a check are not met or the server has stopped; None: it can be run.
 
-    `met` are the needs that are met, and `refused` is the number of checks in a row that got no connection.
+    `met` are the needs that are met, and `refused` is the number of the last checks in a row without a connection.
     """
     needs = {check.conversation.get("version", "1"), *check.needs}
     if check.of_frames and target.provider is not None:
@@ -336,8 +337,8 @@ async def _result(
     """Runs a check, a second time if another connection is harmed, and returns the result.
 
     Harm counts if it happens twice, or if the server answers nobody any more, since a connection may end for other
-    causes. `given` has values for the conversation, with its first "xid", and `fresh_files` are handles of empty files
-    or None.
+    causes. `given` has values for the conversation by name, among them its first "xid"; `fresh_files` are handles of
+    empty files, if the check needs them.
 
     Raises:
         LocalProtocolError: the conversation of the check is malformed.
@@ -368,8 +369,8 @@ async def _run_beside(
 ) -> tuple[Result, str | None]:
     """Runs a check beside the witness's connection, and returns its result and the fate of that connection.
 
-    The fate is "" if calls are still answered, a description otherwise; None if it is unknown. The other arguments are
-    values for the conversation (`given`), and handles of empty files or None (`fresh_files`).
+    The fate is "" if calls are still answered, else a description; None if it is unknown. `given` has values for the
+    conversation by name, and `fresh_files` handles of empty files, if the check needs them.
 
     Raises:
         LocalProtocolError: the conversation of the check is malformed.
@@ -413,7 +414,7 @@ def _judged(check: Check, outcome: Outcome) -> Result:
 
 
 def _file_status(rpc: Mapping[str, Any]) -> str | None:
-    """Returns the name of the NFS status in an accepted reply if it concerns a file; None for any other message.
+    """Returns the name of the NFS error, such as "ACCES", in an accepted reply if it is about a file; None otherwise.
 
     `rpc` has the fields of the reply, as `read_rpc` returns them.
     """

@@ -84,7 +84,7 @@ class Result:
 
 
 def result_of(check: Check, outcome: Outcome) -> Result:
-    """Returns the result of a check from the outcome of its conversation.
+    """Returns the verdict on a check, with cause and log, from the outcome of its conversation.
 
     The verdict is VIOLATES or IGNORES (of a recommendation) after a failure, DIFFERS if answers followed another
     reading of the specifications (`READINGS`), and CONFORMS otherwise.
@@ -109,10 +109,10 @@ class PassageBudget:
         self._left = CHECK_PASSAGES_MAX
 
     def shorten(self, result: Result) -> None:
-        """Removes log entries (`passages`) from a result: all of one that conforms or was not seen.
+        """Removes log entries (`passages`) from a result: all if its verdict is CONFORMS or NOT_SEEN.
 
-        If another result has more than the budget has left, the first and last 8 stay. Octets beyond those that reports
-        show are cut.
+        If another result has more than the budget has left, the first and last 8 stay. Of each entry the first
+        `CHECK_SHOWN_OCTETS_MAX` octets stay.
         """
         passages = result.passages
         if result.verdict in {Verdict.CONFORMS, Verdict.NOT_SEEN}:

@@ -36,7 +36,7 @@ _NFS4 = 100003, 4
 
 
 def add_input_options(parser: CommandParser, forms: str) -> None:
-    """Adds the argument FILE, whose help begins with `forms`, and the options of `add_decoding_options`."""
+    """Adds the argument FILE, whose help begins with `forms` (file formats), and --program and --add-extension."""
     parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help=f"{forms} (default: standard input)")
     add_decoding_options(parser)
 
@@ -80,7 +80,7 @@ def chooses(args: argparse.Namespace) -> bool:
 
 
 class Choice:
-    """The choice of calls by command-line options; notes the procedures seen, to explain a choice without results."""
+    """The choice of calls by --xid, --procedure and --errors; notes the procedures seen, to explain an empty choice."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self._args = args
@@ -123,7 +123,7 @@ class Choice:
 
 
 def settings_for(args: argparse.Namespace) -> Settings | None:
-    """Returns the decoder's settings from --program and --add-extension of the parsed arguments.
+    """Returns the program definitions and extensions that --program and --add-extension name, NFS and MOUNT included.
 
     None if a file of --program cannot be read, is wrong or defines no program; the error has been printed then.
 
@@ -173,7 +173,7 @@ def tell_empty(args: argparse.Namespace) -> ExitStatus:
 
 
 def tell_what_was_left_out(dissector: CaptureDissector, messages: int) -> None:
-    """Prints warnings about packets that `dissector` skipped or found truncated, and if it found 0 `messages`."""
+    """Prints warnings of packets that `dissector` skipped or found truncated, and one if it found 0 `messages`."""
     if dissector.link_types_unknown:
         kinds = ", ".join(map(str, sorted(dissector.link_types_unknown)))
         console.talk(

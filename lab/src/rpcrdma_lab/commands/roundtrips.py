@@ -191,7 +191,7 @@ def _print(args: argparse.Namespace, model: FabricModel, table: Iterable[Row]) -
 
 
 def _described(row: Row) -> dict[str, Any]:
-    """Returns a row of the table as a JSON object: operation, variant, counts, times in µs, and the critical path."""
+    """Returns a row of the table as a JSON object: "operation", "variant", "latency_us", "path", counts and others."""
     from rpcrdma_lab.simulation.critical_path import part_of  # noqa: PLC0415
 
     found = row.account

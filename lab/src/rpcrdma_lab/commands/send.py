@@ -137,9 +137,8 @@ async def _known(
 ) -> AsyncIterator[tuple[dict[str, int | bytes], set[str]]]:
     """Context manager: enters with (values of a conversation by name, the names of `wanted` that have no value).
 
-    The values are those of --given, and found ones for names of `wanted` that it lacks: facts about files at the URL's
-    path, and about the protocol versions that the server speaks, as `rpcrdma check` finds them. At exit removes the
-    files that it created for --write.
+    The values are those of --given, and for other names of `wanted` those that `rpcrdma check` finds: of files at the
+    URL's path, and of the protocol versions that the server speaks. At exit the files created for --write are removed.
     """
     from rpcrdma_lab.check import spoken_versions  # noqa: PLC0415
     from rpcrdma_lab.check.abilities import Abilities  # noqa: PLC0415
@@ -170,7 +169,7 @@ async def _known(
 def _read_conversation(file: str) -> dict[str, Any] | None:
     """Returns the conversation in a JSON file, or of a check in it; None after an error, which has been printed.
 
-    "-" is standard input. A conversation that judges clients is an error as well.
+    "-" is standard input. A conversation with "serve" or "answer", which judge clients, is an error as well.
     """
     text = read_text(file)
     if text is None:

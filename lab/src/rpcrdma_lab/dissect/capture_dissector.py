@@ -75,13 +75,14 @@ class CaptureDissector:
 
     @property
     def found(self) -> int:
-        """The number of messages that `messages` has yielded so far."""
+        """The number of messages that the method `messages` has yielded so far."""
         return self._messages
 
     def messages(self, packets: Iterable[CapturedPacket]) -> Iterator[Message]:
         """Yields the messages in the packets, numbered from 1 on, each when the packet that completes it has been read.
 
-        At the end of the packets, or at damage of the capture file (see `damage`), the unfinished messages follow.
+        The unfinished messages follow at the end of the packets, or where the file is damaged: `damage` of this object
+        then has the error.
         """
         time_s = None
         for packet in self._before_damage(packets):
@@ -148,10 +149,10 @@ class CaptureDissector:
                 yield self._placed(message, tracked, end, tracked.last_s[end])
 
     def _tracked(self, segment: TcpSegment) -> tuple[_Tracked, list[_Tracked]]:
-        """Returns the connection of a segment, and the connections that ended or are given up because of the segment.
+        """Returns the state of a segment's connection, and those of connections that end because of the segment.
 
         A connection ends when a SYN opens a new one between its ports. If there are more than
-        `limits.CAPTURE_CONNECTIONS_MAX`, the connection whose last packet is the oldest is given up.
+        `limits.CAPTURE_CONNECTIONS_MAX`, the connection whose last packet is the oldest ends, too.
         """
         key = (segment.source, segment.destination)
         back = (segment.destination, segment.source)

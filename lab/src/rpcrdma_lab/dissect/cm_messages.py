@@ -24,7 +24,7 @@ _REASONS = {28: "the consumer refuses it", 8: "no such service", 4: "the time is
 
 
 class CmRole(NamedTuple):
-    """A kind of connection management message: its name, the table of its fields, and the octet of its private data.
+    """A kind of connection management message: name, table of fields, and offset in octets of its private data.
 
     Fields named "Local" are those of the message's sender.
     """
@@ -124,8 +124,8 @@ ROLES = {
 class CmMessage(NamedTuple):
     """A connection management message, as `read_cm_message` decodes it, with its annotated fields in `group`.
 
-    `attribute` is the attribute id of its kind, `role`. `identity` has its attribute, transaction and local
-    communication ids, which are the same in a repetition.
+    `role` describes the kind of message, and `attribute` is the attribute id of that kind. `identity` is (attribute id,
+    transaction id, local communication id), which are the same in a repetition.
     """
 
     role: CmRole
@@ -160,16 +160,17 @@ class CmMessage(NamedTuple):
 
     @property
     def words(self) -> str:
-        """The name of the message, with the TCP port of a Request or with the `error` of a Reject."""
+        """The name of the message, with the TCP port of a Request or the reason of a Reject, for a summary."""
         service = self.number("ServiceID")
         port = f", port {service & 0xFFFF}" if service & ~0xFFFF == _TCP_SERVICES else ""
         return f"{self.role.name}{port}{f': {self.error}' if self.error else ''}"
 
 
 def read_cm_message(packet: RocePacket) -> CmMessage | None:
-    """Decodes the connection management message in a datagram to queue pair 1.
+    """Decodes the connection management message in a datagram to queue pair 1, with its fields and private data.
 
-    Returns None for other management datagrams, kinds of messages that are not decoded, and truncated datagrams.
+    Returns None for other management datagrams, truncated ones, and kinds of messages that are not decoded (such as
+    those on alternate paths).
     """
     data = packet.payload
     if len(data) < _MAD_OCTETS or data[1] != _CM_CLASS:

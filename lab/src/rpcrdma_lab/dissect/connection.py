@@ -31,7 +31,7 @@ class Settings:
         self.names = names or ProgramNames()
 
     def conversation(self) -> Conversation:
-        """Returns a new `Conversation` for one connection with these settings."""
+        """Returns a new decoder of RPC-over-RDMA messages for one connection, with these settings."""
         return Conversation(self.versions, self.names)
 
 
@@ -44,8 +44,8 @@ class RdmaConnection:
     def finish(self, end: int, message: Message) -> None:
         """Decodes the RPC-over-RDMA content of a message that `end` (0 or 1) has sent, and adds it to the message.
 
-        `message` is a result of `rdma_message`, whose number and time the caller has set. Messages without RDMA content
-        stay as they are.
+        `message` comes from this decoder; the caller has set its number and time. Messages about start-up, connection
+        management or gaps stay as they are.
         """
         rdmap = message.facts.pop("rdmap", None)
         if not isinstance(rdmap, RdmapMessage):
@@ -70,7 +70,7 @@ class IwarpConnection(RdmaConnection):
         self._spoke = [False, False]
 
     def feed(self, end: int, data: bytes) -> Iterator[Message]:
-        """Yields the messages that `data`, octets of the TCP stream sent by `end` (0 or 1), complete.
+        """Yields the start-up and RDMA messages that `data`, octets of the TCP stream sent by `end` (0 or 1), complete.
 
         The caller sets the number and time of each, then calls `finish` with it.
         """
@@ -93,7 +93,7 @@ class IwarpConnection(RdmaConnection):
     def lose(self, end: int, octets: int) -> Message | None:
         """Notes that `octets` octets sent by `end` (0 or 1) are not in the capture; 0 stands for an unknown number.
 
-        Returns a message about the gap; None if the stream is not iWARP, or not known to be.
+        Returns a `Message` of protocol "tcp" about the gap; None if the stream is not iWARP, or not known to be.
         """
         half = self.halves[end]
         known = any(self._spoke) or any(one.unread for one in self.halves)
@@ -108,7 +108,7 @@ class IwarpConnection(RdmaConnection):
     def unfinished(self, end: int) -> Iterator[Message]:
         """Yields messages about the unfinished MPA frame and RDMA messages at the end of the stream of `end` (0 or 1).
 
-        The caller numbers each.
+        The caller sets the number of each.
         """
         half = self.halves[end]
         if half.unread and not half.foreign:
@@ -130,9 +130,9 @@ def _startup(seen: StartupSeen) -> Message:
 
 
 def rdma_message(whole: RdmapMessage, protocol: str = "rdmap", unit: str = "segments") -> Message:
-    """Returns an annotated message with the headers, length and opcode of `whole`; its summary names the operation.
+    """Returns an annotated message with the headers, length and opcode of `whole`; the summary names the operation.
 
-    `RdmaConnection.finish` adds its RPC-over-RDMA content.
+    `RdmaConnection.finish` adds the RPC-over-RDMA content later.
 
     Args:
         whole: the RDMA message.
@@ -160,7 +160,7 @@ def _misplaced(rdmap: RdmapMessage) -> bool:
 
 
 def cut_off(half: MpaHalf) -> Message | None:
-    """Returns a message about the octets of an unfinished frame at the end of an MPA stream.
+    """Returns a message, with a fault, about the octets of an unfinished frame at the end of an MPA stream.
 
     Returns None if the stream ends with a whole frame, is not MPA, or octets of it were lost.
     """

@@ -73,7 +73,7 @@ class _Exposed:
 
 @dataclass(slots=True)
 class Conversation:
-    """The RPC-over-RDMA state of one connection in a capture, which relates its messages to each other.
+    """The RPC-over-RDMA state of one captured connection: calls without reply, their chunks, credits.
 
     An end is 0 or 1. `late` says that the beginning of the connection is not in the capture.
     """
@@ -182,7 +182,7 @@ class Conversation:
         *,
         is_call: bool | None,
     ) -> str:
-        """Relates a complete RPC message to its call, adds facts to `message`, and returns words for the summary.
+        """Relates a complete RPC message to its call, adds facts to `message`, and returns text for its summary.
 
         `end` is the sender, `header` the transport header, `rpc` the RPC header (None: none was decoded), and `payload`
         the RPC message. `is_call` says whether it is a call. If that is unknown, None, only errors, grants of credits
@@ -244,8 +244,8 @@ class Conversation:
     ) -> None:
         """Adds the fields of arguments or results to `message`, or a note if RPCSEC_GSS encrypts them.
 
-        Does nothing for an unknown program. `part` says which of the two begins at octet `start` of `payload`, the RPC
-        message; `items` are the data items that are in chunks instead.
+        Does nothing for an unknown program. `part` says whether arguments or results begin at octet `start` of
+        `payload`, the RPC message of `call`; `items` are data items that are in chunks instead.
         """
         if call.called is not None and call.protection in _WITHOUT_FIELDS:
             message.notes.append(_WITHOUT_FIELDS[call.protection].format(part.value))
@@ -412,7 +412,7 @@ def _reply_shown(call: _Call | None, rpc: RpcHeader | None) -> str:
 
 
 def _items(header: Header) -> list[WholeItem]:
-    """Returns the data items that are outside of the payload, in chunks or in receive buffer segments."""
+    """Returns name, length and Position of each data item outside of the payload: in chunks or buffer segments."""
     placed = header.find("optxrq_ddp", "optxrs_ddp")
     if placed is None:
         return _in_chunks(_chunks_of(header))

@@ -31,9 +31,10 @@ class CreditAccount(Protocol):
     version: str
 
     def add(self, end: int, header: Header, *, is_call: bool | None) -> CreditsSaid | None:
-        """Counts a message of `end` (0 or 1), and returns its effect on the credits; None if it has none.
+        """Counts a message of `end` (0 or 1), and returns a note, facts and any excess of credits.
 
-        `is_call` says whether its RPC message is a call; None: it carries none, or it cannot be decoded.
+        None if the message has no effect on credits. `is_call` says whether its RPC message is a call; None: it carries
+        none, or the RPC message cannot be decoded.
         """
 
 

@@ -56,9 +56,9 @@ class Definition:
     """Notes by owner (structure, union or enumeration) and member or code."""
 
     def note(self, owner: str, member: str) -> Note:
-        """Returns the note on the member or code `member` of `owner`, a structure, union or enumeration.
+        """Returns the meaning and section of a member or code of `owner`, a structure, union or enumeration.
 
-        Returns an empty note if the definition has no comment on it.
+        Both are "" if the definition has no comment on `member`.
         """
         return self.notes.get((owner, member), _NO_NOTE)
 

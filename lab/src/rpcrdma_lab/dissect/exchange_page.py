@@ -25,7 +25,7 @@ _DETAIL_CHARACTERS, _BODY_WORDS_MAX = 110, 80
 
 
 class ExchangePage(NamedTuple):
-    """An HTML page about exchanges: its text, and how many exchanges it shows and leaves out to bound its size."""
+    """An HTML page about RPC calls: its text, and the numbers of exchanges shown and left out to bound its size."""
 
     text: str
     shown: int
@@ -33,9 +33,9 @@ class ExchangePage(NamedTuple):
 
 
 def exchange_page(source: str, exchanges: Iterable[Exchange]) -> ExchangePage:
-    """Returns an HTML page about exchanges; `source` is the name of the capture in its title.
+    """Returns an HTML page about exchanges, each the messages of one RPC call; `source` names the capture in its title.
 
-    Exchanges beyond the page's limits of messages and octets (`limits`) are left out.
+    Exchanges beyond the limits `EXPLAINED_PAGE_MESSAGES_MAX` and `EXPLAINED_PAGE_FILE_OCTETS_MAX` are left out.
     """
     sections: list[str] = []
     panels: list[str] = []
@@ -139,7 +139,7 @@ def _body(title: str, body: Field | None) -> str:
 
 
 def _panels(exchange: Exchange, room: int) -> list[str] | None:
-    """Returns the messages of an exchange as members of a JSON object; None if they exceed `room` characters."""
+    """Returns '"NUMBER": OBJECT' in JSON for each message of an exchange; None if above `room` characters in all."""
     found = []
     for message in exchange.messages:
         # Nothing in a script element ends it but its own end tag.
@@ -151,7 +151,7 @@ def _panels(exchange: Exchange, room: int) -> list[str] | None:
 
 
 def _panel(message: Message) -> dict[str, Any]:
-    """Returns the fields and first octets of a message as the JSON object of which the page's script makes a panel."""
+    """Returns title, notes, faults, fields and first octets of a message as a JSON object for the page's script."""
     room = limits.EXPLAINED_PAGE_FIELDS_MAX
     groups = []
     for group in message.groups:
@@ -177,9 +177,9 @@ def _panel(message: Message) -> dict[str, Any]:
 
 
 def _base(group: Field, message: Message) -> int | None:
-    """Returns the octet of the message at which a group's field offsets begin; None if the group is not in its octets.
+    """Returns the octet of the message to which offsets of the fields in `group` are relative.
 
-    Groups in a chunk or in a message joined from several are not.
+    Returns None if the group is not in the message's octets, but in a chunk or in an RPC message of several messages.
     """
     if message.protocol != "rpcrdma":
         return None

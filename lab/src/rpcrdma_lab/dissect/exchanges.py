@@ -24,7 +24,7 @@ class Exchange:
 
     `number` counts exchanges, and `connection` connections, from 1 on. `requester` and `responder` are the addresses of
     caller and other end; outside of calls, those of the first message's sender and receiver. `whole` says that the
-    reply, or the end of the group, was seen.
+    reply was seen or, outside of calls, that a call followed the messages.
     """
 
     number: int
@@ -95,7 +95,7 @@ class Exchange:
         return bool(self.faults) or reported or (self.xid is not None and not self.whole)
 
     def body(self, part: str) -> Field | None:
-        """Returns the annotated "arguments" or "results" (`part`); None if they are absent or cannot be decoded."""
+        """Returns the fields of the "arguments" or "results" (`part`); None if absent or not decoded."""
         groups = [group for message in self.messages for group in message.groups]
         return next((group for group in groups if group.name.endswith(f" {part}")), None)
 
@@ -114,8 +114,9 @@ class Exchange:
     def as_json(self) -> dict[str, Any]:
         """Returns the exchange as a JSON object, whose keys are always the same; unknown values are None.
 
-        "messages" has the messages as `Message.as_json` does, with "from_requester" in place of "headers" and
-        "connection".
+        The keys are "exchange" (the number), "connection", "requester", "responder", "xid", "version", "procedure",
+        "start_s", "elapsed_s", "outcome", "failed", "arguments", "results" and "messages". The last has the messages as
+        `Message.as_json` does, with "from_requester" in place of "headers" and "connection".
         """
         arguments, results = self.body("arguments"), self.body("results")
         return {
@@ -160,7 +161,7 @@ def _plain(item: Field) -> Any:
 
 
 def _is_part(message: Message) -> bool:
-    """Returns whether a message is a piece of a call or reply that continues in further messages."""
+    """Returns whether a message has a part of an RPC message (MORE, or the round-trip extension), but not its end."""
     facts = message.facts
     is_rpc = "CONNPROP" not in (facts.get("type") or "") and "error" not in facts and bool(facts.get("xid"))
     return is_rpc and ("transmission" in facts or facts.get("sequence", {}).get("complete") is False)
@@ -174,9 +175,9 @@ def _held_octets(message: Message) -> int:
 
 
 class Exchanges:
-    """Groups messages into exchanges, and yields these in the order in which they begin, each when it has ended.
+    """Groups messages by RPC call, and yields these exchanges in the order in which they begin, each when it has ended.
 
-    Messages outside of calls do not delay calls: their group ends when a later call has ended.
+    Messages outside of calls do not delay calls: their exchange ends when a later call has ended.
     """
 
     def __init__(self) -> None:
@@ -194,13 +195,13 @@ class Exchanges:
         """The messages of unfinished RPC messages in several pieces, by connection, sender and XID."""
 
     def each(self, messages: Iterable[Message]) -> Iterator[Exchange]:
-        """Yields all exchanges of `messages`, as `add` and then `finish` do."""
+        """Yields all exchanges, the messages of one RPC call each, in `messages`, as `add` and then `finish` do."""
         for message in messages:
             yield from self.add(message)
         yield from self.finish()
 
     def add(self, message: Message) -> Iterator[Exchange]:
-        """Adds the next message, and yields the exchanges that have ended and wait for no earlier call.
+        """Adds the next message, and yields the exchanges (calls) that have ended and wait for no earlier call.
 
         If too many messages or octets are held, ended exchanges are yielded out of order, or the oldest one before its
         end.
@@ -284,7 +285,7 @@ class Exchanges:
     def _oldest(self) -> Exchange:
         """Returns the open exchange that began first.
 
-        If the pieces of an unfinished RPC message are older than all open exchanges, that is a new exchange of these.
+        If parts of an unfinished RPC message are older than all open exchanges, returns a new exchange of the parts.
         """
         found = next(iter(self._open.values()), None)
         pieces = next(iter(self._pieces.values()), None)

@@ -76,7 +76,7 @@ class Field:
             waiting += reversed(one.fields)
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the field as a JSON object with its attributes, octets in hex.
+        """Returns "name", "offset", "size", "value" (octets in hex), "shown", "meaning" and "section" of the field.
 
         Fields below it are in "fields", and the reasons of its faults in "faults"; both keys are left out if empty.
         """
@@ -117,7 +117,8 @@ class Message:
     def as_json(self) -> dict[str, Any]:
         """Returns the message as a JSON object, whose keys are always the same; unknown values are None.
 
-        The keys are the attributes without "octets"; "headers" has `groups` as `Field.as_json` returns them.
+        The keys are the names of the attributes but `octets`, and with "headers" in place of `groups`: a list of JSON
+        objects as `Field.as_json` returns them.
         """
         return {
             "number": self.number,

@@ -28,7 +28,7 @@ def hex16(value: int) -> str:
 class Row(NamedTuple):
     """A field at a fixed place of a header: `size` octets at octet `offset`, or the bits of these that `mask` selects.
 
-    `shown` formats its number, and `meaning` and `section` explain it.
+    `shown` formats the number of the field, and `meaning` and `section` explain the field.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Row(NamedTuple):
 
 
 class Table:
-    """A header as the rows of its fields; `title` is its name and `size` its length in octets."""
+    """A header at fixed offsets, with a `Row` for each field; `title` is its name and `size` its length in octets."""
 
     def __init__(self, title: str, rows: Sequence[Row]) -> None:
         self.title = title
@@ -66,9 +66,9 @@ class Table:
         self.size = max(row.offset + row.size for row in rows)
 
     def read(self, data: bytes, at: int = 0) -> tuple[Field, list[FieldFault]]:
-        """Decodes the header that starts at octet `at` of `data`; returns the group of its fields, and its faults.
+        """Decodes the header that starts at octet `at` of `data`; returns a `Field` with its fields, and its faults.
 
-        If `data` ends within a row, that row is the last field, without a value, and the only fault.
+        If `data` ends within a field, that field is the last one, without a value, and the only fault.
         """
         group = Field(self.title, 0, min(self.size, max(len(data) - at, 0)))
         for row in self.rows:

@@ -49,16 +49,16 @@ class HeaderVersion:
         return f"RPC-over-RDMA version {self.name}"
 
     def row(self, code: int | None) -> HeaderRow | None:
-        """Returns the description of the header type `code` by an extension; None if no extension defines this type."""
+        """Returns the description of the header type `code` in an extension; None if no extension defines this type."""
         return next((row for one in self.extensions for row in one.headers if row.code == code), None)
 
     def property_row(self, number: int) -> PropertyRow | None:
-        """Returns the description of the property `number` by an extension; None if no extension defines it."""
+        """Returns an extension's description of the transport property `number`; None if no extension defines it."""
         return next((row for one in self.extensions for row in one.properties if row.number == number), None)
 
 
 def header_versions(extensions: Sequence[Extension] = ()) -> dict[str, HeaderVersion]:
-    """Returns the protocol versions by name, "1" and "2".
+    """Returns names, numbers and XDR definitions of the protocol versions, by name, "1" and "2".
 
     Args:
         extensions: extensions of version 2, whose header types, properties and errors are known in addition.
@@ -141,7 +141,7 @@ class Header:
         return found.value if found is not None and isinstance(found.value, int) else 0
 
     def fault(self, name: str, reason: str, section: str, requirement: str = "") -> None:
-        """Adds a fault to `faults`, and `reason` to the first field of this name, if there is one.
+        """Adds a fault to `faults` of the header, and `reason` to the first field of this name, if there is one.
 
         Without such a field the fault's offset is 0. `section` states the broken rule, and `requirement` is its
         identifier in the conformance ledger or "".
@@ -153,7 +153,7 @@ class Header:
             self.faults.append(FieldFault(name, 0, reason, section, requirement))
 
     def fault_at(self, where: Field, reason: str, section: str, requirement: str = "") -> None:
-        """Adds a fault to `faults`, and `reason` to the field `where`.
+        """Adds a fault to `faults` of the header, and `reason` to its field `where`.
 
         `section` states the broken rule, and `requirement` is its identifier in the conformance ledger or "".
         """
@@ -230,7 +230,7 @@ def walk_message_header(data: bytes, versions: dict[str, HeaderVersion]) -> Head
 
 
 def _check_values(header: Header) -> None:
-    """Adds to `header.faults` the faults of single values by rules that an XDR definition cannot express."""
+    """Adds faults of single values that XDR permits to `header.faults`: Positions, error codes and directions."""
     for one in header.group.walk():
         codes = header.version.definition.codes
         if one.name in {"position", "rdma_position"} and isinstance(one.value, int) and one.value & 3:

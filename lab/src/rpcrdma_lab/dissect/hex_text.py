@@ -28,14 +28,14 @@ class NotHex(RpcRdmaError):
 
 
 class HexText(NamedTuple):
-    """The octets of a hex text, and the name of its form for readers."""
+    """The octets of a hex text, and the name of its format for readers, as "hex digits" or "a dump of xxd"."""
 
     octets: bytes
     form: str
 
 
 def read_hex(text: str) -> HexText:
-    """Decodes hex digits or a hex dump; returns the octets and the form.
+    """Decodes hex digits or a hex dump; returns the octets, and the name of the format, as "a dump of xxd".
 
     Text after `#` is a comment; digits may be grouped by spaces, commas, colons and `|`. Lines whose offsets do not fit
     their octets are no dump, and are read as digits.
@@ -137,7 +137,7 @@ def _with_offsets(lines: list[str], form: _Form) -> bytes | None:
 def _row(rest: str, form: _Form) -> bytes | None:
     """Returns the octets of a dump line without its text column; None if there are none.
 
-    `rest` is the line after its offset.
+    `rest` is the line after its offset, and `form` the format of the dump.
     """
     octets = bytearray()
     # hexdump -C has a bar before the characters, the others two spaces or more.
@@ -152,7 +152,7 @@ def _row(rest: str, form: _Form) -> bytes | None:
 
 
 def hex_messages(octets: bytes, settings: Settings, *, iwarp: bool) -> Iterator[Message]:
-    """Yields the messages in octets that have no packet headers, numbered from 1 on; their faults are in them.
+    """Yields the decoded messages in octets that have no packet headers, numbered from 1 on.
 
     Args:
         octets: one RPC-over-RDMA message or, with `iwarp`, one direction of an MPA stream.

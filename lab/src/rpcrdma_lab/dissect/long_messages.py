@@ -13,7 +13,7 @@ __all__ = ["LongMessage", "Payload", "Room"]
 
 @dataclass(slots=True)
 class Room:
-    """The octets, `left`, that the long messages of one connection may still take."""
+    """A budget of memory: the octets, `left`, that the long messages of one connection may still take."""
 
     left: int = limits.DISSECTED_MESSAGE_OCTETS_MAX
 
@@ -33,7 +33,7 @@ class Payload:
 
 @dataclass(slots=True)
 class LongMessage:
-    """The octets of a long message in a capture, by number of the chunk's segment.
+    """An RPC message that RDMA carries in the segments of a chunk: its octets captured so far, by segment number.
 
     Octets beyond `room` are counted in `octets`, but not kept.
     """
@@ -47,7 +47,7 @@ class LongMessage:
 
         Args:
             number: the number of the segment in its chunk, from 1 on.
-            place: the offset in the segment; octets are kept only if they continue the kept ones.
+            place: their offset in the segment; octets are kept only if they continue those already kept.
             data: the octets transferred, possibly without the last ones, which the decoder has dropped before.
             octets: the number of octets transferred.
         """
@@ -59,9 +59,9 @@ class LongMessage:
             self.room.left -= len(kept)
 
     def joined(self, segments: Sequence[MemorySegment]) -> Payload:
-        """Returns the message in `segments`, a chunk's segments in order, with its octets before the first missing one.
+        """Returns the octets of the message before the first missing octet, and its length, the sum of segment lengths.
 
-        The message's length is the sum of the segments' lengths.
+        `segments` are those of the chunk, in order, with the lengths that were used.
         """
         data = bytearray()
         for number, segment in enumerate(segments, 1):
@@ -72,5 +72,5 @@ class LongMessage:
         return Payload(bytes(data), sum(segment.length for segment in segments))
 
     def leave(self) -> None:
-        """Gives the octets that the message takes back to `room`, because its call is answered or forgotten."""
+        """Gives the memory of the message back to `room`, as the message's call is answered or forgotten."""
         self.room.left += sum(map(len, self._segments.values()))

@@ -77,7 +77,7 @@ class _State(enum.Enum):
 
 @dataclass(slots=True)
 class MpaHalf:
-    """The decoder of one direction of a connection; `kind` is the start-up frame sent in it, None if not seen."""
+    """The decoder of one direction of a connection; `kind` says which start-up frame it had, None if not seen."""
 
     terms: MpaTerms
     kind: StartupKind | None = None
@@ -113,7 +113,7 @@ class MpaHalf:
         self._pending.clear()
 
     def feed(self, data: bytes) -> Iterator[Unit]:
-        """Yields the start-up frames and FPDUs that `data`, the octets of one TCP segment, complete."""
+        """Yields the decoded start-up frames and FPDUs that `data`, the octets of one TCP segment, complete."""
         if self._state is _State.LOST:
             # Without markers, FPDUs mostly begin where TCP segments do.
             self._pending.clear()

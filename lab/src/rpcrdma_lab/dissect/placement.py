@@ -27,7 +27,7 @@ class Structure(NamedTuple):
 class PlacedItem(NamedTuple):
     """A data item in segments of receive buffers: its length, its offset in the first segment, the segments' numbers.
 
-    Segments are numbered from 0 on through the receive buffers of all transmissions of a group.
+    Segments are numbered from 0 on through the receive buffers of all transmissions of one RPC message.
     """
 
     name: str
@@ -37,7 +37,7 @@ class PlacedItem(NamedTuple):
 
 
 class Part(NamedTuple):
-    """The part of an item in one transmission: octets `start` to `end` of it, from octet `at` of the item on."""
+    """The part of `item` in octets `start` to `end` of a transmission; it begins at octet `at` of the item."""
 
     start: int
     end: int
@@ -46,11 +46,11 @@ class Part(NamedTuple):
 
 
 def structure_of(told: Field) -> tuple[Structure | None, list[str]]:
-    """Decodes the structure of a receive buffer from the annotated field xmrbs_buf of a transport property.
+    """Finds the segments for bulk data of a receive buffer in `told`, the decoded field xmrbs_buf of a property.
 
     Returns:
-        The structure, or None if the declaration is wrong; and the reasons why, as far as they are not among the faults
-        of the fields already.
+        (The segments, []); or (None, the reasons) if the declaration is wrong: [] if the reasons are among the faults
+        of its fields already.
     """
     groups = told.member("xmrbuf_groups")
     if groups is None or any(one.faults for one in told.walk()):
@@ -78,9 +78,9 @@ def structure_of(told: Field) -> tuple[Structure | None, list[str]]:
 
 
 def check_places(items: Sequence[PlacedItem], structure: Structure, count: int) -> list[tuple[PlacedItem, str, str]]:
-    """Returns the items that do not fit into the receive buffers of `count` transmissions.
+    """Returns (item, name of the wrong field, reason) for items that `count` receive buffers have no room for.
 
-    `structure` is that of each buffer. Each item is returned with the name of the wrong field and the reason as text.
+    `structure` has the segments for bulk data of each buffer, and `count` is the number of transmissions.
     """
     wrong = []
     known = len(structure.placeable)
@@ -99,9 +99,9 @@ def check_places(items: Sequence[PlacedItem], structure: Structure, count: int) 
 
 
 def find_parts(items: Sequence[PlacedItem], structure: Structure) -> dict[int, list[Part]]:
-    """Returns the parts of items by number of the transmission, from 0 on, each list in the order of its octets.
+    """Returns, by number of the transmission (from 0), the parts of items in it, in the order of their octets.
 
-    `structure` is that of the receive buffer of each transmission.
+    `structure` has the segments for bulk data of each transmission's receive buffer.
     """
     found: dict[int, list[Part]] = {}
     placeable = structure.placeable
@@ -129,7 +129,7 @@ def lay_out(parts: Sequence[Part] | None, data: bytes, start: int) -> tuple[list
         start: the offset in `data` of the end of its payload.
 
     Returns:
-        The fields and their faults.
+        The fields, with offsets in `data`, and their faults.
     """
     fields: list[Field] = []
     faults: list[FieldFault] = []

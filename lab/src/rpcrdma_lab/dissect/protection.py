@@ -39,7 +39,7 @@ _LENGTH_OCTETS = 4
 
 
 def protection_of(credential: Field) -> Protection | None:
-    """Returns the protection that an annotated RPC credential states.
+    """Returns the protection that `credential`, the decoded "cred" of a call, states; NONE unless it is RPCSEC_GSS.
 
     Returns None for a credential of RPCSEC_GSS that cannot be decoded or has an unknown service.
     """
@@ -52,7 +52,7 @@ def protection_of(credential: Field) -> Protection | None:
 
 
 def clear_body(protection: Protection, payload: Payload, start: int) -> Clear:
-    """Returns the arguments or results in `payload`, an RPC message, without integrity protection.
+    """Returns octets of `payload`, an RPC message, where its arguments or results begin, and whether all are there.
 
     `start` is the octet of the message behind its RPC header, where the length of a protected body begins. A body with
     privacy (encryption) must not be passed.

@@ -42,14 +42,14 @@ class PsnOrder:
         return sum(len(packet.payload) for packet, _ in self._held.values())
 
     def add(self, packet: RocePacket, numbers: int | None = 1) -> Iterator[RocePacket | PacketGap]:
-        """Adds a packet, and yields the packets that are in order then; a repeated packet is ignored.
+        """Adds a packet, and yields the packets that follow each other by PSN then; a repeated packet is ignored.
 
         If more than `limits.CAPTURE_WAITING_PACKETS_MAX` packets wait, a gap takes the place of the missing packets.
 
         Args:
             packet: the packet.
-            numbers: the number of PSNs that it uses: an RDMA Read Request uses one for each packet of its response.
-                None: unknown.
+            numbers: the number of PSNs that the packet uses: an RDMA Read Request uses one for each packet of the
+                response. None: unknown.
         """
         ahead = 0 if self._next is None else ahead_of(packet.psn, self._next)
         if ahead < 0:  # a packet that is sent again
@@ -83,7 +83,7 @@ class PsnOrder:
         return packet
 
     def _give_up(self, most: int = PSN_SPACE) -> Iterator[RocePacket | PacketGap]:
-        """Yields a gap of at most `most` packets before the next waiting packet, and the packets after the gap."""
+        """Yields a gap of missing packets, `most` or fewer, before the next waiting packet; then packets in order."""
         assert self._next is not None
         following = self._next
         missing = min([most, *(ahead_of(psn, following) for psn in self._held)])
@@ -95,7 +95,7 @@ class PsnOrder:
     def _held_in_order(self, least_s: float | None = None) -> Iterator[RocePacket | PacketGap]:
         """Yields the waiting packets up to the next missing one.
 
-        Their times are at least `least_s`, the time of the packet that filled the gap before them.
+        Times before `least_s`, when the packet that they waited for was captured, are raised to it; None changes none.
         """
         while self._held:
             if self._next is None:

@@ -67,7 +67,7 @@ class RdmapMessage:
 
 
 class RdmapHalf:
-    """Joins the DDP segments of one direction of a connection to messages, and checks them.
+    """Joins the DDP segments of one direction of a connection to RDMAP messages, and adds the rules they break.
 
     The message numbers of a queue have to begin with 1, unless `late` says that the capture begins within the
     connection.
@@ -90,7 +90,7 @@ class RdmapHalf:
         self.late = True
 
     def add(self, fpdu: Fpdu) -> RdmapMessage | None:
-        """Adds the next FPDU, and returns the message that it completes; None if the message continues.
+        """Adds the DDP segment of the next FPDU, and returns the message that it completes; None if it continues.
 
         An FPDU that ends within its DDP header is returned as a message by itself.
         """

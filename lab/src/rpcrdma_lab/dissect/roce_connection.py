@@ -51,7 +51,7 @@ class RoceConnection(RdmaConnection):
     def feed(self, end: int, packet: RocePacket) -> Iterator[tuple[int, Message]]:
         """Yields the messages that a packet of `end` (0 or 1) completes, each with its sender, 0 or 1.
 
-        The caller sets the number and time of each, then calls `finish` with it.
+        The caller sets the number and, if it is None, the time of each message, then calls `finish` with it.
         """
         if not packet.damaged and (packet.kind is None or packet.kind.operation is Operation.CONGESTION):
             yield end, _outside_of_the_order(packet)
@@ -112,7 +112,7 @@ class RoceConnection(RdmaConnection):
 
 
 def _outside_of_the_order(packet: RocePacket) -> Message:
-    """Returns the message for a packet that is no part of a reliable connection's operations."""
+    """Returns a message about a packet of an operation code that is not decoded, or a congestion notification."""
     name, faults = kind_name(packet.code), []
     if packet.kind is None and name == "reserved":
         faults.append(FieldFault("OpCode", 0, f"{packet.code:#04x} is reserved", "IBA 9.2"))

@@ -47,7 +47,7 @@ class RoceTracked:
 
 
 class RoceMessage(NamedTuple):
-    """A message that `end` (0 or 1) of a connection has sent, with the time in seconds when it was complete."""
+    """A message, the `end` (0 or 1) of a connection (`tracked`) that has sent it, and its time in seconds."""
 
     tracked: RoceTracked
     end: int
@@ -79,9 +79,9 @@ class RoceConnections:
         self._held_octets = 0
 
     def take(self, datagram: RoceDatagram, time_s: float | None) -> Iterator[RoceMessage]:
-        """Yields the messages that a datagram completes.
+        """Yields the messages of any connection that a UDP datagram completes.
 
-        `time_s` is its time in seconds since the first packet (None: unknown).
+        `time_s` is the datagram's time in seconds since the first packet of the capture (None: unknown).
         """
         packet = read_packet(datagram)
         if packet is None:
@@ -122,7 +122,7 @@ class RoceConnections:
 
     @staticmethod
     def _give_up(tracked: RoceTracked, time_s: float | None) -> Iterator[RoceMessage]:
-        """Gives up a connection's missing packets; yields the messages behind them, by default with `time_s`."""
+        """Gives up a connection's missing packets; yields messages behind them, with `time_s` if they have no time."""
         for end, message in tracked.roce.finish_packets():
             yield RoceMessage(tracked, end, message, time_s if message.time_s is None else message.time_s)
 
@@ -155,9 +155,9 @@ class RoceConnections:
         yield RoceMessage(tracked, known[1], tracked.roce.manage(known[1], said), time_s)
 
     def _of_peer(self, packet: RocePacket, said: CmMessage) -> tuple[RoceTracked, int] | None:
-        """Returns the connection that the remote id in `said` names, and the sender (0 or 1); None if it is unknown.
+        """Returns (connection, its end, 0 or 1, that has sent `packet`) by the Remote Communication ID in `said`.
 
-        The sender is that of `packet`.
+        Returns None if no captured message has assigned this id.
         """
         found = self._managed.get((packet.destination, said.number("Remote Communication ID")))
         return None if found is None else (found[0], 1 - found[1])
@@ -169,7 +169,7 @@ class RoceConnections:
             del self._managed[next(iter(self._managed))]
 
     def _follow(self, direction: _Direction, known: tuple[RoceTracked, int]) -> None:
-        """Assigns a direction's packets to `known`, a connection and its sending end, and forgets their old connection.
+        """Assigns packets of a direction to `known`, (connection, sending end), and forgets their old connection.
 
         A direction is the address and queue pair of the receiver, and the address of the sender. Above
         `limits.CAPTURE_CONNECTIONS_MAX` connections, the one whose last packet is the oldest is forgotten.
@@ -202,9 +202,9 @@ class RoceConnections:
             yield from self._begin_alone(next(iter(self._waiting)))
 
     def _answered(self, response: RocePacket) -> _Direction | None:
-        """Returns the direction that has a waiting request for this response; None unless there is exactly one.
+        """Returns the direction whose packets include a request for this response; None unless there is exactly one.
 
-        A direction is the address and queue pair of the receiver, and the address of the sender.
+        A direction is (receiver's address, receiver's queue pair, sender's address).
         """
         found = [
             direction
@@ -227,7 +227,7 @@ class RoceConnections:
             yield from self._feed(tracked, ends[each], one.packet, one.time_s)
 
     def _begin_alone(self, direction: _Direction) -> Iterator[RoceMessage]:
-        """Begins a connection with one captured direction or no response, and yields the messages that waited."""
+        """Begins a connection of which only `direction` is known, and yields the messages of its waiting packets."""
         tracked = RoceTracked([(direction[2], None), direction[:2]], RoceConnection(self._settings))
         self._follow(direction, (tracked, 0))
         for one in self._waiting.pop(direction):

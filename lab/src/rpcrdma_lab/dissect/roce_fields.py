@@ -45,7 +45,7 @@ class Operation(enum.Enum):
 
 
 class Place(enum.Flag):
-    """The place of a packet in its message; a message of one packet is both FIRST and LAST."""
+    """Whether a packet is the first or the last of its message; a message of one packet is both."""
 
     MIDDLE = 0
     FIRST = 1

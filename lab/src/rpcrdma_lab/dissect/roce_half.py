@@ -67,7 +67,7 @@ class RoceHalf:
         self.late, self.mtu_octets, self.order = False, mtu_octets, PsnOrder(psn)
 
     def request(self, packet: RocePacket) -> Iterator[RdmapMessage | RocePacket | PacketGap]:
-        """Adds a packet of a request, and yields what is in order then: whole messages, other packets, and gaps.
+        """Adds a packet of a request, and yields, as far as PSNs follow each other, messages, packets and gaps.
 
         Sends, RDMA Writes and RDMA Reads become messages; packets of other operations are yielded as they are.
         """
@@ -160,7 +160,7 @@ class RoceHalf:
         return message
 
     def _cut_short(self, packet: RocePacket) -> list[FieldFault]:
-        """Drops an unfinished message because `packet` begins another; returns that fault, [] if there was none."""
+        """Drops an unfinished message, as `packet` begins another; returns [this fault], or [] if there was none."""
         message, self._unfinished = self._unfinished, None
         if message is None or packet.kind is None:
             return []

@@ -47,7 +47,7 @@ class RocePacket(NamedTuple):
         return len(self.payload) + self.missing
 
     def fields(self) -> list[Field]:
-        """Returns the headers as annotated groups, the base header first."""
+        """Returns a `Field`, with its decoded fields, for each InfiniBand header, the base header first."""
         found, at = [BASE_ROWS.read(self.header)[0]], BASE_ROWS.size
         for table in self.kind.headers if self.kind is not None else ():
             found.append(table.read(self.header, at)[0])
@@ -65,12 +65,12 @@ class RocePacket(NamedTuple):
 
 
 def ahead_of(psn: int, other: int) -> int:
-    """Returns by how many packets `psn` follows `other` modulo 2**24; negative if it precedes it."""
+    """Returns by how many packets `psn` follows `other` modulo 2**24; negative if `psn` precedes `other`."""
     return (psn - other + PSN_SPACE // 2) % PSN_SPACE - PSN_SPACE // 2
 
 
 def read_packet(datagram: RoceDatagram) -> RocePacket | None:
-    """Decodes the RoCEv2 packet in a UDP datagram; returns None if the octets are none, or end within its headers."""
+    """Decodes the RoCEv2 packet in a UDP datagram; returns None if it is no such packet, or ends within its headers."""
     data, whole = datagram.data, not datagram.missing
     if len(data) < _BASE.size + (_ICRC.size if whole else 0):
         return None

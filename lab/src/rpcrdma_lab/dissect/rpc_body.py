@@ -60,8 +60,8 @@ class Interfaces:
     def add_when_met(self, program: int, version: int, text: Callable[[], str], file: str) -> None:
         """Adds an interface definition that is compiled only when a message of this program and version is decoded.
 
-        `text` returns its text then; `file` is its name for error texts. If it cannot be compiled, `name` and `body`
-        raise LanguageError.
+        `text` returns the definition's text then; `file` is its name for error texts. If the text cannot be compiled,
+        the methods `name` and `body` raise LanguageError.
         """
         self._unread[program, version] = text, file
 
@@ -73,11 +73,11 @@ class Interfaces:
         return self._known.get(key)
 
     def add(self, text: str, file: str, *, lenient: bool = False) -> list[model.ProgramVersion]:
-        """Compiles a definition, adds its program versions in place of known ones, and returns them.
+        """Compiles a definition, adds its program versions in place of known ones, and returns these versions.
 
         Args:
-            text: the definition.
-            file: its name for error texts.
+            text: the definition in the XDR language.
+            file: the name of the definition for error texts.
             lenient: whether deviations from the XDR language whose meaning is clear are permitted.
 
         Raises:
@@ -107,7 +107,7 @@ class Interfaces:
             data: the RPC message, as far as it is available.
             start: the octet of `data` at which the body begins; field offsets count from the start of `data`, too.
             items: the items in chunks, which `data` lacks.
-            whole: whether `data` has the end of the message; if not, octets that cannot be decoded get no remark.
+            whole: whether `data` has the end of the message; if not, `remark` of the result is "" for missing octets.
         """
         known = self._find(*called[:2])
         procedure = self._procedure(known, called[2])

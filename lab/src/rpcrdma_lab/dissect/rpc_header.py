@@ -71,7 +71,7 @@ class RpcHeader:
 
 
 def walk_rpc_header(data: bytes, names: ProgramNames) -> RpcHeader:
-    """Decodes the RPC header at the start of `data`; its faults are in the result. `names` has program names."""
+    """Decodes the RPC header at the start of `data`; the result has the faults. `names` has names of procedures."""
     walk = Walk(definition("rpc"), data)
     group = walk.structure("rpc_msg", "RPC")
     kind = group.number("body", "mtype")

@@ -21,9 +21,9 @@ _RESPONSE, _MORE = 1, 2
 
 
 def check_message(header: Header, payload_octets: int, rpc: RpcHeader | None) -> None:
-    """Adds a fault to `header.faults` for each rule on several fields that a message breaks.
+    """Adds a fault to `header.faults` for each rule on several fields (table `RULES`) that a message breaks.
 
-    Does nothing if there are faults already.
+    Does nothing if `header.faults` has entries already.
 
     Args:
         header: the decoded header.
@@ -98,7 +98,7 @@ def add_property_values(header: Header) -> None:
 
 
 def _add_value_of(row: PropertyRow, header: Header, data: Field, section: str) -> None:
-    """Adds the value of an extension's property, as its `row` decodes and formats it, below the field `data`.
+    """Adds the value of an extension's property, as `decode` and `shown` of `row` make it, below the field `data`.
 
     A DecodeError becomes a fault of `header` by `section`; another exception of the extension becomes the shown text.
     """

@@ -20,7 +20,7 @@ _PREFIX_OCTETS = 20
 
 @dataclass(slots=True)
 class Piece:
-    """The part of a message in a sequence of continued messages; a message without continuation is a complete sequence.
+    """A message's part in a sequence of messages that MORE continues; a message by itself is a complete sequence.
 
     `complete` says that the sequence ends here. `pieces` and `octets` count the messages and the joined payload so far.
     `start` is that payload up to a bound; it begins with an RPC header if `begins_rpc`. `note` is text about the
@@ -55,7 +55,7 @@ class Sequences:
         self._unfinished: dict[int, _Sequence] = {}
 
     def add(self, end: int, header: Header, data: bytes, payload: bytes) -> Piece:
-        """Joins a message to the unfinished sequence of its sender, and returns its place in the sequence.
+        """Joins a message to the sender's unfinished sequence (flag MORE); returns counts, joined payload and faults.
 
         A message that neither continues nor is continued is a complete sequence.
 
@@ -116,10 +116,10 @@ def is_grant(header: Header) -> bool:
 
 
 def _read_properties(header: Header, piece: Piece) -> None:
-    """Decodes the joined octets of a property set that arrived in pieces; adds the fields and faults to `header`.
+    """Decodes the joined octets of a property set in several messages; adds the fields and faults to `header`.
 
-    `piece` is the last piece, with the octets of all in `start`. Pieces that were whole property sets themselves are
-    decoded one after another.
+    `piece` is the part of the last message, with the octets of all in `start`. Messages that were whole property sets
+    themselves are decoded one after another.
     """
     at = 0
     while not header.faults and (at < len(piece.start) or not at):

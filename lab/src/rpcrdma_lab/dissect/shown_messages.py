@@ -16,10 +16,10 @@ _BULK_OCTETS = 4096
 
 
 class ShownMessage(NamedTuple):
-    """A message of an exchange as an arrow of a ladder; `to_right` says that the requester sent it.
+    """A message of an RPC call as an arrow of a ladder; `to_right` says that the requester sent the message.
 
-    `label` is the text on the arrow, `details` are further lines, and `since` is the time after the exchange's first
-    message as text, "" if unknown. `bulk` says that it carries 4096 octets or more.
+    `label` is the text on the arrow, `details` are further lines, and `since` is the time after the call's first
+    message as text, "" if unknown. `bulk` says that the message carries 4096 octets or more.
     """
 
     message: Message
@@ -31,7 +31,7 @@ class ShownMessage(NamedTuple):
 
 
 def shown_messages(exchange: Exchange) -> Iterator[ShownMessage]:
-    """Yields what an arrow of a sequence diagram shows of each message of `exchange`, which is a call or a group."""
+    """Yields direction and texts, for an arrow of a sequence diagram, of each message of an RPC call (`exchange`)."""
     start_s = exchange.start_s
     for message in exchange.messages:
         since = "" if start_s is None or message.time_s is None else elapsed(message.time_s - start_s)
@@ -92,9 +92,9 @@ def segment_words(segment: dict[str, int]) -> str:
 
 
 def body_words(body: Field) -> list[str]:
-    """Returns the values in arguments or results as texts "NAME VALUE", in wire order.
+    """Returns the values in `body`, decoded arguments or results, as texts "NAME VALUE" in wire order.
 
-    Names that occur more than once are preceded by that of their group, as "GROUP.NAME".
+    Field names that occur more than once are preceded by that of their structure, as "STRUCTURE.NAME".
     """
     found = [_Leaf(one, group) for group in body.walk() for one in group.fields if not one.fields]
     found = sorted((leaf for leaf in found if leaf.field.value is not None), key=lambda leaf: leaf.field.offset)

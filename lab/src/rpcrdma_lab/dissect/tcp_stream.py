@@ -64,13 +64,13 @@ class TcpHalf:
         return self._next is not None and self._first != sequence
 
     def add(self, sequence: int, data: bytes, missing: int = 0, time_s: float | None = None) -> Iterator[Piece | Gap]:
-        """Adds a segment, and yields the octets that are in order then, one piece a segment, with gaps between them.
+        """Adds a segment; yields the octets that are in order then, those of each segment apart, and gaps between them.
 
         Args:
-            sequence: the sequence number of its first octet.
+            sequence: the sequence number of the segment's first octet.
             data: the captured octets.
-            missing: octets at its end that were not captured.
-            time_s: its time in seconds; None if unknown.
+            missing: the number of octets at the segment's end that were not captured.
+            time_s: the segment's time in seconds; None if unknown.
         """
         if not data and not missing:
             return
@@ -99,7 +99,7 @@ class TcpHalf:
     def acknowledge(self, number: int) -> Iterator[Piece | Gap]:
         """Notes that the receiver has all octets before the sequence number `number`.
 
-        Yields gaps for such octets that the capture lacks, and the waiting pieces after them.
+        Yields gaps for such octets that the capture lacks, and the octets of waiting segments after them.
         """
         if self._acknowledged is None or (number - self._acknowledged) % _SPACE < _HALF:
             self._acknowledged = number
@@ -126,7 +126,7 @@ class TcpHalf:
             self._held_octets += len(held.data) - (0 if known is None else len(known.data))
 
     def _settle(self) -> Iterator[Piece | Gap]:
-        """Yields gaps for missing octets that the receiver has acknowledged, and the waiting pieces after them."""
+        """Yields gaps for missing octets that the receiver has acknowledged, and the octets of segments after them."""
         while self._held and self._next is not None and self._acknowledged is not None:
             # Most acknowledgements end before the missing octets: the nearest segment is looked for after that.
             if not 0 < (self._acknowledged - self._next) % _SPACE < _HALF:

@@ -83,7 +83,7 @@ class _Group:
 
 
 class Transmissions:
-    """The unfinished groups of transmissions of both ends of a connection, and the properties that each announced."""
+    """The unfinished RPC messages in several transmissions of each end, and the properties that the end announced."""
 
     def __init__(self) -> None:
         self._told: dict[int, _Told] = {}
@@ -92,11 +92,11 @@ class Transmissions:
         self._unsure: set[int] = set()
 
     def lose(self) -> None:
-        """Notes that octets are missing in the capture: drops the unfinished groups."""
+        """Notes that octets are missing in the capture: drops the unfinished RPC messages in several transmissions."""
         self._groups.clear()
 
     def take_properties(self, end: int, header: Header) -> None:
-        """Stores the round-trip properties of `end` (0 or 1) from a header whose property values are decoded.
+        """Stores the round-trip properties of `end` (0 or 1) from an RDMA2_CONNPROP whose values are decoded.
 
         Other headers are ignored. Faults of a receive buffer structure are added to `header`.
         """
@@ -116,13 +116,16 @@ class Transmissions:
                 setattr(told, one.name.removeprefix("rtr_"), one.value)
 
     def add(self, end: int, header: Header, data: bytes, piece: Piece, *, late: bool) -> Piece:
-        """Joins a message to its group, the transmissions that carry one RPC message; returns `piece` updated by that.
+        """Joins a message to its group, the transmissions that carry one RPC message; returns `piece`, changed.
+
+        `piece` gets the counts and the joined payload of the group, and faults. A header type outside of the
+        round-trip extension belongs to no group, and only adds faults.
 
         Args:
             end: the sender, 0 or 1.
             header: the decoded header.
             data: the whole message.
-            piece: the result of `Sequences.add`, to which messages outside of groups add faults alone.
+            piece: the result of `Sequences.add` for the message.
             late: whether groups may have begun before the capture.
         """
         prefix = TRANSMISSIONS.get(header.kind)
@@ -295,7 +298,7 @@ def _placed(entry: Field) -> PlacedItem | None:
 def _show(header: Header, data: bytes, octets: int, group: _Group | None, piece: Piece) -> None:
     """Adds annotated fields for the octets after the header, and facts about them, to `piece`.
 
-    `octets` is the length of the payload; `group` is None if the transmission's group is unknown.
+    `octets` is the length of the payload; `group` is the RPC message that the transmission belongs to, None: unknown.
     """
     if octets:
         payload = Field("payload", header.size, octets, shown=f"{octets} octets", meaning="of the RPC message")

@@ -97,7 +97,7 @@ def _short(name: str) -> str:
 
 
 def _masked(definition: Definition, member: model.Member) -> Iterator[tuple[str, str, int]]:
-    """Yields name (MEMBER.PART), meaning and mask of each part of a word of flags or numbers; nothing for others."""
+    """Yields name (MEMBER.PART), meaning and mask of each flag or number in a word of these; nothing for others."""
     typedef = member.type.name if isinstance(member.type, model.AliasRef) else ""
     for part, meaning, mask in _MASKS.get(typedef, ()):
         yield f"{member.name}.{part}", meaning, mask

@@ -95,7 +95,7 @@ class Walk:
         return top[0]
 
     def done(self, what: str, note: Note) -> None:
-        """Adds a fault of the field `what`, with the section of `note`, if octets remain and `faults` is empty."""
+        """Adds to `faults`, if it is empty and octets remain, a fault of field `what` by the section of `note`."""
         if self._reader.remaining and not self.faults:
             self.faults.append(FieldFault(what, self._at, f"{self._reader.remaining} more octets follow", note.section))
 
@@ -127,9 +127,9 @@ class Walk:
         return data
 
     def _value(self, kind: model.Type, name: str, note: Note, into: _Path) -> Field:
-        """Decodes an item of the type `kind` to a field with this name and the texts of `note`.
+        """Decodes an item of the type `kind` to a field with this name, and meaning and section of `note`.
 
-        The field is appended to `into` before, so that a faulty field is shown, too.
+        The field is appended to the list `into` first, so that a faulty field is shown, too.
 
         Raises:
             _FaultFound: the item does not follow the definition, or exceeds the limits.

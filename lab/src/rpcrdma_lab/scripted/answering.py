@@ -82,7 +82,7 @@ class ServingConversation(LiveConversation):
         """Waits for the client's start-up message, and accepts the connection with `fields` in the reply.
 
         If no start-up message arrives in time, or another event instead, `outcome.failure` is set with the step -1.
-        docs/send.md has the fields ("startup"); a malformed field raises LocalProtocolError.
+        `fields` are those of "startup" in docs/send.md; a malformed field raises LocalProtocolError.
         """
         if not await self.run([{"hear": {"startup": self._peer.request}}]):
             failure = self.outcome.failure
@@ -99,9 +99,9 @@ class ServingConversation(LiveConversation):
         await self._peer.accept(request, fields, "startup")
 
     async def spoken_version(self) -> str | None:
-        """Waits for the client's first event, and returns its protocol version, "1" or "2".
+        """Waits for the first event from the client; returns the protocol version of the message, "1" or "2".
 
-        The event stays queued for the first step. Returns None if it is no message, or if nothing arrives within
+        The event stays queued for the first step. Returns None if the event is no message, or if nothing arrives within
         `timeout_s`.
         """
         try:
@@ -113,9 +113,9 @@ class ServingConversation(LiveConversation):
         return self._peer.version if heard.kind == "message" else None
 
     async def answer(self, conversation: Mapping[str, Any]) -> Outcome:
-        """Runs the steps of a conversation with the client, closes the connection, and returns `outcome`.
+        """Runs the steps of a conversation with the client, closes the connection, and returns the log and the result.
 
-        If a step fails, `outcome.failure` describes it. A client that `spoken_version` has found to speak another
+        If a step fails, `failure` of the outcome tells how. A client that `spoken_version` has found to speak another
         protocol version gets RDMA_ERROR with ERR_VERS first.
 
         Raises:
@@ -217,7 +217,7 @@ class ServingConversation(LiveConversation):
         await self._say({"body": planned.body.hex(), **content, "header": header}, where)
 
     async def _replied(self, call: Mapping[str, Any], told: bytes | None) -> PlannedReply:
-        """Returns the planned reply to a call, after receiving the call's further messages and reading its chunks.
+        """Receives the rest of a call, reads its chunks, and returns header, inline part and RDMA Writes of the reply.
 
         Args:
             call: the fields of the call's first message, as `read_message` returns them.
@@ -255,7 +255,7 @@ class ServingConversation(LiveConversation):
         return planned_reply(version, call, reply, self._inline_octets or _INLINE_OCTETS[version])
 
     async def _joined_request(self, request: Mapping[str, Any]) -> bytes:
-        """Returns the RPC call of a Transmit Request, joined from its messages and from the octets of its placed items.
+        """Returns the RPC call of a Transmit Request, joined from its messages, and the items in segments or memory.
 
         Raises:
             LeftCourse: the call exceeds the limits of octets or messages, or a further message or an RDMA Read fails.
@@ -277,10 +277,10 @@ class ServingConversation(LiveConversation):
     async def _whole(self, call: Mapping[str, Any]) -> Mapping[str, Any]:
         """Receives the further messages of a call while MORE is set, and returns the fields of the last message.
 
-        "body" of the result has the octets of all messages joined.
+        "body" of the result has the payloads of all messages, joined.
 
         Raises:
-            LeftCourse: the call exceeds the limits of octets or messages, or the next event is not its continuation.
+            LeftCourse: the call exceeds the limits of octets or messages, or the next event does not continue the call.
         """
         body = call["body"]
         for _ in range(RAW_WAITING_MAX):
@@ -293,7 +293,7 @@ class ServingConversation(LiveConversation):
         raise LeftCourse("a call in fewer messages", f"more than {RAW_WAITING_MAX} messages")
 
     async def _further(self, xid: int) -> Mapping[str, Any]:
-        """Waits for the next message of the call with this XID, and returns its fields.
+        """Waits for the next message of the call with this XID, and returns its fields, as `read_message` does.
 
         Raises:
             LeftCourse: nothing arrives in time, or the event is not a well-formed message with this XID.

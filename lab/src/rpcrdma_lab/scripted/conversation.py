@@ -133,7 +133,7 @@ class LeftCourse(Exception):
     def at(self, number: int, step: Mapping[str, Any]) -> Failure:
         """Returns `failure` with `number`, the index of `step`, and with the step's "aside".
 
-        If the failure names no broken rule, the step's "breaks" is added as its `statement`.
+        If the failure names no broken rule, the step's "breaks" becomes the result's `statement`.
         """
         statement = self.failure.statement or step.get("breaks", "")
         return replace(self.failure, step=number, statement=statement, aside=step.get("aside", ""))
@@ -146,7 +146,7 @@ class _Over(Exception):
 async def run_conversation(
     conversation: Mapping[str, Any], target: RawTarget, given: Mapping[str, int | bytes] | None = None
 ) -> Outcome:
-    """Runs a conversation as a client on a new connection, aborts the connection, and returns the outcome.
+    """Runs a conversation as a client on a new connection, which it aborts at the end; returns log and result.
 
     Args:
         conversation: the conversation as JSON-like data (see docs/send.md).
@@ -166,10 +166,10 @@ async def run_conversation(
 async def open_conversation(
     conversation: Mapping[str, Any], target: RawTarget, given: Mapping[str, int | bytes] | None = None
 ) -> LiveConversation:
-    """Connects, exchanges the start-up unless "startup" is None, and returns the conversation, whose `run` takes steps.
+    """Connects, exchanges the start-up unless "startup" is None, and returns an object whose `run` takes steps.
 
     `conversation` is JSON-like data (docs/send.md), `target` has the server and settings, and `given` has values for
-    {"given": NAME}. A start-up that fails is in `outcome.failure` with the step -1; the caller closes the connection.
+    {"given": NAME}. A start-up that fails sets `outcome.failure` with the step -1; the caller closes the connection.
 
     Raises:
         LocalProtocolError: `conversation` is malformed; the error's text names the field.
@@ -262,7 +262,7 @@ class LiveConversation:
         await self._peer.close()
 
     def register(self, memory: Mapping[str, Any]) -> None:
-        """Registers the memory regions of a conversation, by name; each region has the fields of docs/send.md.
+        """Registers the regions that `memory`, "memory" of a conversation (docs/send.md), describes by name.
 
         The handle, offset and length of each region become values for {"given": NAME.FIELD}.
 

@@ -70,7 +70,7 @@ def names_wanted(conversation: Mapping[str, Any]) -> set[str]:
 def check_message(version: str, message: Any, where: str) -> None:
     """Checks the form of a message that a step sends, with the fields of protocol `version` ("1" or "2").
 
-    `where` is the path for error texts.
+    `where` is the path of `message` for error texts, such as "steps[0].say".
 
     Raises:
         LocalProtocolError: the form is wrong; the error's text has the path, the expected form and the value found.
@@ -82,9 +82,9 @@ def check_header(version: str, header: Any, where: str, kind: int | None = None)
     """Checks the form of a transport header of protocol `version` ("1" or "2").
 
     Args:
-        version: the key of `LAYOUTS`.
-        header: the fields of the header.
-        where: the path for error texts.
+        version: the protocol version.
+        header: the fields of the header, by name.
+        where: the path of `header` for error texts, such as "steps[0].say.header".
         kind: the number of the header type; None allows the fields of all types.
 
     Raises:
@@ -396,7 +396,7 @@ def _part(value: Any, where: str) -> None:
 def _known(names: frozenset[str], value: Any, where: str) -> None:
     """Checks that a pattern, or a condition such as "not" or "any" within it, has no other fields than `names`.
 
-    `where` is the path of `value`.
+    `where` is the path of `value`, such as "steps[1].hear".
 
     Raises:
         LocalProtocolError: a name is not among them, or `value` is no mapping; the error's text begins with `where`.

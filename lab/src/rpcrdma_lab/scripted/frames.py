@@ -78,7 +78,7 @@ def make_startup(given: Mapping[str, Any], names: Names, where: str) -> bytes:
     Args:
         given: "key" and "data" (octets), the numbers "flags", "revision", "length", "ird" and "ord", "enhanced" (false
             leaves out ird and ord), and "cut" (the number of octets after which the frame ends).
-        names: the names that values refer to.
+        names: resolves references in values, such as {"given": NAME}.
         where: the path of `given` for error texts.
 
     Raises:
@@ -142,7 +142,7 @@ def make_segments(payload: bytes, ddp: Mapping[str, Any], numbers: dict[int, int
         ddp: fields of the segments with other values than usual, by the names of `SEGMENT_MOST`; "opcode" may also be a
             name in `OPCODES`.
         numbers: the last message number of each queue, which is incremented unless `ddp` has a "number".
-        names: the names that values refer to.
+        names: resolves references in values, such as {"given": NAME}.
 
     Raises:
         LocalProtocolError: on iteration, if the value of a field is not valid.
@@ -184,7 +184,7 @@ def make_fpdu(
         ulpdu: the DDP segment.
         given: "length" (a number) and "pad" (octets), which replace the right values; "crc" and "marker", numbers that
             are added to the right values; and "cut", the number of octets after which the frame ends.
-        names: the names that values refer to.
+        names: resolves references in values, such as {"given": NAME}.
         crc: whether the frame has a CRC; otherwise the CRC field is zero, unless `given` has "crc": then it is the
             frame's CRC plus that number.
         markers: inserts the markers of the stream; None: the stream has none.

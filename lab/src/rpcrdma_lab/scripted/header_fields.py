@@ -32,7 +32,8 @@ class Short(Exception):
 def make_word(value: Any, _end: Any, names: Names, where: str) -> bytes:
     """Encodes a number as a word of 32 bits, modulo 2**32; None stands for 0.
 
-    `where` is the path for error texts, and `names` resolves references such as {"given": NAME}. `_end` is ignored.
+    `where` is the path of `value` for error texts, and `names` resolves references such as {"given": NAME}. `_end` is
+    ignored.
 
     Raises:
         LocalProtocolError: `value` is no number, or refers to an unknown name.
@@ -73,8 +74,8 @@ def _entry(chunk: Any, names: Names, where: str) -> bytes:
 
     Args:
         chunk: a list of segments, or a mapping with "segments" and deliberate values of "present" and "count".
-        names: the names that values refer to.
-        where: the path for error texts.
+        names: resolves references in values, such as {"given": NAME}.
+        where: the path of the value for error texts, such as "steps[0].say.header".
 
     Raises:
         LocalProtocolError: a value is no number or refers to an unknown name.
@@ -89,8 +90,8 @@ def make_segments(fields: Mapping[str, Any], names: Names, where: str) -> bytes:
     Args:
         fields: "segments" is a list of segments, each with "handle", "length" and "offset" or "memory"; "count"
             replaces their number by another, deliberately wrong one.
-        names: the names that values refer to.
-        where: the path for error texts.
+        names: resolves references in values, such as {"given": NAME}.
+        where: the path of the value for error texts, such as "steps[0].say.header".
 
     Raises:
         LocalProtocolError: a value is no number or refers to an unknown name.

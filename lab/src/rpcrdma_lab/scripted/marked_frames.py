@@ -76,7 +76,7 @@ class MarkedFrames:
 
 
 class Markers:
-    """Inserts markers into an outgoing stream, which begins with a marker; counts its octets to place them."""
+    """Inserts MPA markers into an outgoing stream, which begins with one; counts the stream's octets to place them."""
 
     def __init__(self) -> None:
         self._position = 0

@@ -20,7 +20,7 @@ def difference(pattern: Any, found: Any, names: Names, where: str = "") -> str |
     Args:
         pattern: the expected value.
         found: the received value.
-        names: the names that values of the pattern refer to.
+        names: resolves references in the pattern, such as {"given": NAME}.
         where: the path of `found` for texts.
 
     Raises:

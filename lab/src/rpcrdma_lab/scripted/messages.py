@@ -43,7 +43,7 @@ def make_message(version: str, message: Mapping[str, Any], names: Names, where: 
     Args:
         version: the protocol version, "1" or "2".
         message: "header" (None: no header), "rpc", "body", "bulk", "append", "put" and "cut"; docs/send.md has them.
-        names: the names that values refer to.
+        names: resolves references in values, such as {"given": NAME}.
         where: the path of `message` for error texts.
 
     Raises:
@@ -92,7 +92,7 @@ def _rpc(given: Mapping[str, Any], header: Mapping[str, Any], names: Names, wher
     Args:
         given: the fields of the RPC message (docs/send.md).
         header: the fields of the transport header, whose "xid" is the default.
-        names: the names that values refer to.
+        names: resolves references in values, such as {"given": NAME}.
         where: the path of `given` for error texts.
 
     Raises:

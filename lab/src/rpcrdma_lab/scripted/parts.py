@@ -17,8 +17,8 @@ _ATTRIBUTES_OCTETS = 84
 def parts_of(data: bytes, form: Sequence[Sequence[Any]]) -> dict[str, bytes]:
     """Divides RPC arguments or results into named parts, and returns the octets of each part by its name.
 
-    The first part that exceeds `data` and all parts after it are left out. XDR counts and padding do not belong to a
-    part.
+    The first part that exceeds `data` and all parts after it are left out. The octets of a part lack XDR counts and
+    padding.
 
     Args:
         data: the XDR octets.

@@ -57,8 +57,8 @@ class RawPeer:
         reader: reads from the connection.
         writer: writes to the connection, and closes it.
         version: the protocol version of transport headers, "1" or "2".
-        log: the list to which passages are added.
-        names: the names that values refer to.
+        log: the list to which an entry for each thing sent or received is added.
+        names: resolves references in values, such as {"given": NAME}.
         crc: whether frames have a CRC until the start-up decides it.
     """
 
@@ -96,7 +96,7 @@ class RawPeer:
         return {"key": {"text": "MPA ID Req Frame"}}
 
     async def accept(self, request: Mapping[str, Any], fields: Mapping[str, Any], where: str) -> None:
-        """Sends the MPA Reply to the start-up `request`, with `fields` in place of the usual values.
+        """Sends the MPA Reply to the start-up `request`, with `fields` (see `make_startup`) in place of usual values.
 
         `where` is the path of `fields` for error texts. CRCs are in use afterwards if either end demands them.
 
@@ -112,7 +112,7 @@ class RawPeer:
         """Sends an MPA start-up frame, with `fields` in place of the usual values (see `make_startup`).
 
         Flag C of the frame decides whether later frames have a CRC, flag M whether those of the other end have markers.
-        `where` is the path of `fields`.
+        `where` is the path of `fields` for error texts.
 
         Raises:
             LocalProtocolError: the value of a field is not valid; the error's text begins with `where`.
@@ -133,7 +133,7 @@ class RawPeer:
         return region
 
     def withdraw(self, memory: RawMemory) -> None:
-        """Ends the other end's access to the region; later accesses are refused."""
+        """Ends the other end's access to a region that `register` has returned; later accesses are refused."""
         del self.regions[memory.handle]
 
     async def send_stream(self, octets: bytes, text: str, pieces: int = 0) -> None:
@@ -142,7 +142,7 @@ class RawPeer:
         Args:
             octets: the octets.
             text: the description of the octets for the log.
-            pieces: octets in each write, with 2 ms between writes; 0 writes everything together.
+            pieces: the number of octets in each write, with 2 ms between writes; 0 writes everything together.
         """
         self.note(text, octets, ours=True)
         step = pieces or max(len(octets), 1)
@@ -161,7 +161,7 @@ class RawPeer:
         Args:
             payload: the octets after the DDP header.
             ddp: unusual values of DDP fields for `make_segments`; "opcode" is Send if it is not given.
-            mpa: unusual values of MPA fields for `make_fpdu`, and "pieces", the octets in each write.
+            mpa: unusual values of MPA fields for `make_fpdu`, and "pieces", the number of octets in each write.
             text: the description for the log; None makes one of the opcode and the length.
 
         Raises:
@@ -314,7 +314,7 @@ class RawPeer:
         return None if fault is None else self._broken(fault, frame[:64])
 
     def _tagged_fault(self, segment: Mapping[str, Any]) -> FrameFault | None:
-        """Adds a tagged segment to its message; returns the first rule that it breaks, None without a fault.
+        """Adds a tagged segment to the message received so far; returns the first broken rule, None without a fault.
 
         `segment` has the fields of `read_segment`. Whether a memory region permits the access is not checked.
         """
@@ -328,7 +328,7 @@ class RawPeer:
         return message.add(segment["offset"], len(segment["payload"]), last=bool(segment["last"]))
 
     def _untagged_fault(self, segment: Mapping[str, Any]) -> FrameFault | None:
-        """Adds an untagged segment to its queue's message; returns the rule that it breaks, None without a fault.
+        """Adds an untagged segment to the message of its queue; returns the first broken rule, None without a fault.
 
         `segment` has the fields of `read_segment`.
         """
@@ -385,8 +385,8 @@ class RawPeer:
     async def _read(self, payload: bytes, frame: bytes) -> Heard | None:
         """Answers an RDMA Read Request with its Response, and returns None.
 
-        A refused Read (which is answered with a Terminate), a Read of a region that is not `answered` and a fault
-        return an event instead. `payload` is the request after the DDP header, `frame` its FPDU for the log.
+        A refused Read (answered with a Terminate), a Read of a region whose `answered` is False, and a fault return
+        an event instead. `payload` is the request after the DDP header, `frame` its FPDU for the log.
         """
         sink, sink_offset, length, handle, offset = _READ_REQUEST.unpack(payload)
         self.note(f"RDMA Read Request of {handle:#x}, {length} octets", frame, ours=False)

@@ -19,7 +19,7 @@ class RawMemory:
     `handle` is its steering tag, `offset` the address of the first octet of `data`, and `may` the access of the other
     end, "read" or "write". An RDMA Read Response has `segment_octets` octets in each segment, and is sent after
     `alone_s` seconds, in which a second Read Request is a fault. If not `answered`, an RDMA Read is an event
-    "read_request". `written` has start and length of each piece that the other end has written.
+    "read_request". `written` has index in `data` and length of each part that the other end has written.
     """
 
     handle: int
@@ -33,9 +33,9 @@ class RawMemory:
     _unjoined_max: int = field(default=1024, init=False)
 
     def place(self, start: int, data: bytes) -> None:
-        """Stores octets that the other end writes, from index `start` of `data` on, and notes the piece in `written`.
+        """Stores `data`, which the other end writes, from index `start` of the region on, and notes it in `written`.
 
-        The octets must end within the region. Adjoining and overlapping pieces are joined when there are many.
+        The octets must end within the region. Adjoining and overlapping parts are joined when there are many.
         """
         self.data[start : start + len(data)] = data
         self.written.append((start, len(data)))
@@ -50,7 +50,7 @@ class RawMemory:
 
 
 def joined(pieces: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Returns the pieces, each as start and length, in order, with adjoining and overlapping pieces joined."""
+    """Returns ranges, each as (start, length), in order, with adjoining and overlapping ones joined."""
     runs: list[tuple[int, int]] = []
     for start, length in sorted(pieces):
         begin, octets = runs[-1] if runs else (start, 0)
@@ -80,8 +80,8 @@ class Heard:
 class Passage:
     """An entry in the log of a scripted conversation: something sent, received or noticed.
 
-    `at_s` is in seconds since the log was begun, and `ours` says that this end has sent it. `octets` are its first
-    octets, and `left` is the number of further ones, which are not kept.
+    `at_s` is in seconds since the log was begun, and `ours` says that this end has sent it. `octets` are the first
+    octets of what was sent or received, and `left` is the number of further octets, which are not kept.
     """
 
     at_s: float
@@ -101,9 +101,9 @@ Log: TypeAlias = list[Passage]
 
 
 class PassageLog:
-    """Adds passages to a list, with the seconds since this object was made, and bounds their number and size.
+    """Adds entries (`Passage`) to a log, with the seconds since this object was made; bounds their number and size.
 
-    Of more than `RAW_PASSAGES_MAX` passages the first quarter and the last ones are kept; a passage between them says
+    Of more than `RAW_PASSAGES_MAX` entries the first quarter and the last ones are kept; an entry between them says
     how many are left out.
     """
 
@@ -149,7 +149,7 @@ class ScriptedPeer(Protocol):
 
         Args:
             request: the fields of the client's start-up event.
-            fields: values of the reply's fields in place of the usual ones.
+            fields: values of the reply's fields, by name (docs/send.md), in place of the usual ones.
             where: the path of `fields` for error texts.
 
         Raises:
@@ -157,7 +157,7 @@ class ScriptedPeer(Protocol):
         """
 
     async def start(self, fields: Mapping[str, Any], where: str) -> None:
-        """Sends the start-up request, with `fields` in place of usual values; `where` is their path for errors.
+        """Sends the start-up request, with `fields` in place of usual values; `where` is the path of these for errors.
 
         Raises:
             LocalProtocolError: the peer cannot send a given field, or its value is not valid.
@@ -167,8 +167,8 @@ class ScriptedPeer(Protocol):
     def register(self, *, handle: int, offset: int, data: bytearray, may: str) -> RawMemory:
         """Registers `data` for RDMA accesses of the other end, and returns the region with its handle and offset.
 
-        `may` is "read" or "write". An implementation that cannot choose them ignores `handle` and `offset` (the address
-        of the first octet).
+        `may` is "read" or "write". `handle` and `offset`, the address of the first octet, are ignored if the provider
+        chooses them.
         """
 
     def withdraw(self, memory: RawMemory) -> None:
@@ -180,7 +180,7 @@ class ScriptedPeer(Protocol):
         Args:
             octets: the octets.
             text: the description of the octets for the log.
-            pieces: octets in each write, which the other end receives one by one; 0 writes everything together.
+            pieces: the number of octets in each write, sent one after another; 0 writes everything together.
 
         Raises:
             LocalProtocolError: the implementation has no stream.
@@ -193,8 +193,8 @@ class ScriptedPeer(Protocol):
 
         Args:
             payload: the octets of the message.
-            ddp: values of DDP fields in place of the usual ones.
-            mpa: values of MPA fields in place of the usual ones.
+            ddp: values of DDP fields, by name (docs/send.md), in place of the usual ones.
+            mpa: values of MPA fields, by name, in place of the usual ones.
             text: the description for the log; None makes a general one.
 
         Raises:
@@ -207,7 +207,7 @@ class ScriptedPeer(Protocol):
     async def read(self, handle: int, offset: int, length: int) -> int:
         """Begins an RDMA Read of `length` octets from the address `offset` of the other end's memory with this handle.
 
-        Returns the handle that the later events "read_response" have.
+        Returns the handle of the sink, by which the later events "read_response" are known.
         """
 
     async def remind(self) -> None:

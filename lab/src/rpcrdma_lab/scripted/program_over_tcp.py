@@ -14,7 +14,7 @@ _LAST = 1 << 31
 class ProgramOverTcp:
     """Forwards RPC calls to a server over TCP with record marking (RFC 5531 section 11).
 
-    The first call connects to `host` and `port`. Calls must not overlap; after a failed or cancelled call, `close`.
+    The first call connects to `host` and `port`. Calls must not overlap; call `close` after a failed or cancelled one.
     """
 
     def __init__(self, host: str, port: int) -> None:

@@ -67,7 +67,7 @@ async def open_link(provider: Provider, host: str, port: int) -> Link:
     """Returns a provider's link to a server, on which a connection can be opened.
 
     Raises:
-        OSError: the provider has no way to the server.
+        OSError: the provider cannot reach the server.
     """
     try:
         return await provider.connect(host, port)
@@ -84,8 +84,8 @@ class QueuePairPeer:
     Args:
         link: the link of the provider.
         version: the protocol version of transport headers, "1" or "2".
-        log: the list to which passages are added.
-        names: the names that values refer to.
+        log: the list to which an entry for each thing sent or received is added.
+        names: resolves references in values, such as {"given": NAME}.
 
     Raises:
         ConnectFailed: the provider makes no queue pair for the client.
@@ -164,8 +164,8 @@ class QueuePairPeer:
     def register(self, *, handle: int, offset: int, data: bytearray, may: str) -> RawMemory:  # noqa: ARG002
         """Registers `data` for RDMA accesses of the other end, "read" or "write" as `may` says.
 
-        Returns the region with the handle and offset that the provider has chosen; the arguments of that name are not
-        used.
+        Returns the region with the handle and offset that the provider has chosen; the arguments `handle` and `offset`
+        are not used.
         """
         assert self._driver is not None, "memory belongs to a connection"
         region = self._driver.protection_domain.register(data, _RIGHTS[may])
@@ -186,7 +186,7 @@ class QueuePairPeer:
     async def send_message(
         self, payload: bytes, ddp: Mapping[str, Any], mpa: Mapping[str, Any], text: str | None = None
     ) -> None:
-        """Posts a Send of `payload`, or a Send with Invalidate if `ddp` is that: see `is_invalidation`.
+        """Posts a Send of `payload`, or a Send with Invalidate if `ddp` is one's fields (see `is_invalidation`).
 
         `mpa` must be empty. `text` is the description for the log; None makes a general one.
 

@@ -40,7 +40,7 @@ _REPLY = {"1": {"type": 0}, "2": {"type": 0, "flags": 1}}
 
 
 def read_segments(header: Mapping[str, Any]) -> list[Segment]:
-    """Returns the segments of a header's Read list, in the order of their Positions; empty if there are none.
+    """Returns the segments of a header's Read list, each with "position", in the order of Positions; [] for none.
 
     `header` has the fields of the transport header, as `read_message` returns them.
 
@@ -65,10 +65,10 @@ def segments_of_items(header: Mapping[str, Any]) -> list[Segment]:
 
 
 def placed_items(transmissions: Sequence[Mapping[str, Any]], buffer: Mapping[str, int]) -> list[tuple[int, bytes]]:
-    """Returns the Position and the octets of each item that the messages of a request carry in receive buffer segments.
+    """Returns (Position, octets) of each item that the messages of a request carry in receive buffer segments.
 
     Args:
-        transmissions: the fields of the request's messages, in order.
+        transmissions: the fields of the request's messages, in order, as `read_message` returns them.
         buffer: the segments of the receiver's buffers, as `buffer_segments` describes them.
 
     Raises:
@@ -127,9 +127,9 @@ class PlannedReply:
     """A reply to a call, as it is to be sent.
 
     Attributes:
-        header: the fields of its transport header, without the XID.
+        header: the fields of the transport header, without the XID.
         body: the part that is sent inline.
-        writes: each segment to write by RDMA Write before, with its octets.
+        writes: (segment, octets) of each RDMA Write that precedes the reply.
         refused_octets: the length of the RPC reply if it fits nowhere and an error is sent instead; otherwise 0.
     """
 
@@ -140,11 +140,11 @@ class PlannedReply:
 
 
 def planned_reply(version: str, call: Mapping[str, Any], reply: bytes, inline_octets: int) -> PlannedReply:
-    """Plans a reply with the chunks that the call offers.
+    """Returns header, inline part and RDMA Writes of a reply with the chunks that the call offers.
 
-    It becomes an error if it fits neither inline nor a Reply chunk. The data of NFSv3 READ and READLINK are placed in
-    the first Write chunk (RFC 8267 section 6.1) if they fit there; other chunks return unused. A Transmit Request with
-    response directions is refused, since its client may repeat it in plain messages.
+    They are those of an error if the reply fits neither inline nor a Reply chunk. The data of NFSv3 READ and READLINK
+    are placed in the first Write chunk (RFC 8267 section 6.1) if they fit there; other chunks return unused. A Transmit
+    Request with response directions is refused, since its client may repeat it in plain messages.
 
     Args:
         version: the protocol version, "1" or "2".
@@ -184,7 +184,7 @@ def _without_room(version: str, reply: bytes) -> PlannedReply:
 
 
 def _spread(data: bytes, segments: Sequence[Segment]) -> list[tuple[Segment, bytes]]:
-    """Divides `data` among the segments in their order (RFC 8166, 3.4.6); returns each used segment with its octets.
+    """Divides `data` among the segments in their order (RFC 8166, 3.4.6); returns (segment, octets) for each used one.
 
     Octets beyond the last segment are dropped.
     """
@@ -199,7 +199,8 @@ def _spread(data: bytes, segments: Sequence[Segment]) -> list[tuple[Segment, byt
 def _bulk_item(call: Mapping[str, Any], reply: bytes) -> tuple[int, int] | None:
     """Returns start and length of the data in a successful reply to NFSv3 READ or READLINK; None for other replies.
 
-    `call` has the fields of the RPC call, and `reply` is the RPC reply message, in which the start is an octet.
+    `call` has the fields of the RPC call. `reply` is the RPC reply message; start, from its first octet, and length are
+    in octets.
     """
     procedure = call.get("program"), call.get("version"), call.get("procedure")
     # Verifier and accept status; then the status of the procedure, and whether attributes follow it.

@@ -35,11 +35,11 @@ class Names:
     def value(self, reference: Mapping[str, Any], where: str, kind: type[int] | type[bytes]) -> int | bytes | None:
         """Returns the value of a reference {"given": NAME}, {"heard": PATH} or {"heard": PATH, "of": MESSAGE}.
 
-        Returns None only for names that are not known yet (`UNRESOLVED`).
+        Returns None only from `UNRESOLVED`, the names before a conversation runs.
 
         Args:
             reference: the reference; a path is "header.xid", for example.
-            where: its path for error texts.
+            where: the path of `reference` for error texts.
             kind: the type that the value must have.
 
         Raises:
@@ -59,7 +59,7 @@ class Names:
         return found
 
     def message(self, name: Any, where: str) -> Mapping[str, Any]:
-        """Returns the fields of the message that a step has given this name; `where` is the path for error texts.
+        """Returns the fields of the message that a step has named `name`; `where` is the path of `name` for errors.
 
         Raises:
             LocalProtocolError: no message has this name, or `name` is no text.
@@ -70,7 +70,7 @@ class Names:
 
 
 class _UnresolvedNames(Names):
-    """The names before a conversation runs: `value` accepts each reference of the right form, and returns None."""
+    """The names before a conversation runs: `value` accepts every well-formed reference, and returns None."""
 
     def value(self, reference: Mapping[str, Any], where: str, kind: type[int] | type[bytes]) -> None:  # noqa: ARG002
         for name in reference.keys() & {"given", "heard", "of"}:
@@ -116,7 +116,7 @@ def number(value: Any, names: Names, where: str, least: int = -_NUMBER_MAX, most
 
     Args:
         value: the number as JSON-like data.
-        names: the names that references are resolved by.
+        names: the values that references such as {"given": NAME} stand for.
         where: the path of `value` for error texts.
         least: the smallest allowed result.
         most: the largest allowed result.
@@ -155,7 +155,7 @@ def octets(value: Any, names: Names, where: str) -> bytes:
 
     Args:
         value: the octets as JSON-like data.
-        names: the names that references are resolved by.
+        names: the values that references such as {"given": NAME} stand for.
         where: the path of `value` for error texts.
 
     Raises:

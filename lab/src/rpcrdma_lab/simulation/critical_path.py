@@ -56,8 +56,8 @@ class EndCounts:
 class CallAccount:
     """Event counts and times of one call or of simultaneous calls, as `account` derives them from a trace.
 
-    `parts_s` divides the `latency_s` (seconds) into the parts of `part_of`. The counts after `responder` are of events
-    on and beside the path, except those named `_on_path`.
+    `parts_s` divides the `latency_s` (seconds) by the names that `part_of` returns. The counts after `responder` are of
+    events on and beside the critical path, except those named `_on_path`.
     """
 
     one_way_trips: int
@@ -118,8 +118,8 @@ def critical_path(events: Sequence[TraceEvent], called: Collection[int], returne
 def account(events: Sequence[TraceEvent], called: Collection[int], returned: Collection[int]) -> CallAccount:
     """Derives counts and times of calls of one requester from a trace.
 
-    The latency is the time from the first call to the last return, and the path is that of the last return. Events
-    caused by a return belong to the caller's program and are left out.
+    The latency is the time from the first call to the last return, and the critical path ends at the last return.
+    Events caused by a return belong to the caller's program and are left out.
 
     Args:
         events: the whole trace, in which each event is at the index of its number.
@@ -179,7 +179,7 @@ def account(events: Sequence[TraceEvent], called: Collection[int], returned: Col
 def part_of(event: TraceEvent) -> str:
     """Returns the name of the part of a latency to which the time from the event before to `event` belongs.
 
-    Both are events of a critical path. Names are "sending", "distance", "interrupts", "waiting", "registration",
+    Both are neighbours on a critical path. Names are "sending", "distance", "interrupts", "waiting", "registration",
     "invalidation", "copying", "server", "other".
     """
     return _PARTS.get(event.kind, _OTHER)
@@ -198,7 +198,7 @@ def _shared_interrupt(events: Sequence[TraceEvent], arrival: TraceEvent, complet
     """Returns the interrupt in progress that delivered a completion which has no interrupt of its own.
 
     `events` is the whole trace, and `arrival` the event that caused `completion`. The interrupt is the last one of the
-    node before the completion. None if that ended before the arrival: then the completion waited for busy software.
+    node before the completion. None if the interrupt ended before the arrival: the completion waited for busy software.
     """
     for event in reversed(events[: completion.number]):
         if event.kind is EventKind.INTERRUPT and event.node == completion.node:
@@ -221,6 +221,6 @@ def _end_counts(events: Iterable[TraceEvent], on_path: Collection[int]) -> EndCo
 
 
 def _counted_as(event: TraceEvent) -> str:
-    """Returns the name under which an event is counted: its kind, as "leave", with the verb after "post"."""
+    """Returns the name under which an event is counted: its kind, as "leave"; for a post the verb, too: "post send"."""
     kind: str = event.kind.value
     return f"{kind} {event.text.partition(' ')[0]}" if event.kind is EventKind.POST else kind

@@ -14,9 +14,9 @@ _SAME = 1e-2
 
 
 class Crossing(NamedTuple):
-    """The point `at` on the axis from which on the variant `faster` has lower latencies than `slower`, and not before.
+    """The point `at`, in miles or octets, beyond which the variant `faster` has lower latencies than `slower`.
 
-    `latency_s` is the latency of both in seconds.
+    Just before the point, `slower` has the lower ones. `latency_s` is the latency of both at the point, in seconds.
     """
 
     at: float
@@ -42,7 +42,7 @@ class Curves:
     latencies_s: Mapping[str, Sequence[float]]
 
     def crossings(self) -> list[Crossing]:
-        """Returns the crossings of all pairs of curves, in ascending order of `at`.
+        """Returns the points at which curves of two variants cross, for all pairs, in ascending order of `at`.
 
         Curves are straight between their points; points at which two differ by up to 1 % count as equal.
         """

@@ -96,8 +96,8 @@ class Operation(NamedTuple):
     """A kind of call that is measured.
 
     Attributes:
-        name: its name in tables.
-        call: makes one call on a connection with data of a number of octets.
+        name: the name of the operation in tables.
+        call: makes one call on a connection, with a number of octets of data.
         calls: the number of calls made at the same time.
     """
 
@@ -204,7 +204,7 @@ def _version_2(in_messages_octets_max: int | None, *, remote_invalidation: bool 
 
 
 def _by_send(name: str, client_segment: int, server_segment: int) -> Variant:
-    """Returns a variant in which bulk data travels in Sends, by the round-trip extension of version 2.
+    """Returns settings, with this name, by which the round-trip extension of version 2 sends bulk data in Sends.
 
     A receive buffer of each end has one segment in which the extension places bulk data. `client_segment` and
     `server_segment` are the octets of the segment at that end; 0: its receive buffers have none.
@@ -248,7 +248,7 @@ VARIANTS = (
 
 
 def with_extension(name: str, make: Callable[[], Extension]) -> Variant:
-    """Returns a variant of version 2, with the name "version 2, NAME", that has an extension at both ends.
+    """Returns settings of both ends for version 2 with an extension, under the name "version 2, NAME".
 
     `make` returns a new extension; it is called for each end of each connection.
     """

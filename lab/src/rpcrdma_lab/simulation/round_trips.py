@@ -42,7 +42,7 @@ COLUMNS = ("trips", *_ENDS, "sends", "reads", "writes", "acks", "µs")
 
 
 def cells(found: CallAccount) -> list[str]:
-    """Returns the counts of `found` as texts, one for each of `COLUMNS`; the last is the latency in microseconds.
+    """Returns a table row: round trips, counts of events, and latency in microseconds, one text for each of `COLUMNS`.
 
     "1+2" stands for one event on the critical path and two beside it.
     """
@@ -70,7 +70,7 @@ def measured(model: FabricModel, variant: Variant, operation: Operation, size: i
     Args:
         model: the delays of the fabric, which include the distance.
         variant: the settings of both ends.
-        operation: the kind and the number of calls.
+        operation: the kind of call, and how many are made at once.
         size: octets of data of a call.
 
     Raises:
@@ -88,7 +88,7 @@ def measured(model: FabricModel, variant: Variant, operation: Operation, size: i
 def rows(
     model: FabricModel, size: int, variants: Sequence[Variant], operations: Sequence[Operation] | None = None
 ) -> list[Row]:
-    """Returns a row for each operation and variant, the variants of the first operation first.
+    """Returns counts and times of each operation in each variant (settings of both ends), operation by operation.
 
     `size` is the octets of data of a call. `operations` None stands for `measured_calls.OPERATIONS`.
 
@@ -102,7 +102,7 @@ def rows(
 def curves_over_distance(
     model: FabricModel, size: int, miles: Sequence[float], variants: Sequence[Variant], operations: Sequence[Operation]
 ) -> list[Curves]:
-    """Measures latencies over the distances `miles`, and returns one `Curves` for each operation, in order.
+    """Measures latencies over the distances `miles`; returns for each operation, in order, the curves of all variants.
 
     `size` is the octets of data of a call. `model` has the other delays; its distance is not used.
 
@@ -116,7 +116,7 @@ def curves_over_distance(
 def curves_over_size(
     model: FabricModel, sizes: Sequence[int], variants: Sequence[Variant], operations: Sequence[Operation]
 ) -> list[Curves]:
-    """Measures latencies over the `sizes` of data in octets, and returns one `Curves` for each operation, in order.
+    """Measures latencies over `sizes` of data in octets; returns for each operation, in order, curves of all variants.
 
     Raises:
         RpcRdmaError: a call failed.

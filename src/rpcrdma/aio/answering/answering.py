@@ -89,8 +89,8 @@ class Answering:
     def _take_again(self, call: ServerCall, outcome: Outcome[None]) -> None:
         """Takes a call again, from the first octet of its message, after its wait for its RPCSEC_GSS context.
 
-        `outcome` is called first: it raises the exception of the work that the call waited for, if that failed. The
-        call is dropped if its connection has ended.
+        The function `outcome` is called first: it raises the exception of the work that the call waited for, if that
+        failed. The call is dropped if its connection has ended.
         """
         outcome()
         if call.ended:
@@ -141,7 +141,7 @@ class _Run:
             self._at_most_once.cache.hold(self._known, reply)
 
     def join(self, repeat: ServerCall) -> None:
-        """Makes the retransmission `repeat` the receiver of the reply; drops an earlier retransmission."""
+        """Makes the retransmission `repeat` of the call the receiver of the reply; drops an earlier retransmission."""
         superseded, self.newest = self.newest, repeat
         if superseded is not self.first:
             superseded.drop()

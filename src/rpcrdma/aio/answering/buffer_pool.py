@@ -141,10 +141,10 @@ class BufferPool:
         return BufferShare(self, self.turns.join(client))
 
     def take(self, length: int, room: int, share: BufferShare | None = None) -> PooledMemory | None:
-        """Lends a buffer of at least `length` octets that occupies at most `room`; None if `length` exceeds `room`.
+        """Lends a buffer of at least `length` octets that takes at most `room` octets; None if `length` exceeds `room`.
 
-        Its whole size counts as lent. The caller holds `lock`. `share` is the borrower, None for the pool's own
-        `acquire`.
+        The buffer's whole size counts as lent. The caller holds the pool's `lock`. `share` is the borrower, None for
+        the pool's own `acquire`.
         """
         if length > room:
             return None
@@ -169,7 +169,8 @@ class BufferPool:
     def take_back(self, buffer: memoryview, share: BufferShare | None) -> int:
         """Takes back a buffer that was lent to `share` (None: by `acquire`), and returns the octets that this frees.
 
-        Returns 0, and does nothing, for a buffer that the pool has not lent to `share`. The caller holds `lock`.
+        Returns 0, and does nothing, for a buffer that the pool has not lent to `share`. The caller holds the pool's
+        `lock`.
         """
         lent = self._lent.get(id(buffer.obj))
         if lent is None or lent[2] is not share:
@@ -195,14 +196,14 @@ class BufferPool:
         return excess <= 0
 
     def wait_in_line(self, share: BufferShare) -> None:
-        """Adds `share` to the line of connections that wait for memory, and calls `on_short`; for `BufferShare`."""
+        """Adds `share` to the line of connections that wait for memory; calls the pool's `on_short`, unless None."""
         self._loop = asyncio.get_running_loop()
         self.turns.wait(share)
         if self.on_short is not None:
             self.on_short()
 
     def leave_line(self, share: BufferShare) -> None:
-        """Removes `share` from the line of connections that wait for memory; for `BufferShare` alone."""
+        """Removes `share` from the line of connections that wait for memory; only `BufferShare` calls it."""
         self.turns.leave(share)
 
     def forget(self, share: BufferShare) -> None:
@@ -221,7 +222,7 @@ class BufferPool:
             self._loop.call_soon_threadsafe(self._serve)
 
     def _serve(self) -> None:
-        """Resumes at most one waiting request of each client, if there is room for it; who holds least is first."""
+        """Resumes at most one waiting request of each client that has room; the client that holds least is first."""
         self._serving = False
         for client in self.turns.in_order():
             for share in client.in_order():
@@ -251,7 +252,7 @@ class BufferShare(Share):
 
     @property
     def held_octets(self) -> int:
-        """The octets that this connection holds at present, in buffers and by `reserve` and `take_in`."""
+        """The octets that this connection holds at present: buffers, and those counted by `reserve` and `take_in`."""
         return self.held
 
     @property
@@ -263,8 +264,8 @@ class BufferShare(Share):
     def crowded(self) -> bool:
         """Whether the client holds memory of the pool and has no room for a result of BULK_RESULT_OCTETS at present.
 
-        The octets that this connection has reserved count as free: the handlers that they are for may wait for the
-        call that asks.
+        The octets that this connection has reserved count as free: otherwise its call that asks for this could wait for
+        handlers that wait for the call.
         """
         counted = self.counted
         ordinary = min(BULK_RESULT_OCTETS, self._pool.octets_max)
@@ -272,7 +273,7 @@ class BufferShare(Share):
 
     @property
     def waits(self) -> bool:
-        """Whether a request of this connection waits for memory."""
+        """Whether a function that `wait` or `wait_while_crowded` got is still to be called when there is memory."""
         return bool(self._turns)
 
     def acquire(self, length: int, *, outliving: bool = False, reserved: int = 0) -> memoryview | None:
@@ -384,9 +385,9 @@ class BufferShare(Share):
         self._pool.serve_soon()
 
     def take_turn(self) -> bool:
-        """Calls the `resume` of the oldest waiting request if its memory is available; returns whether it did.
+        """Calls the oldest function that `wait` got if there is room for its octets; returns whether it did.
 
-        If octets are reserved, a request of `wait_while_crowded`, which does not count them, may be resumed before
+        If octets are reserved, a function of `wait_while_crowded`, which does not count them, may be called before
         older ones. Only `BufferPool` calls this.
         """
         for number, (length, leaves_counted, resume) in enumerate(self._turns):
@@ -401,7 +402,7 @@ class BufferShare(Share):
         return False
 
     def close(self) -> None:
-        """Ends the share with its connection: resumes every waiting request, and lends no more; repeatable.
+        """Ends the share with its connection: calls all functions that `wait` got, and lends no more; repeatable.
 
         Buffers that are lent already return by `release` as before.
         """

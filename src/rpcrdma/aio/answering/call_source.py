@@ -27,7 +27,7 @@ class CallSource(Protocol[C_contra]):
 
     @property
     def client(self) -> ReverseCaller:
-        """The caller for calls in the reverse direction (RFC 8167), from this side to the peer."""
+        """The object by which this side calls the peer, in the reverse direction (RFC 8167)."""
 
     @property
     def host(self) -> str:

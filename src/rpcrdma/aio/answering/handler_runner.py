@@ -119,7 +119,7 @@ class HandlerRunner:
             self.run(call)
 
     def connection_ended(self, connection: object) -> None:
-        """Drops the calls of the ended `connection`, their `source`, that wait for a thread.
+        """Drops the calls that arrived on the ended `connection` (their attribute `source`) and wait for a thread.
 
         A call that must not run twice and has begun is run to its end: a repeat of it gets the reply.
         """
@@ -178,7 +178,7 @@ class HandlerRunner:
         self.end_one()
 
     def end_one(self) -> None:
-        """Takes one ended call or computation off the count `running`, and wakes `drain` when none is left."""
+        """Takes one ended call or computation off the attribute `running`, and wakes `drain` when none is left."""
         self.running -= 1
         if not self.running and self._idle is not None:
             self._idle.set()
@@ -227,7 +227,7 @@ class HandlerRunner:
             self._finished(call)
 
     def _start_worker(self, call: ServerCall) -> None:
-        """Queues the handler of the call, or the rest (`call.rest`) of a handler that has begun, for a thread."""
+        """Queues the handler of the call, or the generator `call.rest` of a handler that has begun, for a thread."""
         call.may_block = True
         self.running += 1
         call.period = period = self._period
@@ -257,7 +257,7 @@ class HandlerRunner:
             self._finished(call)
 
     def _work(self, call: ServerCall, worker: Worker) -> _Result:
-        """Runs the handler of the call, or the rest of a handler that has begun, in the thread of `worker`.
+        """Runs the handler of the call, or the generator of a handler that has begun, in the thread of `worker`.
 
         Returns the reply, and the handler's exception or None. Nothing is raised.
         """

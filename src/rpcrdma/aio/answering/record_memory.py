@@ -42,7 +42,7 @@ class CallMemory:
         return self._octets
 
     def add(self, octets: int) -> None:
-        """Counts the `octets` of a received call; sets `short` (stop reading) if the share has no room for them."""
+        """Counts `octets` of a received call; sets the attribute `short` (stop reading) if the share has no room."""
         self._octets += octets
         if self._octets + self.expected > self._covered:
             self._cover()

@@ -37,7 +37,7 @@ class SingleRun(Protocol):
         """Sends `reply`, the handler's result, to the transmission of the call that arrived last."""
 
     def let_go(self) -> None:
-        """Ends a transmission whose connection ended before its handler began; a later transmission runs instead."""
+        """Ends the transmission whose connection ended before its handler began; a later transmission runs instead."""
 
 
 class ServerCall(CallWithResults):
@@ -103,7 +103,7 @@ class ServerCall(CallWithResults):
         return self.source.results.closed
 
     def success(self, result: Any) -> Payload:
-        """Returns the encoded reply that carries `result`, and sets `status` to the procedure's status in it, or 0.
+        """Returns the encoded reply that carries `result`, and sets the call's `status` to that in the result, or 0.
 
         Raises:
             Exception: any error of the encoder, because `result` is not of the procedure's result type.
@@ -116,10 +116,10 @@ class ServerCall(CallWithResults):
         return enc
 
     def failure(self, error: BaseException) -> Payload:
-        """Returns the error reply for a handler that raised `error`, and sets `status` to its name.
+        """Returns the error reply for a handler that raised `error`, and sets the call's `status` to the reply's name.
 
-        The reply is PROC_UNAVAIL for `ProcedureUnavailable`, AUTH_TOOWEAK for `CredentialTooWeak`, and SYSTEM_ERR
-        otherwise.
+        The reply is PROC_UNAVAIL for `ProcedureUnavailable`, AUTH_TOOWEAK (status "AUTH_ERROR") for
+        `CredentialTooWeak`, and SYSTEM_ERR otherwise.
         """
         if isinstance(error, CredentialTooWeak):
             self.status = RejectStat.AUTH_ERROR.name
@@ -164,7 +164,7 @@ class ServerCall(CallWithResults):
         protection.turns.use(work, done, octets=protection.octets_sealed(reply))
 
     def refuse(self) -> None:
-        """Refuses a repeat whose reply is no longer kept, so that the requester stops repeating it.
+        """Refuses a call that was sent again and whose reply is not kept, so that the requester stops repeating it.
 
         The refusal is the transport's (RFC 8166 section 4.5.3: ERR_CHUNK), or SYSTEM_ERR where the transport has none.
         """
@@ -175,7 +175,7 @@ class ServerCall(CallWithResults):
             self.answer(self.failure(_REPLY_NOT_KEPT))
 
     def let_go(self) -> None:
-        """Ends a call whose connection ended before its handler began; a waiting repeat of the call runs instead."""
+        """Ends a call whose connection ended before its handler began; a later transmission of it runs instead."""
         if self.once is not None:
             self.once.let_go()
         else:
@@ -184,7 +184,8 @@ class ServerCall(CallWithResults):
     def drop(self) -> None:
         """Ends the call without a reply, releases its memory and counts it as dropped.
 
-        Called if the connection has ended, if a repeat of the call gets the reply, and for a replay under RPCSEC_GSS.
+        Called if the connection has ended, if a later transmission of the call gets the reply, and for a replay under
+        RPCSEC_GSS.
         """
         self.status = DROPPED
         self.source.drop(self)

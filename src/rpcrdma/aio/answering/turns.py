@@ -46,7 +46,7 @@ class Client(Generic[S]):
         self.waiting: dict[S, None] = {}
 
     def in_order(self) -> Iterator[S]:
-        """Yields the waiting shares of the client in turn: least held first, then longest waiting."""
+        """Yields the `Share`s of the client's waiting connections in turn: least held first, then longest waiting."""
         return _in_order(self.waiting)
 
 
@@ -63,7 +63,7 @@ class Turns(Generic[S]):
         self.waiting: dict[Client[S], None] = {}
 
     def join(self, address: str) -> Client[S]:
-        """Returns the client with the network address `address`, and counts one more share for it until `part`."""
+        """Returns the client with this network address, and counts one more connection for it until `part`."""
         client = self._clients.get(address)
         if client is None:
             client = self._clients[address] = Client(address)
@@ -71,7 +71,7 @@ class Turns(Generic[S]):
         return client
 
     def part(self, share: S) -> None:
-        """Takes a share off the count of its client, to which `join` added it; forgets a client without shares."""
+        """Takes a connection's share off its client's count, to which `join` added it; forgets a client without any."""
         client = share.client
         client.shares -= 1
         if not client.shares:

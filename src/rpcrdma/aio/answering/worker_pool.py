@@ -109,7 +109,7 @@ class Worker:
         self.identity: AbstractContextManager[Any] | None = None
 
     def act_as(self, identity: AbstractContextManager[Any] | None) -> None:
-        """Changes the identity under which the thread acts to `identity`, unless it is the present one.
+        """Changes the user identity of the thread to that of a context manager, `identity`, unless it is present.
 
         The present identity is exited, then `identity` is entered. None stands for the thread's own identity.
 
@@ -196,14 +196,14 @@ class WorkerPool(Generic[T, R]):
     def submit(
         self, address: str, connection: object, call: T, *, brief: bool, may_be_let_go: bool, waits_for: Hashable = None
     ) -> None:
-        """Queues a call, which runs in a thread when it is the turn of its connection.
+        """Queues a call, which runs in a thread when its client and connection have the fewest running calls.
 
         Args:
             address: the network address of the client.
             connection: any hashable object that identifies the connection.
             call: the call, the first argument of `run`.
-            brief: whether the call is expected to end within about 2 ms; brief calls share one thread
-                until one of them takes longer.
+            brief: whether the call is expected to end within about 2 ms; brief calls share one thread until one of them
+                takes longer.
             may_be_let_go: whether the call is passed to `let_go` if its connection ends before it begins.
             waits_for: the resource that may block the call, such as a file system; the calls that wait for one resource
                 never have all threads. None: no such resource.
@@ -269,7 +269,7 @@ class WorkerPool(Generic[T, R]):
         return thing is None or self._wait_for[thing] < self._most_for_one
 
     def _start(self) -> None:
-        """Assigns the idle threads to the waiting calls whose turn it is."""
+        """Assigns idle threads to waiting calls: first of the client and connection with the fewest running calls."""
         while self._turns.waiting and self._idle and not self._ended and (found := self._next()) is not None:
             calls, thing = found
             waiting = calls.waiting.pop(thing)
@@ -289,7 +289,7 @@ class WorkerPool(Generic[T, R]):
             self._loop.call_soon(self._wake)
 
     def take_thread(self, turn: Turn[T]) -> None:
-        """Counts one thread as busy and the call of `turn` as running; the caller then runs that call."""
+        """Counts one thread as busy and the submitted call, `turn`, as running; the caller then runs that call."""
         self._idle -= 1
         turn.calls.hold(1)
         if turn.waits_for is not None:
@@ -311,7 +311,7 @@ class WorkerPool(Generic[T, R]):
         return None
 
     def _wake(self) -> None:
-        """Wakes sleeping threads, or starts new ones, for the calls whose turn has come."""
+        """Wakes sleeping threads, or starts new ones, for the calls to which threads have been assigned."""
         self._wakes_soon = False
         if self._bell is None:
             self._bell = _Bell(blocks=False)
@@ -331,7 +331,7 @@ class WorkerPool(Generic[T, R]):
                 thread.start()
 
     def _watch(self, brief_done: int) -> None:
-        """Moves the waiting brief calls to threads of their own if the count of ended ones is still `brief_done`.
+        """Moves the waiting brief calls to threads of their own if the count of ended brief calls is `brief_done`.
 
         The brief call that runs before them has turned out to be long then.
         """
@@ -389,7 +389,7 @@ class WorkerPool(Generic[T, R]):
                 return
 
     def _take(self, turns: deque[Turn[T]], worker: Worker) -> bool:
-        """Runs the first call of `turns` in this thread and stores its result for delivery.
+        """Runs the first call of the queue `turns` in this thread and stores its result for delivery.
 
         Returns False if there is none, because another thread has taken the last call; else True.
         """

@@ -30,7 +30,7 @@ class ClientStatistics(TransportStatistics):
         operations: tuple[OperationStatistics, ...],
         answered: tuple[OperationStatistics, ...],
     ) -> ClientStatistics:
-        """Returns statistics with the given transport counters, and the calls that the client made and answered."""
+        """Returns statistics with `counters`, and calls made (`operations`) and `answered` by procedure and status."""
         return cls(**asdict(counters), operations=operations, answered=answered)
 
     def counters(self) -> TransportStatistics:

@@ -191,7 +191,7 @@ class ConnectOptions:
 
     @property
     def counts(self) -> bool:
-        """Whether calls are counted: because of `count_calls` or `metrics`."""
+        """Whether calls are counted, because the option `count_calls` or `metrics` is set."""
         return self.count_calls or self.metrics is not None
 
     def all_extensions(self) -> list[Extension]:

@@ -244,7 +244,7 @@ class Connection:
 
     @property
     def negotiated(self) -> Negotiated | None:
-        """The terms of the present RDMA connection, or of the last one after a loss; None over TCP."""
+        """The version, sizes, credits and so on of the present, or else the last, RDMA connection; None over TCP."""
         return self._present.negotiated
 
     @property
@@ -264,7 +264,7 @@ class Connection:
 
     @property
     def statistics(self) -> ClientStatistics:
-        """The counts up to now, over all transport connections of this object; each access makes a copy."""
+        """Counts of calls and RDMA up to now, over all transport connections; each access makes a copy."""
         counters = (self._lost, self._present.statistics)
         made = () if self._call_statistics is None else self._call_statistics.snapshot()
         answered = () if self._answering is None else self._answering.dispatcher.statistics.snapshot()

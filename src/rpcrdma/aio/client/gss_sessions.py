@@ -99,7 +99,7 @@ class GssSessions:
             again = True
 
     async def _protected(self, call: Call, connection: _Connection, protected: ProtectedCall) -> Any:
-        """Sends a call once under the context of `protected`, and returns its decoded result.
+        """Sends a call once, protected by `protected` under its RPCSEC_GSS context, and returns its decoded result.
 
         Long arguments and results are encrypted and decrypted in a thread. The context has one use at a time.
 

@@ -43,7 +43,7 @@ class KnownServers:
     def version_of(self, server: ServerPlace, now_s: float) -> str | None:
         """Returns the name of the RPC-over-RDMA version that the server speaks; None if unknown, expired or a guess.
 
-        A version from `guessed` counts as a guess until a call has been answered.
+        `server`: provider, host and port. A version from `guessed` counts as a guess until a call has been answered.
         """
         found = self._found.get(server)
         if found is None or now_s - found.at_s >= self._again_s:
@@ -51,16 +51,16 @@ class KnownServers:
         return None if found.proof is not None and not found.proof.calls else found.version
 
     def speaks(self, server: ServerPlace, version: str) -> bool:
-        """Returns whether the last entry of the server names this version, however old the entry is."""
+        """Returns whether the last entry of the server (provider, host, port) names this version, however old it is."""
         found = self._found.get(server)
         return found is not None and found.version == version
 
     def found(self, server: ServerPlace, version: str, now_s: float) -> None:
-        """Records that the server has stated at the time `now_s` that it speaks this version."""
+        """Records that the server (provider, host, port) stated at the time `now_s` that it speaks this version."""
         self._keep(server, _Found(version, now_s))
 
     def guessed(self, server: ServerPlace, version: str, now_s: float, proof: TransportStatistics) -> None:
-        """Records `version` for a server that has lost, or left unanswered, the first message of a newer version.
+        """Records `version` of a server (provider, host, port) that lost or ignored the first message of a newer one.
 
         `proof` has the counters of the connection in `version`: the guess holds as soon as they count an answered call.
         It does not replace a version that the server has stated meanwhile, over another connection.
@@ -69,16 +69,16 @@ class KnownServers:
             self._keep(server, _Found(version, now_s, proof))
 
     def left_unanswered(self, server: ServerPlace, now_s: float) -> None:
-        """Records that `server` was silent over the provider that it names, and was reached over another provider."""
+        """Records that `server` (provider, host, port) was silent over this provider, and reached over another one."""
         self._keep(server, _Found(None, now_s))
 
     def is_silent(self, server: ServerPlace, now_s: float) -> bool:
-        """Returns whether an entry that has not expired says that `server` is silent over the provider it names."""
+        """Returns whether an unexpired entry says that `server` (provider, host, port) is silent over this provider."""
         found = self._found.get(server)
         return found is not None and found.version is None and now_s - found.at_s < self._again_s
 
     def forget(self, server: ServerPlace) -> None:
-        """Discards the entry of a server, since it has proved wrong; no effect if there is none."""
+        """Discards the entry of a server (provider, host, port), which has proved wrong; no effect if there is none."""
         self._found.pop(server, None)
 
     def clear(self) -> None:

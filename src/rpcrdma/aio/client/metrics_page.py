@@ -96,7 +96,7 @@ class Calls:
 
     @property
     def together(self) -> Outcome:
-        """The sums over the calls of all statuses."""
+        """The sums of number, octets and durations over the calls of all statuses."""
         each = self.outcomes.values()
         return Outcome(
             self.ops,
@@ -154,9 +154,9 @@ def fetch(url: str, timeout_s: float) -> str:
 
 
 def read_page(text: str) -> dict[Where, Calls]:
-    """Parses the call statistics in the text of a metrics endpoint's answer: the calls of each set of labels.
+    """Parses the call statistics in a metrics endpoint's answer: the calls, by status, of each set of labels.
 
-    Labels without calls are left out.
+    Labels are side, transport, server, program, version and procedure; those without calls are left out.
 
     Raises:
         ConnectFailed: the package prometheus-client is not installed.

@@ -32,7 +32,7 @@ _PATIENCE = 0.1
 
 class _MakeConnection(Protocol):
     def __call__(self, link: Link, *, version: str, on_version_refused: Callable[[], None] | None) -> RdmaConnection:
-        """Returns a new connection over `link`; `version` is a value of `rpcrdma.transport.VERSION_CHOICES`.
+        """Returns a new connection over `link`, a path to the server; `version` is "auto", "1" or "2".
 
         `on_version_refused` is called when the server refuses a call because of the version; None: the call alone
         fails.
@@ -91,7 +91,8 @@ class RdmaDialer:
     def _late(self) -> ConnectFailed:
         """Returns the error for an attempt to connect that has used up its time.
 
-        If the server was known to speak the newest of the versions offered, that is forgotten: it may have lost it.
+        If the server was known to speak the newest version offered, `KnownServers` forgets that: it may speak another
+        one.
         """
         newest = self._names[0]
         if self._known.speaks(self.server, newest):

@@ -37,7 +37,7 @@ class SingleConnection(Protocol):
 
     @property
     def negotiated(self) -> Negotiated | None:
-        """The terms of an RDMA connection; None over TCP."""
+        """The version, message sizes, credits and other agreed terms of an RDMA connection; None over TCP."""
 
     @property
     def host_identity(self) -> HostIdentity | None:
@@ -109,8 +109,8 @@ class ReconnectPolicy:
     def delay_s(self, failures: int) -> float:
         """Returns the random seconds to wait before the next attempt, after `failures` failed attempts.
 
-        The upper bound doubles with each failure from `initial_s` to `max_s`, which spares a server in trouble. The
-        delay is evenly distributed below it, so that the clients of a restarted server do not all connect at once.
+        The upper bound doubles with each failure, from the policy's `initial_s` to its `max_s`. The delay is evenly
+        distributed below it, so that the clients of a restarted server do not all connect at once.
         """
         longest: float = min(self.max_s, self.initial_s * 2.0 ** min(failures, 63))
         return longest * self.random()
@@ -185,8 +185,8 @@ class ConnectionKeeper:
     async def wait_connection(self, call: Call, *, first: bool) -> SingleConnection:
         """Returns the present connection for a call, or waits until the next one has been made.
 
-        `first`: the call has not waited before. If no other call waits, it ends a pause between attempts that followed
-        a failed one.
+        `first`: the call has not waited before. If no other call waits, this call ends a pause between attempts that
+        followed a failed one.
 
         Raises:
             CallTimeout: there was no connection before the deadline of the call.
@@ -339,10 +339,10 @@ class ConnectionKeeper:
             self._next = self._loop.create_future()
 
     def _keep_alive(self, connection: SingleConnection, *, asked: bool = False) -> KeepAlive:
-        """Returns a new `KeepAlive`, which the connection's timer serves.
+        """Returns a new detector of the server's silence, which the connection's timer serves.
 
-        After `keepalive_s` of silence it has a NULL call made; without a reply in `keepalive_reply_s` it aborts
-        `connection`. `asked`: whether the caller makes the first NULL call itself, at once.
+        After the policy's `keepalive_s` of silence it has a NULL call made; without a reply in `keepalive_reply_s` it
+        aborts `connection`. `asked`: whether the caller makes the first NULL call itself, at once.
         """
         policy = self.policy
         self._silent.clear()
@@ -371,7 +371,7 @@ class ConnectionKeeper:
         return keep_alive
 
     async def _watch(self, connection: SingleConnection, keep_alive: KeepAlive, ended: asyncio.Future[None]) -> None:
-        """Makes the NULL calls of `keep_alive`, and returns when `connection` is lost or the future `ended` is done."""
+        """Makes NULL calls when `keep_alive` asks for one, until `connection` is lost or the future `ended` is done."""
         lost = asyncio.ensure_future(self._lost.wait())
         try:
             while True:
@@ -413,10 +413,10 @@ class ConnectionKeeper:
         connection.timer.look()
 
     async def _reconnect(self) -> tuple[SingleConnection, KeepAlive] | None:
-        """Attempts to connect until it succeeds; returns the connection and its keep-alive.
+        """Attempts to connect until it succeeds; returns the connection and the detector of its silence.
 
-        None: the time for attempts (`for_s`) is up, or no further connection is to be made (`hopeless`). A random pause
-        of up to `max_s` precedes, unless the server may call this client; the first call that waits ends it.
+        None: the policy's `for_s` seconds are up, or no further connection is to be made (`hopeless`). A random pause
+        of up to `max_s` (policy) precedes, unless the server may call this client; the first call that waits ends it.
         """
         policy, time = self.policy, self._loop.time
         lost_s: float | None = time()

@@ -47,7 +47,7 @@ class SilenceWatch:
         """Whether the owner has to call `begin`: the watch looks at nothing until then."""
 
     def begin(self) -> None:
-        """Starts looking for answers, three times within the silence that a warning takes; past ones do not count."""
+        """Starts looking for answers from now on, three times within the silence (at first `after_s`) that warns."""
         self.resting = False
         self._looks = 0
         self._counted = self._answers()

@@ -248,7 +248,7 @@ class CallsMade(ABC):
     @property
     @abstractmethod
     def negotiated(self) -> Negotiated | None:
-        """The terms of an RDMA connection; None over TCP."""
+        """The version, message sizes, credits and other agreed terms of an RDMA connection; None over TCP."""
 
     @abstractmethod
     def _outstanding(self) -> Iterable[Call]:

@@ -61,11 +61,11 @@ class Negotiated:
 def negotiated(
     endpoint: Endpoint, terms: Terms, provider: str, round_trip_s: float | None, host_identity: HostIdentity | None
 ) -> Negotiated:
-    """Returns the present terms of the connection of `endpoint`.
+    """Returns the present version, message sizes, credits, properties and other terms of the connection of `endpoint`.
 
     Args:
         endpoint: the state of the transport.
-        terms: the terms on which the providers of both ends have agreed.
+        terms: checksum, limits of RDMA Reads and device, as the providers of both ends have agreed.
         provider: the provider's name.
         round_trip_s: the shortest round trip in seconds; None: unknown.
         host_identity: the host identity that the peer has proved; None: no proof was asked for.
@@ -92,7 +92,7 @@ def negotiated(
 
 
 def by_name(properties: Properties | None) -> dict[str, PropertyValue] | None:
-    """Converts transport properties to a dictionary, the form of `Negotiated.own_properties`; None stays None."""
+    """Returns transport properties by field name; `reverse` as text, `host_authentication` as bool. None stays None."""
     if properties is None:
         return None
     return properties._asdict() | {
@@ -102,7 +102,7 @@ def by_name(properties: Properties | None) -> dict[str, PropertyValue] | None:
 
 
 def _of_extensions(links: Mapping[str, ExtensionLink]) -> dict[str, ExtensionProperties]:
-    """Returns the properties of both ends for each extension, by its name: the form of `Negotiated.extensions`."""
+    """Returns, by extension name, "own" and "peer" properties, each a dictionary by name, or None if there are none."""
     return {name: {"own": _named(link.own_shown), "peer": _named(link.peer_shown)} for name, link in links.items()}
 
 

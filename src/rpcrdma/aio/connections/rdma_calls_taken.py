@@ -97,8 +97,8 @@ class RdmaCallsTaken:
     def answer_deferred(self) -> bool:
         """Answers deferred calls until `may_answer` is false or the connection's turn in the event loop is over.
 
-        A turn ends CONNECTION_TURN_S seconds after its first call. Returns whether any call was answered. In a turn
-        that is over none is: the replies of the next turn leave together.
+        A turn ends CONNECTION_TURN_S seconds after its first call. Returns whether any call was answered. No call is
+        answered in a turn that is over: the replies of the next turn leave together.
         """
         waited = len(self.deferred)
         if self.turn_ends_s is None:

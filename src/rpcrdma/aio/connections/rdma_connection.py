@@ -193,7 +193,7 @@ class RdmaConnection(CallsMade):
 
     @property
     def negotiated(self) -> Negotiated:
-        """The agreed terms, as of now; the credits granted change with each reply."""
+        """The version, message sizes, credits and other agreed terms; the credits granted change with each reply."""
         return negotiated(self._endpoint, self._driver.terms, self._provider, self._round_trip_s, self.host_identity)
 
     @property

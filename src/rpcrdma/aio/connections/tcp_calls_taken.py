@@ -174,7 +174,7 @@ class TcpCallsTaken:
             self._pause_if_full()
 
     def stop_reading(self) -> None:
-        """Takes no further calls (`draining`), and stops reading unless calls of this side are unanswered."""
+        """Sets `draining` (further calls are dropped); stops reading unless calls of this side are unanswered."""
         self.draining = True
         if not self._pending:
             self.stream.pause()
@@ -204,7 +204,7 @@ class TcpCallsTaken:
         return bool(self._pending) and self._held_octets < RPC_UNSENT_REPLY_OCTETS_MAX
 
     def go_on(self) -> None:
-        """Answers held calls and resumes reading, as far as the bounds allow; while draining, calls `on_answered`."""
+        """Answers held calls and resumes reading, as the bounds allow; if draining, calls the owner's `on_answered`."""
         if self.draining:
             if self._on_answered is not None:
                 self._on_answered()

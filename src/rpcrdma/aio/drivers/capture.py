@@ -192,7 +192,7 @@ class CapturedStream:
     def _packet(self, direction: _Direction, other: _Direction, flags: int, data: bytes, options: bytes = b"") -> None:
         """Writes one packet with the TCP `flags` in `direction`; with ACK it acknowledges all octets of `other`.
 
-        `data` is the payload, `options` the TCP options, in a multiple of four octets. No count is changed.
+        `data` is the payload, `options` the TCP options, in a multiple of four octets. Sequence numbers stay.
         """
         acknowledged = other.sequence if flags & _ACK else 0
         offset = (5 + len(options) // 4) << 4

@@ -253,7 +253,7 @@ class IwarpDriver:
             self._finish()
 
     def _block(self) -> None:
-        """Sets `blocked` and lets the event loop call `_writable` when the socket takes octets again."""
+        """Sets the attribute `blocked`, and lets the event loop call `_writable` when the socket takes octets again."""
         self.blocked = True
         self._loop.add_writer(self._descriptor, self._writable)
 
@@ -279,7 +279,7 @@ class IwarpDriver:
         self._discard()
 
     def _wait_quiet(self) -> None:
-        """Sets the alarm that ends the connection after 0.5 s without octets, and by the loop time `_give_up_s`."""
+        """Sets the alarm that ends the connection after 0.5 s without octets, or at the attribute `_give_up_s`."""
         assert self._give_up_s is not None
         self._linger.due_s = min(self._give_up_s, self._loop.time() + _QUIET_S)
         self._timer.look()

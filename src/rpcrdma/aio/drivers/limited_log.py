@@ -75,7 +75,7 @@ class LimitedLog:
 
         Args:
             level: the level, as in `logging`.
-            kind: any text that names the kind; of a peer's data it may contain the address alone.
+            kind: any text that names the kind of event; of a peer's data it may contain the address alone.
             message: the text with % placeholders.
             args: the values for the placeholders.
             error: the exception whose traceback is logged; None: no traceback.

@@ -215,7 +215,7 @@ class LoopbackProvider:
 
         Args:
             listener: the listener.
-            places: the addresses; None: all addresses of the listener. Others have no effect.
+            places: pairs of host and port; None: all addresses of the listener. Others have no effect.
         """
         self._listeners = {
             address: each

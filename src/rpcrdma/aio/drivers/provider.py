@@ -81,7 +81,7 @@ class Driver(Protocol):
 
     @property
     def terms(self) -> Terms:
-        """The terms on which both ends have agreed; before that, those that this end proposes."""
+        """The agreed terms: checksum, RDMA Read limits, device; before agreement, those that this end proposes."""
 
     @property
     def blocked(self) -> bool:

@@ -183,7 +183,7 @@ class RecordStream:
             self._lose(f"the connection failed: {error.strerror}")
 
     def unsent_tickets(self) -> list[Any]:
-        """Returns the tickets of messages that had not left when the stream was closed, and drops these messages."""
+        """Returns the tickets (see `send`) of messages that had not left at the stream's end; drops these messages."""
         return self._sender.clear()
 
     def close(self) -> None:

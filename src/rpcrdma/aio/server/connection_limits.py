@@ -122,8 +122,8 @@ class Admission(Generic[C]):
     def displaced_by(self, client: str, now_s: float, *, locks: bool = False) -> C | None:
         """Returns the connection to end for a further one of the address `client`; None: there is none, or no need.
 
-        `full` tells these two apart. `now_s` is the loop time in seconds. `locks`: whether the newcomer locks memory;
-        while memory to lock is short, it displaces only a connection that locks some.
+        The method `full` tells these two apart. `now_s` is the loop time in seconds. `locks`: whether the newcomer
+        locks memory; while memory to lock is short, it displaces only a connection that locks some.
 
         While as many connections as permitted are starting, it is the oldest of the client with most of these, if that
         client has more of them than `client` with the newcomer, or if it has been starting for RDMA_STARTING_S seconds.

@@ -31,7 +31,7 @@ class MessageLimit(NamedTuple):
 
 
 def limits_over_rdma(config: TransportConfig, memory_octets_max: int) -> list[MessageLimit]:
-    """Returns the limit on calls over RDMA: the lower of `config.call_octets_pulled_max` and `memory_octets_max`.
+    """Returns one limit, on calls over RDMA: the lower of `config.call_octets_pulled_max` and `memory_octets_max`.
 
     There is none on replies: each call states the largest reply. `memory_octets_max` is that of `ServeOptions`.
     """
@@ -51,8 +51,9 @@ def limits_over_tcp(record_octets_max: int) -> list[MessageLimit]:
 def messages_refused(service: Service, limits: Iterable[MessageLimit]) -> str:
     """Returns, for each limit that the definition of `service` exceeds, a clause on its longest message; or "".
 
-    Left out are services with `OWN_LIMITS`, procedures that the service does not offer, and arguments and results to
-    which the definition sets no bound, since these exceed any limit.
+    A limit is on calls or on replies over one transport. Left out are services with `OWN_LIMITS`, procedures that the
+    service does not offer, and arguments and results to which the definition sets no bound, since these exceed any
+    limit.
     """
     if service.OWN_LIMITS:
         return ""
@@ -67,9 +68,10 @@ def messages_refused(service: Service, limits: Iterable[MessageLimit]) -> str:
 
 
 def _offered(service: Service) -> list[tuple[str, OctetsMax]]:
-    """Returns name and message bounds of each procedure for which the service has a method of its own.
+    """Returns name and the most octets of messages of each procedure for which the service has a method of its own.
 
-    Procedures whose definition states no bounds are left out.
+    The octets are those of arguments, their bulk items, and results. Procedures whose definition states no bounds are
+    left out.
     """
     program, kind = service.PROGRAM, type(service)
     base = next(each for each in kind.__mro__ if Service in each.__bases__)

@@ -159,8 +159,8 @@ class RdmaServer:
     ) -> dict[tuple[str, int], list[ProviderInUse]]:
         """Listens at `host` over each provider that can, at the same port; returns the providers of each address.
 
-        The keys of the result are host and port. `port` 0 takes a free port. `provider` None takes that of the
-        configuration.
+        The keys of the result are host and port, the values names of providers and RDMA devices. `port` 0 takes a free
+        port. `provider` None takes that of the configuration.
 
         Raises:
             OSError: no provider can listen there.
@@ -332,7 +332,7 @@ class RdmaServer:
 
 
 def _listed(properties: dict[str, PropertyValue] | None) -> str:
-    """Returns a clause about the client's transport properties, for the log; "" for None."""
+    """Returns a clause about the client's transport properties, given by name, for the log; "" for None."""
     if properties is None:
         return ""
     return f"; of the client: {', '.join(f'{name} {value}' for name, value in properties.items())}"

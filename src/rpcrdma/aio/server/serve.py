@@ -220,7 +220,7 @@ class Server:
         """Adds up the counts of the present connections by client address; other work of the loop runs in between.
 
         Returns:
-            The counts of each address, sorted by address.
+            Connections, calls and octets of each address, sorted by address.
         """
         found: dict[str, HostStatistics] = {}
         connections: list[RdmaConnection | TcpConnection] = [*self._rdma.connections, *self._tcp.connections]

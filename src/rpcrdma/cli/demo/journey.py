@@ -170,7 +170,7 @@ async def _copy(filesystem: NfsFilesystem, local: Path, size: TreeSize, *, outwa
 
 
 def _compare(places: _Places, size: TreeSize) -> list[str]:
-    """Compares both copies with the source; returns differing paths, such as "fetched: a/b" or "returned: a/b".
+    """Compares the trees `fetched` and `returned` with `source`; returns differing paths, such as "fetched: a/b".
 
     `size` is that of the tree, for the progress bar.
     """

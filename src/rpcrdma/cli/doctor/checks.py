@@ -90,7 +90,7 @@ def show(findings: Iterable[Finding]) -> None:
 
 
 def check_data_path(path: str, *, native: bool, turned_off: bool) -> Finding:
-    """Returns the finding about the native module, which moves the software RNIC's data in compiled code.
+    """Returns the finding OK if the native module moves the software RNIC's data in compiled code, else NOTE.
 
     Args:
         path: a text about the data path in use, the result of `rpcrdma.wire.native.find`.
@@ -204,7 +204,7 @@ def _message_octets(attributes: DeviceAttributes) -> int:
 
 
 def check_verbs(trial: VerbsTrial) -> Finding:
-    """Returns the finding whether programs can use the RDMA devices, by the result of `try_verbs`."""
+    """Returns the finding OK if programs can use all RDMA devices, else NOTE; `trial` is the result of `try_verbs`."""
     if trial.cause:
         which = ", ".join(trial.unusable) or "the devices"
         text = f"{which} cannot be used: {trial.cause}; provider auto takes the software RNIC"
@@ -215,7 +215,7 @@ def check_verbs(trial: VerbsTrial) -> Finding:
 
 
 def check_cgroup(limits: Sequence[CgroupLimit]) -> Finding:
-    """Returns the finding about the control groups' limits: a note if one is 0 contexts, or below 1000 objects."""
+    """Returns the finding about control groups: NOTE if a device's limit is 0 contexts or below 1000 objects, or OK."""
     told = []
     for limit in limits:
         handles, objects = _count(limit.handles, "process", "processes"), _count(limit.objects, "object", "objects")
@@ -249,7 +249,7 @@ def _count(number: int | None, one: str, several: str) -> str:
 def check_modules(states: Mapping[str, ModuleState], devices: Sequence[RdmaDevice]) -> Finding:
     """Returns the finding about the kernel's modules for RDMA devices, which the software RNIC does not need.
 
-    `states` has the state of each module by its name.
+    `states` has the state of each module by its name. The mark is NOTE if there is advice to load a module, else OK.
     """
     by_state = {state: [name for name, found in states.items() if found is state] for state in ModuleState}
     said = {
@@ -280,7 +280,7 @@ def check_modules(states: Mapping[str, ModuleState], devices: Sequence[RdmaDevic
 def check_memory_lock(limit_octets: int | None, devices: Sequence[RdmaDevice]) -> Finding:
     """Returns the finding about the memory that a process may lock, which RDMA devices need, not the software RNIC.
 
-    `limit_octets` is RLIMIT_MEMLOCK in octets; None: no limit.
+    `limit_octets` is RLIMIT_MEMLOCK in octets; None: no limit. NOTE if it is below 64 MiB and there are devices.
     """
     size = "no limit" if limit_octets is None else readable_octets(limit_octets)
     short = limit_octets is not None and limit_octets < LOCKED_OCTETS_MIN and bool(devices)
@@ -297,7 +297,7 @@ def check_memory_lock(limit_octets: int | None, devices: Sequence[RdmaDevice]) -
 def check_open_files(soft: int, hard: int) -> Finding:
     """Returns the finding about RLIMIT_NOFILE, which bounds the connections and files of a server.
 
-    `soft` and `hard` are the limits, perhaps `resource.RLIM_INFINITY`.
+    `soft` and `hard` are the limits, perhaps `resource.RLIM_INFINITY`. The mark is NOTE if `soft` is below 1024.
     """
     unlimited = soft == resource.RLIM_INFINITY
     short = not unlimited and soft < RPC_CONNECTIONS_MAX
@@ -312,7 +312,7 @@ def check_open_files(soft: int, hard: int) -> Finding:
 
 
 def check_listening(port: int, listens: Callable[[int], str]) -> Finding:
-    """Returns the finding whether a server can listen at the TCP port `port`.
+    """Returns the finding OK if a server can listen at the TCP port `port`, else NOTE.
 
     `listens` tries a port, and returns the reason why it cannot be listened at, "" if it can.
     """
@@ -331,7 +331,7 @@ def check_listening(port: int, listens: Callable[[int], str]) -> Finding:
 
 
 def check_route(address: str, interface: str | None, devices: Sequence[RdmaDevice]) -> Finding:
-    """Returns the finding about the route to a server: whether it leads through an RDMA device.
+    """Returns the finding about the route to a server: whether it leads through an RDMA device (PROBLEM: no route).
 
     `address` is the server's IP address, `interface` the network interface towards it, None without a route.
     """

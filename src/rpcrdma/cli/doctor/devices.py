@@ -130,9 +130,9 @@ def rdma_devices(root: Path = Path("/")) -> list[RdmaDevice]:
 
 
 def module_state(name: str, release: str, root: Path = Path("/")) -> ModuleState:
-    """Returns the state of the kernel module `name` in a kernel of the release `release`.
+    """Returns whether a kernel of the release `release` has the module `name` loaded, available or missing.
 
-    `root` is the directory below which /sys and /lib/modules are read.
+    `root` is the directory below which /sys and /lib/modules are read; UNKNOWN if it has no modules of the release.
     """
     if (root / "sys/module" / name).is_dir():
         return ModuleState.LOADED

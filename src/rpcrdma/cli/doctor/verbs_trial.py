@@ -28,7 +28,7 @@ def try_verbs(present: Iterable[str], find_binding: Callable[[], tuple[Binding |
     """Loads the module for RDMA devices, asks each device for its attributes, and opens the connection manager.
 
     `present` are the names of the devices that the kernel has. `find_binding` returns the module and "", or None and
-    the reason why it is missing.
+    the reason why it is missing. Returns the attributes of the usable devices, and in words why others are not usable.
     """
     binding, missing = find_binding()
     if binding is None:

@@ -30,7 +30,7 @@ def is_installed(package: str) -> bool:
 
 
 def find_mistakes(args: argparse.Namespace, found: Effective, names: HostNames | None = None) -> list[Mistake]:
-    """Returns the mistakes in files, and a mistake for each setting that does not fit this machine.
+    """Returns a mistake (place, cause, remedy) for each fault in files and each setting unfit for this machine.
 
     It looks up host names, asks the stores of URLs, and reads certificates and directories, and so may block; it binds
     no socket and changes nothing.
@@ -94,9 +94,10 @@ def _faults_of_access_log(found: Effective) -> Iterator[Mistake]:
 
 
 def at_start(args: argparse.Namespace, found: Effective) -> list[Mistake]:
-    """Returns those mistakes for which a server does not start, as far as its start does not find them itself.
+    """Returns the mistakes in settings (place, cause, remedy) with which a server must not start.
 
-    `args` are parsed arguments with the values of `found`.
+    Those that opening, binding or loading would find are left out: the start finds them itself. `args` are parsed
+    arguments with the values of `found`.
     """
     faults = [*found.faults, *no_exports(args, found), *_exposed_state(found)]
     if args.config is not None:
@@ -129,7 +130,7 @@ def _faults_of_export(export: Exported, found: Effective, names: HostNames) -> I
 
 
 def _faults_of_source(export: Exported) -> Iterator[Mistake]:
-    """Yields a mistake if the directory or URL of an export cannot be served at present; may block."""
+    """Yields a mistake (place, cause, remedy) if the source of an export cannot be served at present; may block."""
     if faults := [*_faults_of_url(export)]:
         yield from faults
         return
@@ -142,7 +143,7 @@ def _faults_of_source(export: Exported) -> Iterator[Mistake]:
 
 
 def _exposed_state(found: Effective) -> Iterator[Mistake]:
-    """Yields a mistake for each export in which clients can see the directory of the server's state.
+    """Yields a mistake (place, cause, remedy) for each export that contains the directory of the server's state.
 
     A client that reads the key of file handles there can make handles of its own.
     """
@@ -162,7 +163,7 @@ def _real(path: Path | str) -> Path:
 
 
 def _faults_of_url(export: Exported) -> Iterator[Mistake]:
-    """Yields a mistake if a package is missing for a protocol of the export's URL; the store itself is not asked."""
+    """Yields a mistake if a package for the export's URL is missing, or fsspec lacks the protocol; asks no store."""
     if isinstance(export.source, Path):
         return
     place = export.origins[""]
@@ -190,7 +191,7 @@ def _faults_of_url(export: Exported) -> Iterator[Mistake]:
 
 
 def _faults_of_state(state: Value) -> Iterator[Mistake]:
-    """Yields a mistake if the server cannot make or use the directory of its state, the value of `state-dir`."""
+    """Yields a mistake if the server cannot make or use the directory in `state`, value and origin of `state-dir`."""
     directory = Path(state.value).absolute()
     place = next(each for each in (directory, *directory.parents) if os.path.lexists(each))
     if not place.is_dir():
@@ -266,7 +267,7 @@ def report(faults: list[Mistake], *, as_json: bool) -> int:
 
 
 def first_ones(faults: list[Mistake]) -> tuple[list[Mistake], str]:
-    """Returns the mistakes that people are shown, at most CONFIGURATION_FAULTS_MAX, and a line about others, or ""."""
+    """Returns the first CONFIGURATION_FAULTS_MAX (100) of `faults`, and a line with the number of others, or ""."""
     more = len(faults) - CONFIGURATION_FAULTS_MAX
     return faults[:CONFIGURATION_FAULTS_MAX], f"and {more} more" if more > 0 else ""
 

@@ -70,7 +70,7 @@ def in_keys(text: str, place: str) -> str:
 
 
 def effective(args: argparse.Namespace) -> Effective:
-    """Returns the values of all settings that take effect: of the command line, else of the files, else the defaults.
+    """Returns values and origins of all settings: of the command line, else of the files, else the defaults.
 
     Args:
         args: parsed arguments, of which `on_command_line` names those of the command line. Their `config` is the
@@ -136,7 +136,7 @@ def _complete(export: ExportArgument, defaults: Mapping[str, Value]) -> Exported
 
 
 def _equal_names(exports: Iterable[ExportArgument]) -> Iterable[Mistake]:
-    """Yields a mistake for each export that has the name of an earlier export."""
+    """Yields a mistake (place, cause, remedy) for each export that has the name of an earlier export."""
     first: dict[str, str] = {}
     for export in exports:
         place = export.origins.get("", COMMAND_LINE)

@@ -131,7 +131,7 @@ class _File:
         self._lines: dict[KeyPath, int] = {}
 
     def read(self, *, whole: bool) -> None:
-        """Reads the file; `whole`: whether it may have other tables than exports."""
+        """Reads the file; `whole`: whether it may have other keys than [[export]] tables."""
         document = self._document()
         for key, value in document.items():
             if key == _EXPORT:
@@ -147,7 +147,7 @@ class _File:
                 self._read_value((key,), value, OF_SERVER, self._found.server)
 
     def _document(self) -> dict[str, Any]:
-        """Parses the file and returns its keys; if that is impossible, notes a mistake and returns no keys."""
+        """Returns the file's content as `tomllib` does; if that is impossible, notes a mistake and returns {}."""
         try:
             octets = self._octets()
             text = octets.decode().replace("\r\n", "\n")
@@ -241,9 +241,10 @@ class _File:
     def _own_terms(
         self, path: KeyPath, values: Mapping[str, Value], settings: Iterable[Setting]
     ) -> tuple[dict[str, Any], dict[str, str]]:
-        """Returns values and places (FILE:LINE) of the table at `path` by the `dest` of its `settings`.
+        """Returns (values, places FILE:LINE) of the keys that the table at `path` has, by attribute (`Setting.dest`).
 
-        `values` has those that the table sets, by the settings' names. "" among the places has that of the table.
+        `path` has names and indices from the document down; `values` has values and places by the keys. The place of
+        the table itself is under "".
         """
         terms = {setting.dest: values[setting.name] for setting in settings if setting.name in values}
         origins = {"": self._place(path)} | {dest: value.origin for dest, value in terms.items()}
@@ -330,7 +331,7 @@ class _File:
 
 
 def _shortened(text: str) -> str:
-    """Returns the text of a mistake, without its middle if it is over CONFIGURATION_FAULT_LETTERS_MAX characters."""
+    """Returns the text of a mistake, without its middle if it has more than 500 characters."""
     more = len(text) - CONFIGURATION_FAULT_LETTERS_MAX
     half = CONFIGURATION_FAULT_LETTERS_MAX // 2
     return text if more <= 0 else f"{text[:half]}[{more} characters]{text[-half:]}"

@@ -15,7 +15,7 @@ __all__ = ["contradictions", "covers", "doubts", "faults_of_hosts"]
 def contradictions(export: Exported, *, has_authorities: bool) -> Iterator[Mistake]:
     """Yields a mistake for each reason why no call can match a rule of an export, in the order of the rules.
 
-    `has_authorities`: whether the server has authorities, so that hosts of clients can prove certificates.
+    `has_authorities`: whether the server has certificate authorities (tls-ca), by which it checks clients' hosts.
     """
     for number, rule in enumerate(export.rules):
         above = next((each for each in export.rules[:number] if covers(each, rule)), None)
@@ -33,7 +33,7 @@ def contradictions(export: Exported, *, has_authorities: bool) -> Iterator[Mista
 def doubts(export: Exported, names: HostNames) -> Iterator[Mistake]:
     """Yields mistakes about rules of an export: hosts without an address, and rules that trust every host with root.
 
-    `names` has looked up the names of its hosts; the terms of the export itself are the last rule.
+    `names` has looked up the hosts of all these rules; the terms of the export itself are the last rule.
     """
     yield from faults_of_hosts(export, names)
     for rule in (*export.rules, export):

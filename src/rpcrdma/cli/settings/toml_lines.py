@@ -57,7 +57,7 @@ def key_lines(text: str) -> dict[KeyPath, int]:
 def line_of_long_key(text: str) -> int | None:
     """Returns the number, from 1, of the first line with too many dots for a key; None without such a line.
 
-    `CONFIGURATION_KEY_NAMES_MAX` dots are too many. Dots in texts and comments do not count; those in numbers do.
+    `CONFIGURATION_KEY_NAMES_MAX` (64) dots are too many. Dots in texts and comments do not count; those in numbers do.
 
     Args:
         text: any text, which ends for this search where a quotation mark is not closed.

@@ -194,8 +194,8 @@ def set_attributes(
         uid: the owner's number.
         gid: the group's number.
         size: the size in octets.
-        atime_ns: the last access in nanoseconds since 1970, or `NOW`.
-        mtime_ns: the last modification in nanoseconds since 1970, or `NOW`.
+        atime_ns: the last access in nanoseconds since 1970, or `NOW` for the server's present time.
+        mtime_ns: the last modification likewise.
 
     Raises:
         OverflowError: a time is before 1970 or after 2106, which NFSv3 cannot express.

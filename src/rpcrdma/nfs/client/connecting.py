@@ -26,7 +26,7 @@ class MountedFilesystem(NfsFilesystem):
     Args:
         connection: the connection to the NFS server.
         url: the URL that was opened.
-        mounted: the answer of MOUNT.
+        mounted: the answer of MOUNT: the export, its root handle and the directory below it.
         options: the settings of `connection`.
         files: bounds of calls in flight, copies and listings.
         owns_connection: whether `close` closes the connection, too.
@@ -83,7 +83,7 @@ async def mount_over(
     Args:
         connection: the connection to the NFS server.
         url: the URL to be opened.
-        mounted: the answer of MOUNT.
+        mounted: the answer of MOUNT: the export, its root handle and the directory below it.
         options: the settings of `connection`; also of the connection for UMNT, if MOUNT has a port of its own.
         files: bounds of calls in flight, copies and listings; None for the defaults.
         owns_connection: whether the file system's `close` closes the connection, too.

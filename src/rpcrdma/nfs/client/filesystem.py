@@ -169,7 +169,7 @@ class NfsFilesystem(ObjectCalls):
     async def glob(
         self, pattern: Path, *, include_hidden: bool = False, onerror: Callable[[OSError], None] | None = None
     ) -> AsyncIterator[str]:
-        """Searches paths like `glob.glob` with `recursive=True`; `**` stands for any number of directories, no links.
+        """Searches paths like `glob.glob` with `recursive=True`; `**` matches any number of directories, but no links.
 
         Args:
             pattern: the pattern; no match is no error.
@@ -262,6 +262,7 @@ class NfsFilesystem(ObjectCalls):
         """Reads a regular file by its handle alone, and checks that size, mtime and ctime are still those of `entry`.
 
         Args:
+            entry: the file, as it was listed.
             offset: the offset in the file, in octets.
             size: the most octets; negative: all.
 
@@ -345,7 +346,7 @@ class NfsFilesystem(ObjectCalls):
             local: the path of the copy, or the directory for it.
             progress: called with (files, octets) done so far.
             exact_modes: whether the copy gets the server's permissions in any case.
-            sparse: whether zeros are left out as holes.
+            sparse: whether runs of zeros are left out as holes.
             resume: whether a local file with the source's size and mtime is left as it is, and the partial copy of a
                 file larger than one READ (1 MiB at most) is kept after an interruption, for the next copy to continue.
 
@@ -421,7 +422,7 @@ class NfsFilesystem(ObjectCalls):
                 paths from the top.
 
         Returns:
-            A report; failures are listed there, and raised by `CopyReport.check`.
+            The numbers of copied objects, and the failures, which `CopyReport.check` raises.
 
         Raises:
             OSError: `path` is no directory (NotADirectoryError), or `local` cannot be made.
@@ -456,7 +457,7 @@ class NfsFilesystem(ObjectCalls):
             exclude: see `download_tree`.
 
         Returns:
-            A report; failures are listed there, and raised by `CopyReport.check`.
+            The numbers of copied objects, and the failures, which `CopyReport.check` raises.
 
         Raises:
             OSError: `local` cannot be opened, or the server refuses the directory `path`, as FileExistsError for a file
@@ -491,7 +492,7 @@ class NfsFilesystem(ObjectCalls):
 
 
 def _length(attributes: v3.fattr3, offset: int, size: int) -> int:
-    """Returns the octets from `offset` to the end by `attributes.size`, at least 0, at most `size` unless negative."""
+    """Returns how many octets a file with `attributes` has behind `offset`, at most `size` unless that is negative."""
     rest = max(0, attributes.size - offset)
     return min(rest, size) if size >= 0 else rest
 

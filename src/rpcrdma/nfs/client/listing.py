@@ -214,7 +214,7 @@ async def _entries(procedures: NfsProcedures, directory: Node, page: list[tuple[
 
 
 def _with_attributes(directory: Node, name: str, entry: _Entry) -> DirEntry | None:
-    """Returns the `DirEntry` of `name` in `directory`; None if `entry` lacks attributes or handle, as in READDIR."""
+    """Returns the `DirEntry` of `name` in `directory`; None if `entry`, of a reply, lacks its attributes or handle."""
     if isinstance(entry, entryplus3):
         attributes, handle = entry.name_attributes.value, entry.name_handle.value
         if attributes is not None and handle is not None:

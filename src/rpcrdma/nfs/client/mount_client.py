@@ -143,7 +143,7 @@ async def connect_nfs(url: Url, options: ConnectOptions) -> Connection:
 async def mount_export(
     url: Url, options: ConnectOptions, nfs: Caller | None = None, *, mount_port: int | None = None
 ) -> Mount:
-    """Mounts the export that holds `url.path`, at the first MOUNT service that answers; returns its answer.
+    """Mounts the export that holds `url.path`, at the first MOUNT service that answers; returns its name and handle.
 
     Args:
         url: the URL; a MOUNT port that it names precedes `mount_port`.
@@ -178,7 +178,7 @@ async def mount_export(
 
 
 async def list_exports(url: Url, options: ConnectOptions, *, mount_port: int | None = None) -> list[Exported]:
-    """Returns the exports that the server at `url` shows, sorted by name.
+    """Returns the exports of the server at `url`, with admitted hosts and security flavors, sorted by name.
 
     MOUNT is asked first, which names the hosts that may mount an export, then NFS version 4, both at the address of the
     server. MOUNT at other TCP ports, which may belong to another server, is asked last, with a warning in the log. If
@@ -389,10 +389,10 @@ async def _confirm_list(
 
 
 async def mount_with(caller: Caller, path: str, *, timeout_s: float | None = None) -> Mount:
-    """Mounts, by MNT calls through `caller`, an export that `path` is in; returns its `Mount`, with `port` 0.
+    """Mounts, by MNT calls through `caller`, an export that `path` is in; returns the export's name and handle.
 
     Exports that the server lists are tried first, then all other directories along `path`, longer names before shorter
-    ones in each group. `timeout_s` is the time limit of each call in seconds; None: the caller's default.
+    ones each time. `timeout_s` is the time limit of each call in seconds; None: the caller's default.
 
     Raises:
         NfsError: the first refusal; `NoSuchExport` if the server lists exports and none holds `path`; and the errors of

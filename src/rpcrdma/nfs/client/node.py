@@ -27,7 +27,7 @@ class Node:
     Attributes:
         handle: the server's file handle.
         attributes: the attributes of the reply that contained them last; None for the root before they are fetched.
-        place: where the object was found, for messages.
+        place: where the object was found, for messages: its absolute path, or (node of its directory, name).
         fresh: whether the present operation has fetched the attributes.
         target: the target of a symbolic link; None before it is read.
     """
@@ -55,7 +55,10 @@ class Node:
 
 
 def path_of(place: LazyPath) -> str:
-    """Returns the absolute path of `place` in the mount; an `ExportPath`, a `str` with the export's URL, if known."""
+    """Returns the absolute path in the mount of `place`, which is that path, or (node of the directory, name).
+
+    The result is an `ExportPath`, a `str` with the URL of the export, if that is known.
+    """
     names: list[str] = []
     while not isinstance(place, str):
         directory, name = place
@@ -70,7 +73,7 @@ def path_of(place: LazyPath) -> str:
 def found_at(place: LazyPath, error: E) -> E:
     """Adds the URL of the object at `place` to the error of a call, if the export's URL is known; returns `error`.
 
-    A TransportClosed is not changed, since it is the error of many calls, and about the server.
+    `place`: its path, or (node of its directory, name). A TransportClosed, which is about the server, is not changed.
     """
     if not isinstance(error, TransportClosed) and isinstance(path := path_of(place), ExportPath):
         error.found_at(in_words(path))

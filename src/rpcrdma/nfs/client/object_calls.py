@@ -310,7 +310,7 @@ class ObjectCalls:
         is matched with names at any depth, a pattern with a slash with paths from `path`.
 
         Returns:
-            A report; failures are listed there, and raised by `RemoveReport.check`.
+            The numbers of removed objects, and the failures, which `RemoveReport.check` raises.
 
         Raises:
             NotADirectoryError: `path` is no directory; another `NfsError`: it cannot be looked up.

@@ -75,14 +75,14 @@ class NfsProcedures:
         path2: LazyPath | None = None,
         buffer: Buffer | None = None,
     ) -> Any:
-        """Repeats a call while its status is NFS3ERR_JUKEBOX, up to `NFS_DEFERRED_S` (200) s; returns its result.
+        """Repeats a call while its status is NFS3ERR_JUKEBOX, up to `NFS_DEFERRED_S` (200) s; returns the result.
 
         Args:
             status: the status of the first reply, which is not NFS3_OK.
             procedure: the procedure.
             args: its arguments.
-            path: the place of the object, for errors.
-            path2: the second object's place, for errors; None if there is none.
+            path: the path of the object, or (node of its directory, name), for errors.
+            path2: likewise of a second object; None if there is none.
             buffer: memory for the data of READ; None for other procedures.
 
         Raises:

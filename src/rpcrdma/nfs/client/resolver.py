@@ -272,6 +272,6 @@ class NoSuchName(NfsNotFound):
 
 
 def _settled(node: Node) -> Node:
-    """Replaces the place of `node` by its path as text, for messages, and returns the node."""
+    """Replaces (directory, name) in `node.place` by the absolute path, for messages, and returns `node`."""
     node.place = node.path
     return node

@@ -45,15 +45,15 @@ class SparseFile(Protocol):
         """
 
     def will_need(self, offset: int, octets: int) -> None:
-        """Starts to read `octets` octets from `offset` into memory, before they are used; does not wait for the end."""
+        """Starts to read `octets` octets from `offset` into memory; does not wait until they are there."""
 
 
 @runtime_checkable
 class CopyTarget(Protocol):
     """An open file into which the file system copies data of another file or of itself, without reads by the server.
 
-    `source` is an open file, and offsets and lengths are in octets. Threads that call the methods act as the caller.
-    Errors are EXDEV: the source is in another file system; EINVAL: ranges of one file overlap.
+    `source` is an open file, and offsets and lengths are in octets. Threads that call the methods act as the NFS
+    caller. Errors are EXDEV: the source is in another file system; EINVAL: ranges of one file overlap.
     """
 
     def copy_from(self, source: OpenFile, source_offset: int, offset: int, octets: int, change: Change) -> Written:
@@ -63,7 +63,8 @@ class CopyTarget(Protocol):
         another file system; EINVAL: ranges of one file overlap; and others.
 
         Returns:
-            The number of octets copied, possibly fewer, as UNSTABLE until `OpenFile.commit`, and the write verifier.
+            The number of octets copied, possibly fewer, their stability, UNSTABLE until `OpenFile.commit`, and the
+            write verifier.
         """
 
     def clone_from(self, source: OpenFile, source_offset: int, offset: int, octets: int, change: Change) -> None:

@@ -79,7 +79,7 @@ class HostAdmission:
             setattr(self, name, observer(getattr(self, name)))
 
     def forget(self) -> None:
-        """Drops the rules that are remembered for callers, and `latest`, after the terms of an export have changed."""
+        """Drops remembered rules, and the grant in `latest`, after the terms of an export have changed."""
         self._known = {}
         self.latest = Grant(ServingUser())
 
@@ -87,7 +87,7 @@ class HostAdmission:
         """Returns the caller's rights if the rules of an export admit a call of NFS; else logs the refusal and raises.
 
         The rule is chosen by the host, its certificate and the principal. The flavor of the call is checked against
-        that rule. The rights become `latest`.
+        that rule. The rights become the attribute `latest`.
 
         Args:
             export: the terms of the export.
@@ -172,9 +172,11 @@ class HostAdmission:
             self._refuse(export, origin, f"version {version}", f"it is not served by NFS version {version}")
 
     def _decide(self, export: ExportTerms, origin: CallOrigin, principal: str | None) -> _Decision:
-        """Returns the rule, None if they are refused, for calls of an origin and principal (None: without a proof).
+        """Returns the rule of an export for calls of `origin` and `principal`, with the terms by which it was found.
 
-        It is the remembered one if the terms are still the same; else it is looked for, and remembered.
+        In the result `rule` is None if the calls are refused. `principal` None: a call without a proof of its user.
+        Returns a remembered result if it was found by the same `export`; else looks the rule up, and remembers the
+        result.
         """
         key = export.name, origin, principal
         known = self._known
@@ -194,7 +196,7 @@ class HostAdmission:
     def _granted(
         self, export: ExportTerms, rule: AccessTerms, context: CallContext, credential: Credential
     ) -> Grant | None:
-        """Returns the rights that `rule` gives to a caller.
+        """Returns the rights that `rule`, one of `export`, gives to the caller with `credential`.
 
         Returns None in the event loop if the caller's groups have to be looked up. Raises Refused: EAGAIN: the groups
         cannot be looked up now.
@@ -244,7 +246,8 @@ class HostAdmission:
     def _tell(self, export: ExportTerms, origin: CallOrigin, kind: str, reason: str, **more: Any) -> None:
         """Logs a refusal as a warning and a structured event, once a minute for each export, host and `kind`.
 
-        `kind` is any text that tells causes apart; `reason` is text for people; `more` are further fields of the event.
+        `kind` is any text that tells causes apart, such as "security"; `reason` is the text of the log for people;
+        `more` are further keys of the event, such as `admitted` or `security`, with JSON values.
         """
         event = {"event": "refused", "client": origin.host, "export": export.name, "reason": reason, **more}
         with self._guard:
@@ -259,7 +262,7 @@ class HostAdmission:
             )
 
     def flush(self) -> None:
-        """Logs, for each kind of refusal, the number and the last of those that the limit of one a minute held back."""
+        """Logs the number and the last of the refusals that the limit of one a minute for one cause held back."""
         with self._guard:
             self._log.flush()
 
@@ -286,10 +289,10 @@ class AdmittedExports:
         return self.admission.check_mount(tree.export, context, version)
 
     def flavors(self, tree: Tree, context: CallContext) -> list[SecurityFlavor]:
-        """Returns a tree's security flavors for the call's host, preferred first; Refused (EACCES) if it is closed."""
+        """Returns a tree's flavors for the call's host, preferred first; raises Refused (EACCES: closed to it)."""
         return self.admission.flavors(tree.export, context)
 
 
 def _comes_from_root(origin: CallOrigin, credential: Credential) -> bool:
-    """Returns whether a call meets the demand for a reserved port: by its port, by RDMA, or by RPCSEC_GSS."""
+    """Returns whether a call has a source port below 1024, or comes over RDMA or with RPCSEC_GSS, which need none."""
     return origin.reserved_port or origin.transport == "rdma" or credential.flavor.service is not None

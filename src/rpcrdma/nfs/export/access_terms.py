@@ -98,7 +98,8 @@ class AccessTerms:
         """Maps a call's credential to the user as whom the server acts.
 
         Args:
-            credential: the call's credential, or the local user that takes its place.
+            credential: the call's credential, or a `LocalUser` in its place: UID, GID and groups by this machine's
+                database.
 
         Returns:
             User, group and supplementary groups. They are the anonymous user's, without supplementary groups, for
@@ -189,7 +190,7 @@ class ExportTerms(AccessTerms):
 
     @property
     def all_rules(self) -> tuple[AccessTerms, ...]:
-        """The rules in their order, the terms of the export itself as the last one."""
+        """The rules in the order in which calls are compared: those in `rules`, then the export's own terms."""
         return (*self.rules, self)
 
     @property

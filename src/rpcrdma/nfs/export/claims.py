@@ -52,8 +52,8 @@ def change_ranges(ranges: list[Range], start: int, end: int, exclusive: bool | N
     """Locks the octets from `start` to before `end` for one holder, or unlocks them if `exclusive` is None.
 
     `ranges`, the holder's locks, is changed in place: overlapping ranges are replaced, split or merged. The list is
-    sorted, and its ranges do not overlap; ranges of one kind do not touch either. `exclusive` True: a write lock;
-    False: a read lock.
+    sorted, and its ranges do not overlap; two write locks, or two read locks, do not touch either. `exclusive` True: a
+    write lock; False: a read lock.
     """
     first = bisect_left(ranges, start, key=_END)
     last = bisect_right(ranges, end, key=_START)
@@ -78,7 +78,7 @@ def change_ranges(ranges: list[Range], start: int, end: int, exclusive: bool | N
 
 
 def _overlapping(held: Iterable[list[Range]], start: int, end: int) -> Iterator[Range]:
-    """Yields each range in the lists `held` that has octets from `start` to before `end`."""
+    """Yields each range that overlaps `start` to before `end`, in `held`, sorted lists by holder."""
     for ranges in held:
         yield from ranges[bisect_right(ranges, start, key=_END) : bisect_left(ranges, end, key=_START)]
 
@@ -103,7 +103,7 @@ class _File(Generic[S, L]):
         """Holders of delegations; None: there has been none."""
 
     def count(self, access: int, deny: int, change: int) -> None:
-        """Adds `change` (1 or -1) to the number of holders for each bit (READ, WRITE) in `access` and in `deny`."""
+        """Adds `change` (1 or -1) to the counts of holders with the bits (READ, WRITE) of `access` and of `deny`."""
         bits = access | deny << 2
         for place in range(4):
             if bits >> place & 1:
@@ -183,20 +183,21 @@ class Claims(Generic[S, L]):
             self._drop_empty(file, claims)
 
     def sharers(self, file: bytes) -> Iterable[tuple[S, int]]:
-        """Returns (holder, sum of READ and WRITE) for each share reservation on `file`; the caller holds `lock`."""
+        """Returns (holder, its access bits READ, WRITE) of each share reservation on `file`; needs `lock` held."""
         claims = self._files.get(file)
         return () if claims is None else [(holder, access) for holder, (access, _) in claims.shares.items()]
 
-    def denies_io(self, file: bytes, access: int) -> bool:
-        """Returns whether a share reservation on a file denies `access`, READ or WRITE, to a call without an open.
+    def denies_io(self, file: bytes, access: int, holder: S | None = None) -> bool:
+        """Returns whether a share reservation on a file denies `access`, READ or WRITE, to a call.
 
-        `file` is a key by `Exports.file_of`. Adds the denying holders to `in_the_way`, for the NFSv4 server to recall
+        `file` is a key by `Exports.file_of`. `holder` is the open by which the call is made, whose own reservation does
+        not count; None: it has none. Adds the denying holders to `in_the_way`, for the NFSv4 server to recall
         or expire them. The caller does not hold `lock`, which the method takes.
         """
         if not self.denials:
             return False
         with self.lock:
-            found = self.share_conflicts(file, None, access, 0)
+            found = self.share_conflicts(file, holder, access, 0)
             self.in_the_way.update(found)
             return bool(found)
 
@@ -231,7 +232,7 @@ class Claims(Generic[S, L]):
         return [] if claims is None else list(claims.delegates or ())
 
     def waits_for_delegates(self, file: bytes) -> bool:
-        """Returns whether a change of a file by a call without open state (NFSv3) has to wait for its delegations.
+        """Returns whether clients have delegations of `file`, so that a change by a call without an open must wait.
 
         `file` is a key by `Exports.file_of`. If there are delegations, adds their holders to `in_the_way` and calls
         `wake`, which starts the recalls. The caller does not hold `lock`, which the method takes.
@@ -248,7 +249,7 @@ class Claims(Generic[S, L]):
     # Byte-range locks
 
     def range_conflicts(self, file: bytes, holder: L | None, wanted: Range) -> Iterator[HeldRange[L]]:
-        """Yields, for each other holder, the first of its ranges that overlaps `wanted` where either is exclusive.
+        """Yields each other holder's first range that conflicts with `wanted`: overlaps it, and either is a write lock.
 
         `file` is a key by `Exports.file_of`. `holder` is the lock owner that asks; None: every holder counts. The
         caller holds `lock` until the iteration ends.
@@ -266,7 +267,7 @@ class Claims(Generic[S, L]):
                     break
 
     def ranges(self, file: bytes, holder: L) -> list[Range]:
-        """Returns the byte-range locks of a lock owner on a file, sorted; the caller must not change the list."""
+        """Returns the sorted byte-range locks of `holder` on `file` (its `Exports.file_of`); not to be changed."""
         claims = self._files.get(file)
         return [] if claims is None else claims.ranges.get(holder, [])
 
@@ -303,7 +304,7 @@ class Claims(Generic[S, L]):
         return [Range(max(each.start, start), min(each.end, end), each.exclusive) for each in held]
 
     def unlocked(self, file: bytes, start: int, end: int) -> list[tuple[int, int]]:
-        """Returns the parts (start, end) of octets `start` to before `end` of `file` that no lock owner has locked."""
+        """Returns those ranges (start, end) within `start` to before `end` of `file` that no lock owner has locked."""
         found = []
         for left, right, _ in sorted(self.locked(file, start, end)):
             if start < left and start < end:

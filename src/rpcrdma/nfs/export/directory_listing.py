@@ -77,7 +77,7 @@ class _Window:
         self.complete = complete
 
     def shows(self, cookie: int) -> bool:
-        """Returns whether this window, a part of a directory's entries, has those that follow `cookie`."""
+        """Returns whether this window has the entry that follows `cookie` in the directory, or shows its end."""
         return cookie >= self.after and (self.complete or cookie < self.table.last_key())
 
     def entries(self, cookie: int) -> Iterator[ListedEntry]:
@@ -105,9 +105,9 @@ class _Turn:
 
 
 def _cut(table: NameTable, first: int, limit: int) -> tuple[NameTable, bool]:
-    """Sorts a table, and returns a part of it: the names from the cookie `first` on that fit within `limit` octets.
+    """Sorts names by cookie; returns (a table of those from the cookie `first` on, whether some were cut off).
 
-    Also returns whether names at the end were cut off. The table must not be empty.
+    Names at the end are cut off if the memory would exceed `limit` octets. `table` must not be empty.
     """
     table.sort()
     last = table.last_key()
@@ -152,12 +152,12 @@ class DirectoryListings:
         """Returns (iterator over the entries after `cookie`, whether they reach to the end) of a directory.
 
         A listing that begins (a cookie below 3) shows the directory as it is; a later page may use names read since the
-        listing began. "." and ".." are not included. Entries of one cookie must not be put on two pages. Errors of
-        `scan` are raised.
+        listing began. "." and ".." are not included. The caller must put entries with equal cookies into one reply.
+        Errors of `scan` are raised.
 
         Args:
             directory: the handle of the directory.
-            cookie: the cookie of the last entry of the page before; 0: from the start.
+            cookie: the cookie of the last entry of the page before; 0: the entries from the start.
             scan: yields (name, inode number) of the whole directory; is called unless the names are held.
             version: the directory's state before this call: two numbers of which one changes with it; None: not known.
         """
@@ -216,9 +216,10 @@ class DirectoryListings:
                     del self._turns[directory]
 
     def _read(self, ticket: int, version: Version, after: int, scan: Scan) -> _Window:
-        """Reads a directory by `scan`; returns all names, or those after the cookie `after` that the limit allows.
+        """Reads a directory by `scan`; returns its names, or those after the cookie `after` that fit within the limit.
 
-        `ticket`, larger the later the reading begins, and `version` are those of the result.
+        The result gets `ticket`, a number that is larger the later the reading begins, and `version`, the state of the
+        directory before.
         """
         digest, limit = self._digest, self._limit
         table = NameTable()

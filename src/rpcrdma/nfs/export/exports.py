@@ -24,10 +24,13 @@ class Exports(Protocol):
     def trees(self) -> Sequence[Tree]:
         """The tree of each export, in the order of the exports."""
 
-    def locate(self, handle: bytes, context: CallContext, version: int = 3) -> tuple[Node, Grant] | None:
+    def locate(
+        self, handle: bytes, context: CallContext, version: int = 3, *, any_flavor: bool = False
+    ) -> tuple[Node, Grant] | None:
         """Returns the object of a handle and the caller's rights, if the call may use its export by `version` of NFS.
 
-        None in the event loop, where finding it may block; the call then asks again in a worker thread.
+        `any_flavor`: the call is checked as by `admit_mount`, whatever its security flavor. Returns None in the event
+        loop, where finding the object may block; the call then asks again in a worker thread.
 
         Raises:
             Refused: BAD_HANDLE: this server did not make the handle; ESTALE: its export or the object is gone; EACCES:
@@ -51,7 +54,7 @@ class Exports(Protocol):
         """Checks a call of MOUNT or SECINFO as `admit` does, but with any security flavor; returns the caller's rights.
 
         None in the event loop, where the check may block; the call then asks again in a worker thread. Raises Refused:
-        EACCES: no rule of the export fits the host, or the connection is not protected as they ask; EAGAIN: the
+        EACCES: no rule of the export fits the host, or the connection is not protected as those rules ask; EAGAIN: the
         caller's groups cannot be looked up now.
         """
 
@@ -75,7 +78,7 @@ class Exports(Protocol):
         """
 
     def close_idle(self) -> None:
-        """Drops cached objects and open files that were not used since the last call of this method; may block."""
+        """Drops cached objects, and closes files, that were not used since the last call of this method; may block."""
 
     def close(self) -> list[OSError]:
         """Puts unstable data on the disk and drops all cached objects and open files; may block, and be called again.

@@ -286,9 +286,9 @@ class OpenFile(SparseObject):
     def copy_from(self, source: tree.OpenFile, source_offset: int, offset: int, octets: int, change: Change) -> Written:
         """Copies at most `octets` octets of `source` into this file by `copy_file_range`, as UNSTABLE.
 
-        Returns the number of octets copied, maybe fewer, and the write verifier. `change` gets this file's attributes
-        before and after. Raises Refused or OSError: EXDEV: `source` is in another file system; EINVAL: the ranges
-        overlap; and others.
+        Returns the number of octets copied, maybe fewer, UNSTABLE, and the write verifier. `change` gets this file's
+        attributes before and after. Raises Refused or OSError: EXDEV: `source` is in another file system; EINVAL: the
+        ranges overlap; and others.
         """
         fd, verifier = _local(source), self.state.write_verifier
         with Changing(self, change):
@@ -328,10 +328,10 @@ class OpenFiles:
     def for_reading(
         self, node: HeldNode, caller: CallerIdentity, *, at_once: bool
     ) -> tuple[OpenFile, Attributes] | None:
-        """Returns the open file of a node and its present attributes, if the caller may read or execute it or owns it.
+        """Returns (open file of `node`, its present attributes) if `caller` may read or execute the file, or owns it.
 
-        The file is opened if need be, but not with `at_once`: then None is returned if it is not open for reading.
-        Raises Refused: EISDIR, EINVAL: it is no regular file; EACCES; or OSError: it cannot be opened.
+        Opens the file if need be, but not with `at_once`: then returns None if the file is not open for reading. Raises
+        Refused: EISDIR, EINVAL: it is no regular file; EACCES; or OSError: it cannot be opened.
         """
         file = self.get(node)
         if file is None or not file.readable:
@@ -358,7 +358,7 @@ class OpenFiles:
         return file, present
 
     def for_writing(self, node: HeldNode, caller: CallerIdentity) -> OpenFile:
-        """Returns the open file of a node if the caller may write it, or owns it; opens it if need be, and may block.
+        """Returns the open file of `node` if `caller` may write it, or owns it; opens it if need be, and may block.
 
         Raises:
             Refused: EISDIR, EINVAL: it is no regular file; EACCES: the caller may not write it.
@@ -373,7 +373,7 @@ class OpenFiles:
         return file
 
     def open_for_writing(self, node: HeldNode) -> OpenFile | None:
-        """Returns the file of a node if it is already open for writing, else None; checks no rights.
+        """Returns the file of `node` if it is already open for writing, else None; checks no rights.
 
         `OpenFile.check_writer` decides whether a caller may write it.
         """
@@ -388,7 +388,7 @@ class OpenFiles:
         self._cache.put(OpenFile(fd, node, self._state, readable=True, writable=True))
 
     def get(self, node: HeldNode) -> OpenFile | None:
-        """Returns the file of a node if it is open, and marks it as used; else None."""
+        """Returns the file of `node` if it is open, and marks it as used (see `drop_idle`); else returns None."""
         file = self._cache.held.get(node.handle)
         if file is None:
             return None
@@ -431,7 +431,7 @@ class OpenFiles:
             file.commit(Change())
 
     def retire(self, trees: Collection[ObjectTree[Any]]) -> list[OSError]:
-        """Syncs unstable data in open files of `trees`, and drops these files; returns the errors of failed syncs."""
+        """Syncs and drops the open files of `trees`, each one export; returns the errors of syncs that lost data."""
         return _synced(self._cache.drop_those(lambda file: file.tree in trees))
 
     def close(self) -> list[OSError]:
@@ -487,7 +487,7 @@ def _synced(files: Iterable[OpenFile]) -> list[OSError]:
 
 
 def _local(source: tree.OpenFile) -> int:
-    """Returns the descriptor of a file to copy from; raises Refused (EXDEV) for a file of another kind of tree."""
+    """Returns the descriptor of `source`, to copy from; raises Refused (EXDEV) if it is no local `OpenFile`."""
     if not isinstance(source, OpenFile):
         raise Refused(errno.EXDEV)
     return source.fd

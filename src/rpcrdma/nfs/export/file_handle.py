@@ -66,8 +66,8 @@ def object_identity(fd: int) -> tuple[bytes, int]:
     """Returns (identity, mount) of the object behind the descriptor `fd`.
 
     No other object of the file system ever gets the identity, as far as the file system can ensure that; it has at most
-    `IDENTITY_MAX` octets. `mount` is a number that is only good for comparison. Raises OSError if `fd` cannot be
-    examined.
+    `IDENTITY_MAX` octets. `mount` is the number of the mount through which it was opened, which is only good for
+    comparison. Raises OSError if `fd` cannot be examined.
     """
     try:
         handle = name_to_handle(fd)
@@ -83,7 +83,7 @@ def object_identity(fd: int) -> tuple[bytes, int]:
 
 
 def kernel_handle(identity: bytes) -> tuple[int, bytes] | None:
-    """Returns (type, data) of the kernel's file handle in an object's identity; None if that has another form."""
+    """Returns (type, data) of the kernel's file handle in an object's identity; None if that holds none."""
     return (identity[1], identity[2:]) if identity[0] == 0 else None
 
 
@@ -120,12 +120,12 @@ class HandleSeal:
 
     @staticmethod
     def export_in(handle: bytes) -> bytes:
-        """Returns the four octets of the export in a handle; the digest is not checked, so the handle may be forged."""
+        """Returns the four octets of `export_identity` in a handle, which may be forged: the digest is not checked."""
         return handle[1:5]
 
     @staticmethod
     def object_in(handle: bytes) -> bytes:
-        """Returns inode number and identity in a handle, the same in all exports; the digest is not checked."""
+        """Returns the octets of inode number and identity in a handle, equal in all exports; checks no digest."""
         return handle[OBJECT_IN_HANDLE]
 
     @staticmethod

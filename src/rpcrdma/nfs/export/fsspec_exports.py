@@ -64,7 +64,7 @@ class FsspecExports(AdmittedExports):
         return planned
 
     def install(self, planned: Sequence[tuple[FsspecTree, Export]]) -> set[FsspecTree]:
-        """Serves the trees that `plan` returned, and no others, from the next call on; returns those left out.
+        """Serves the trees that `plan` returned, and no others, from the next call on; returns the trees that end.
 
         Never waits.
         """
@@ -78,7 +78,7 @@ class FsspecExports(AdmittedExports):
         return gone
 
     def retire(self, gone: Collection[FsspecTree]) -> None:
-        """Drops the cached objects of `gone`, as `install` returned it, and if there are any, the data of all trees."""
+        """Drops the cached objects of `gone`, a result of `install`; if any, also the file data of all trees."""
         if gone:
             names = {tree.identity for tree in gone}
             self.parts.nodes.drop_those(lambda node: node.tree in gone)
@@ -95,10 +95,13 @@ class FsspecExports(AdmittedExports):
         """Returns four octets in a handle that identify the export: each export is a file system of its own."""
         return self.parts.seal.export_in(handle)
 
-    def locate(self, handle: bytes, context: CallContext, version: int = 3) -> tuple[FsspecNode, Grant] | None:
+    def locate(
+        self, handle: bytes, context: CallContext, version: int = 3, *, any_flavor: bool = False
+    ) -> tuple[FsspecNode, Grant] | None:
         """Returns the object of a handle and the caller's rights; None in the event loop if the store has to be asked.
 
-        Raises Refused or CredentialTooWeak: as `exports.Exports.locate`; EAGAIN, EIO: the store cannot be asked.
+        `any_flavor`: any security flavor will do. Raises Refused or CredentialTooWeak: as `exports.Exports.locate`;
+        EAGAIN, EIO: the store cannot be asked.
         """
         node = self.parts.nodes.held.get(handle)
         if node is not None and node.tree.gone:
@@ -115,7 +118,8 @@ class FsspecExports(AdmittedExports):
             or who.origin is not context.client.origin
             or version not in export.versions
         ):
-            checked = self.admission.check(export, context, version)
+            check = self.admission.check_mount if any_flavor else self.admission.check
+            checked = check(export, context, version)
             assert checked is not None, "all users have the same rights, so that no groups are looked up"
             who = checked
         if node is not None and tree.is_valid(node):

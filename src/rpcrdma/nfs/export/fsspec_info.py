@@ -106,7 +106,7 @@ def info_of(info: object, now_ns: int) -> ObjectInfo:
 
 
 def packed_info(info: ObjectInfo, asked_s: float) -> bytes:
-    """Encodes an info without a link's target in 33 octets, with `asked_s`, when the store was asked, in seconds."""
+    """Encodes `info`, but no link's target, and `asked_s`, the time in seconds of the store's answer, in 33 octets."""
     return _PACKED.pack(
         _KINDS.index(info.kind),
         _NO_SIZE if info.size is None else info.size,
@@ -162,7 +162,7 @@ def _digest(size: int, mtime_ns: int, identity: bytes) -> int:
 
 
 def _text(value: object) -> bytes | None:
-    """Returns an int, str or bytes value of a library's info as octets; None if it is empty or of another type."""
+    """Returns an int (in decimal), str or bytes of a library's info as octets; None: it is empty, or another type."""
     if isinstance(value, int):
         return b"%d" % value
     if isinstance(value, str):
@@ -186,9 +186,10 @@ def _mtime(info: Mapping[Any, Any]) -> int | None:
 
 
 def _nanoseconds(value: object) -> int:
-    """Converts a time in one of the forms of libraries to nanoseconds since 1970; times without a zone are in UTC.
+    """Converts a time in a library's info to nanoseconds since 1970; a time without a zone is in UTC.
 
-    Raises ValueError, OverflowError, OSError or TypeError if the value is no time.
+    The value is a text for `_parsed`, six numbers from year to second, a datetime, or seconds since 1970. Raises
+    ValueError, OverflowError, OSError or TypeError if it is no time.
     """
     if isinstance(value, str):
         value = _parsed(value)

@@ -113,7 +113,7 @@ def _open_url(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
 
 
 def missing_package(protocol: str, error: ImportError) -> str:
-    """Returns the text of fsspec's `error`, a missing package, and the command that installs it if it is known.
+    """Returns the text of `error`, fsspec's, for a missing package, with the command that installs it if that is known.
 
     `protocol` is the scheme of the URL, such as "s3".
     """
@@ -228,7 +228,7 @@ class FsspecStore:
             self._log.log(logging.WARNING, self.shown, "%s: %r: %s", self.shown, path, text)
 
     def flush(self) -> None:
-        """Logs how many faults `complain` has held back, with the last of them."""
+        """Logs how many faults `complain` has not logged, since it logs one a minute, with the last of them."""
         with self._lock:
             self._log.flush()
 
@@ -272,7 +272,8 @@ class FsspecStore:
     def _lent(self) -> Iterator[Any]:
         """A context manager that yields an instance of the library's file system for the calls of this thread.
 
-        An instance that is not shared is kept for later calls, unless an error other than a missing object is raised.
+        Where each thread needs an instance of its own, it is kept for later calls, unless an error other than
+        FileNotFoundError or Refused is raised.
         """
         if self._shared is not None:
             yield self._shared
@@ -308,7 +309,7 @@ class FsspecStore:
             raise Refused(number) from error
 
     def _entry(self, where: str, path: str, entry: object, now_ns: int) -> tuple[bytes, ObjectInfo] | None:
-        """Returns (name, state) of an entry of a listing; None for the directory's own entry and for unusable ones.
+        """Returns (name, state) of `entry`, an item of the library's `ls`; None: the directory itself, or unusable.
 
         `where` is the library's path of the directory, without slashes at its ends, and `path` that below the URL.
         `now_ns` is the time of the listing. The first unusable entry of the store is logged.

@@ -58,7 +58,7 @@ _SECOND_NS = 1_000_000_000
 
 
 def _of_handle(refused: Refused) -> Refused:
-    """Returns the refusal for the object of a handle: ESTALE in place of ENOENT or ENOTDIR for its path."""
+    """Returns, not raises, the refusal for a handle: ESTALE if `refused`, that for its path, is ENOENT or ENOTDIR."""
     return Refused(errno.ESTALE) if refused.errno in {errno.ENOENT, errno.ENOTDIR} else refused
 
 
@@ -89,7 +89,7 @@ class FsspecNode(ReadOnlyNode):
 
     @property
     def change(self) -> int:
-        """A number that changes with the object; the time of the store's answer in ns if the store has no such one."""
+        """A number that changes with the content; where the store has none, when it was asked, in ns since 1970."""
         return self.info.change or self.tree.clock_ns(self.asked_s)
 
     def attributes(self) -> Attributes:
@@ -210,7 +210,7 @@ class FsspecFile(ReadOnlyFile):
         return self._node.tree.blocks.read(self, buffer, offset, at_once=at_once)
 
     def fetch(self, start: int, end: int) -> bytes:
-        """Returns the octets from `start` to before `end` of the file, all of them, from the store.
+        """Returns the octets from `start` to before `end` of the file from the store, never fewer.
 
         Raises Refused: ESTALE: the file is gone; EAGAIN: its size has changed; EIO: octets are missing; and other
         errors of `FsspecStore.read`.
@@ -280,7 +280,7 @@ class _Entries:
 
 
 class FsspecParts:
-    """The parts that all fsspec trees of a server share; `clock` returns seconds that never decrease. Thread-safe."""
+    """The caches and key that all fsspec trees of a server share; `clock` returns monotonic seconds. Thread-safe."""
 
     def __init__(self, state: ServerState, clock: Callable[[], float]) -> None:
         self.clock = clock
@@ -427,7 +427,7 @@ class FsspecTree:
         raise Refused(errno.ENOENT)
 
     def adopt(self, path: str, info: ObjectInfo, asked_s: float, parent: bytes | None = None) -> FsspecNode:
-        """Makes the object of a path from the answer `info` of the store, caches it, and records its name by handle.
+        """Makes the object of a path from the answer `info` of the store, caches it, and records `path` by handle.
 
         `asked_s` is the time on the server's clock, in seconds, before the store was asked, and `parent` the handle of
         the directory; None: it is computed. May write the records to disk. Raises Refused: EIO: a file without a size.
@@ -449,10 +449,10 @@ class FsspecTree:
         return node
 
     def listed(self, directory: FsspecNode, after: int) -> tuple[Iterator[ListedEntry], bool]:
-        """Lists the names of a directory after a cookie: those read before, or those that the store now reports.
+        """Lists a directory after the cookie `after`: the names read before, or those that the store now reports.
 
-        Returns the entries, whose `name` is the name, a null octet and the octets of `packed_info`; and whether they
-        reach to the end. Raises Refused: ESTALE: the directory is gone; other errors of `FsspecStore.listing`.
+        Returns (entries, whether they reach to the end). `ListedEntry.name` has the name, a null octet and
+        `packed_info`. Raises Refused: ESTALE: the directory is gone; other errors of `FsspecStore.listing`.
         """
 
         def scan() -> Iterator[tuple[bytes, int]]:

@@ -61,7 +61,7 @@ class JointExports:
 
     @property
     def admissions(self) -> list[HostAdmission]:
-        """The objects that decide which calls may use the exports: for local directories, and for fsspec."""
+        """The two objects that decide which calls may use exports: that for local directories, and that for fsspec."""
         return [self.local.admission, self._remote.admission]
 
     def plan(self, exports: Sequence[Export], *, stay: bool = False) -> PlannedJoint:
@@ -108,12 +108,15 @@ class JointExports:
         self._remote.retire({tree for tree in gone if isinstance(tree, FsspecTree)})
         return self.local.retire({tree for tree in gone if isinstance(tree, LocalTree)}, close=close)
 
-    def locate(self, handle: bytes, context: CallContext, version: int = 3) -> tuple[Node, Grant] | None:
+    def locate(
+        self, handle: bytes, context: CallContext, version: int = 3, *, any_flavor: bool = False
+    ) -> tuple[Node, Grant] | None:
         """Returns the object of a handle and the caller's rights; None in the event loop, where finding it may block.
 
-        Raises Refused (ESTALE, EACCES and others), CredentialTooWeak or OSError: see `exports.Exports.locate`.
+        `any_flavor`: any security flavor will do. Raises Refused (ESTALE, EACCES and others), CredentialTooWeak or
+        OSError: see `exports.Exports.locate`.
         """
-        return self._part(handle).locate(handle, context, version)
+        return self._part(handle).locate(handle, context, version, any_flavor=any_flavor)
 
     def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
         """Returns the caller's rights in a tree; None in the event loop if the caller's groups have to be looked up.
@@ -132,7 +135,7 @@ class JointExports:
         return self._part(tree.root.handle).admit_mount(tree, context, version)
 
     def flavors(self, tree: Tree, context: CallContext) -> Sequence[SecurityFlavor]:
-        """Returns a tree's security flavors for the call's host, preferred first; Refused (EACCES) if it is closed."""
+        """Returns a tree's flavors for the call's host, preferred first; raises Refused (EACCES: closed to it)."""
         return self._part(tree.root.handle).flavors(tree, context)
 
     def file_of(self, handle: bytes) -> bytes:
@@ -159,5 +162,5 @@ class JointExports:
         return self.local.close() + self._remote.close()
 
     def _part(self, handle: bytes) -> Exports:
-        """Returns the fsspec exports if a handle names one of them, else the local ones; the handle may be forged."""
+        """Returns all fsspec exports if a handle names one of them, else all local ones; the handle may be forged."""
         return self._remote if HandleSeal.export_in(handle) in self._in_remote else self.local

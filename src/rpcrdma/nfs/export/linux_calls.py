@@ -120,7 +120,7 @@ class KernelHandle(NamedTuple):
 
 
 def _function(library: ctypes.CDLL, name: str, *arguments: Any) -> Any:
-    """Returns a function of the C library with these types of arguments, which returns an int."""
+    """Returns the function `name` of the C library, which takes `arguments`, types of ctypes, and returns an int."""
     found = library[name]
     found.argtypes, found.restype = arguments, ctypes.c_int
     return found
@@ -179,7 +179,7 @@ def _failure() -> OSError:
 
 
 def name_to_handle(fd: int) -> KernelHandle:
-    """Returns the kernel's file handle of the object behind `fd`, which may be an O_PATH descriptor.
+    """Returns (type, data, mount number): the kernel's file handle of the object of `fd`, maybe an O_PATH descriptor.
 
     Raises OSError: EOPNOTSUPP or EOVERFLOW where the file system has no such handles; and others.
     """
@@ -221,7 +221,7 @@ def birth_and_mount(fd: int) -> tuple[int, int]:
 
 
 def file_system_of(mount: int) -> bytes:
-    """Returns the device number of a mount's file system, as text, the same for all its mounts; b"" if it is unknown.
+    """Returns the device number (b"major:minor") of a mount's file system, the same for all its mounts; b"": unknown.
 
     `mount` is the number of the mount in /proc/self/mountinfo. Raises OSError if that file cannot be read.
     """
@@ -349,7 +349,7 @@ def file_clock_ns() -> int:
 
 
 def fallocate(fd: int, mode: int, offset: int, octets: int) -> None:
-    """Reserves or frees the disk space of `octets` octets at `offset`; `mode` has FALLOC_FL bits of Linux.
+    """Reserves or frees the disk space of `octets` octets at `offset`; `mode` has FALLOC_FL_* bits, 0 to reserve.
 
     Raises OSError: ENOSPC, EFBIG, EOPNOTSUPP and others.
     """
@@ -385,8 +385,8 @@ def change_events() -> int:
 def mark_for_events(events: int, fd: int, mask: int, *, remove: bool = False) -> None:
     """Adds the events in `mask` to those that the fanotify descriptor `events` reports of a file, or removes them.
 
-    `fd` is a descriptor of the file, not an O_PATH descriptor. Raises OSError: ENODEV, EXDEV, EOPNOTSUPP: its file
-    system reports none; ENOSPC: the user has too many marks.
+    `mask` has bits FAN_*; `fd` is a descriptor of the file, no O_PATH one. Raises OSError: ENODEV, EXDEV, EOPNOTSUPP:
+    its file system reports none; ENOSPC: the user has too many marks.
     """
     if _fanotify_mark(events, _FAN_MARK_REMOVE if remove else _FAN_MARK_ADD, mask, fd, None):
         raise _failure()
@@ -429,8 +429,8 @@ def change_thread(changes: Iterable[ThreadChange]) -> None:
 def to_user(uid: int, *, saved: int) -> ThreadChange:
     """Returns, for `change_thread`, the change of the effective and file system user to `uid`.
 
-    The thread may later return to `saved`. Raises OSError (ENOSYS) if the numbers of the system calls are not known for
-    this machine.
+    `saved` becomes the saved user, to which the thread may return later. Raises OSError (ENOSYS) if the numbers of the
+    system calls are not known for this machine.
     """
     return _bare_call(_SYS_SETRESUID, ctypes.c_int(-1), ctypes.c_uint(uid), ctypes.c_uint(saved))
 

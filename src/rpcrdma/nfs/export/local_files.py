@@ -109,7 +109,7 @@ class Files(LocalObject):
         )
 
     def range_locks(self, *, exclusive: bool) -> LocalLocks | None:
-        """Returns a new, empty set of the system's locks on this file; None if the server itself may not open the file.
+        """Returns a new, empty set of locks of the system on this file; None if the server's user may not open it.
 
         `exclusive`: it is to take write locks, if the server may write the file. The kernel's lease on the file is then
         given up (`LocalLeases.make_way`).
@@ -154,11 +154,12 @@ class Files(LocalObject):
         self.tree.parts.synchronize(self)
 
     def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Made:
-        """Creates a regular file in this directory, or takes an existing one as `create.how` allows; returns its node.
+        """Creates a regular file here as `who`, or takes an existing one; returns its node and whether it is new.
 
-        `change` gets the directory's attributes before and after. Raises Refused or OSError: ENOTDIR, ENAMETOOLONG,
-        EACCES, EFBIG, ENOSPC and others; EEXIST: `create.how` does not allow what has the name; EAGAIN: a local process
-        makes and removes the name again and again.
+        The node is None if a local process has renamed or removed it already. `create.how`, a createmode3, decides
+        about an existing file. `change` gets the directory's attributes before and after. Raises Refused or OSError:
+        ENOTDIR, ENAMETOOLONG, EACCES, EFBIG, ENOSPC and others; EEXIST: `create.how` does not allow what has the name;
+        EAGAIN: a local process makes and removes the name again and again.
         """
         check_new_name(self, name)
         caller = who.identity
@@ -170,7 +171,7 @@ class Files(LocalObject):
         return Made(made, is_new)
 
     def make(self, who: Grant, name: bytes, make: Make, wanted: Wanted, change: Change) -> Made:
-        """Makes an object other than a regular file in this directory, and returns its node.
+        """Makes an object other than a regular file in this directory; returns its node, None if it is renamed already.
 
         `change` gets the directory's attributes before and after. Raises Refused or OSError: ENOTDIR, ENAMETOOLONG,
         EACCES; EEXIST: the name is taken; EINVAL: a regular file, or an invalid device number; and others.
@@ -199,7 +200,7 @@ class Files(LocalObject):
         raise Refused(errno.EAGAIN)
 
     def _create_new(self, name: bytes, create: Create, caller: CallerIdentity) -> Self | None:
-        """Creates a file with the attributes that `create` asks for; returns None if the name is taken.
+        """Creates a file in this directory with the attributes in `create`, and returns its node; None: a taken name.
 
         With GUARDED a taken name raises FileExistsError. Other failures raise Refused (EFBIG) or OSError.
         """
@@ -237,7 +238,7 @@ class Files(LocalObject):
         return node
 
     def _existing(self, name: bytes, create: Create, caller: CallerIdentity) -> Self:
-        """Returns the existing file of a name, cut or extended to `create.wanted.size` if that is not None.
+        """Returns the existing file `name` of this directory, set to `create.wanted.size` octets if that is not None.
 
         With EXCLUSIVE the size stays, and the file has to be one that an earlier try of the same call made, which has
         the verifier as its times.
@@ -301,7 +302,7 @@ class Files(LocalObject):
 
 
 def _call_for(make: Make, wanted: Wanted) -> tuple[_Call, int | None]:
-    """Returns a function of (name, directory descriptor) that makes an object, and the mode, None for symbolic links.
+    """Returns (function that makes the object, of a name and a directory descriptor; its mode, None: a symbolic link).
 
     Raises:
         Refused: EINVAL: it is a file, or a device with a number that Linux does not have; EACCES: the path in a

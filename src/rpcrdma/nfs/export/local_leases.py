@@ -58,7 +58,8 @@ _USED = re.compile(rb"^Sig(?:Blk|Ign|Cgt):\s*([0-9a-f]+)$", re.MULTILINE)
 class _LeasedFile:
     """A file with a lease of the kernel, by the descriptor `fd`; several `LocalLease` of the file share it (`users`).
 
-    `file` is its key in claims, and `identity` that of `object_identity`. `broken`: whether a local process has come.
+    `file` is its key in claims, and `identity` that of `object_identity`. `broken`: whether a local process wants to
+    write the file, or has changed it.
     """
 
     __slots__ = ("broken", "fd", "file", "identity", "locked", "on_writer", "seen", "users")
@@ -146,13 +147,13 @@ class LocalLeases:
             file: the key of the file by `object_tree.file_of`, the same for each of its handles.
             identity: the file's identity by `object_identity`; only a file with a handle of the kernel can be watched.
             on_writer: is called, in any thread, when a local process wants to write the file or has changed it; takes
-                the place of that of earlier leases on the file.
+                the place of the `on_writer` of earlier leases on the file.
             close_idle_writer: closes the descriptor for writing that the server keeps for later calls, if any; returns
                 whether it has.
 
         Returns:
-            The lease; None: the file is open for writing or can have no lease, its present lease is broken, or
-            `files_max` files have one.
+            The lease, a `tree.Lease`; None: the file is open for writing or can have no lease, its present lease is
+            broken, or `files_max` files have one.
         """
         if identity[0] or not self._possible:
             return None
@@ -183,7 +184,7 @@ class LocalLeases:
     def _take(self, leased: _LeasedFile, close_idle_writer: Callable[[], bool]) -> bool:
         """Registers a file for reports of changes and takes the kernel's lease; returns False if either is impossible.
 
-        `close_idle_writer`, as in `lease`, is called if the server has the file open to write. The lock is held.
+        `close_idle_writer`, as in `lease`, is called if the file is open for writing. The caller holds `_lock`.
         """
         reports = self._started()
         if reports is None:
@@ -205,7 +206,7 @@ class LocalLeases:
         return True
 
     def _started(self) -> _Reports | None:
-        """Returns the thread that receives the kernel's reports, started by the first call; None if none can start."""
+        """Returns the receiver of the kernel's reports, whose thread the first call starts; None if none can start."""
         if self._reports is None and self._possible:
             try:
                 self._reports = _Reports(self)
@@ -217,7 +218,7 @@ class LocalLeases:
         return self._reports
 
     def release(self, leased: _LeasedFile) -> None:
-        """Ends one `LocalLease` of a leased file; the last one ends the kernel's lease and closes its descriptor."""
+        """Ends one `LocalLease` of a file; with the last one ends the kernel's lease, and closes the descriptor."""
         with self._lock:
             leased.users -= 1
             if leased.users or self._files.get(leased.file) is not leased:
@@ -249,17 +250,17 @@ class LocalLeases:
                     leased.unlock()
 
     def writers_come(self, fds: list[int]) -> list[_LeasedFile]:
-        """Marks the leases on leased files as broken, since local writers wait, and calls their `on_writer`.
+        """Marks the leases on files for which local writers wait as broken, and calls `on_writer` of each.
 
-        `fds` are the leases' own descriptors, as the kernel's signals name them. Returns the leased files that were not
-        broken before.
+        `fds` are the leases' own descriptors, as the kernel's signals name them. Returns the files whose leases were
+        not marked before.
         """
         with self._lock:
             found = [leased for fd in fds if (leased := self._by_fd.get(fd)) is not None and leased.locked]
         return _report(found)
 
     def changed(self, identity: bytes | None) -> None:
-        """Marks the leases on a file that another process has changed as broken, and calls their `on_writer`.
+        """Marks the leases on a file that another process has changed as broken, and calls the `on_writer` of each.
 
         `identity` is that of `object_identity`; None: any file may have changed, so all leases are broken.
         """
@@ -268,7 +269,7 @@ class LocalLeases:
         _report(found)
 
     def pass_by(self, leased: _LeasedFile) -> None:
-        """Lets writers that wait for a broken lease go on, unless the last `LocalLease.broken` of the file was True."""
+        """Lets local writers that wait go on, unless `LocalLease.broken` of the file returned True when last read."""
         with self._lock:
             if not leased.seen and self._files.get(leased.file) is leased:
                 leased.unlock()
@@ -375,7 +376,7 @@ class _Reports:
 
 
 def _report(found: list[_LeasedFile]) -> list[_LeasedFile]:
-    """Marks leased files as broken, and calls `on_writer` of and returns those that were not; needs no lock held."""
+    """Marks the leases of `found` as broken; calls `on_writer` of those not marked before, and returns them."""
     new = [leased for leased in found if not leased.broken]
     for leased in new:
         leased.broken = True

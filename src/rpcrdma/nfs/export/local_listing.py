@@ -82,7 +82,7 @@ class _Entries:
             os.close(fd)
 
     def _described(self, entry: ListedEntry) -> Entry | None:
-        """Returns an entry with attributes and handle, where these can be read; None if the name was removed."""
+        """Returns `entry` with attributes and handle, if these can be read; None if its name is removed by now."""
         directory = self._directory
         if entry.name in DOTS:
             above = directory if entry.name == b"." else directory.tree.parent(directory)

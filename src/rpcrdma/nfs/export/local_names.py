@@ -41,7 +41,7 @@ class Naming(LocalObject):
         parts.synchronize(self)
 
     def rename(self, who: Grant, old: bytes, target: Node, new: bytes, source: Change, into: Change) -> None:
-        """Renames `old` of this directory to `new` in the local directory `target`; replaces an object of that name.
+        """Renames `old` of this directory to `new` in `target`, as the caller `who`; replaces an object of that name.
 
         `source` and `into` receive the attributes of this directory and of `target` before and after. Syncs both if the
         export asks for it. Raises Refused or OSError: EXDEV: `target` is in another tree; EINVAL: "." or "..", or
@@ -70,10 +70,11 @@ class Naming(LocalObject):
         tree.parts.synchronize(*({self, target}))
 
     def link(self, who: Grant, directory: Node, name: bytes, change: Change) -> None:
-        """Gives this object the further name `name` in `directory`; `change` gets that directory's attributes.
+        """Gives this object the further name `name` in `directory`, as the caller `who`.
 
-        Syncs both if the export asks for it. Raises Refused or OSError: ENOTDIR: `directory` is none; EISDIR: this
-        object is a directory; EXDEV: `directory` is in another tree; EEXIST, EACCES, EMLINK and others.
+        `change` gets the directory's attributes before and after. Syncs both if the export asks for it. Raises Refused
+        or OSError: ENOTDIR: `directory` is none; EISDIR: this object is a directory; EXDEV: `directory` is in another
+        tree; EEXIST, EACCES, EMLINK and others.
         """
         check_link(self, directory, name)
         assert isinstance(directory, LocalObject)

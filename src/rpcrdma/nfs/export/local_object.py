@@ -49,7 +49,7 @@ class LocalParts:
         self._told_of_sync = False
 
     def synchronize(self, *nodes: HeldNode) -> None:
-        """Syncs the attributes and names of files and directories, those of exports that are synchronous; may block.
+        """Syncs attributes and names of `nodes`, if the terms of their exports ask for it (`synchronous`); may block.
 
         Syncs the whole file system where the server may not open an object. Raises OSError if that fails.
         """
@@ -81,7 +81,7 @@ class LocalParts:
 
 
 class PartedTree(ObjectTree[N]):
-    """An exported local directory, with the parts that all such trees of the server share in `parts`."""
+    """An exported local directory; `parts` has what all such trees of the server share, such as open files."""
 
     keeps_removed = True
     transfer_octets = TRANSFER_OCTETS_MAX
@@ -101,7 +101,7 @@ class LocalObject(HeldNode):
     tree: PartedTree[Any]
 
     def was_removed(self) -> None:
-        """Records that the object has lost a name; after its last one, its open file and listing are dropped."""
+        """Records that the object has lost a name; drops its open file and its listing if that was the last one."""
         self.count_change(self.attributes())
         if self.tree.removed(self):
             self.tree.parts.files.drop(self)

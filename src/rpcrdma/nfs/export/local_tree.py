@@ -78,7 +78,7 @@ class LocalExports(AdmittedExports):
 
     @property
     def admissions(self) -> list[HostAdmission]:
-        """The object that decides which calls may use the exports, as a list."""
+        """A list of one element: the object that decides which calls may use the exports."""
         return [self.admission]
 
     def plan(self, exports: Sequence[Export], *, stay: bool = False) -> list[tuple[LocalTree, Export]]:
@@ -170,16 +170,19 @@ class LocalExports(AdmittedExports):
         return handle if tree is None else file_of(tree, handle)
 
     def waits_for(self, handle: bytes) -> bytes | None:
-        """Returns the device number, as text, of a handle's export; None: all have one, or it belongs to no export."""
+        """Returns the device number, as text, of a handle's export; None: all are on one device, or no export fits."""
         if self._file_systems == 1:
             return None
         tree = self._trees.get(self.parts.seal.export_in(handle))
         return None if tree is None else tree.file_system
 
-    def locate(self, handle: bytes, context: CallContext, version: int = 3) -> tuple[LocalNode, Grant] | None:
+    def locate(
+        self, handle: bytes, context: CallContext, version: int = 3, *, any_flavor: bool = False
+    ) -> tuple[LocalNode, Grant] | None:
         """Returns the object of a handle and the caller's rights; None in the event loop, where finding it may block.
 
-        Raises Refused (ESTALE, EACCES and others), CredentialTooWeak or OSError: see `exports.Exports.locate`.
+        `any_flavor`: any security flavor will do. Raises Refused (ESTALE, EACCES and others), CredentialTooWeak or
+        OSError: see `exports.Exports.locate`.
         """
         node = self.nodes.held.get(handle)
         if node is not None and node.tree.gone:
@@ -196,7 +199,8 @@ class LocalExports(AdmittedExports):
             or who.origin is not context.client.origin
             or version not in export.versions
         ):
-            checked = self.admission.check(export, context, version)
+            check = self.admission.check_mount if any_flavor else self.admission.check
+            checked = check(export, context, version)
             if checked is None:
                 return None
             who = checked
@@ -216,11 +220,11 @@ class LocalExports(AdmittedExports):
         return tree
 
     def close_idle(self) -> None:
-        """Drops what the server holds for calls that may not come again, and saves where the objects of handles are.
+        """Drops objects and open files not used since the last call, and outdated groups of users; saves places.
 
-        These are objects and open files not used since the last call, except files with unstable data that still have a
-        name, and groups of users looked up longer ago than they are valid, however recently they were used. If any
-        groups are dropped, all remembered admissions are as well. May block.
+        Files with unstable data that still have a name stay. The places, where objects of handles were last seen, are
+        written to the database. If any groups are dropped, all remembered decisions about admission are as well. May
+        block.
         """
         self.nodes.drop_idle()
         self.parts.files.drop_idle()

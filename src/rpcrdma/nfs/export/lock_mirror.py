@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import logging
 import os
 import struct
 import threading
@@ -22,6 +23,7 @@ from rpcrdma.nfs.export.tree import Node, RangeLocks
 
 __all__ = ["LocalLocks", "LockMirrors"]
 
+_LOGGER = logging.getLogger("rpcrdma.server")
 _FLOCK: Final = struct.Struct("@hhqqi4x")
 """struct flock of Linux: type, whence, start, length, process (0 for open file description locks)."""
 _OFFSET_MAX: Final = (1 << 63) - 1
@@ -60,7 +62,7 @@ class LocalLocks:
     def in_the_way(self, wanted: Range) -> Range | None:
         """Returns a lock of a local process that conflicts with `wanted`; None if there is none.
 
-        None also where the system cannot have such locks. Raises OSError for other failures.
+        None also where the file system has no such locks. Raises OSError for other failures.
         """
         with self._possible():
             found = fcntl.fcntl(self._fd, fcntl.F_OFD_GETLK, _packed(_kind(wanted), wanted))
@@ -94,7 +96,7 @@ def _packed(kind: int, wanted: Range) -> bytes:
 
 
 class _Mirror:
-    """The system's locks on one file, with the lock of the threads that use them; `users` counts those threads."""
+    """The system's locks on one file; threads use them under the mutex `turn`, and `users` counts these threads."""
 
     def __init__(self, locks: RangeLocks) -> None:
         self.locks = locks
@@ -113,6 +115,8 @@ class LockMirrors:
         self._claims = claims
         self._lock = threading.Lock()
         self._mirrors: dict[bytes, _Mirror] = {}
+        self._told: set[int | None] = set()
+        """The error numbers of unlocking that are logged already."""
 
     def __len__(self) -> int:
         return len(self._mirrors)
@@ -164,12 +168,20 @@ class LockMirrors:
     def unlock(self, locks: RangeLocks, file: bytes, part: Range) -> None:
         """Removes those of `locks`, inside the `of` that yielded them, on octets of `part` that no client has locked.
 
-        `file` is the key of the file by `Exports.file_of`. The caller does not hold `Claims.lock`.
+        `file` is the key of the file by `Exports.file_of`. The caller does not hold `Claims.lock`. Logs each kind of
+        failure once: the claims, which decide, have changed before, and the caller has their result. What stays locked
+        is unlocked with the last range of a client on the file.
         """
         with self._claims.lock:
             unlocked = self._claims.unlocked(file, part.start, part.end)
         for start, end in unlocked:
-            locks.change(Range(start, end, False), unlock=True)
+            try:
+                locks.change(Range(start, end, False), unlock=True)
+            except OSError as error:
+                if error.errno not in self._told:
+                    self._told.add(error.errno)
+                    # As text: a kept record of the error would keep its frames, and by them the descriptor.
+                    _LOGGER.warning("local processes may see locks that clients no longer have: %s", str(error))
 
     def restore(self, locks: RangeLocks, file: bytes, part: Range) -> None:
         """Makes `locks` on the octets of `part` those that clients have, after a lock that no client has got.
@@ -188,10 +200,10 @@ class LockMirrors:
 
     @contextlib.contextmanager
     def _held(self, file: bytes, made: _Mirror | None = None) -> Iterator[_Mirror | None]:
-        """A context manager that lets one thread at a time use the mirror of a file; `made` becomes it if it has none.
+        """A context manager that lets one thread at a time use the mirror of a file, a key by `Exports.file_of`.
 
-        Yields the mirror; None if there is none and `made` is None. At exit a mirror is dropped if no other thread uses
-        it and no client has locks on the file.
+        Yields the mirror; where the file has none, `made`, which becomes its mirror, or None. At exit the mirror is
+        dropped if no other thread uses it and no client has locks on the file.
         """
         with self._lock:
             mirror = self._mirrors.get(file) if made is None else self._mirrors.setdefault(file, made)

@@ -20,11 +20,11 @@ _PATH_OCTETS = 4000
 
 
 def path_of_ancestor(directory: int) -> tuple[bytes, int]:
-    """Returns the path of the lowest directory at or above `directory` (a descriptor) whose path the kernel can report.
+    """Returns (path, levels) of the first directory from `directory`, a descriptor, upward whose path the kernel tells.
 
-    Returns (path, levels). `levels` counts the directories from `directory` up to that one; it is 0 for `directory`
-    itself, and also beyond LEVELS_AT_ONCE. Raises OSError: a directory above may not be searched, or (ENAMETOOLONG)
-    there are too many.
+    `levels` counts the directories from `directory` up to that one: 0 for `directory` itself, and also if there are
+    more than LEVELS_AT_ONCE. Raises OSError: a directory above may not be searched, or (ENAMETOOLONG) there are too
+    many.
     """
     path = _path(directory)
     if path is not None:
@@ -50,8 +50,8 @@ def path_of_ancestor(directory: int) -> tuple[bytes, int]:
 def reach(directory: int, names: Sequence[bytes]) -> int:
     """Opens an O_PATH descriptor of the object at the end of a path of `names` below `directory`, a descriptor.
 
-    The way leads through no symbolic link and no mount point. The caller closes the descriptor. Raises OSError: no such
-    object exists, or it may not be reached.
+    The path must lead through no symbolic link and no mount point. The caller closes the descriptor. Raises OSError: no
+    such object exists, or it may not be reached.
     """
     fd = os.dup(directory)
     try:

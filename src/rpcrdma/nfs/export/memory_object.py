@@ -95,7 +95,7 @@ class MemoryObject(MemoryXattrs):
                 change.after = self.attributes()
 
     def set(self, wanted: Wanted) -> None:
-        """Sets the attributes in `wanted` that are not None, and counts a change.
+        """Sets the attributes in `wanted` that are not None, and adds 1 to the change attribute.
 
         Raises Refused: EISDIR, EINVAL: a size for an object that is no regular file; EFBIG, ENOSPC.
         """
@@ -111,7 +111,7 @@ class MemoryObject(MemoryXattrs):
         self.touch()
 
     def touch(self, *, content: bool = False) -> None:
-        """Counts a change, and sets the change time (ctime) to now; with `content` the modification time as well."""
+        """Adds 1 to the change attribute, and sets the ctime to the present time; with `content` the mtime as well."""
         self.changes += 1
         self.ctime = self.tree.now_ns()
         if content:

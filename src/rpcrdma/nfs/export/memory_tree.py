@@ -122,10 +122,11 @@ class MemoryNode(MemoryObject):
         return None
 
     def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Made:
-        """Creates a regular file in this directory, or takes an existing one as `create.how` allows; returns its node.
+        """Creates a regular file in this directory, or takes one that exists; returns its node and whether it is new.
 
-        `change` gets the directory's attributes before and after. Raises Refused: ENOTDIR; EACCES, ENAMETOOLONG: the
-        name is invalid; EEXIST: the name is taken, and `create.how` does not allow that; EFBIG, ENOSPC.
+        `create.how`, a createmode3, decides about an existing file. `change` gets the directory's attributes before and
+        after. Raises Refused: ENOTDIR; EACCES, ENAMETOOLONG: the name is invalid; EEXIST: the name is taken, and
+        `create.how` does not allow that; EFBIG, ENOSPC.
         """
         check_new_name(self, name)
         exclusive = create.how is CreateHow.EXCLUSIVE
@@ -145,7 +146,7 @@ class MemoryNode(MemoryObject):
             return Made(made, is_new=True)
 
     def make(self, who: Grant, name: bytes, make: Make, wanted: Wanted, change: Change) -> Made:
-        """Makes an object other than a regular file in this directory, and returns its node.
+        """Makes an object other than a regular file in this directory, and returns its node, never None.
 
         `change` gets the directory's attributes before and after. Raises Refused: ENOTDIR; EACCES, ENAMETOOLONG: the
         name is invalid; EEXIST: the name is taken; EINVAL: a regular file; EACCES: a null octet in a link.
@@ -230,7 +231,7 @@ class MemoryNode(MemoryObject):
             directory.enter(name, self)
 
     def space(self) -> Space:
-        """Returns the octets of the tree, all and free ones, and its number of files, with no free ones."""
+        """Returns the octets of the tree, all and free, and as files the number of its objects, none of them free."""
         free, files = self.tree.free_octets, len(self.tree.objects)
         return Space(self.tree.octets_max, free, free, files, 0, 0)
 
@@ -252,7 +253,7 @@ class MemoryNode(MemoryObject):
         return found[1]
 
     def _enter_new(self, name: bytes, kind: FileKind, wanted: Wanted) -> MemoryNode:
-        """Makes and returns an object with a name in this directory; makes none where `set` raises Refused."""
+        """Makes and returns an object with a name in this directory; makes none if its `set(wanted)` raises Refused."""
         made = self.tree.object(kind)
         try:
             made.set(wanted)
@@ -367,8 +368,10 @@ class MemoryTree:
                     place(each.data, offset, data)
             self._octets += len(each.data) - octets
 
-    def locate(self, handle: bytes, context: CallContext, version: int = 3) -> tuple[MemoryNode, Grant]:
-        """Returns the object of a handle and the rights of every caller; never None.
+    def locate(
+        self, handle: bytes, context: CallContext, version: int = 3, *, any_flavor: bool = False
+    ) -> tuple[MemoryNode, Grant]:
+        """Returns the object of a handle and the rights of every caller, whatever the flavor; never None.
 
         Raises Refused: BAD_HANDLE: the handle has not 8 octets; ESTALE: the object is gone.
         """
@@ -406,7 +409,7 @@ class MemoryTree:
         return []
 
     def object(self, kind: FileKind) -> MemoryNode:
-        """Makes and returns a new object of a kind, without a name yet."""
+        """Makes and returns a new object of the type `kind`, without a name yet."""
         self._last += 1
         made = self.objects[self._last] = MemoryNode(self, self._last, kind)
         return made

@@ -48,7 +48,7 @@ class MemoryXattrs:
         """Creates or replaces the attribute `name`, as `how` allows; `change` gets the attributes before and after.
 
         Raises Refused: EEXIST: `how` is CREATE and the attribute exists; ENODATA: `how` is REPLACE and it does not;
-        E2BIG: all of the object's would take more than 64 KiB; ENOSPC.
+        E2BIG: all attributes of the object together would take more than 64 KiB; ENOSPC.
         """
         with self.changing(change):
             before = self.xattrs.get(name)

@@ -13,7 +13,7 @@ _ROW_OCTETS = 8 + 8 + 4 + 4
 
 
 class Row(NamedTuple):
-    """A name in a `NameTable`, with the number that it is sorted by and a further number."""
+    """A name in a `NameTable`, with `key`, the number that it is sorted by, and `value`, a number for the user."""
 
     key: int
     value: int
@@ -55,7 +55,7 @@ class NameTable:
         self._order = array("I", sorted(range(len(self._keys)), key=self._keys.__getitem__))
 
     def rows(self, key: int = 0) -> Iterator[Row]:
-        """Returns an iterator over the rows whose keys are at least `key`, in the order of their keys."""
+        """Returns an iterator over (key, value, name) of the rows with keys from `key` on, in the order of keys."""
         order = self._order
         first = bisect_left(order, key, key=self._keys.__getitem__)
         # Not `islice`, which steps through all rows before the first.
@@ -66,9 +66,9 @@ class NameTable:
         return self._keys[self._order[-1]]
 
     def least(self, octets: int, key: int = 0) -> NameTable:
-        """Returns a new sorted table of the rows with the smallest keys, from `key` on, that fit into `octets`.
+        """Returns a new sorted table of the rows with the smallest keys, from `key` on, that take at most `octets`.
 
-        Rows with the same key are taken or left out together. Those of the first key are always taken.
+        Rows with the same key are taken or left out together. Those of the smallest key are always taken.
         """
         kept = NameTable()
         for row in self.rows(key):

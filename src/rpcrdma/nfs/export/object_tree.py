@@ -157,9 +157,9 @@ class ObjectTree(Generic[N]):
     def find(self, handle: bytes, *, at_once: bool) -> N | None:
         """Finds the object of `handle`, known to be the server's own and of this export, and caches its node.
 
-        To be called where no valid node is cached. With `at_once` returns None where that may block. Raises Refused:
-        ESTALE: the object is gone from the export; EAGAIN: it has left the place where the last search of the tree
-        found it, and the next search has to wait; or OSError: the server may not reach the object.
+        To be called where no valid node is cached. With `at_once` returns None where finding it may block. Raises
+        Refused: ESTALE: the object is gone from the export; EAGAIN: it has left the place where the last search of the
+        tree found it, and the next search has to wait; or OSError: the server may not reach the object.
         """
         if handle == self.root.handle:
             self._cache.put(self.root)
@@ -218,7 +218,7 @@ class ObjectTree(Generic[N]):
         return self._child(directory, name, fd)
 
     def child_at_once(self, directory: N, name: bytes) -> N | None:
-        """Returns the object of a name, and raises, as `child` does, but never waits for a disk: else returns None."""
+        """Returns the object of a name, or raises, as `child`, but never waits for a disk; None: it would have to."""
         if not self._may_ask_cached or self._places.needs_flush:
             return None
         try:
@@ -266,7 +266,7 @@ class ObjectTree(Generic[N]):
     def drop_idle(self) -> None:
         """Drops the names that the last walk through the tree collected, if unused since the last `drop_idle`.
 
-        They stay as long as the next walk has to wait (`TreeSearch.is_due`).
+        The names stay as long as the next walk has to wait (`TreeSearch.is_due`).
         """
         with self._search_lock:
             self._search.drop_idle()
@@ -291,7 +291,7 @@ class ObjectTree(Generic[N]):
         return handle, status
 
     def moved(self, node: N, directory: N, name: bytes) -> None:
-        """Records that the object of `node` now has this name in this directory."""
+        """Records that the object of `node` has the name `name` in `directory`, so that its handle is found there."""
         self._places.remember(node.handle, directory.handle, name)
 
     def removed(self, node: N) -> bool:
@@ -354,7 +354,7 @@ class ObjectTree(Generic[N]):
         return node
 
     def _below_root(self, path: bytes, link: bytes | None = None) -> bytes | None:
-        """Returns the rest of a path behind the root's; None if it is not below the root, or of a deleted object.
+        """Returns the part of `path` below the root of the export; None: it is not below, or its object is deleted.
 
         `link` is the link in /proc that gave the path; None where the object is known to exist. Raises OSError.
         """
@@ -417,8 +417,8 @@ class ObjectTree(Generic[N]):
     def _ways_to(self, handle: bytes) -> Generator[_Way[N], None, None]:
         """Yields (directory node, names below it) for paths at which the object of a handle may be, cheapest first.
 
-        The caller closes the generator; a search holds a lock until then. Raises Refused: ESTALE: the object is
-        deleted, or is a directory outside the export; EAGAIN: the next search has to wait.
+        The caller closes the generator, which holds a lock until then if it has searched the tree. Raises Refused:
+        ESTALE: the object is deleted, or is a directory outside the export; EAGAIN: the next search has to wait.
         """
         if (way := self._where_last_seen(handle)) is not None:
             yield way

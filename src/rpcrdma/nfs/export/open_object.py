@@ -47,7 +47,7 @@ class OpenObject:
         _close(self.fd)
 
     def attributes(self) -> Attributes:
-        """Returns the present attributes by `fstat`, the same instance as before while nothing changes; never waits."""
+        """Returns the present attributes by `fstat`, the same instance while they are unchanged; never waits."""
         status = os.fstat(self.fd)
         try:
             counted = self.changes[self.file]
@@ -73,10 +73,10 @@ class OpenObject:
         return attributes
 
     def count_change(self, present: Attributes) -> None:
-        """Counts a change of the object, so that its `change` attribute moves.
+        """Counts a change of the object, so that its NFSv4 attribute `change` differs from before.
 
-        `present` is its attributes after the change or just before. Beyond `NFS_CHANGES_COUNTED_MAX` objects the oldest
-        count is dropped.
+        `present` are its attributes after the change or just before. Beyond `NFS_CHANGES_COUNTED_MAX` objects the
+        oldest count is dropped.
         """
         changes, ctime = self.changes, present.ctime_ns
         changes[self.file] = ctime, present.change - ctime + 1

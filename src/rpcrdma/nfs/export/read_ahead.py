@@ -64,7 +64,7 @@ class _Fetch:
 
     @property
     def start(self) -> int:
-        """The offset of the range in the file, in octets."""
+        """The offset in the file at which block `first` begins, in octets."""
         return self.first * BLOCK_OCTETS
 
 
@@ -159,9 +159,9 @@ class BlockCache:
         return block
 
     def _fetched(self, file: RemoteFile, first: int, last: int) -> _Fetch:
-        """Returns a finished fetch that has block number `first`, and maybe others; may wait; raises its error.
+        """Returns a finished `_Fetch` whose `data` has block `first`, and maybe others; may wait; raises its `error`.
 
-        A fetch that this call starts ends with block number `last` at most.
+        Blocks are numbered from 0 in the file. A fetch that this call starts ends with block `last` at most.
         """
         with self._lock:
             if (block := self._block(file, first)) is not None:
@@ -179,9 +179,9 @@ class BlockCache:
         return fetch
 
     def _claim(self, file: RemoteFile, first: int, last: int) -> _Fetch:
-        """Registers and returns a new fetch of the blocks with numbers `first` to `last`, for the caller to run.
+        """Registers and returns a new request for blocks `first` to `last` of a file, for the caller to pass to `_run`.
 
-        It ends before the first block that is held or requested already. The lock is held.
+        The request ends before the first block that is in the cache or requested already. The caller holds the lock.
         """
         handle, change = file.handle, file.change
         fetch = _Fetch(first, 0)
@@ -194,7 +194,7 @@ class BlockCache:
         return fetch
 
     def _run(self, file: RemoteFile, fetch: _Fetch) -> None:
-        """Fetches the blocks of a registered fetch and holds them, or sets the fetch's error; wakes waiting readers."""
+        """Fetches the blocks of `fetch`, of `_claim`, into the cache, or sets `fetch.error`; wakes waiting readers."""
         try:
             fetch.data = file.fetch(fetch.start, min(fetch.start + fetch.count * BLOCK_OCTETS, file.size))
         except Exception as error:  # noqa: BLE001 - it is raised where the data is wanted
@@ -202,7 +202,7 @@ class BlockCache:
         self._settle(file, fetch)
 
     def _settle(self, file: RemoteFile, fetch: _Fetch) -> None:
-        """Holds the blocks of a fetch that has ended, evicts old ones, and wakes the readers that wait for it."""
+        """Puts the blocks of a fetch that has ended into the cache, evicts old ones, and wakes waiting readers."""
         handle, change = file.handle, file.change
         with self._lock:
             for place in range(fetch.count):
@@ -217,7 +217,7 @@ class BlockCache:
         fetch.done.set()
 
     def _read_ahead(self, file: RemoteFile, offset: int, octets: int) -> None:
-        """Records a read, and starts a fetch of the octets behind it if reads are in sequence; does not wait."""
+        """Records a read of `octets` octets; starts a fetch of those behind if reads are in sequence; does not wait."""
         with self._lock:
             fetch = self._ahead_of(file, offset, octets)
             if fetch is None:
@@ -241,7 +241,7 @@ class BlockCache:
                 self._ahead -= 1
 
     def _ahead_of(self, file: RemoteFile, offset: int, octets: int) -> _Fetch | None:
-        """Records a read, and returns a fetch to be run ahead of it, or None if none is due; the lock is held."""
+        """Records a read; returns a request for blocks behind it, for `_run`; None: none is due. Needs the lock."""
         end = offset + octets
         reader = self._readers.get(file.handle)
         if reader is None or reader.change != file.change or abs(offset - reader.next) > _IN_SEQUENCE_OCTETS:

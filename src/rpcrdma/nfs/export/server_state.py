@@ -84,7 +84,7 @@ class PlaceIndex:
         return len(self._unwritten) >= NFS_PLACES_UNWRITTEN_MAX
 
     def remember(self, key: bytes, parent: bytes, name: bytes) -> None:
-        """Records that the object of handle `key` has this name in the directory of handle `parent`; never blocks."""
+        """Records that the object of handle `key` is `name` in the directory of handle `parent`; never blocks."""
         recent = self._recent
         place = NameInDirectory(parent, name)
         if recent.get(key) == place:
@@ -185,7 +185,7 @@ class PlaceIndex:
             self._do_without(error)
 
     def _do_without(self, error: sqlite3.Error) -> None:
-        """Closes the failed database and logs the error; after that places are kept in memory only.
+        """Closes the failed database and logs the error; from then on places are in memory only.
 
         A damaged database file gets another name.
         """
@@ -215,7 +215,7 @@ def _open_places(path: Path) -> tuple[sqlite3.Connection | None, int]:
 
 
 def _is_place(parent: object, name: object) -> bool:
-    """Returns whether the columns of a row, which may be damaged, are a parent's handle and a valid name."""
+    """Returns whether the columns of a row, maybe damaged, are a directory's handle and a name that can be there."""
     return isinstance(parent, bytes) and isinstance(name, bytes) and bool(name) and not {0, ord("/")} & set(name)
 
 
@@ -371,7 +371,7 @@ def _make_file(path: Path, content: bytes, random_bytes: Callable[[int], bytes])
     """Makes a file with this content, readable by its owner alone; keeps a file that exists by then.
 
     The content is written to a temporary file that is linked into place, so that two servers that start at once use the
-    same one. Raises OSError if that fails.
+    same file. Raises OSError if that fails.
     """
     aside = path.with_name(f"{path.name}.{random_bytes(8).hex()}")
     fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

@@ -60,6 +60,6 @@ class SparseObject(OpenObject):
         os.posix_fadvise(self.fd, offset, octets, os.POSIX_FADV_WILLNEED)
 
     def put_on_disk(self) -> None:
-        """Syncs the file unless its file system is in memory: for changes that no COMMIT follows; may raise OSError."""
+        """Syncs the file, unless its file system is in memory; to be called after changes that no COMMIT follows."""
         if not self.in_memory:
             os.fsync(self.fd)

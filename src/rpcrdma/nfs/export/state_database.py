@@ -67,7 +67,7 @@ def _make_private(path: Path) -> None:
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Returns whether an error says that the database's content is damaged or has other tables."""
+    """Returns whether `error` means that the database's content is damaged, or that its tables are other ones."""
     # The low octet is the code, the others give details.
     return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF in _DAMAGED
 

@@ -179,8 +179,7 @@ Time: TypeAlias = int | ServerTime | None
 class Wanted:
     """The attributes that SETATTR or a creation sets; None leaves the attribute as it is, or at a new object's default.
 
-    `mode` has permission bits up to 0o7777, `uid` and `gid` are numbers, `size` is in octets, and the times are of type
-    `Time`.
+    `mode` has bits up to 0o7777, `uid` and `gid` are numbers, `size` is in octets, and times are of type `Time`.
     """
 
     mode: int | None = None
@@ -480,8 +479,7 @@ class Node(Protocol):
     def lease(self, on_writer: Callable[[], object]) -> Lease | None:
         """Takes a lease on this regular file, before the file is opened for reading.
 
-        A descriptor for writing that the server holds but nobody uses is closed. Never waits where the tree is in
-        memory.
+        Closes a descriptor for writing that the server holds unused. Never waits in a tree in memory.
 
         Args:
             on_writer: is called, in any thread, when a local process wants to write the file or has changed it.
@@ -491,24 +489,27 @@ class Node(Protocol):
         """
 
     def range_locks(self, *, exclusive: bool) -> RangeLocks | None:
-        """Returns a new, empty set of locks on this regular file; None: no local process could see them.
+        """Returns a new, empty set of locks on this file; None: no local process sees it, or it cannot be opened.
 
-        None also if the server may not open the file. `exclusive`: the set has to take write locks. The file is then
-        opened for writing, so that a lease on it does not make local writers wait any more, and only reports them.
+        `exclusive`: the set has to take write locks. The file is then opened for writing, so that a lease on it does
+        not make local writers wait any more, and only reports them.
         """
 
     def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Made:
-        """Creates a regular file in this directory, or takes an existing one as `create.how` allows; returns its node.
+        """Creates a regular file here as `who`, or takes an existing one; returns its node and whether it is new.
 
-        `change` gets the directory's attributes before and after. Raises Refused or OSError: ENOTDIR, ENAMETOOLONG,
-        EACCES; EEXIST: the name is taken, and `create.how` does not allow what has it; ENOSPC and others.
+        The node is None if a local process has renamed or removed it already. `create.how`, a createmode3, decides
+        about an existing file. `change` gets the directory's attributes before and after. Raises Refused or OSError:
+        ENOTDIR, ENAMETOOLONG, EACCES; EEXIST: the name is taken, and `create.how` does not allow what has it; ENOSPC
+        and others.
         """
 
     def make(self, who: Grant, name: bytes, make: Make, wanted: Wanted, change: Change) -> Made:
-        """Makes a directory, symbolic link, device, socket or FIFO in this directory, and returns its node.
+        """Makes a directory, symbolic link, device, socket or FIFO in this directory as the caller `who`.
 
-        `wanted.size` has no effect. `change` gets the directory's attributes before and after. Raises Refused or
-        OSError: ENOTDIR, ENAMETOOLONG, EACCES; EEXIST: the name is taken; EINVAL: a regular file; ENOSPC and others.
+        Returns its node, None if a local process has removed it already. `wanted.size` has no effect. `change` gets the
+        directory's attributes before and after. Raises Refused or OSError: ENOTDIR, ENAMETOOLONG, EACCES; EEXIST: the
+        name is taken; EINVAL: a regular file; ENOSPC and others.
         """
 
     def set_attributes(
@@ -533,7 +534,7 @@ class Node(Protocol):
         """
 
     def rename(self, who: Grant, old: bytes, target: Node, new: bytes, source: Change, into: Change) -> None:
-        """Renames `old` of this directory to `new` in the directory `target`; replaces an object that has the new name.
+        """Renames `old` of this directory to `new` in directory `target` as the caller; replaces an object named `new`.
 
         `source` and `into` receive the attributes of this directory and of `target` before and after. Raises Refused or
         OSError: EXDEV: `target` is in another tree; EINVAL: "." or "..", or `target` is in the object; ENOENT, EACCES;
@@ -548,10 +549,10 @@ class Node(Protocol):
         """
 
     def space(self) -> Space:
-        """Returns the total and free octets and files of its file system, zeros if unknown; may raise OSError."""
+        """Returns the total and free octets and files of this object's file system, 0 if unknown; may raise OSError."""
 
     def path_limits(self) -> PathLimits:
-        """Returns the most hard links of an object and the most octets of a name that its file system allows."""
+        """Returns the most hard links of an object and the most octets of a name in this object's file system."""
 
 
 class Tree(Protocol):
@@ -590,6 +591,6 @@ class Tree(Protocol):
 
 
 def check_changeable(who: Grant) -> None:
-    """Raises Refused (EROFS) if the export gives the caller `who` read-only rights; otherwise does nothing."""
+    """Raises Refused (EROFS) if `who`, a caller's rights in an export, are read-only; otherwise does nothing."""
     if who.read_only:
         raise Refused(errno.EROFS)

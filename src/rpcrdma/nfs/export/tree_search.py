@@ -47,8 +47,8 @@ class TreeSearch:
     def is_due(self) -> bool:
         """Returns whether the tree may be walked now.
 
-        It may before the first walk, and after one that looked at no more than `NFS_SEARCH_FREE_ENTRIES` entries;
-        otherwise after a pause of `NFS_SEARCH_REST_NS` for each entry, or if the clock was set back since that walk.
+        True before the first walk, and after one that looked at no more than `NFS_SEARCH_FREE_ENTRIES` entries; after
+        another one True after a pause of `NFS_SEARCH_REST_NS` for each entry, or if the clock was set back since.
         """
         if self._cost <= NFS_SEARCH_FREE_ENTRIES:
             return True
@@ -83,7 +83,7 @@ class TreeSearch:
         self._ended = file_clock_ns()
 
     def places(self, inode: int) -> Iterator[list[bytes]]:
-        """Yields the names from the root down to each place where the last walk met an object of this inode number.
+        """Yields, for each path at which the last walk met this inode number, the list of names from the root down.
 
         Yields nothing for an unknown number, or before the first walk.
         """

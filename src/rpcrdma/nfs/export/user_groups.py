@@ -71,7 +71,7 @@ class UserGroups:
         return groups
 
     def drop_old(self) -> bool:
-        """Forgets groups looked up `VALID_S` ago, unknown users `UNKNOWN_S` ago; returns whether there were any."""
+        """Drops groups looked up `VALID_S` ago, unknown users after `UNKNOWN_S`; returns whether any were dropped."""
         now_s = self._clock()
         with self._guard:
             old = [uid for uid, until_s in self._until_s.items() if until_s <= now_s]

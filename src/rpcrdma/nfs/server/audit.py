@@ -63,7 +63,7 @@ class Audit:
     """Makes the audit records of a server: a line of JSON for each call of a wanted kind.
 
     Args:
-        kinds: the wanted kinds, each of which is in `AUDIT_KINDS`.
+        kinds: the wanted kinds: "mount", "refused", "create", "remove", "rename", "setattr" (`AUDIT_KINDS`).
         put: is called with each record, a line of JSON in UTF-8 without its end, in any thread; must not block.
         wall_clock_ns: returns the time in nanoseconds since 1970.
     """
@@ -75,10 +75,10 @@ class Audit:
         self._services: NfsServices
 
     def watch(self, services: NfsServices) -> None:
-        """Replaces the handlers of calls of the wanted kinds by handlers that also make a record after each call.
+        """Replaces the handlers of calls whose kind of record is in `kinds` by handlers that also write the record.
 
-        To be called once, before the services are offered. Also watches the admission to exports, for all versions of
-        NFS, if the kind "refused" is wanted.
+        To be called once, before the services are offered. If "refused" is in `kinds`, calls of any version that the
+        rules of an export refuse are recorded as well.
 
         Args:
             services: the services of NFS version 3 and MOUNT; `watch_compounds` does the same for version 4.
@@ -198,7 +198,7 @@ class Audit:
         return rule.acting_as(credential if credential.flavor in rule.security else AuthNone())[0]
 
     def _path_of(self, handle: bytes | None) -> str | None:
-        """Returns the local path of the object with a file handle; None without one, or if it is not open here."""
+        """Returns the local path of the object of `handle`; None if that is None, or the object is not open here."""
         if handle is None:
             return None
         local = self._services.nfs.local

@@ -26,16 +26,17 @@ def _of(node: Node | None, name: bytes | None = None) -> NamedObject:
 
 
 def _created(compound: Compound, args: Any) -> list[NamedObject]:
-    """Returns a list of the name, in its directory, that an OPEN may create; an empty list for other kinds of OPEN."""
+    """Returns [the current directory and the name] that an OPEN with `args` may create; [] for an OPEN that cannot."""
     if args.openhow.opentype is not opentype4.OPEN4_CREATE or args.claim.claim is not open_claim_type4.CLAIM_NULL:
         return []
     return [_of(compound.current, args.claim.value)]
 
 
 def _entered(compound: Compound, args: Any) -> list[NamedObject]:
-    """Returns a list of the object by which LOOKUP, PUTROOTFH or PUTPUBFH may enter an export; else an empty list.
+    """Returns [the object] by which LOOKUP, PUTROOTFH or PUTPUBFH may enter an export; [] if the operation does not.
 
-    `args` are the arguments of LOOKUP, None for the others; `compound` is the COMPOUND before the operation.
+    The object is a name in the pseudo file system, or the root if that is an export. `args` are the arguments of
+    LOOKUP, None for the others; `compound` is the COMPOUND before the operation.
     """
     exports, current = compound.server.exports, compound.current
     if args is None:
@@ -64,13 +65,14 @@ objects that it is about."""
 
 
 def watch_compounds(audit: Audit, service: Nfs4Service) -> None:
-    """Replaces handlers of a version 4 service by handlers that also make a record after each wanted operation.
+    """Replaces handlers of a version 4 service by handlers that also write an audit record after the operation.
 
     To be called once, before the service is offered.
 
     Args:
-        audit: makes the records; its `watch` has been called with the services of version 3 over the same exports.
-        service: the service; its `handlers`, by operation number, are replaced for the kinds in `audit.kinds`.
+        audit: writes the records; its `watch` has been called with the services of version 3 over the same exports.
+        service: the service; in its `handlers`, by operation number, those are replaced whose kind of record ("mount",
+            "create", "remove", "rename" or "setattr") is in `audit.kinds`.
     """
     service.handlers = {
         **service.handlers,
@@ -111,6 +113,6 @@ def _audited(audit: Audit, handler: Handler, kind: str, operation: str, places: 
 
 
 def _root(compound: Compound) -> list[NamedObject]:
-    """Returns a list of the current object if it is the root of an export, else an empty list."""
+    """Returns [the current object of `compound`, by its handle] if it is the root of an export, else []."""
     current = compound.current
     return [_of(current)] if current is not None and compound.server.exports.is_export(current) else []

@@ -48,7 +48,7 @@ class ExportsChange:
         """The exported trees that stay, but not for version 4; empty before `plan`."""
 
     def plan(self) -> None:
-        """Opens the new exports, and commits the unstable data of exports that will end; changes nothing else.
+        """Opens the trees of new exports, and commits unstable data of exports that will end; changes nothing else.
 
         An export that version 4 will not serve any more counts as one that ends.
 
@@ -98,7 +98,8 @@ class ExportsChange:
         May block. Of exports that stay for version 3 alone, the state is revoked unless version 4 serves them again.
 
         Args:
-            close: whether these calls have ended, so that the directories of the exports are closed as well.
+            close: whether the calls that began before `install` have ended, so that the directories of the exports that
+                ended are closed as well.
 
         Returns:
             The errors of the disk, which mean that data that clients have written since `plan` may be lost; empty: none

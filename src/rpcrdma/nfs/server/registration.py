@@ -167,17 +167,17 @@ class RegisteredPrograms:
             self._tell(await self._look())
 
     def _tell(self, faults: list[str]) -> None:
-        """Logs each of `faults`, messages, as a warning, unless all equal those of the last comparison; keeps them."""
+        """Logs each of `faults`, texts, as a warning, unless the list equals that of the call before."""
         if faults != self._faults:
             self._faults = faults
             for fault in faults:
                 _LOGGER.warning("%s", fault)
 
     async def _look(self) -> list[str]:
-        """Connects to rpcbind, and registers what its list lacks; a failure of rpcbind is a fault, too.
+        """Connects to rpcbind, and registers the programs that its list lacks; a failure of rpcbind is a fault, too.
 
         Returns:
-            The messages of the faults, each with its remedy; empty if all programs are registered.
+            Texts of the faults for the log, each with its remedy; empty if all programs are registered.
         """
         try:
             async with asyncio.timeout(RPCBIND_ANSWERS_S), self._rpcbind() as rpcbind:
@@ -200,7 +200,8 @@ class RegisteredPrograms:
     async def _compare(self, rpcbind: TcpConnection) -> list[str]:
         """Registers the wanted programs that rpcbind lacks, and removes other registrations of this server.
 
-        Returns the messages of the faults; raises the RpcRdmaError or OSError of a call to rpcbind.
+        `rpcbind` is a connection. Returns texts of the faults, for the log; raises RpcRdmaError or OSError if a call
+        fails.
         """
         present = await _listed(rpcbind)
         wanted = places_of(self._programs, self._listening, loopback=self._loopback)
@@ -231,9 +232,10 @@ class RegisteredPrograms:
     async def _register(
         self, rpcbind: TcpConnection, place: ProgramNetid, address: str, found: port_mapper.binding | None
     ) -> str | None:
-        """Registers `place` at a universal address, in place of its registration `found` (None: it has none).
+        """Registers `place`, a (program, version, netid), at a universal address; first removes `found`, if not None.
 
-        Returns None, or the message of the fault if rpcbind refuses; raises RpcRdmaError or OSError if a call fails.
+        `found` is the registration of `place` in rpcbind's list. Returns None, or the text of the fault, if rpcbind
+        refuses; raises RpcRdmaError or OSError if a call over `rpcbind`, a connection, fails.
         """
         if found is not None:
             removed = await rpcbind.call(port_mapper.RPCBPROC_UNSET, _binding(place))
@@ -254,9 +256,9 @@ class RegisteredPrograms:
         present: Mapping[ProgramNetid, port_mapper.binding],
         places: Sequence[ProgramNetid],
     ) -> None:
-        """Removes the registrations of `places`, which are keys of `held`, and takes these out of `held`.
+        """Removes the registrations of `places` at rpcbind, and drops `places`, which are keys there, from `self.held`.
 
-        A registration that another server has replaced, by rpcbind's list `present`, stays.
+        A registration stays at rpcbind if another server has replaced it, by `present`, rpcbind's list.
         """
         for place in places:
             if self._is_ours(present.get(place), self._held.pop(place)):
@@ -265,9 +267,10 @@ class RegisteredPrograms:
     async def _served_elsewhere(
         self, present: Mapping[ProgramNetid, port_mapper.binding], wanted: Set[tuple[int, int]]
     ) -> dict[tuple[int, int], str]:
-        """Returns the addresses at which other servers of the same user accept TCP connections, by (program, version).
+        """Returns addresses at which other servers of the same user accept TCP connections, by (program, version).
 
-        Only registrations in `present`, rpcbind's list, of the (program, version) pairs in `wanted` are tried.
+        The addresses are universal ones. Only registrations over TCP in `present`, rpcbind's list, of the (program,
+        version) pairs in `wanted` are tried.
         """
         own_ports = {parse_url(each, listens=True).port for each in self._listening if each.startswith("tcp://")}
         found: dict[tuple[int, int], str] = {}

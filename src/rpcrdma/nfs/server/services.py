@@ -48,8 +48,8 @@ def build_services(exports: Sequence[Export], *, state: ServerState) -> NfsServi
     """Makes the services of NFS version 3 and MOUNT for `rpcrdma.serve`.
 
     Args:
-        exports: the exported directories and fsspec file systems.
-        state: the state that file handles depend on; see `open_state`.
+        exports: the exported directories and fsspec file systems, with their terms.
+        state: the key of the file handles, the places of objects and the write verifier; `open_state` makes it.
 
     Returns:
         `nfs` and `mount`, a pair of services. Close `nfs`, then the state, when the server has ended.
@@ -92,8 +92,8 @@ def build_nfs4(
         wall_clock_ns: returns the time in nanoseconds since 1970.
         addresses: the addresses at which the server listens and clients find it again: they tell it from other servers
             that share `state` and `directory`.
-        exports: a text for each export, such as name and directory: clients that a run with none of them recorded in
-            `directory` cannot reclaim here; empty: those of any run can.
+        exports: a text for each export, such as name and directory, which is recorded in `directory`. Clients of an
+            earlier run may reclaim their state if that run had one of these texts; empty: clients of any run may.
 
     Raises:
         OSError: the database cannot be used.

@@ -219,7 +219,7 @@ _NOT_COMPARED: Final = SET_ONLY | bits(_A.FATTR4_RDATTR_ERROR)
 
 @functools.lru_cache(NFS4_KINDS_OF_CALLS_MAX)
 def _plan(attributes: int) -> tuple[list[int], list[_Value]]:
-    """Returns the readable attributes of a set as a bitmap4, and the functions that encode their values, in order."""
+    """Returns (the readable attributes of a set as a bitmap4, in order the functions from `Described` to their XDR)."""
     shown = attributes & _READABLE
     return words(shown), [value for number, value in _VALUES.items() if shown >> number & 1]
 
@@ -238,10 +238,11 @@ class Shown(NamedTuple):
 
 
 def fattr_of(described: Described, attributes: int) -> fattr4:
-    """Returns the values of those attributes in a set, given as by `bits`, that are supported.
+    """Returns the values of those attributes in the set `attributes`, bit n for number n, that are supported.
 
-    Keeps them in `described.attributes.shown`, if they depend on the object alone, and takes them from there. Raises
-    Refused (NFS4ERR_INVAL: the set has attributes that can only be set).
+    They are those of the object `described`. Keeps them in `described.attributes.shown`, if they depend on the object
+    alone, from which later calls take them. Raises Refused (NFS4ERR_INVAL: the set has attributes that can only be
+    set).
     """
     shown = described.attributes.shown
     if type(shown) is Shown and shown.asked == attributes:
@@ -256,7 +257,7 @@ def fattr_of(described: Described, attributes: int) -> fattr4:
 
 
 def equal_to(described: Described, expected: fattr4) -> bool:
-    """Returns whether an object has the values of all attributes in `expected`, for VERIFY and NVERIFY.
+    """Returns whether the object `described` has the values of all attributes in `expected`, for VERIFY and NVERIFY.
 
     Raises Refused (NFS4ERR_ATTRNOTSUPP: an attribute is not supported; NFS4ERR_INVAL: an attribute can only be set, or
     is rdattr_error, which belongs to no object).

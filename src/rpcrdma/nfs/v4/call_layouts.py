@@ -75,9 +75,9 @@ class CallLayout:
     def args_of(self, dec: Decoder) -> list[Any] | None:
         """Returns the decoded arguments of each operation of a call of this layout, and moves `dec` to its end.
 
-        `dec` stands at the beginning of COMPOUND4args, with exactly the octets of this layout left. Sets `dec.begun` to
-        the offsets of the operations, in a list that later calls share. If a tag, a minor version, an operation or a
-        length differs from the layout's, returns None, adds 1 to `misses`, and leaves `dec` as it is.
+        `dec` stands at the beginning of COMPOUND4args, with as many octets left as a call of this layout has. Sets
+        `dec.begun` to the offsets of the operations, in a list that later calls share. If a tag, a minor version, an
+        operation or a length differs from the layout's, returns None, adds 1 to `misses`, and leaves `dec` as it is.
         """
         at = dec.pos
         values = self._unpack(dec.data, at)
@@ -109,9 +109,10 @@ class CallLayouts:
     def note(self, length: int, minor_version: int, shape: Any, args: Sequence[Any]) -> None:
         """Remembers the layout of a decoded call, which has no tag and begins with SEQUENCE.
 
-        `length` is that of its arguments in octets, `shape` its `Shape`, and `args` are the decoded arguments of each
-        operation. No effect if `length` exceeds `NFS4_CALL_LAYOUT_OCTETS_MAX`, if an operation is not in `_FORMS`, such
-        as one with bulk data, or while the present layout of this length has fewer than `_MISSES` misses.
+        `length` is that of its arguments in octets, `shape` its `Shape` (sequence of operations), and `args` are the
+        decoded arguments of each operation. No effect if `length` exceeds `NFS4_CALL_LAYOUT_OCTETS_MAX`, if an
+        operation is not in `_FORMS`, such as WRITE, or while the layout that is held for this length has refused fewer
+        than `_MISSES` calls.
         """
         known = self.by_length.get(length)
         if (

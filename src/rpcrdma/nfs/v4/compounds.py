@@ -152,7 +152,7 @@ class Shape:
 
 
 def _refusal(operation: Operation, at: int, count: int, fault: nfsstat4 | None) -> nfsstat4 | None:
-    """Returns the status that refuses the operation with index `at` of `count` at its place, else `fault`.
+    """Returns the status for an `operation` that may not stand at index `at` of a call of `count`; else `fault`.
 
     `fault` is the status of an operation that is unknown or does not decode, None for others. Unless it is
     NFS4ERR_BADXDR, it has precedence over the rules for places.
@@ -211,7 +211,7 @@ class EncodedReply(Encoder):
         self.kept = False
 
     def to_keep(self) -> EncodedReply:
-        """Returns a copy with `kept` set that owns its memory, also that of the DDP-eligible items."""
+        """Returns a copy, with the attribute `kept` True, that owns its memory, also that of the DDP-eligible items."""
         copy = EncodedReply(self.reduced)
         copy.items = [BulkItem(item.at, item.position, bytes(item.data)) for item in self.items]
         copy.begun, copy.removed, copy.status, copy.kept = self.begun, self.removed, self.status, True
@@ -239,10 +239,10 @@ def decode_call(dec: Decoder) -> CompoundCall:
     """Decodes COMPOUND4args up to the first operation that cannot be run.
 
     If operations are left, the decoder moves over them to its end, else to the end of the last operation. An operation
-    cannot be run if it is unknown, not supported, or does not decode: it ends the call with a `fault`. At most
-    `NFS4_COMPOUND_OPERATIONS_MAX` operations are decoded, and none of a minor version that is not served. Raises
-    DecodeError (the octets end before the first operation, or the tag is too long) or ReducedIneligibleItem (an
-    argument that must stay in the stream came in a Read chunk).
+    cannot be run if it is unknown, not supported, or does not decode: it ends the call with a status in `fault` of its
+    `CalledOperation`. At most `NFS4_COMPOUND_OPERATIONS_MAX` operations are decoded, and none of a minor version that
+    is not served. Raises DecodeError (the octets end before the first operation, or the tag is too long) or
+    ReducedIneligibleItem (an argument that must stay in the stream came in a Read chunk).
     """
     data, start, end, at = dec.data, dec.start, dec.end, dec.pos
     length = end - at
@@ -351,8 +351,8 @@ def encode_operation_result(enc: Encoder, operation: Operation, status: nfsstat4
 def encode_compound_reply(enc: Encoder, reply: EncodedReply) -> None:
     """Appends an encoded result to an encoder that has the header of the RPC reply.
 
-    A reply without `kept` is not copied if `enc` has only `REPLY_HEADER_OCTETS` octets: `enc` takes over its memory,
-    and the reply must not be used any more. Any other reply is copied.
+    If `reply.kept` is False and `enc` has only `REPLY_HEADER_OCTETS` octets, `enc` takes over the memory of `reply`,
+    which must not be used any more. Any other reply is copied.
     """
     header = len(enc.reduced)
     enc.begun = reply.begun
@@ -396,7 +396,7 @@ def decode_compound_reply(dec: Decoder) -> CompoundReply:
 
 
 def _bound(call: CompoundCall) -> ReplyBound:
-    """Returns the largest result of a call: its octets, and its DDP-eligible items (RFC 8267 section 6.4.1)."""
+    """Returns the most octets of the result of `call`, and of each DDP-eligible item in it (RFC 8267 section 6.4.1)."""
     results = 4 + 4 + (len(call.tag) + 3 & ~3) + 4
     for operation, args, fault in call.steps:
         results += 8 + operation.result_octets

@@ -34,7 +34,7 @@ _FAILURES: Final = {
 def with_compound(types: str) -> str:
     """Returns XDR text of NFS version 4 for generic tools: `types`, the text of nfs4.x, with unions for COMPOUND.
 
-    By it a message can be decoded up to an operation that this library does not support.
+    With it a tool can decode a COMPOUND up to the first operation that this library does not support.
     """
     operations = [each for each in OPERATIONS[2].values() if each.decode_args is not None]
     arguments = [f"case OP_{each.name}: {_member(each.decode_args, 'op' + each.name.lower())};" for each in operations]

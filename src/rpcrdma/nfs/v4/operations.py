@@ -91,7 +91,7 @@ def _operation(
 ) -> Operation:
     """Returns a supported operation with the codecs of two types of nfs4.x, by their names; "" stands for void.
 
-    `args` is the type of the arguments, `result` that of the body of a success; `rules` are other fields of the result.
+    `args` is the type of the arguments, `result` that of the body of a success; `rules` are more fields of `Operation`.
     """
     return Operation(
         number=int(number),
@@ -105,7 +105,7 @@ def _operation(
 
 
 def _encode_denied(enc: Encoder, status: int, value: Any) -> None:
-    """Appends the conflicting lock to a LOCK or LOCKT that failed with NFS4ERR_DENIED; nothing for another status."""
+    """Appends `value`, a LOCK4denied, to the result of a LOCK or LOCKT if `status` is NFS4ERR_DENIED; else nothing."""
     if status == nfsstat4.NFS4ERR_DENIED:
         nfs4.encode_LOCK4denied(enc, value)
 
@@ -115,7 +115,7 @@ def _decode_denied(dec: Decoder, status: int) -> Any:
 
 
 def _encode_attributes_set(enc: Encoder, _status: int, value: Any) -> None:
-    """Appends the attributes that a failed SETATTR has set before it failed; an empty set if `value` is None."""
+    """Appends `value`, a SETATTR4resok of what a failed SETATTR has set before; for None that of no attributes."""
     nfs4.encode_SETATTR4resok(enc, value or nfs4.SETATTR4resok([]))
 
 
@@ -124,7 +124,7 @@ def _decode_attributes_set(dec: Decoder, _status: int) -> Any:
 
 
 def _encode_requirements(enc: Encoder, status: int, value: Any) -> None:
-    """Appends the kinds of COPY that the server supports, to a COPY that failed with NFS4ERR_OFFLOAD_NO_REQS."""
+    """Appends `value`, a copy_requirements4, to the result of a COPY if `status` is NFS4ERR_OFFLOAD_NO_REQS."""
     if status == nfsstat4.NFS4ERR_OFFLOAD_NO_REQS:
         nfs4.encode_copy_requirements4(enc, value)
 

@@ -105,9 +105,9 @@ class Slot(Generic[R]):
         """The reply to the newest request in the state KEPT; else None."""
 
     def take(self, sequence: int, call: Hashable) -> Answer:
-        """Decides about a request by the table `ANSWERS`; RUN makes the slot busy until `finish`.
+        """Decides whether a request runs, gets the kept reply, or is refused; RUN makes the slot busy until `finish`.
 
-        Any other answer leaves the slot as it is. For REPEAT the kept reply is in `reply`.
+        Any other answer leaves the slot as it is. For REPEAT the kept reply is in the attribute `reply`.
 
         Args:
             sequence: the sequence number of the request, 0 to 2**32 - 1.

@@ -160,7 +160,7 @@ class GssCall:
         return self._service is not GssService.NONE and not self._ends
 
     def content_octets_max(self, octets: int) -> int:
-        """Returns the most octets of a plain reply whose protected form has up to `octets`, with headers; or < 0."""
+        """Returns the most octets, with headers, of a reply that has up to `octets` after `protect`; < 0: none fits."""
         mic_octets = self._mic_octets
         service = self._service if self.seals else GssService.NONE
         # Content is XDR, and so needs no padding.
@@ -239,7 +239,7 @@ class ContextCreation:
         return 0
 
     def step(self, token: bytes) -> InitResult:
-        """Continues the context with a token of the client; returns the result for the client, also that of a failure.
+        """Continues the context with a token of the client; returns rpc_gss_init_res, also for a failure.
 
         It may block, and runs in any thread. The table of contexts does not change before `protect`.
         """
@@ -451,7 +451,7 @@ class Acceptor:
             self._contexts.popitem(last=False)
 
     def wait_for_token(self, context: _Context) -> None:
-        """Keeps an unfinished context for its next token; ends the oldest over the bound of its address or of all."""
+        """Keeps an unfinished context for its next token; ends the oldest of its address, or of all, over the bound."""
         creating = self._creating
         creating[context.handle] = context
         own = [other.handle for other in creating.values() if other.peer == context.peer]
@@ -461,7 +461,7 @@ class Acceptor:
             creating.popitem(last=False)
 
     def keep(self, context: _Context) -> None:
-        """Keeps a finished context and calls `on_made`; beyond the bounds ends the least recently used one."""
+        """Keeps a finished context, calls `on_made`; over a bound, of its principal or all, ends the longest unused."""
         contexts = self._contexts
         contexts[context.handle] = context
         if len(contexts) > self._principal_contexts_max:

@@ -141,7 +141,7 @@ class ProtectedCall:
         self._sealed = self._encoded(xid, procedure, None)
 
     def encode(self, xid: int, procedure: Procedure[Any, Any], args: Any) -> Payload:
-        """Returns the encoded call for one transmission: that of `seal`, or a new one under a new sequence number.
+        """Returns the encoded call for one transmission: the one made by `seal`, or one under a new sequence number.
 
         Raises:
             LocalProtocolError, TypeError: the arguments do not have the procedure's type.
@@ -288,7 +288,7 @@ class ContextCall:
     def decode(
         self, dec: Decoder, xid: int, procedure: Procedure[Any, Any], into: Sequence[memoryview | None]
     ) -> InitResult:
-        """Decodes the result in a whole reply to call `xid`, and keeps the reply's verifier in `verifier`.
+        """Decodes rpc_gss_init_res in a whole reply to call `xid`; sets attribute `verifier` to the reply's verifier.
 
         Raises:
             RpcError: the responder answered with an error.
@@ -301,7 +301,7 @@ class ContextCall:
         return result
 
     def bound(self, results: ReplyBound) -> ReplyBound:
-        """Returns the largest reply: that of `results` and 2048 octets for handle, status, token and verifier."""
+        """Returns the largest reply: `results`, and 2048 octets for handle, status, token and verifier; no items."""
         return ReplyBound(results.results + _CONTEXT_REPLY_OCTETS)
 
     def _note(self, verifier: OpaqueAuth) -> None:

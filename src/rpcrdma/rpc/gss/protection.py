@@ -115,10 +115,10 @@ class OpenedCall(Protocol):
         """Whether `protect` makes one item of all results, bulk items included, as under integrity and privacy."""
 
     def content_octets_max(self, octets: int) -> int:
-        """Returns the most octets of a plain reply whose protected form has up to `octets`, with headers; or < 0."""
+        """Returns the most octets, with headers, of a reply that has up to `octets` after `protect`; < 0: none fits."""
 
     def octets_sealed(self, reply: Payload) -> int:
-        """Returns the octets that `protect` has to checksum or encrypt; 0 if it is quick."""
+        """Returns the octets that `protect` checksums or encrypts: the whole reply if it `seals`, else 0."""
 
 
 class CallOpener(Protocol):
@@ -136,5 +136,5 @@ class CallOpener(Protocol):
         Raises:
             CredentialRefused: a check has failed.
             CallDropped: the call is a replay, or too old.
-            CallWaits: the context is in use; call this again when the exception's `turns` have run its `work`.
+            CallWaits: the context is in use; call this again when `turns.use` of the exception has run its `work`.
         """

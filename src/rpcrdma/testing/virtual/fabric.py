@@ -195,7 +195,7 @@ class Node(Host):
         Args:
             host: the name of this node.
             port: the port; 0 takes a free one.
-            listener: the listener that clients find there.
+            listener: its `on_link` is called with the listening end of each requested connection.
 
         Returns:
             Host and port of the listener.

@@ -68,7 +68,7 @@ class Faults(Protocol):
     """Decides which faults a simulated fabric has; implemented for a test, and called in the order of events."""
 
     def on_message(self, message: Message) -> Delivery:
-        """Returns the fate of a message that is about to leave its node; `DELIVERED` if it has no fault."""
+        """Returns the delay or break that befalls a message about to leave its node; `DELIVERED` if it has no fault."""
 
     def on_register(self, node: str, octets: int) -> float:
         """Returns the seconds by which a registration of `octets` octets by the node named `node` takes longer.

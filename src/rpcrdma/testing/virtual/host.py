@@ -130,7 +130,7 @@ class Host:
     def record(
         self, kind: EventKind, text: str = "", *, octets: int = 0, cost_s: float = 0.0, connection: int = -1
     ) -> int:
-        """Records an event caused by that which the running callback follows from, and makes it the callback's cause.
+        """Records an event that has the running callback's cause, and makes the event the callback's new cause.
 
         So all that the caller does next follows from the new event. The caller's time advances by `cost_s`.
 
@@ -241,7 +241,7 @@ class Host:
         return fate
 
     def interrupt(self, end: End, news: Completion | QueuePairEvent, cause: int, ready_s: float = 0.0) -> None:
-        """Reports news to the software of this host, after the latency of an interrupt; no effect if the host is down.
+        """Reports a completion or event to the software after an interrupt's latency; no effect if the host is down.
 
         With `FabricModel.coalescing`, news that arrive while an interrupt is in progress, or while the software is busy
         with earlier news, need no interrupt of their own.

@@ -101,7 +101,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._local_s += duration_s
 
     def follow(self, cause: int) -> None:
-        """Makes the trace event with number `cause` the cause of the running callback; undoes the time it has spent."""
+        """Makes the trace event with number `cause` the cause of the running callback, whose spent time is undone."""
         self.cause = cause
         self._local_s = self.now_s
 
@@ -171,7 +171,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Runs callbacks and timers until none is left; the clock jumps to each timer. The loop must not be running.
 
         Raises:
-            Stalled: after 100 000 turns at one time, callbacks still schedule others.
+            Stalled: after 100 000 rounds of callbacks at one time, callbacks still schedule others.
         """
         while self._soon or any(not entry[2].cancelled() for entry in self._timers):
             self._run_once()

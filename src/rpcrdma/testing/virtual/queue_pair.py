@@ -265,7 +265,7 @@ class SimulatedQueuePair(PostingQueuePair):
             self._report_end()
 
     def _give_up_later(self, left_s: float, cause: int) -> None:
-        """Schedules the end of the connection, unless it has ended, for `FabricModel.lost_after_s` after `left_s`."""
+        """Schedules the end of a live connection at `left_s` + `FabricModel.lost_after_s`, caused by event `cause`."""
         host = self.host
         host.loop.schedule(left_s + host.model.lost_after_s, cause, self._give_up, context=host.context)
 
@@ -372,7 +372,7 @@ class SimulatedQueuePair(PostingQueuePair):
         self.pd.place(work.handle, work.offset, work.length, [data])
 
     def _respond(self, work: PostedWork, cause: int) -> None:
-        """Answers the peer's RDMA Read with its data; if the handle does not permit it, ends the connection."""
+        """Answers the peer's RDMA Read `work`, or ends the connection if it is not permitted. `cause`: event number."""
         assert work.handle is not None
         data = b""
         try:
@@ -399,7 +399,7 @@ class SimulatedQueuePair(PostingQueuePair):
         self.pd.place(sink.handle, sink.offset + work.sink_start, work.length, [data])
 
     def _arrived_in_part(self, kind: MessageKind, data: bytes, about: object) -> None:
-        """Places the beginning of a message whose rest never arrives, as far as memory permits; reports nothing."""
+        """Places `data`, the start of a message about work `about` that is cut off, as far as memory permits."""
         if self._state is EndState.CLOSED or not self.host.up or not isinstance(about, PostedWork):
             return
         loop = self.host.loop
@@ -461,7 +461,7 @@ class SimulatedQueuePair(PostingQueuePair):
         self._tell_end(reason, protocol_error=True)
 
     def _refuse(self, reason: str, work: PostedWork, status: Status = Status.FLUSHED) -> None:
-        """Ends the connection, also for the peer, because its `work` breaks the rule in `reason`; sets its `status`."""
+        """Ends the connection, also for the peer, as the peer's `work` breaks a rule (`reason`); sets its `status`."""
         work.status = status
         self._close(reason, by_peer=True, protocol_error=True)
         self._report_end()

@@ -30,7 +30,7 @@ VERSION_CHOICES = tuple(_OFFERS)
 
 
 def version_choice(choice: str | int) -> str:
-    """Converts a version of RPC-over-RDMA, by name or number, to one of `VERSION_CHOICES`.
+    """Converts a version of RPC-over-RDMA, by name or number, to its name: "auto", "1" or "2".
 
     Raises:
         ValueError: the version is unknown.
@@ -42,7 +42,7 @@ def version_choice(choice: str | int) -> str:
 
 
 def offered(choice: str | int = "auto") -> tuple[Dialect, ...]:
-    """Creates the `Dialect` objects of the versions that one connection offers, the preferred version first.
+    """Creates the `Dialect`s (codec and rules) of the versions that one connection offers, the preferred version first.
 
     `choice`: "auto", or a version by name or number.
 

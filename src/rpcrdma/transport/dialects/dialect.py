@@ -88,8 +88,8 @@ class Window(Protocol):
     def admit_several(self, first: Outgoing, count: int) -> int:
         """Spends the credit for one message with several calls, or several replies.
 
-        `first`: one of the calls or replies. `count`: their number; the calls must not exceed `allowed`. Returns the
-        credit word for the message's header.
+        `first`: one of the calls or replies. `count`: their number; calls must not exceed what `allowed` leaves beside
+        those in flight. Returns the credit word for the message's header.
         """
 
     def admit_piece(self, message: Outgoing) -> int:
@@ -119,7 +119,7 @@ class Window(Protocol):
         """
 
     def stop_learning(self) -> None:
-        """Fixes `allowed`, the most unanswered calls of this side: the peer's credits do not show it from now on."""
+        """Fixes `allowed`, the most unanswered calls of this side, at its value, whatever the peer grants later."""
 
     def on_dropped(self) -> None:
         """Counts a call of the peer that this side leaves without a reply."""
@@ -147,7 +147,7 @@ class Dialect(Protocol):
         """A number that identifies the message of which some but not all pieces have arrived; 0 if there is none."""
 
     def count_in(self, memory: MessageMemory, /) -> None:
-        """Sets `memory` as the account in which the stored pieces of unfinished messages are counted."""
+        """Has the octets of the stored pieces of unfinished messages counted in `memory`, the connection's account."""
 
     def forget(self) -> None:
         """Releases the stored pieces of an unfinished message after the connection has ended."""
@@ -160,7 +160,7 @@ class Dialect(Protocol):
         """
 
     def agree(self, own: PrivateData, peer: PrivateData | None, /) -> Agreement:
-        """Derives the message sizes and the use of remote invalidation from the private data of both sides.
+        """Returns the largest messages and the use of remote invalidation that follow from both sides' private data.
 
         `own`: this side's private data. `peer`: the peer's private data; None if the peer sent none.
         """
@@ -169,7 +169,7 @@ class Dialect(Protocol):
         """Creates the credit accounting of a new connection.
 
         Args:
-            config: the numbers of calls to request and to grant.
+            config: the settings, which have the numbers of calls to request and to grant.
             role: the role of this end.
             reverse: whether the server makes calls, too.
             reservable: the most messages by which `Window.reserve` increases the peer's credits at any time.
@@ -182,10 +182,10 @@ class Dialect(Protocol):
         """
 
     def encode_properties(self, properties: PropertySet) -> bytes:
-        """Encodes transport properties as the body of a message (`OutgoingProperties`); used only if `introduces`."""
+        """Encodes pairs of property number and encoded value as a message's body; used only if `Dialect.introduces`."""
 
     def encode_piece(self, message: Outgoing, credit_word: int, /) -> bytes:
-        """Encodes the header of a message's piece before the last; used only if `geometry.piece_header` is not 0."""
+        """Encodes the header, with this credit field, of a piece before the last, where messages have pieces."""
 
     def decode(self, data: Buffer) -> Inbound | None:
         """Decodes a received message.

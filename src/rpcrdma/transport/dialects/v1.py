@@ -95,7 +95,7 @@ class Version1:
         """Does nothing: version 1 has no extensions."""
 
     def agree(self, own: PrivateData, peer: PrivateData | None) -> Agreement:
-        """Derives the inline thresholds and remote invalidation from the private data of both sides (RFC 8797).
+        """Returns the inline thresholds and the use of remote invalidation by both sides' private data (RFC 8797).
 
         `peer`: the peer's private data; None if the peer sent none.
         """
@@ -105,7 +105,7 @@ class Version1:
         """Creates the credit accounting of a connection, where a credit stands for an unanswered call.
 
         Args:
-            config: the numbers of calls to request and to grant.
+            config: the settings, which have the numbers of calls to request and to grant.
             role: the role of this end.
             reverse: whether the server may call before the first reply states this client's grant (RFC 8167 section 6).
             reservable: ignored.

@@ -118,9 +118,9 @@ class _Head(NamedTuple):
     answers: bool
 
     def refused(self, cause: Cause, limit: int = 0) -> Inbound:
-        """Makes the `Inbound` for a faulty message: one to refuse; of a reply one that fails its call, if any, instead.
+        """Returns the `Inbound` of a faulty message: UNREADABLE, to be refused; of a reply a REPLY that fails its call.
 
-        `limit`: the number of chunks or segments that this side takes, for causes about those.
+        `cause`: the reason. `limit`: the number of chunks or segments that this side takes, for causes about those.
         """
         if self.answers:
             return Inbound(Kind.REPLY, self.xid, self.credits, VERSION, long=True)
@@ -150,7 +150,7 @@ class Version2:
         return self._assembly.unfinished
 
     def count_in(self, memory: MessageMemory) -> None:
-        """Sets `memory` as the account in which the stored pieces of unfinished messages are counted."""
+        """Has the octets of the stored pieces of unfinished messages counted in `memory`, the connection's account."""
         self._assembly.memory = memory
 
     def forget(self) -> None:
@@ -183,7 +183,7 @@ class Version2:
     def window(self, config: TransportConfig, role: Role, *, reverse: bool, reservable: int) -> Window:
         """Creates the credit accounting of a connection, where a credit stands for a message in either direction.
 
-        `config`: the numbers of calls to request and to grant. `role`: that of this end. `reverse`: whether the server
+        `config`: has the numbers of calls to request and grant. `role`: that of this end. `reverse`: whether the server
         makes calls, too. `reservable`: the most messages that `Window.reserve` adds to the peer's credits at any time.
         """
         return MessageWindow(*calls_counted(config, role, reverse=reverse), reservable)
@@ -212,7 +212,7 @@ class Version2:
     def encode_piece(self, message: Outgoing, credit_word: int) -> bytes:
         """Encodes the header of a continued message's piece before the last, with the flag MORE and without chunks.
 
-        `credit_word`: its credit field. `encode` makes the last, with chunks and the handle that may be invalidated.
+        `credit_word`: its credit field. `encode` makes the last piece's, with chunks and the handle to invalidate.
         """
         if message.kind is Kind.PROPERTIES:
             return PREFIX.pack(message.xid, VERSION, credit_word, RDMA2_CONNPROP, MORE)
@@ -284,7 +284,7 @@ class Version2:
         return self._decode_message(head, data)
 
     def _decode_message(self, head: _Head, data: Buffer) -> Inbound:
-        """Decodes an RDMA2_MSG or RDMA2_NOMSG; `head` is the start of its header. Returns a refused one if faulty."""
+        """Decodes an RDMA2_MSG or RDMA2_NOMSG; `head` is the start of its header. Returns one to refuse if faulty."""
         if len(data) >= SHORT_HEADER_OCTETS:
             _, _, _, header_type, _, *rest = SHORT_HEADER.unpack_from(data)
             if header_type == RDMA2_MSG and not any(rest):
@@ -309,7 +309,7 @@ class Version2:
     def _decode_properties(self, head: _Head, data: Buffer) -> Inbound:
         """Decodes an RDMA2_CONNPROP, with a property set or a part of one, whose start is `head`.
 
-        Returns a message with the properties; `Kind.PIECE` for a part; a refused message if the properties are invalid.
+        Returns a message with the properties; `Kind.PIECE` for a part; one to refuse if the properties are invalid.
         """
         octets: Buffer = memoryview(data)[PREFIX_OCTETS:]
         if head.more or not self._assembly.idle:
@@ -341,7 +341,7 @@ class Version2:
         return Inbound(Kind.ERROR, xid, credits_, version, refusal=Refusal(Cause.VERSION, low=low, high=high))
 
     def _extension(self, head: _Head, data: Buffer, header_type: int, flags: int) -> Inbound:
-        """Decodes a message of an extension with these permitted `flags`, or stores a piece of one (`Kind.PIECE`)."""
+        """Decodes an extension's message, whose own flag bits are `flags`, or stores a piece of one (`Kind.PIECE`)."""
         start = PREFIX_OCTETS
         if head.more or not self._assembly.idle:
             found = self._add(head, memoryview(data)[start:])
@@ -370,7 +370,7 @@ class Version2:
         return Inbound(Kind.ERROR, xid, credits_, VERSION, refusal=refusal)
 
     def _drop(self, head: _Head) -> Inbound | None:
-        """Drops a piece of a continued message that was interrupted, and returns its `Inbound`; None if it is none."""
+        """Drops a piece (`head` starts its header) of an interrupted message; returns its `Inbound`, None if none."""
         if self._assembly.idle:
             return None
         step = self._assembly.drop(head.key, more=head.more)
@@ -379,7 +379,7 @@ class Version2:
     def _refuse(self, head: _Head, cause: Cause, limit: int = 0) -> Inbound:
         """Gives up the continued message that a faulty piece belongs to, and an unfinished one that it interrupts.
 
-        Returns `head` refused for `cause`, `limit`; `broken` in it: the XID of a call whose reply was interrupted.
+        Returns the piece's `Inbound`, to refuse for `cause`, `limit`; `broken` in it: the call of an interrupted reply.
         """
         broken = self._assembly.give_up(head.key, more=head.more)
         refused = head.refused(cause, limit)
@@ -394,7 +394,7 @@ class Version2:
         return None if step is Step.WHOLE else self._stepped(head, step)
 
     def _stepped(self, head: _Head, step: Step) -> Inbound:
-        """Makes the `Inbound` of a piece after `step` of `Assembly`, not WHOLE: a refused message, or `Kind.PIECE`."""
+        """Returns a piece's `Inbound` by `step`, not WHOLE: to refuse if FOREIGN or TOO_LONG, else `Kind.PIECE`."""
         if step is Step.FOREIGN:
             return replace(head.refused(Cause.FLAGS), broken=self._answering)
         if step is Step.TOO_LONG:
@@ -409,7 +409,7 @@ class Version2:
         """Makes the `Inbound` of a call, of a reply, or of a piece of one, from a decoded header.
 
         `inv_handle`: the handle that the reply may invalidate, or 0. `long`: whether a chunk has the RPC message; else
-        `data[start:]` has it, or this piece. Returns a refused message if the header or the message's start is faulty.
+        `data[start:]` has it, or this piece. Returns one to refuse if the header or the message's start is faulty.
         """
         if head.more or not self._assembly.idle:
             found = self._add(head, b"" if long else memoryview(data)[start:])

@@ -39,10 +39,10 @@ def check(
             one; None makes these items errors.
 
     Returns:
-        The module that the definition describes, and the warnings, as many as `first_remarks` returns.
+        The module that the definition describes, and up to XDR_REMARKS_MAX warnings; a further one counts the rest.
 
     Raises:
-        LanguageError: the definition is wrong; has the errors in source order, as many as `first_remarks` returns.
+        LanguageError: the definition is wrong; has the errors in source order, limited likewise.
     """
     symbols = Symbols(specification)
     resolver = Resolver(symbols, source_name, default_limit)

@@ -95,7 +95,7 @@ class CodecWriter(ValueWriter):
     # Structures
 
     def struct(self, item: model.Struct) -> None:
-        """Writes encode_T and decode_T of a structure T; each run of fixed-size members takes one layout."""
+        """Writes encode_T and decode_T of a structure T; adjacent fixed-size members take one `Layout` together."""
         self._owner = item.name
         with self._head("encode", item.name, f"enc: Encoder, value: {item.name}", "None"):
             for run in self._runs(item):
@@ -123,7 +123,7 @@ class CodecWriter(ValueWriter):
         return runs
 
     def _is_group(self, run: list[model.Member]) -> bool:
-        """Returns whether a run takes a `Layout` of its own: it has more than one value, or is a structure with one."""
+        """Returns whether members `run` share a `Layout`: they have several fixed-size values or one in a structure."""
         slots = sum(slots_of(member.type, self.module) or 0 for member in run)
         return slots > 1 or (len(run) == 1 and slots == 1 and isinstance(model.strip(run[0].type), model.ClassRef))
 

@@ -59,13 +59,13 @@ class EncodedGroup:
 
 
 def encode_group(kind: model.Type, value: str, label: str, group: EncodedGroup, module: model.Module) -> None:
-    """Adds a value of a fixed-size type to `group`, member by member.
+    """Adds the code that encodes a value of a fixed-size type to `group`, member by member.
 
     Args:
         kind: the type, for which `slots_of` returns a number.
         value: the Python expression of the value.
         label: the name of the value in errors.
-        group: the group.
+        group: the code of the run of fields so far.
         module: the model with the structures.
     """
     kind = model.strip(kind)
@@ -123,7 +123,7 @@ def decode_group(
         tuple_name: the variable with the tuple.
         label: the name of the value in errors.
         local: the name of the variable for a value that must be checked first; members append their names.
-        group: the group.
+        group: the run of fields so far.
         module: the model with the structures.
     """
     kind = model.strip(kind)

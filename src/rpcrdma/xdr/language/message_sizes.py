@@ -81,7 +81,7 @@ class MessageSizes:
         return sum(_padded(item.most) for item in items)
 
     def of_result(self, procedure: model.Procedure) -> Extent:
-        """Returns the largest result of a procedure, an expression of `args` where a `pragma bound` line says so."""
+        """Returns the largest size of a result and of its bulk items; by `pragma bound` as an expression of `args`."""
         if procedure.result is None:
             return Extent(_NOTHING)
         kind = None if procedure.arguments is None else model.strip(procedure.arguments)

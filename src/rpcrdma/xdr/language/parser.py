@@ -161,7 +161,7 @@ def _place(token: lark.Token) -> SourceSpan:
 def _definitions(items: list[Any]) -> tuple[Any, ...]:
     """Returns the definitions in a specification or a namespace.
 
-    `items` are the results of its rules: tuples, as of a namespace in it, are flattened, and None is left out.
+    `items` are the results of the grammar rules in it: tuples, as of a namespace, are flattened, None is left out.
     """
     each = (one for item in items for one in (item if isinstance(item, tuple) else (item,)))
     return tuple(one for one in each if one is not None)
@@ -311,7 +311,7 @@ class _Builder(lark.visitors.Transformer_NonRecursive[lark.Token, Any]):
         return self._counted(syntax.StructBody(tuple(members)), members)
 
     def _counted(self, body: _Body, members: Iterable[syntax.Declaration]) -> _Body:
-        """Returns `body`, which consists of `members`, and notes its depth.
+        """Returns `body`, a structure or union of `members`, and notes how deep the types within it nest.
 
         Raises:
             LanguageError: structures and unions are nested more than XDR_CLASSES_NESTED_MAX levels deep.

@@ -46,11 +46,11 @@ class Preprocessed:
     """For each line of `text`, the file and line that it is from."""
 
     def origin(self, place: SourceSpan) -> Origin:
-        """Returns the file and line that a place in `text` is from."""
+        """Returns the file and line that a place in `text`, the preprocessed definition, is from."""
         return self.origins[min(place.line, len(self.origins)) - 1]
 
     def located(self, remark: Diagnostic, source_of: Callable[[str], str | None]) -> Located:
-        """Converts an error or warning about `text` to one about the original file of its place.
+        """Returns an error or warning about `text` with its place in the original file, and that file's name and text.
 
         Args:
             remark: the error or warning.

@@ -407,7 +407,7 @@ class Resolver:
         return self._with_pragmas(kind, key)
 
     def _levels_of(self, kind: model.Type) -> tuple[int, int]:
-        """Returns how many arrays and pointers a type nests, also in typedefs, and how many typedefs of one another."""
+        """Returns (depth of arrays and pointers, depth of typedefs) in a type; both count within its typedefs, too."""
         items = 0
         while not isinstance(kind, model.AliasRef):
             if not isinstance(kind, model.FixedArray | model.VariableArray | model.Optional):
@@ -424,7 +424,8 @@ class Resolver:
     def _size(self, declaration: syntax.Declaration, key: tuple[str, str]) -> int:
         """Returns the length or the limit of a declaration.
 
-        Without either it is 0 if a pragma sets the limit, else the default limit, else 0 with an error.
+        Without either it is 0 if a pragma for `key` (structure or union and member, or typedef and "") sets the limit,
+        else the default limit, else 0 with an error.
         """
         if declaration.size is not None:
             value = self.symbols.evaluate(declaration.size)

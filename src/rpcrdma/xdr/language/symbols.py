@@ -60,7 +60,7 @@ class Symbols:
         self.errors.append(Diagnostic(place, message, hint))
 
     def deviates(self, place: SourceSpan, message: str, hint: str = "") -> None:
-        """Adds a remark to `deviations`, on a construct that is against the language but has a clear meaning.
+        """Adds a remark at `place` to `deviations`: `message` on a construct that is wrong but clear, remedy `hint`.
 
         The checker makes it an error or, in the lenient dialect, a warning.
         """
@@ -140,7 +140,7 @@ class Symbols:
         return value >= _UNDEFINED
 
     def exceeds(self, value: int, low: int, high: int) -> bool:
-        """Returns whether a value of `evaluate` is outside of `low` to `high`; False for that of an unknown name."""
+        """Returns whether a number from `evaluate` is not from `low` to `high`; False for that of an unknown name."""
         return self.is_defined(value) and not low <= value <= high
 
     def unknown(self, what: str, name: str, place: SourceSpan, known: Iterable[str]) -> None:
@@ -258,7 +258,7 @@ def _names_itself(declaration: syntax.Declaration) -> bool:
 
 
 def _plain_typedef(item: syntax.Definition) -> str | None:
-    """Returns the new name of a typedef whose form excludes that its two names are in the wrong order; else None."""
+    """Returns the name that a typedef defines; None for void, another item, or `typedef T P;` with P predefined."""
     if not isinstance(item, syntax.Typedef) or item.declaration.form is syntax.Form.VOID:
         return None
     declaration = item.declaration

@@ -54,7 +54,8 @@ class Writer:
     def call(self, before: str, items: Sequence[Item], after: str = ")") -> None:
         """Writes `before`, the items separated by commas, and `after`.
 
-        They stand on one line if it fits, else the items on one indented line, else each item on a line.
+        They stand on one line if it fits, else the items on one indented line, else each item on a line, where a
+        `CallExpression` that does not fit is broken likewise.
         """
         inner = ", ".join(map(str, items))
         if self.fits(f"{before}{inner}{after}"):

@@ -77,7 +77,7 @@ def _compound(plus: int, *operations: Any) -> Step:
 
 
 def _answer(plus: int, **rpc: Any) -> dict[str, Any]:
-    """Returns the pattern of an accepted RPC reply; `plus` is added to the first XID, `rpc` has further RPC fields."""
+    """Returns the pattern of an accepted reply with the check's first XID + `plus`; `rpc` has further RPC fields."""
     return {"message": {"header": {"xid": {**_XID, "plus": plus}}, "rpc": {"direction": 1, "accepted": 0, **rpc}}}
 
 
@@ -85,7 +85,8 @@ def _succeeded(plus: int, name: str, *parts: Any, **wanted: Any) -> dict[str, An
     """Returns the pattern of a successful COMPOUND, to whose parts later steps refer as {"given": "NAME.PART"}.
 
     `plus` is added to the XID of the check's first call. `parts` are the parts of its results after the count of
-    operations, as [NAME, KIND] each (see `parts_of`), and `wanted` the octets that some of them must have.
+    operations, as [NAME, KIND] each; KIND is the length in octets, "opaque" or "words" (see `parts_of`). `wanted` has
+    octets (docs/send.md), by name, that some parts must have.
     """
     answer = _answer(plus, result_status=0)
     answer["message"]["parts"] = wanted
@@ -94,7 +95,7 @@ def _succeeded(plus: int, name: str, *parts: Any, **wanted: Any) -> dict[str, An
 
 @dataclass(frozen=True, slots=True)
 class _Holder:
-    """An NFSv4.1 client that holds a delegation; its number determines its XIDs and the names of its values."""
+    """An NFSv4.1 client that holds a delegation; `number`, 0 or 1, determines its XIDs and the names of its values."""
 
     number: int
 
@@ -129,9 +130,9 @@ class _Holder:
 
     @property
     def holding(self) -> list[Step]:
-        """Steps by which the client gets a read delegation of the empty file whose handle is given as "fresh".
+        """Steps by which the client gets a read delegation of the empty file with the handle {"given": "fresh"}.
 
-        The check is not judged if the server gives none.
+        The check is not judged if the server gives no delegation.
         """
         access = [_OPEN, 0, _READ | _WANT_READ_DELEGATION, 0]
         opening = [{"words": access}, self._given("client", "id"), self._owner, {"words": [0, _BY_HANDLE]}]
@@ -173,7 +174,7 @@ class _Holder:
 
 
 def _recalled(*holders: _Holder) -> CallTrigger:
-    """Returns the trigger by which a WRITE of NFSv3 makes the server recall the read delegations of all holders."""
+    """Returns steps and patterns by which a WRITE of NFSv3 makes the server recall the delegations of all holders."""
     args = [_FRESH, {"longs": [0]}, {"words": [1, _FILE_SYNC]}, {"opaque": "00"}]
     write = {"program": 100003, "version": 3, "procedure": 7, "credential": _CREDENTIAL, "args": args}
     results = [{"words": [0]}, {"opaque": {"given": "call.tag"}}, {"words": [2, _CB_SEQUENCE, 0]},

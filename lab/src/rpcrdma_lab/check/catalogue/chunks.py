@@ -24,7 +24,7 @@ __all__ = ["CHECKS"]
 
 
 def _read(count: int, **header: Any) -> Step:
-    """Returns a step that sends an NFSv3 READ of `count` octets from the start of the file for READ.
+    """Returns a step that sends an NFSv3 READ of the first `count` octets of the file that all checks of READ use.
 
     `header` replaces fields of the transport header.
     """
@@ -32,9 +32,9 @@ def _read(count: int, **header: Any) -> Step:
 
 
 def _filled(count: int, *segments: dict[str, Any]) -> list[list[dict[str, Any]]]:
-    """Returns the pattern of a reply's Write list after `count` octets were written to a chunk of these segments.
+    """Returns the pattern of a reply's Write list: one chunk of these segments, to which `count` octets were written.
 
-    Each segment has "handle", "length" and "offset"; the reply has the lengths that were used.
+    Each segment has "handle", "length" and "offset"; the pattern has as lengths the octets written to each.
     """
     returned = []
     for each in segments:
@@ -44,9 +44,10 @@ def _filled(count: int, *segments: dict[str, Any]) -> list[list[dict[str, Any]]]
 
 
 def _placed(count: int, *segments: dict[str, Any]) -> list[Step]:
-    """Returns steps that expect the reply to a READ of `count` octets into a chunk of these segments.
+    """Returns steps that expect the reply to a READ of `count` octets into a Write chunk of these segments.
 
-    A reply that counts padding in the chunk breaks the statement V1-28.
+    Each segment has "handle", "length" and "offset". A reply whose lengths include padding breaks V1-28, a statement
+    of the conformance ledger. The connection may end after the reply.
     """
     padded = [
         {**read_answer(count=count, writes=_filled(count + padding, *segments)), "breaks": "V1-28"}
@@ -98,8 +99,8 @@ def _into_segments(count: int, *lengths: int) -> Check:
 def _inline(name: str, title: str, statements: str, **header: Any) -> Check:
     """Returns a check of a READ whose data has to be inline; the reply returns the call's Write list as it is.
 
-    `header` has fields of the call's header. `name` is the check's identifier and `title` its expected behaviour as
-    text; `statements` are identifiers of the tested statements, separated by spaces.
+    `header` has fields of the call's transport header. `name` is the check's identifier and `title` its expected
+    behaviour as text; `statements` are identifiers of the tested statements, separated by spaces.
     """
     writes = header.get("writes", [])
     # The padding is a matter of the check without a Write list alone.

@@ -44,15 +44,15 @@ def serving_together(calls: list[dict[str, Any]], number: int, **header: Any) ->
 
 
 def _together(number: int) -> Step:
-    """Returns a step that waits until `number` calls are outstanding together, which stay unanswered.
+    """Returns a step that waits until `number` calls are outstanding together, and leaves them unanswered.
 
-    Replies to fewer calls grant `number` credits. Clients that never make so many at once are not judged.
+    While there are fewer, they are answered with `number` credits. Clients that never make so many are not judged.
     """
     return serving_together(CALLS, number, credit=number)
 
 
 def _answer_to(index: int, credit: int) -> Step:
-    """Returns a step that answers call number `index` (from 0) of `serving_together` with a grant of `credit`."""
+    """Returns a step that answers call `index` (from 0) of those outstanding, with a grant of `credit` credits."""
     return {"answer": {"to": f"call.{index}", "header": {"credit": credit}}}
 
 
@@ -65,8 +65,8 @@ def _until(
 ) -> Step:
     """Returns a step that answers calls until one matches the header fields `header`; that call stays unanswered.
 
-    Each call has to match one of the patterns `each`. Unless None, `procedure` is the procedure of the last call, and
-    `item` the pattern of how its chunk fits its data (docs/send.md: "spare" and "unaligned").
+    Each call has to match one of the patterns `each`. Unless None, `procedure` is the RPC procedure of the last call,
+    and `item` the pattern of "spare", the octets of its chunk beyond its data, and "unaligned", their length modulo 4.
     """
     until: dict[str, Any] = {"header": header}
     if procedure is not None:
@@ -90,7 +90,7 @@ def _reducing(*procedures: int, **other_list: Any) -> dict[str, Any]:
 
 
 def _reply(*, message: dict[str, Any] | None = None, **header: Any) -> Step:
-    """Returns a step that answers the last call; `message` and `header` replace usual fields of message and header."""
+    """Returns a step that answers the last call, with unusual fields: `header`, and `message` beside it."""
     return {"answer": {**(message or {}), "header": header}}
 
 
@@ -143,9 +143,9 @@ def _failed(name: str, title: str, statements: str, error: int, *numbers: int) -
 def _after(name: str, title: str, until: Step, access: Step, *codes: int) -> Check:
     """Returns a check of an `access` to the memory of a finished call, which must cause a Terminate.
 
-    `until` answers calls up to the call with that memory, and `access` is the step after its reply, which refers to the
-    call as "old". `codes` are the permitted codes of the Terminate (see `terminates`). `name` is the check's
-    identifier after "client." and `title` its expected behaviour as text.
+    `until` is the step that answers calls up to the call with that memory. `access` is the step, after the reply to
+    that call, that sends the RDMA message; it refers to the call as "old". `codes` are the permitted codes, 0xLTCC, of
+    the Terminate. `name` is the check's identifier after "client." and `title` its expected behaviour as text.
     """
     named = {"serve": {**until["serve"], "each": [{**each, "as": "old"} for each in CALLS]}}
     error = say(header={"xid": _XID, "type": 4, "error": 2})
@@ -154,7 +154,7 @@ def _after(name: str, title: str, until: Step, access: Step, *codes: int) -> Che
 
 
 def _with_item(item: dict[str, Any]) -> list[dict[str, Any]]:
-    """Returns patterns of well-formed calls, of which those with a chunk for their data match `item` (docs/send.md)."""
+    """Returns patterns of well-formed calls; `item` is the pattern of "item" (docs/send.md), if a chunk has data."""
     return [{"message": {**each["message"], "item": {"any": [None, item]}}} for each in CALLS]
 
 
@@ -163,7 +163,7 @@ def _of_old(field: str) -> dict[str, Any]:
 
 
 def _start(name: str, title: str, statements: str, needs: str = "", **frame: Any) -> Check:
-    """Returns a check of an MPA Reply with the wrong fields `frame`, after which the client must end the connection.
+    """Returns a check of an MPA Reply with wrong fields, `frame` by name, after which the client must disconnect.
 
     `name` is the check's identifier after "client." and `title` its expected behaviour as text; `statements` and
     `needs` are identifiers of the tested statements and of the check's conditions, separated by spaces.

@@ -37,7 +37,7 @@ _MANY_GRANTED = f"the client grants more than {_GRANTED_MAX} reverse calls"
 
 
 class _Client(ABC):
-    """The patterns, steps and checks for reverse calls to clients of one protocol version.
+    """The patterns, steps and checks for reverse calls (RFC 8167) to clients of one protocol version.
 
     `calls` are patterns of the client's calls, `refusals` the error codes by which it may refuse chunks, and `replying`
     the header fields of its replies.
@@ -54,9 +54,9 @@ class _Client(ABC):
         return {"serve": {"each": [{**each, "as": "call"} for each in self.calls]}}
 
     def called(self, xid: Any = _REVERSE_XID, **message: Any) -> Step:
-        """Returns a step that sends a reverse call; `xid`, its XID, is a number of docs/send.md.
+        """Returns a step that sends a reverse call; `xid`, its XID, is a number or {"given": NAME, "plus": NUMBER}.
 
-        "header" and "rpc" of `message` replace usual fields; "body" replaces the whole RPC message.
+        "header" and "rpc" of `message` replace usual fields; "body", octets, replaces the whole RPC message.
         """
         header = {"xid": xid, **message.pop("header", {})}
         if "body" not in message:
@@ -69,25 +69,25 @@ class _Client(ABC):
         return {"message": {"header": header, "rpc": {"direction": 1, "same_xid": 1}, "invalidates": None}}
 
     def refused(self, *codes: int) -> dict[str, Any]:
-        """Returns the pattern of a transport error with one of `codes`, under the usual XID of a reverse call."""
+        """Returns the pattern of RDMA_ERROR with one of the error `codes`, for the default XID of `called`."""
         header = {"xid": _REVERSE_XID, "type": 4, "error": {"any": list(codes)}}
         return {"message": {"header": header, "invalidates": None}}
 
     @abstractmethod
     def answered(self, *answers: Mapping[str, Any], times: int = 1) -> list[Step]:
-        """Returns steps that expect a match of `answers` to each of `times` reverse calls, then a client's call."""
+        """Returns steps that expect a match of `answers` to each of `times` reverse calls; the client's calls go on."""
 
     @abstractmethod
     def passed_over(self, *answers: Mapping[str, Any]) -> list[Step]:
-        """Returns steps that expect a match of `answers`, or no answer, and then another call of the client."""
+        """Returns steps that expect a match of `answers` or silence, reply to the client's call, and expect another."""
 
     @abstractmethod
     def check(self, name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
         """Returns a check whose `steps` follow a call of the client.
 
         `name` is the check's identifier after "reverse." and `title` its expected behaviour as text; `statements` are
-        identifiers of the tested statements, separated by spaces. `conversation` has further keys of the conversation,
-        and "needs".
+        identifiers of the tested statements, separated by spaces. `conversation` has "needs", the check's conditions,
+        and further keys of the conversation (docs/send.md).
         """
 
     def with_chunks(self, name: str, what: str, statements: str, memory: Mapping[str, Any], **header: Any) -> Check:
@@ -150,7 +150,7 @@ class _Second(_Client):
 
         The `steps` follow a call of the client. `name` is the check's identifier after "client.v2.reverse." and `title`
         its expected behaviour as text; `statements` are identifiers of the tested statements, separated by spaces.
-        `conversation` has further keys of the conversation, and "needs".
+        `conversation` has "needs", the check's conditions, and further keys of the conversation (docs/send.md).
         """
         client = self.client
         told = client.properties["message"]
@@ -164,7 +164,7 @@ class _Second(_Client):
 
 
 def _of_all_versions(client: _Client, call: str, xid: str, undirected: str, chunks: str) -> list[Check]:
-    """Returns the checks that both versions have, for the version of `client`.
+    """Returns the checks of reverse calls that both protocol versions have, for the version of `client`.
 
     `call`, `xid`, `undirected` and `chunks` are identifiers of the tested statements on calls, on equal XIDs, on
     messages without a direction, and on chunks.

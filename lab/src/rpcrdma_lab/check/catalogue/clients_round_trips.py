@@ -105,16 +105,16 @@ class _Checks:
         segments: bool = False,
         agrees: Mapping[str, Any] | None = None,
     ) -> Check:
-        """Returns a check that clients without the extension do not meet.
+        """Returns a check for clients with the round-trip extension; for others its precondition is not met.
 
         Args:
             name: the check's identifier after "client.v2.rtr.".
             title: the expected behaviour as text.
             statements: the identifiers of the tested statements, separated by spaces.
-            steps: the steps after the exchange of properties.
+            steps: the steps after both sides' transport properties.
             told: the properties that the server sends, as `_properties` returns them; None: those that permit every
                 message of the extension.
-            segments: whether clients without data segments in their receive buffers do not meet the check, either.
+            segments: whether the client must also have segments for data in its receive buffers.
             agrees: further fields of the pattern of the client's properties.
         """
         client = self.client
@@ -151,9 +151,9 @@ class _Checks:
         return hear(*self.client.calls, self.request(), {"end": {}})
 
     def directed(self, *, extra: int = 0) -> Step:
-        """Returns a step that answers calls until a READ permits an answer in segments, and `extra` more receives.
+        """Returns a step that answers calls until a Transmit Request with a READ, which stays unanswered.
 
-        That READ stays unanswered.
+        Its directions permit the data in segments of receive buffers, and it announces `extra` more receives or more.
         """
         ways: list[dict[str, Any]] = [
             {"type": {"any": [IN_SEGMENTS, CHOICE]}},
@@ -164,10 +164,10 @@ class _Checks:
         return self.until(header=header, rpc={"procedure": _READ})
 
     def response(self, *items: Mapping[str, Any], **message: Any) -> Step:
-        """Returns a step that sends a Transmit Response to a READ, with its data at the places `items`.
+        """Returns a step that sends a Transmit Response to a READ, with its data in a receive buffer segment.
 
-        Each of `items` has the fields of an item (see `placed`). `message` replaces usual fields of the message; its
-        "header" replaces fields of the header.
+        Each of `items` tells a data item's place: "position", "length", "type", "offset" and segment "numbers".
+        `message` replaces usual fields of the message; its "header" replaces fields of the header.
         """
         header: dict[str, Any] = {"type": RESPONSE, "xid": _XID, "count": 1, "items": list(items), "flags": 1}
         header |= message.pop("header", {})
@@ -177,11 +177,11 @@ class _Checks:
         return say(header=header, rpc=rpc, **{**bulk, **message})
 
     def placed(self, **item: Any) -> dict[str, Any]:
-        """Returns the fields of the item that places a READ's data in the first segment; `item` replaces fields."""
+        """Returns the header's item fields for a READ's data in receive buffer segment 0; `item` replaces some."""
         return {"position": _RESULT_AT, "length": _LENGTH, "type": IN_SEGMENTS, "offset": 0, "numbers": [0], **item}
 
     def continued(self, number: int = 1, **header: Any) -> Step:
-        """Returns a step that sends a Transmit Continue of a response with this number and no payload.
+        """Returns a step that sends a Transmit Continue, transmission `number` of a response, without payload.
 
         `header` replaces fields of its header.
         """
@@ -191,8 +191,8 @@ class _Checks:
     def reported(self, fault: int, number: int = 0, xid: Any = None) -> list[Step]:
         """Returns steps that expect a Report Error about a transmission, and that the client continues.
 
-        `fault` is the code, `number` that of the transmission in its group, and `xid` its XID as in docs/send.md (None:
-        that of the message named "call").
+        `fault` is the report's code, `number` that of the transmission in its response, from 0 on, and `xid` the XID,
+        a number or reference of docs/send.md (None: that of the message named "call").
         """
         xid = xid or {"given": "call.xid"}
         header = {"type": REPORT, "version": 2, "xid": xid, "flags": 0}
@@ -206,7 +206,7 @@ class _Checks:
         return [{"serve": {"each": each, "until": until, "most": _CALLS_MAX}}, self.going_on]
 
     def requests(self) -> list[Check]:
-        """Returns the checks of requests, and of the limits that the server's properties state."""
+        """Returns the checks of Transmit Requests, and of limits in the server's properties that they have to keep."""
         of_request = {"header": {"type": REQUEST}}
         in_pieces = {"header": {"type": REQUEST, "count": {"min": 2}}}
         next_piece = {"type": CONTINUE, "xid": _XID, "number": 1, "begun_by": REQUEST, "flags": 0}
@@ -247,7 +247,7 @@ class _Checks:
         ]  # fmt: skip
 
     def responses(self) -> list[Check]:
-        """Returns the checks of well-formed responses."""
+        """Returns the checks of clients that get well-formed Transmit Responses to READs."""
         right = self.response(self.placed())
 
         def read(name: str, title: str, statements: str, *steps: Step, extra: int = 0) -> Check:
@@ -270,7 +270,7 @@ class _Checks:
         ]  # fmt: skip
 
     def faults(self) -> list[Check]:
-        """Returns the checks of wrong responses, each with its report; responses that do not decode get no report."""
+        """Returns the checks of wrong responses: the client sends a Report Error, but none if they do not decode."""
 
         def wrong(name: str, title: str, statements: str, said: Sequence[Step], *then: Step, extra: int = 0) -> Check:
             steps = (self.directed(extra=extra), *said, *then)
@@ -323,7 +323,7 @@ class _Checks:
         ]  # fmt: skip
 
     def all(self) -> list[Check]:
-        """Returns all checks, those of requests first."""
+        """Returns all checks of clients with the extension, those of requests first."""
         return [*self.requests(), *self.responses(), *self.faults()]
 
 

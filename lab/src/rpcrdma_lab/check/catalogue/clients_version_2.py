@@ -54,7 +54,7 @@ class Version2Client:
         self.next = hear(*self.calls)
 
     def up_to_segments(self, most: int, *, again: bool = False) -> list[dict[str, Any]]:
-        """Returns patterns of calls with at most `most` segments; `again` demands the XID of the last call, too."""
+        """Returns patterns of calls with at most `most` segments in all chunks; `again`: with the last call's XID."""
         header = {"xid": _XID} if again else {}
         return [{"message": {**each["message"], "header": {**each["message"]["header"], **header},
                              "segments": {"max": most}}} for each in self.calls]  # fmt: skip
@@ -66,7 +66,7 @@ class Version2Client:
 
     @property
     def as_long_as_told(self) -> list[dict[str, Any]]:
-        """Patterns of calls within the size limits of both sides' properties.
+        """Patterns of calls that exceed neither `octets` nor the Maximum Send Size that the client has announced.
 
         An earlier step has named the client's properties message "client".
         """
@@ -101,26 +101,26 @@ class Version2Client:
 
     @property
     def properties(self) -> dict[str, Any]:
-        """The pattern of the client's properties message, which fits the smallest receives of servers."""
+        """The pattern of the client's RDMA2_CONNPROP, of at most 1024 octets, the smallest receives of servers."""
         told = {"version": 2, "type": CONNPROP}
         return {"message": {"header": told, "octets": {"max": 1024}, "invalidates": None}}
 
     def told(self, *properties: Any, **header: Any) -> Step:
-        """Returns a step that sends the server's properties, each as [NUMBER, OCTETS].
+        """Returns a step that sends the server's transport properties, each as [NUMBER, OCTETS].
 
-        Without arguments it sends the Receive Buffer Size alone. `header` replaces fields of the header.
+        Without properties it sends the Receive Buffer Size alone. `header` replaces fields of the header.
         """
         told = properties or ([2, {"words": [_THRESHOLD]}],)
         return V2.told(*told, **{"xid": _XID, **header})
 
     def reply(self, *, message: dict[str, Any] | None = None, **header: Any) -> Step:
-        """Returns a step that answers the last call; `message` and `header` replace usual fields of the two."""
+        """Returns a step that answers the last call, with unusual fields: `header`, and `message` beside it."""
         return {"answer": {**(message or {}), "header": header}}
 
     def wrong(self, *, message: dict[str, Any] | None = None, **header: Any) -> Step:
-        """Returns a step that answers the last call by a reply that the client has to discard; it grants no credits.
+        """Returns a step that answers the last call by a reply without credits, which the client has to discard.
 
-        `message` and `header` have fields in place of the usual ones, which make the reply wrong.
+        `header` has the unusual fields of the header, and `message` those beside the header, which make it wrong.
         """
         return self.reply(message=message, **{**self.no_more, **header})
 
@@ -134,7 +134,7 @@ class Version2Client:
         return {"serve": {"each": each or self.calls, "until": {"header": header, **rpc}}}
 
     def first(self, name: str, title: str, statements: str, *steps: Step, needs: str = "") -> Check:
-        """Returns a check whose `steps` follow the client's properties.
+        """Returns a check whose `steps` follow the message with the client's transport properties.
 
         `name` is the check's identifier after "client.v2." and `title` its expected behaviour as text; `statements` and
         `needs` are identifiers of the tested statements and of the check's conditions, separated by spaces.
@@ -145,15 +145,15 @@ class Version2Client:
         """Returns a check of exactly these `steps`.
 
         `name` is the check's identifier after "client.v2." and `title` its expected behaviour as text; `statements` are
-        identifiers of the tested statements, separated by spaces. `conversation` has further keys of the conversation,
-        and "needs".
+        identifiers of the tested statements, separated by spaces. `conversation` has "needs", the check's conditions,
+        and further keys of the conversation (docs/send.md).
         """
         return check(
             f"client.{V2.family}.{name}", f"{title} (version 2)", statements, *steps, version="2", **conversation
         )
 
     def check(self, name: str, title: str, statements: str, *steps: Step, needs: str = "") -> Check:
-        """Returns a check whose `steps` follow the properties of both sides.
+        """Returns a check whose `steps` follow the messages with the transport properties of both sides.
 
         `name` is the check's identifier after "client.v2." and `title` its expected behaviour as text; `statements` and
         `needs` are identifiers of the tested statements and of the check's conditions, separated by spaces.
@@ -169,7 +169,7 @@ class Version2Client:
         return self.first(f"properties.{name}", title, statements, self.told(*told), self.any, self.reply(), self.next)
 
     def alone(self, name: str, title: str, statements: str, *steps: Step) -> Check:
-        """Returns a check of `steps` in which the client may make no second call before the first reply.
+        """Returns a check whose `steps` follow a first call; the server has granted no second one before the reply.
 
         `name` is the check's identifier after "client.v2." and `title` its expected behaviour as text; `statements` are
         identifiers of the tested statements, separated by spaces.

@@ -37,14 +37,14 @@ _OLD_PLUS, _SHOWN_PLUS = 12, 13
 
 
 def getattr_call() -> dict[str, Any]:
-    """Returns the RPC fields of an NFSv3 GETATTR of the file for READ."""
+    """Returns the RPC fields of an NFSv3 GETATTR of the file {"given": "file"}."""
     return {"procedure": 1, "args": [{"opaque": {"given": "file"}}], **CALLER}
 
 
 def read_call(count: int, file: str = "file") -> dict[str, Any]:
     """Returns the RPC fields of an NFSv3 READ of `count` octets from the start of a file.
 
-    `file` is the given name of its handle: "file" or "written".
+    `file` is the name for {"given": NAME} of its handle: "file", or "written" for the file of WRITE checks.
     """
     return {"procedure": 6, "args": [{"opaque": {"given": file}}, {"longs": [0]}, {"words": [count]}], **CALLER}
 
@@ -52,7 +52,8 @@ def read_call(count: int, file: str = "file") -> dict[str, Any]:
 def read_answer(*, count: int | None = None, **header: Any) -> dict[str, Any]:
     """Returns the pattern of a successful READ reply of version 1; `header` replaces fields of the header's pattern.
 
-    The reply may invalidate "sink". With `count`, its results end with this number, since reduced data are absent.
+    The reply may invalidate the handle of the region "sink". With `count`, the results must end with this number as a
+    word: the data are in a chunk.
     """
     pattern = accepted(**header)["message"]
     rpc = {**pattern["rpc"], "result_status": 0, **({} if count is None else {"results": {"ends": {"words": [count]}}})}
@@ -60,13 +61,13 @@ def read_answer(*, count: int | None = None, **header: Any) -> dict[str, Any]:
 
 
 def write_call(count: int) -> dict[str, Any]:
-    """Returns the RPC fields of an NFSv3 WRITE of `count` octets to the start of the file for WRITE, without data."""
+    """Returns the RPC fields of an NFSv3 WRITE of `count` octets to the start of {"given": "written"}, without data."""
     args = [{"opaque": {"given": "written"}}, {"longs": [0]}, {"words": [count, 2, count]}]
     return {"procedure": 7, "args": args, **CALLER}
 
 
 def made_old() -> list[Step]:
-    """Returns steps that write `OLD` inline to the start of the file for WRITE; its reply is not judged."""
+    """Returns steps that write 64 octets 5a inline to the start of {"given": "written"}; the reply is not judged."""
     xid = {"given": "xid", "plus": _OLD_PLUS}
     call = write_call(_OLD_OCTETS)
     done = {"message": {"rpc": {"xid": xid, "accepted": 0, "result_status": 0}}}
@@ -75,11 +76,11 @@ def made_old() -> list[Step]:
 
 
 def shown(count: int, statement: str, data: Any = None) -> list[Step]:
-    """Returns steps that read the file for WRITE, and expect `count` octets of the test pattern, or `data`, in it.
+    """Returns steps that READ {"given": "written"}, and expect `count` octets of the test pattern, or `data`, in it.
 
-    `data` are octets (docs/send.md). The READ asks for the first `_SHOWN_MAX` octets at most. Other data break
-    `statement`, the identifier of a statement. The READ itself is not judged: other checks test its header and padding,
-    and a server may return fewer octets than requested (RFC 1813 section 3.3.6).
+    `data` are octets (docs/send.md). The READ asks for the first 900 octets at most. Other data break `statement`, the
+    identifier of a statement. The READ itself is not judged: other checks test its header and padding, and a server may
+    return fewer octets than requested (RFC 1813 section 3.3.6).
     """
     xid = {"given": "xid", "plus": _SHOWN_PLUS}
     count = min(count, _SHOWN_MAX)
@@ -93,7 +94,7 @@ def shown(count: int, statement: str, data: Any = None) -> list[Step]:
 
 
 def content(count: int) -> dict[str, Any]:
-    """Returns the value (docs/send.md) that stands for the first `count` octets of the file for READ."""
+    """Returns the value (docs/send.md) that stands for the first `count` octets of the file {"given": "file"}."""
     return {"given": "content", "first": count}
 
 

@@ -55,7 +55,7 @@ class FrameMistake(NamedTuple):
 
 
 def _call(plus: int = 1, **frame: Any) -> dict[str, Any]:
-    """Returns the fields of a NULL call.
+    """Returns the fields, for a step "say", of a NULL call.
 
     `plus` is added to the XID of the check's first call, and `frame` has further fields, such as "ddp" and "mpa" with
     wrong fields of segments and frames.
@@ -70,15 +70,15 @@ def _write(payload: str = "00000000", **ddp: Any) -> dict[str, Any]:
 def _request(length: int, handle: int, **ddp: Any) -> dict[str, Any]:
     """Returns the fields of an RDMA Read Request of `length` octets from offset 0 of `handle`.
 
-    `ddp` has further fields of its segments.
+    `ddp` has further fields of its DDP segments; the fields are for a step "say" (docs/send.md).
     """
     return {"payload": {"words": [7, 0, 0, length, handle, 0, 0]}, "ddp": {"opcode": "read_request", **ddp}}
 
 
 def _into_sink(opcode: str, payload: Any, at: int = 0, **ddp: Any) -> dict[str, Any]:
-    """Returns the fields of an RDMA message to the memory into which the server reads, at octet `at`.
+    """Returns the fields of an RDMA message to the sink of the server's RDMA Read, named "read", at its octet `at`.
 
-    `opcode` is "write" or "read_response", `payload` its octets (docs/send.md), and `ddp` has fields of its segments.
+    `opcode` is "write" or "read_response", `payload` its octets (docs/send.md), and `ddp` has DDP fields of segments.
     """
     place = {"handle": {"given": "read.sink"}, "offset": {"given": "read.sink_offset", "plus": at}}
     return {"payload": payload, "ddp": {"opcode": opcode, **place, **ddp}}
@@ -92,8 +92,8 @@ _PASSED_OVER: Sequence[Step] = afterwards()
 def _of(header: str, field: str) -> Any:
     """Returns a function that makes a `FrameMistake` in the field "HEADER.FIELD".
 
-    It takes kind, title, statements, outcome, and the messages to send; and by name "needs" and "startup". Without
-    messages it takes a NULL call, with the further keyword arguments as DDP fields.
+    The function takes `kind`, `title`, `statements`, `outcome` and messages to send; by name, `needs` and `startup`.
+    Without messages, it makes a NULL call with the further keyword arguments as DDP fields.
     """
 
     def row(

@@ -73,7 +73,7 @@ def _first_or_second(reading: str) -> Step:
 
 
 def _call(**header: Any) -> dict[str, Any]:
-    """Returns the fields of a NULL call, with `header` in place of the usual header fields."""
+    """Returns the fields, for a step "say", of a NULL call with `header` in place of the usual header fields."""
     return {"header": header, "rpc": {}}
 
 
@@ -109,15 +109,15 @@ _DATA_AT = {"given": "write_position"}
 def _unreachable(
     field: str, chunk: str, octets: int, message: Callable[[dict[str, Any]], dict[str, Any]], needs: str, **more: Any
 ) -> Iterator[Mistake]:
-    """Yields mistakes with memory that the server cannot access, by each field of a segment.
+    """Yields a `Mistake` (a wrong call, and the answers expected) for each field that makes a segment inaccessible.
 
     Args:
         field: the field of the header with the chunk: "reads", "writes" or "reply".
         chunk: the name of the chunk for titles.
         octets: the length of the segment.
-        message: returns the fields of the call with the chunk's segment, its argument.
+        message: takes the fields of the chunk's segment, and returns those of the call with it.
         needs: the conditions of the checks, separated by spaces.
-        more: further keys of the conversation beside "memory".
+        more: further keys of the conversation (docs/send.md) beside "memory".
     """
     beyond = {"offset": {"given": "place.offset", "plus": octets}}
     kinds: dict[str, tuple[str, dict[str, Any], int]] = {
@@ -134,7 +134,7 @@ def _unreachable(
 
 
 def _of_memory() -> tuple[Mistake, ...]:
-    """Returns mistakes in chunks of calls with data: unreachable memory, wrong lengths, and Positions out of order."""
+    """Returns calls with wrong chunks of data (memory, length or Position), each with the answers expected."""
 
     def write(*reads: dict[str, Any]) -> dict[str, Any]:
         return {"header": {"reads": list(reads)}, "rpc": write_call(_COUNT)}

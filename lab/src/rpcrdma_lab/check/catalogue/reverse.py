@@ -76,7 +76,7 @@ _Speaker = _First | _Second
 def _called(speaker: _Speaker, trigger: CallTrigger, **fields: Any) -> dict[str, Any]:
     """Returns the pattern of a reverse call in the version of `speaker`; later steps refer to the call as "call".
 
-    `trigger` has the named parts of its arguments, and `fields` are further fields of the pattern.
+    `parts` of `trigger` are the named parts of the call's arguments; `fields` are further fields of the pattern.
     """
     rpc = {"direction": 0, "rpc_version": 2, "same_xid": 1}
     message = {"header": speaker.call(), "rpc": rpc, "invalidates": None, **fields}
@@ -84,10 +84,10 @@ def _called(speaker: _Speaker, trigger: CallTrigger, **fields: Any) -> dict[str,
 
 
 def _made_to_call(speaker: _Speaker, trigger: CallTrigger, **fields: Any) -> list[Step]:
-    """Returns the steps of `trigger`, and steps that expect its answer and the reverse call in either order.
+    """Returns the steps that make the server call its client, as `trigger` has them, and steps that expect this call.
 
-    Its answer is that of the server to the last step. `speaker` makes the patterns of its version, and `fields` are
-    further fields of the reverse call's pattern.
+    The reply to the last step of `trigger` may arrive before or after the reverse call. `speaker` makes the patterns of
+    its protocol version, and `fields` are further fields of the reverse call's pattern.
     """
     either = hear(_called(speaker, trigger, **fields), trigger.answer)
     return [*trigger.steps, either, either]
@@ -96,7 +96,7 @@ def _made_to_call(speaker: _Speaker, trigger: CallTrigger, **fields: Any) -> lis
 def _reply(speaker: _Speaker, trigger: CallTrigger, *, rpc: Mapping[str, Any] | None = None, **message: Any) -> Step:
     """Returns a step that replies to the reverse call, with the results of `trigger`, in the version of `speaker`.
 
-    `rpc` and "header" of `message` replace usual fields.
+    `rpc` and "header" of `message` replace usual fields of RPC reply and header; `message` may have other fields, too.
     """
     header = speaker.reply(**{"xid": _CALLED, **message.pop("header", {})})
     return say(header=header, rpc={"xid": _CALLED, "accepted": 0, "results": trigger.results, **(rpc or {})}, **message)
@@ -120,7 +120,7 @@ def _of_back_channel(
 
 
 def _to_a_caller(speaker: _Speaker, trigger: CallTrigger) -> list[Check]:
-    """Returns the checks of a server that calls its client, as `trigger` makes it, in the version of `speaker`."""
+    """Returns the checks of a server that makes reverse calls, as `trigger` causes, in the version of `speaker`."""
     going_on = speaker.afterwards(16)
     begin = _made_to_call(speaker, trigger)
 
@@ -182,7 +182,7 @@ def _to_a_caller(speaker: _Speaker, trigger: CallTrigger) -> list[Check]:
 
 
 def _one_call_at_a_time(trigger: CallTrigger) -> Check:
-    """Returns a check that a server of version 1 with two reverse calls makes one before the first reply."""
+    """Returns a check that of two reverse calls, which `trigger` causes, the second waits for the first reply."""
     speaker = _First()
     steps = [*_made_to_call(speaker, trigger), _RECALLS_COME, _reply(speaker, trigger, header={"credit": 1}),
              hear(_called(speaker, trigger)), _reply(speaker, trigger), *afterwards(16), *trigger.ending]  # fmt: skip

@@ -55,13 +55,13 @@ TRANSMISSIONS = 8
 def extension_properties(
     receive_octets: int, segments: int, segment_octets: int, *, support: int, requests_max: int = TRANSMISSIONS
 ) -> Sequence[Any]:
-    """Returns the transport properties of an end with the extension, each as [NUMBER, OCTETS] (docs/send.md).
+    """Returns the transport properties of an end with the round-trip extension, each as [NUMBER, OCTETS].
 
     Args:
         receive_octets: the octets of each receive buffer.
-        segments: the number of its segments for data, which are the last ones; 0: none.
-        segment_octets: the octets of each of these.
-        support: the bits of RTR Support.
+        segments: the number of segments for data in a buffer, which are the last ones; 0: none.
+        segment_octets: the octets of each segment for data.
+        support: the bits of the property RTR Support.
         requests_max: the most transmissions of a request.
     """
     groups = [1, receive_octets - segments * segment_octets, 0, 0]

@@ -67,10 +67,10 @@ def _continue(number: Any, body: Any = "", **fields: Any) -> Step:
 
 
 def _read(count: int, *results: Mapping[str, Any], extra: int = 0, begin: int = 0, end: int = ANY_END) -> Step:
-    """Returns a step that sends a READ of `count` octets with the directions `results` for its result.
+    """Returns a step that sends a Transmit Request with a READ of `count` octets, whose data returns as `results` say.
 
-    Each direction has "least", "type" and others (docs/send.md). `extra` is the number of further receives for the
-    response; `begin` and `end` are the range of arguments, in octets of the call, to which the directions apply.
+    Each of these directions has "least", "type" and others (docs/send.md). `extra` is the number of further receives
+    for the response; `begin` and `end` are the range of arguments, in octets of the call, to which directions apply.
     """
     directions = [{"begin": begin, "end": end, "results": list(results)}]
     return _request(rpc=read_call(count), directions=directions, extra_receives=extra)
@@ -89,11 +89,11 @@ class _Checks:
     def check(
         self, name: str, title: str, statements: str, *steps: Step, needs: str = "", **conversation: Any
     ) -> Check:
-        """Returns a check whose `steps` follow the properties of both sides.
+        """Returns a check whose `steps` follow the messages with the transport properties of both sides.
 
         `name` is the check's identifier after "v2.rtr." and `title` its expected behaviour as text; `statements` and
         `needs` are identifiers of the tested statements and of the check's conditions, separated by spaces.
-        `conversation` has further keys of the conversation.
+        `conversation` has further keys of the conversation (docs/send.md).
         """
         own = {need: f"2.{need}" for need in ("requests", "continuation", "segments")}
         words = [own.get(need, need) for need in ("requests", *needs.split())]
@@ -101,16 +101,17 @@ class _Checks:
         return _FAMILY.first(name, title, statements, *begin, *steps, needs=" ".join(words), **conversation)
 
     def response(self, *items: Mapping[str, Any], count: Any = 1, **message: Any) -> Step:
-        """Returns a step that expects a Transmit Response of `count` transmissions, with results at the places `items`.
+        """Returns a step that expects a Transmit Response of `count` transmissions, a number or a pattern.
 
-        `count` is a number or a pattern, and `message` replaces fields of the pattern.
+        `items` are patterns of its header's items, which tell the places of result data. `message` replaces fields of
+        the message's pattern.
         """
         header = {"type": RESPONSE, "xid": _XID, "version": 2, "count": count, "items": list(items)}
         rpc = {"xid": _XID, "direction": 1, "accepted": 0, **message.pop("rpc", {"result_status": 0})}
         return hear({"message": {"header": {**header, "flags": 1}, "rpc": rpc, **message}})
 
     def mistakes(self) -> list[Check]:
-        """Returns the checks of mistakes in headers and in groups of transmissions."""
+        """Returns the checks of wrong headers, and of wrong sequences of the transmissions of a request."""
         checks = []
         for row in mistakes():
             answers = [_FAMILY.error(row.outcome)] if isinstance(row.outcome, str) else row.outcome

@@ -48,7 +48,7 @@ _ROOM = 40
 def request(*, rpc: Mapping[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
     """Returns the fields of a Transmit Request of one transmission, with a NULL call or the given `rpc` or "body".
 
-    `fields` are fields of the header; "body", "bulk", "cut" and "append" are fields of the message.
+    "body", "bulk", "cut" and "append" of `fields` are fields of the message (docs/send.md), others of its header.
     """
     message: dict[str, Any]
     message = {name: fields.pop(name) for name in ("body", "bulk", "cut", "append") if name in fields}
@@ -58,19 +58,20 @@ def request(*, rpc: Mapping[str, Any] | None = None, **fields: Any) -> dict[str,
 
 
 def continuation(number: Any, body: Any = "", **fields: Any) -> dict[str, Any]:
-    """Returns the fields of a Transmit Continue of a request, with this number and the payload `body`.
+    """Returns the fields of a Transmit Continue, transmission `number` of a request, with the payload `body`.
 
-    `number` and `body` are values of the script language (docs/send.md). `fields` are fields of the header; "bulk" is
-    one of the message.
+    `number` is a number and `body` octets of docs/send.md. "bulk" of `fields` is a field of the message, others are of
+    its header.
     """
     message = {name: fields.pop(name) for name in ("bulk",) if name in fields}
     return {"header": {"type": CONTINUE, "number": number, "begun_by": REQUEST, **fields}, "body": body, **message}
 
 
 def write_request(octets: int, *items: Mapping[str, Any], bulk: Any = None, **fields: Any) -> Any:
-    """Returns the fields of a Transmit Request with a WRITE of `octets` octets, whose data are at the places `items`.
+    """Returns the fields of a Transmit Request with a WRITE of `octets` octets, whose data are where `items` say.
 
-    `bulk` are octets (docs/send.md) for the first segment of the buffer; None: none. `fields` are as in `request`.
+    Each item has "type", and the "numbers" of receive buffer segments or memory "segments". `bulk` are octets
+    (docs/send.md) for the first segment of the receive buffer; None: none. `fields` are as in `request`.
     """
     placed = [{"position": {"given": "write_position"}, "length": octets, **item} for item in items]
     at = {"at": {"given": "2.segment_at"}}
@@ -94,14 +95,14 @@ class _Rows:
     def _reported(
         self, fault: int, *numbers: Any, number: int = 0, plus: int = 0, leads: bool = False
     ) -> list[dict[str, Any]]:
-        """Returns patterns of a Report Error about a transmission of a request, and of deviations that are noted only.
+        """Returns patterns of a Report Error about a transmission of a request, and of other errors, which are noted.
 
         Args:
-            fault: the code.
+            fault: the report's error code.
             numbers: the words after the code.
-            number: the number of the transmission.
-            plus: is added to the first XID.
-            leads: whether the report may name the first transmission of the group.
+            number: the number of the transmission in the request, from 0 on.
+            plus: is added to the XID of the check's first call.
+            leads: whether the report may also name the first transmission of the request.
         """
         xid = {**_XID, "plus": plus}
         lead = {"any": [None, {"xid": _XID, "direction": 0, "number": 0}]} if leads else None
@@ -115,12 +116,12 @@ class _Rows:
         ]
 
     def _of_type(self, kind: int, xid: Any = _XID) -> dict[str, Any]:
-        """Returns the pattern that any message of header type `kind`, Report Error or RDMA2_ERROR, matches."""
+        """Returns the pattern of any message of header type `kind`, Report Error or RDMA2_ERROR, with this XID."""
         header = {"type": kind, "version": 2, "xid": xid, "flags": 1}
         return {"message": {"header": header, "invalidates": None}}
 
     def _undecodable(self) -> Iterator[Mistake]:
-        """Yields mistakes against the XDR, and places that their context does not allow (section 6.2)."""
+        """Yields requests with headers against the XDR, or item places of responses (section 6.2), and the answers."""
         kinds = {"choice": CHOICE, "by-size": BY_SIZE, "too-short": TOO_SHORT, "no-item": NO_ITEM, "9": 9}
         # For places of results in a request, which decode, the draft has no number of a fault.
         places_of_results = [self._of_type(4), self._of_type(REPORT)]
@@ -169,7 +170,7 @@ class _Rows:
             yield Mistake(field, which, title, message, "BAD_XDR", "RT-32")
 
     def _numbers(self) -> Iterator[Mistake]:
-        """Yields requests with numbers that contradict each other or the server's limits."""
+        """Yields requests with numbers that contradict each other or the server's limits, and the answers expected."""
         limit, reported = self._given["requests_max"], self._reported
         more = {**limit, "plus": 1}
         yield Mistake("count", "0", "A request of no transmissions is reported", request(count=0),
@@ -191,7 +192,7 @@ class _Rows:
                       name="ranges.overlap")  # fmt: skip
 
     def _groups(self) -> Iterator[Mistake]:
-        """Yields mistakes in the second transmission of a request of two."""
+        """Yields wrong second transmissions of a request of two, each with the answers expected."""
         yield Mistake("number", "nothing", "A continuation of nothing is reported", continuation(1),
                       self._reported(UNEXPECTED, number=1), "RT-14 RT-33", name="continue.nothing")  # fmt: skip
         rows: dict[str, tuple[str, str, dict[str, Any], tuple[Any, ...], int, int]] = {
@@ -218,7 +219,7 @@ class _Rows:
                           before=(first,), name=ids.get(name, ""))  # fmt: skip
 
     def _places(self) -> Iterator[Mistake]:
-        """Yields WRITEs with items at wrong places."""
+        """Yields WRITEs whose items name wrong segments, offsets, lengths or Positions, and the answers expected."""
         octets, segments = self._given["segment_octets"], self._given["segments"]
         data, position = {"pattern": 100}, {"given": "write_position"}
         rows: dict[str, tuple[str, dict[str, Any], tuple[Any, ...]]] = {
@@ -254,7 +255,7 @@ class _Rows:
             yield Mistake("items", kind, title, message, outcome, "RT-14 RT-23", needs, name=f"place.{kind}")
 
     def _reports(self) -> Iterator[Mistake]:
-        """Yields reports that do not decode, which a server has to discard or refuse."""
+        """Yields Report Errors that do not decode, which a server has to discard or refuse."""
         going_on = V2.afterwards(2)
         (answer,) = going_on[1]["hear"]
         outcome = [{**answer, "last": True}, V2.error("BAD_XDR")]
@@ -273,7 +274,7 @@ class _Rows:
                           name="report.undecodable" if field == "bad" else f"report.{name}")  # fmt: skip
 
     def all(self) -> Iterator[Mistake]:
-        """Yields mistakes in numbers and groups of transmissions, against the XDR, in item places and in reports."""
+        """Yields all wrong headers of the extension that the checks send, each with the answers expected."""
         yield from self._numbers()
         yield from self._groups()
         yield from self._undecodable()
@@ -282,5 +283,5 @@ class _Rows:
 
 
 def mistakes() -> tuple[Mistake, ...]:
-    """Returns the mistakes of each kind in each field of the extension's headers, with their outcomes."""
+    """Returns the faulty headers of the extension that the checks send, each with the answers of a right server."""
     return tuple(_Rows().all())

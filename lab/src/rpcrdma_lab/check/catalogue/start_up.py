@@ -30,10 +30,10 @@ def _row(
 
 
 def _ended(field: str, name: str, title: str, statements: str, **frame: Any) -> FrameMistake:
-    """Returns a mistake in the first frame (`frame` has its fields) whose outcome is the end of the connection.
+    """Returns an MPA Request with the wrong fields `frame`, after which the server has to end the connection.
 
-    `field` is the wrong field. `name` is the check's identifier after "mpa.startup." and `title` its expected behaviour
-    as text; `statements` are identifiers of the tested statements, separated by spaces.
+    `field` names the wrong field. `name` is the check's identifier after "mpa.startup." and `title` its expected
+    behaviour as text; `statements` are identifiers of the tested statements, separated by spaces.
     """
     return _row(field, name, title, statements, *ended(), **frame)
 
@@ -41,10 +41,10 @@ def _ended(field: str, name: str, title: str, statements: str, **frame: Any) -> 
 def _answered(
     field: str, name: str, title: str, statements: str, *replies: Any, then: Sequence[Step] = _CALL, **frame: Any
 ) -> FrameMistake:
-    """Returns a `FrameMistake` for a first frame with the fields `frame`, whose answer must match one of `replies`.
+    """Returns an MPA Request with the fields `frame`, wrong or right, whose answer must match one of `replies`.
 
-    `replies` are patterns; none stands for a usual Reply. `field` is the tested field, and the steps `then` follow the
-    reply. `name` is the check's identifier after "mpa.startup." and `title` its expected behaviour as text;
+    `replies` are patterns; none stands for a usual Reply. `field` names the tested field, and the steps `then` follow
+    the reply. `name` is the check's identifier after "mpa.startup." and `title` its expected behaviour as text;
     `statements` are identifiers of the tested statements, separated by spaces.
     """
     return _row(field, name, title, statements, hear(*(replies or ({"startup": _REPLY},))), *then, **frame)

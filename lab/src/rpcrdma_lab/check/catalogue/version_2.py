@@ -74,7 +74,7 @@ class Family:
     def answered(self, plus: int = 0, *, status: int = 0) -> dict[str, Any]:
         """Returns the pattern of an accepted reply with this accept_stat and no results, in a plain Send.
 
-        `plus` is added to the first XID of the check.
+        `plus` is added to the XID of the check's first call.
         """
         message = self.accepted(plus)["message"]
         return {
@@ -82,9 +82,9 @@ class Family:
         }
 
     def done(self, plus: int = 0, *, results: Any = None, **fields: Any) -> dict[str, Any]:
-        """Returns the pattern of an NFS reply with status 0, in a plain Send; `fields` are fields of its header.
+        """Returns the pattern of an NFS reply with status 0, in a plain Send; `fields` replace header fields.
 
-        `plus` is added to the first XID. Unless None, `results` are octets (docs/send.md) with which its results end.
+        `plus` is added to the check's first XID. Unless None, `results` are octets (docs/send.md) that end its results.
         """
         message = self.accepted(plus, **fields)["message"]
         rpc = {**message["rpc"], "result_status": 0, **({} if results is None else {"results": {"ends": results}})}
@@ -93,16 +93,16 @@ class Family:
     def unused(self) -> dict[str, Any]:
         """Returns the pattern of a reply from a server that ignores a chunk for which there is no data.
 
-        Such an answer is noted, and breaks no rule.
+        The accept_stat is 0 or 4 (GARBAGE_ARGS). Such an answer is noted, and breaks no rule.
         """
         answer = self.accepted()["message"]
         rpc = {**answer["rpc"], "accepted": {"any": [0, 4]}}
         return {"message": {**answer, "rpc": rpc}, "reading": "unused-chunk-ignored"}
 
     def error(self, name: str, *numbers: Any, plus: int = 0) -> dict[str, Any]:
-        """Returns the pattern of RDMA2_ERROR with the code `name` of `CODES` and the `numbers` after it.
+        """Returns the pattern of RDMA2_ERROR with the code `name`, such as "BAD_XDR", and the `numbers` after it.
 
-        `plus` is added to the first XID.
+        `plus` is added to the XID of the check's first call. `CODES` has the names.
         """
         header = {"xid": {**_XID, "plus": plus}, "version": 2, "type": 4, "flags": 1, "error": CODES[name]}
         return {"message": {"header": {**header, "numbers": list(numbers)}, "invalidates": None}}
@@ -119,29 +119,29 @@ class Family:
         return [say(header={"xid": {**_XID, "plus": plus}}, rpc={}), hear(self.answered(plus))]
 
     def told(self, *properties: Any, **header: Any) -> Step:
-        """Returns a step that sends `properties`, each as [NUMBER, OCTETS]; `header` replaces fields of the header."""
+        """Returns a step that sends transport properties, each as [NUMBER, OCTETS]; `header` replaces header fields."""
         return say(header={"type": CONNPROP, "properties": list(properties), **header})
 
     @property
     def introduction(self) -> list[Step]:
-        """The steps that send the check's own properties, and expect those of the server."""
+        """The steps that send the check's transport properties (4096 octets of receives), and expect the server's."""
         return [self.told(_RECEIVE_SIZE), hear({"message": {"header": {"version": 2, "type": CONNPROP}}})]
 
     def check(self, name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
-        """Returns a check whose `steps` follow the exchange of properties (`introduction`).
+        """Returns a check whose `steps` follow the messages with the transport properties of both sides.
 
         `name` is the check's identifier after the family's prefix and `title` its expected behaviour as text;
-        `statements` are identifiers of the tested statements, separated by spaces. `conversation` has further keys of
-        the conversation, and "needs".
+        `statements` are identifiers of the tested statements, separated by spaces. `conversation` has "needs", the
+        check's conditions, and further keys of the conversation (docs/send.md).
         """
         return self.first(name, title, statements, *self.introduction, *steps, **conversation)
 
     def first(self, name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
-        """Returns a check of exactly these `steps`, without an exchange of properties before them.
+        """Returns a check of exactly these `steps`, without transport properties before them.
 
         `name` is the check's identifier after the family's prefix and `title` its expected behaviour as text;
-        `statements` are identifiers of the tested statements, separated by spaces. `conversation` has further keys of
-        the conversation, and "needs".
+        `statements` are identifiers of the tested statements, separated by spaces. `conversation` has "needs", the
+        check's conditions, and further keys of the conversation (docs/send.md).
         """
         title = f"{title} (version 2)"
         return check(f"{self.family}.{name}", title, statements, *steps, version="2", **conversation)
@@ -149,7 +149,7 @@ class Family:
     def refused(self, name: str, title: str, statements: str, code: str, **message: Any) -> Check:
         """Returns a check that a message with the fields `message` gets an error, after which the connection continues.
 
-        `code` is the name of the error in `CODES`. `name` is the check's identifier after the family's prefix and
+        `code` is the name of the error, as "BAD_XDR". `name` is the check's identifier after the family's prefix and
         `title` its expected behaviour as text; `statements` are identifiers of the tested statements, separated by
         spaces.
         """
@@ -191,15 +191,15 @@ def _credits() -> Sequence[Check]:
 
 
 def _grant(**credits_: int) -> Step:
-    """Returns a step that sends a message that only grants credits, with these header fields."""
+    """Returns a step that sends a message that only grants credits; "give" and "pool" of `credits_` are numbers."""
     return say(header={"xid": 0, "type": 1, **credits_}, body="")
 
 
 def _exhausted() -> Check:
     """Returns a check of a reply in more messages than the server has credits for.
 
-    It expects one or two messages, and one more after a grant, since the draft does not say whether a server has a
-    credit at the start.
+    The check expects one or two messages, and one more after a grant, since the draft does not say whether a server has
+    a credit at the start.
     """
     piece = _piece({"max": _SMALL_OCTETS})
     steps = [hear(piece), hear(piece, {"quiet": {"milliseconds": 1000}}), {"quiet": _PAUSE}]
@@ -210,7 +210,7 @@ def _exhausted() -> Check:
 
 
 def _piece(octets: Any) -> dict[str, Any]:
-    """Returns the pattern of a part of a reply that is continued; `octets` is the pattern of its length."""
+    """Returns the pattern (docs/send.md) of a piece of a reply that others follow; `octets` is that of its length."""
     return {"message": {"header": V2.reply(flags=3), "octets": octets, "invalidates": None}}
 
 

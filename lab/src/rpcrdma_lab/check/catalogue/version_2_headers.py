@@ -40,15 +40,15 @@ class _Rows:
         self._errors = [*self._refused, V2.error("INVAL_FLAG"), V2.error("INVAL_HTYPE")]
 
     def _passed_over(self, *others: dict[str, Any]) -> dict[str, Any]:
-        """Returns fields of a `Mistake` whose message may be discarded or get one of the answers that match `others`.
+        """Returns the fields of a `Mistake` for a message that may be discarded, or answered by a match of `others`.
 
-        In either case the connection continues.
+        They are "outcome", "behind" and "then". In either case the connection must continue.
         """
         discarded = {**self._answered, "last": True}
         return {"outcome": [discarded, *others], "behind": (self._next,), "then": (hear(self._answered),)}
 
     def _undecodable(self) -> Iterator[Mistake]:
-        """Yields mistakes in chunk lists against the XDR."""
+        """Yields calls whose chunk lists do not follow the XDR, each with the answers expected."""
         titles: dict[str, tuple[str, dict[str, Any]]] = {
             "reads.end-2": ("A Read list whose last word is 2 is refused", {"reads_end": 2}),
             "reads.present-2": ("A Read segment behind a word of 2 is refused", {"reads": [{**_ENTRY, "present": 2}]}),
@@ -72,7 +72,7 @@ class _Rows:
                           _call(**{field: value}), too_many, "V2-57 V2-52")  # fmt: skip
 
     def _prefix(self) -> Iterator[Mistake]:
-        """Yields mistakes in the header words before the fields of a type."""
+        """Yields calls with wrong words at the start of the header (XID to flags), each with the answers expected."""
         by_header = {"message": {"header": V2.reply()}}
         yield Mistake("xid", "other-than-rpc", "A call whose header has another XID is refused, or answered under that "
                       "of the header", {"header": {}, "rpc": {"xid": 7}}, [*self._refused, by_header],
@@ -111,7 +111,7 @@ class _Rows:
                       statements="V2-38", **self._passed_over(*self._errors))  # fmt: skip
 
     def _chunks(self) -> Iterator[Mistake]:
-        """Yields mistakes in chunk lists that decode."""
+        """Yields calls with wrong chunk lists that follow the XDR, each with the answers expected."""
         misplaced = [*self._refused, V2.unused()]
         yield Mistake("invalidate", "foreign", "A handle for invalidation that is in no chunk is refused or not used",
                       _call(invalidate=0xDEADBEEF), [*self._refused, V2.answered()], "V2-78")  # fmt: skip
@@ -136,7 +136,7 @@ class _Rows:
             yield Mistake(field, "handle-unknown", title, message, unreachable, "V2-64", f"nfs {need}")
 
     def _types(self) -> Iterator[Mistake]:
-        """Yields header types that no requester sends, and messages that lack the content of their type."""
+        """Yields messages of requesters with errors, or without the content of their type; each with the answers."""
         ended = {"end": {}, "reading": "ended-after-requester-error", "last": True}
         title = "RDMA2_NOMSG without chunks under an XID is refused, or grants credits"
         yield Mistake("type", "nomsg-empty-with-xid", title, {"header": {"type": 1}},
@@ -157,7 +157,7 @@ class _Rows:
                           statements="V2-48", **self._passed_over(ended, *self._errors))  # fmt: skip
 
     def _properties(self) -> Iterator[Mistake]:
-        """Yields mistakes in property sets, which are the first message of their connections."""
+        """Yields wrong RDMA2_CONNPROPs, each the first message of its connection, and the answers expected."""
         told = {"message": {"header": {"version": 2, "type": CONNPROP}}}
         undecodable = [V2.error("BAD_XDR")]
         count_at = FIRST_LIST_AT - 4
@@ -180,7 +180,7 @@ class _Rows:
             yield Mistake("properties", kind, title, message, outcome, "V2-33 V2-32")
 
     def all(self) -> Iterator[Mistake]:
-        """Yields mistakes in the first words of the header, against the XDR, in chunks, in types and in properties."""
+        """Yields all wrong headers of version 2 that the checks send, each with the answers expected."""
         yield from self._prefix()
         yield from self._undecodable()
         yield from self._chunks()
@@ -191,7 +191,7 @@ class _Rows:
 def mistakes() -> tuple[Mistake, ...]:
     """Returns the faulty headers of version 2 that the checks send, each with the answer that the peer has to give.
 
-    Each field is wrong in each way in which it can be: of another value, cut off, or too long.
+    Wrong are values of the first words, chunk lists, header types and property sets; headers are not cut off.
     """
     return tuple(_Rows().all())
 
@@ -212,7 +212,7 @@ def _check(row: Mistake) -> Check:
 
 
 def _properties() -> Sequence[Check]:
-    """Returns checks of property sets that a server accepts, and of a call as the first message."""
+    """Returns checks of sets of transport properties that a server accepts, and of a call as the first message."""
     answered = hear({"message": {"header": {"version": 2, "type": CONNPROP}}})
 
     def taken(name: str, title: str, statements: str, *told: Any) -> Check:

@@ -148,8 +148,8 @@ async def _run(
 ) -> None:
     """Runs the checks against the server at `target`, and adds each result to `results` as soon as it is known.
 
-    `versions` are the protocol versions that the server speaks, by name, with the conversations that showed it. They,
-    and a trial of the recall of delegations, add to `abilities.met` the needs of checks that the server meets.
+    `versions` has the protocol versions that the server speaks, each with the outcome of its trial. The versions, and
+    a trial of the recall of delegations, add to `abilities.met` the needs of checks that the server meets.
     """
     abilities.add_spoken(versions)
     given, met, fresh_files = abilities.given, abilities.met, abilities.fresh_files
@@ -254,8 +254,9 @@ def _program(args: argparse.Namespace) -> tuple[int, int] | None:
     except LanguageError as error:
         DefinitionText(str(args.program), source).show(error.diagnostics)
         return None
-    if len({each.program_number for each in versions}) != 1:
-        console.error(f"{args.program} defines {len(versions)} programs", "name a file that defines one")
+    programs = {each.program_number for each in versions}
+    if len(programs) != 1:
+        console.error(f"{args.program} defines {len(programs)} programs", "name a file that defines one")
         return None
     newest = max(versions, key=lambda each: each.number)
     return newest.program_number, newest.number
@@ -277,10 +278,10 @@ async def _prepared(args: argparse.Namespace, program: tuple[int, int], fresh_fi
 async def _spoken(
     args: argparse.Namespace, target: RawTarget, program: tuple[int, int], given: Mapping[str, int | bytes]
 ) -> dict[str, Outcome]:
-    """Returns the protocol versions, as "1", that the server speaks; with each the outcome of the trial of it.
+    """Returns the protocol versions, "1" and "2", that the server speaks, each with log and result of its trial.
 
-    Only the version of --rpcrdma-version, unless that is "auto". `program` is (number, version) of the RPC program that
-    `given`, values for the conversations by name, has as well.
+    Other versions than that of --rpcrdma-version are left out, unless it is "auto". `program` is (number, version) of
+    the RPC program; `given`, values for the conversations by name, has both numbers, too.
 
     Raises:
         ConnectFailed: the server cannot be reached, or speaks none of them.

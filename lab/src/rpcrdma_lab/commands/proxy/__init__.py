@@ -94,9 +94,9 @@ class _Teller:
         self._as_json = as_json
 
     def told(self, connection: int, at_s: float, side: Side, message: Message, decision: Decision) -> None:
-        """Prints the faults, `decision.words`, of one message that `side` has sent; `Relay` calls it.
+        """Prints the faults, `decision.words`, that one message has met; `Relay` calls this method.
 
-        `connection` is the number of the connection, and `at_s` the seconds since it began.
+        `side` has sent the message. `connection` is the number of the connection, and `at_s` its age in seconds.
         """
         for name in decision.rules:
             self._unmet.pop(name, None)
@@ -118,5 +118,5 @@ class _Teller:
         console.talk(f"connection {connection} ends: cannot connect to {self._server}: {cause}")
 
     def unmet(self) -> list[str]:
-        """Returns "NAME (KIND)" of each rule whose fault no message has had."""
+        """Returns "NAME (KIND)", as "fault[0] (drop)", of each rule whose fault no message has met."""
         return list(self._unmet.values())

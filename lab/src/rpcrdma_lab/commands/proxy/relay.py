@@ -31,10 +31,11 @@ class Relay:
 
     Args:
         address: host and port of the server.
-        rules: the rules.
+        rules: the faults, and the selection of messages that meet them.
         settings: returns the decoder's settings for a connection.
-        told: called for each message to which rules apply faults.
-        unreachable: is called for each connection whose server cannot be reached.
+        told: is called for each message to which rules apply faults, with the connection's number, seconds since the
+            connection began, sender, message and decision.
+        unreachable: is called for each connection whose server cannot be reached, with its number and the error.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class Relay:
     async def _forward(
         self, number: int, halves: _Halves, end: int, source: asyncio.StreamReader, line: DelayLine
     ) -> None:
-        """Puts the messages that one end sends into `line`, with their decisions, until they end or a cut.
+        """Puts the octets that one end sends into `line`, as rules decide for each message, until the end or a cut.
 
         `number` is that of the connection, `end` the sender (0 the client, 1 the server), and `source` has its octets.
         After a silent cut further octets of the sender are read and dropped.
@@ -122,7 +123,7 @@ class DelayLine:
         self._room = asyncio.Event()
 
     async def send(self, decision: Decision, *, last: bool = False) -> None:
-        """Adds a message to the queue, as the octets and the delay of `decision`; `last`: no message follows it.
+        """Adds a message to the queue: `decision` has its octets, delay and cut; `last`: no message follows.
 
         Waits while the queue has more than `PROXY_DELAYED_OCTETS_MAX` octets.
         """
@@ -181,10 +182,10 @@ class _Halves:
         return rest
 
     def taken(self, end: int, data: bytes) -> Iterator[tuple[Message | None, Decision]]:
-        """Adds octets that `end` (0 client, 1 server) sent; yields each message that is whole, and its decision.
+        """Adds octets that `end` (0 client, 1 server) sent; yields each whole message, and how to forward it.
 
         Octets of a stream that is not iWARP, or of a message longer than `PROXY_HELD_OCTETS_MAX`, are yielded with None
-        in place of a message and a decision to forward them.
+        in place of a message, and are forwarded as they are.
         """
         held, half = self._held[end], self._iwarp.halves[end]
         held += data

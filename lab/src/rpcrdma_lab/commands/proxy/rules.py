@@ -34,11 +34,12 @@ _MESSAGES = ("call", "reply", "error", "grant")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyRule:
-    """A fault, and the selection of messages that meet it; an empty or None field selects every message.
+    """A fault (`kind`: "delay", "cut", "drop" or "flip"), and the selection of messages that meet it.
 
-    `connection` counts the connections of the proxy, `call` the calls of a connection, and `number` the messages of a
-    connection that the other fields select, from 1 on. `octet` (negative: from the end) and `bit` are the place of a
-    flip, after which `repair` corrects the CRC. `fault` has the times and values of a delay or a cut.
+    An empty or None field selects every message. `connection` counts the connections of the proxy, `call` the calls of
+    a connection, and `number` the messages of a connection that the other fields select, from 1 on. A flip inverts bit
+    `bit` of octet `octet` (negative: from the end); then `repair` corrects the CRC. `fault` has the times and values of
+    a delay or a cut.
     """
 
     name: str
@@ -183,10 +184,10 @@ class RuledConnection:
         self._called = 0
 
     def decide(self, side: Side, message: Message, octets: bytes, now_s: float) -> Decision:
-        """Counts a message of `side`, and returns the treatment by all rules whose selection it meets.
+        """Counts a message of `side`, and returns what all rules that select it do to it: octets, delay and cut.
 
         `octets` are those of the message on the wire, and `now_s` is the time in seconds since the connection began.
-        Without a rule the treatment is to forward the octets as they are, at once.
+        If no rule selects the message, its octets are forwarded as they are, at once.
         """
         decision = Decision(bytearray(octets))
         if message.protocol != "mpa":

@@ -21,7 +21,7 @@ _PRINTING_S = 0.0005
 
 
 def statement_text(entry: int, octets: int) -> bytes:
-    """Returns the `octets` octets of a statement or extract: the number of the journal entry, repeated."""
+    """Returns the text of a bank statement or extract of `octets` octets: the journal entry's number, repeated."""
     line = b"%012d " % entry
     return (line * (octets // len(line) + 1))[:octets]
 
@@ -42,10 +42,10 @@ class BankBranch(bank.BANK_V1_Service):
 
     Args:
         server: the number of the server.
-        boot: the number of its starts so far.
+        boot: the number of starts of the server so far.
         history: the record of the world.
         books: the journal and balances.
-        stalled_until_s: returns, for a server, the time until which handlers that run as tasks wait.
+        stalled_until_s: returns, for a server's number, the virtual time in seconds until which its handlers wait.
     """
 
     IDEMPOTENT = frozenset({bank.BANK_JOIN.number})

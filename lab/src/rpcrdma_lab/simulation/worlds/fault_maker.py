@@ -35,7 +35,7 @@ _RECONNECTED_S = 5.0
 
 
 class _Cut:
-    """A fault that breaks a connection at a place; it counts the messages of the node `sender` to `receiver`."""
+    """A fault that breaks a connection after a time, octets or messages of node `sender` to `receiver`."""
 
     def __init__(self, fault: Fault, sender: str, receiver: str) -> None:
         self.fault = fault
@@ -95,7 +95,7 @@ class FaultMaker:
         crash: Callable[[int, float], None],
         restart: Callable[[int], None],
     ) -> float:
-        """Schedules the faults by time, and prepares the cuts, which wait for their place in a connection.
+        """Schedules the faults by time, and prepares the cuts, which wait for their time, octets or operations.
 
         Args:
             loop: the event loop of the world.
@@ -131,9 +131,9 @@ class FaultMaker:
         self._cuts.clear()
 
     def on_message(self, message: Message) -> Delivery:
-        """Returns the fate of a message: the delay of its sender's messages, and the place of a cut, if one is due.
+        """Returns the seconds by which a message is delayed and, if a cut is due, the octets of it that still arrive.
 
-        `DELIVERED` without either.
+        `DELIVERED` if there is neither.
         """
         delay_s = self._delays.get(message.sender, 0.0)
         for cut in self._cuts:

@@ -120,8 +120,8 @@ class FaultRule:
     Attributes:
         kind: the kind of faults.
         weight: the likelihood relative to other rules.
-        sides: the sides at which they happen, each equally likely.
-        values: the range of each value by the name of its field.
+        sides: the sides at which the faults happen, each equally likely.
+        values: the range, (least, most), of each drawn field of `Fault`, by name.
         silent: whether cuts are not reported to the ends.
     """
 
@@ -150,7 +150,7 @@ class FaultRule:
 def between(choose: random.Random, limits: Range) -> float:
     """Returns a random value from `limits`, (least, most); orders of magnitude are equally likely.
 
-    If the least is 0, those of the value plus 1 are equally likely; if the most is below 1 as well, all values are.
+    If the least is 0, orders of magnitude of the value plus 1 are; if the most is below 1 as well, all values are.
     """
     least, most = limits
     if least <= 0:

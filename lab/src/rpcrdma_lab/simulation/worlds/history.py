@@ -95,8 +95,8 @@ class History:
     def explains(self, call: CallMade, error: Exception) -> bool:
         """Returns whether faults explain that a call failed with `error`.
 
-        They do if one that concerns the call has the class of `error` among its `errors`. A `CallTimeout` is explained
-        if the `cost_s` of all that concern the call are at least its `timeout_s`.
+        They do if a fault of `disturbances` that concerns the call has the class of `error` in `errors`. A
+        `CallTimeout` is explained if the sum of `cost_s` of all such faults is at least the call's `timeout_s`.
         """
         concerned = [each for each in self.disturbances if each.concerns(call)]
         if isinstance(error, CallTimeout):

@@ -46,7 +46,7 @@ class Totals:
 
 
 def judged(scenario: Scenario, seed: int, kept: Kept, *, twice: bool = False, rules: bool = True) -> Result:
-    """Runs the world of a seed, and returns its result.
+    """Runs the world of a seed, and returns its plan, violations and trace.
 
     A second run that differs is a violation of the checker "repetition" in the result.
 
@@ -73,7 +73,7 @@ def judged(scenario: Scenario, seed: int, kept: Kept, *, twice: bool = False, ru
 def run_worlds(scenario: Scenario, first: int, count: int, jobs: int, *, twice_every: int) -> Iterator[Totals]:
     """Runs the worlds of consecutive seeds in several processes, and yields the totals of each 25 of them, as they end.
 
-    A world that raises an exception is a failure in the totals.
+    A world that raises an exception or violates a rule is in `failures` of the totals.
 
     Args:
         scenario: the scenario from which the worlds are drawn.

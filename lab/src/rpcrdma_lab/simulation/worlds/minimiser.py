@@ -16,13 +16,13 @@ _TRIES_MAX = 400
 
 
 def minimise(plan: Plan, fails: Callable[[Kept], bool], kept: Kept | None = None) -> Kept:
-    """Returns the smallest part of a failing plan that was found to fail.
+    """Returns the numbers of the faults, clients and calls of the smallest part of a plan that was found to fail.
 
-    No single fault, client or call of it can be left out, unless 400 tries (`_TRIES_MAX`) were too few to show that.
+    No single fault, client or call of the part can be left out, unless 400 tries were too few to show that.
 
     Args:
         plan: the whole plan.
-        fails: runs a part of the plan, and returns whether it fails.
+        fails: runs a part of the plan, and returns whether its world violates a rule.
         kept: a part that is known to fail; None is the whole plan.
     """
     left = _TRIES_MAX

@@ -75,7 +75,7 @@ class Kept(NamedTuple):
     """Pairs of client number and call number."""
 
     def of(self, plan: Plan) -> Plan:
-        """Returns the plan with only the kept parts."""
+        """Returns `plan` with only those faults, clients and calls whose numbers this object has."""
         faults = plan.faults
         if self.faults is not None:
             faults = tuple(fault for number, fault in enumerate(faults) if number in self.faults)
@@ -90,7 +90,7 @@ class Kept(NamedTuple):
 
 
 def draw_plan(scenario: Scenario, seed: int) -> Plan:
-    """Returns the plan of the world that `seed` determines; the same scenario and seed always give the same plan."""
+    """Returns the servers, clients, calls and faults of a world, which `scenario` and `seed` alone determine."""
     choose = random.Random(f"{seed} world")  # noqa: S311 - to be repeated
     profile, clients = _weighted(choose, scenario.profiles), _whole(choose, scenario.clients)
     servers = tuple(_server(scenario, choose, number) for number in range(_whole(choose, scenario.servers)))

@@ -105,7 +105,7 @@ class WatchedProvider:
         return self._inner.explain_unmade(where, cause)
 
     def join(self, end: WatchedEnd, link: Link) -> None:
-        """Registers `end` by the addresses of its link; sets `peer` of both ends if the other end is registered."""
+        """Registers `end` by the addresses of `link`; sets `peer` of both ends if the other end is registered."""
         self._ends[link.local, link.peer] = end
         peer = self._ends.get((link.peer, link.local))
         if peer is not None and peer.peer is None and peer.active != end.active:

@@ -235,7 +235,7 @@ class _ErrorLog(logging.Handler):
 
 
 def run_world(plan: Plan, *, rules: bool = True, traced: bool = True) -> Result:
-    """Runs one world, its simulated servers, clients and faults, to its end, and returns its result.
+    """Runs one world (simulated servers, clients, faults) to its end; returns its plan, violations and trace.
 
     A world that cannot go on, or lasts too long, has a violation of "progress" in its result.
 

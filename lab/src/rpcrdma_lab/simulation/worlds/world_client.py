@@ -48,7 +48,7 @@ class WorldClient:
 
     Args:
         plan: the plan of the client.
-        provider: the provider of its node.
+        provider: the provider of the client's node.
         root: the file handle of the server's root directory.
         history: the record of the world.
         exposure: checks the buffers of calls.

@@ -168,7 +168,7 @@ async def write_whole(
     """Writes all of `data` at `offset` in the file `node`, by one WRITE after the other, each with stability `stable`.
 
     Returns the verifier that COMMIT has to answer with for the data to be safe; b"" if the WRITEs had different
-    verifiers, so that all must be written again; None if the data is safe already.
+    verifiers, so that all must be written again; None if all replies say FILE_SYNC.
 
     Raises:
         NfsError: the server refuses.

@@ -293,11 +293,11 @@ class NfsFile:
         Args:
             size: the most octets.
             offset: the offset in the file, in octets.
-            ahead: the most octets to fetch beyond.
+            ahead: the most octets to fetch behind those meanwhile.
 
         Returns:
-            (the octets; a view of those behind them that have arrived in the same block, valid until the next call or
-                read).
+            (the octets; a view of those directly behind them that were fetched with them, empty if none were, valid
+                until the next call or read).
 
         Raises:
             NfsError: the server refuses.
@@ -402,7 +402,7 @@ class NfsFile:
         await self._behind.flush()
 
     def _follow(self) -> None:
-        """Sets the size to the end of data that was appended meanwhile, and the position too, if it was at the end."""
+        """Sets the file's size, and a position at the old size, to the end of data appended since the last call."""
         end = self._behind.take_end()
         if end is not None:
             if self._position.at == self._end:

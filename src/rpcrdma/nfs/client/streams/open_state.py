@@ -33,7 +33,7 @@ class OpenMode:
 
 
 def parse_open_mode(mode: str) -> OpenMode:
-    """Returns the meaning of `mode`: "rb", "wb", "xb" or "ab", each also with "+", the letters in any order.
+    """Returns as flags what `mode` permits: "rb", "wb", "xb" or "ab", each also with "+", the letters in any order.
 
     Raises:
         ValueError: `mode` is none of these, such as a text mode.

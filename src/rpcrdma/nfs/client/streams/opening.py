@@ -108,7 +108,7 @@ async def _as_listed(volume: Volume, entry: DirEntry, wanted: OpenMode) -> Node 
 
     None if it is not, its handle is stale, or the reply to ACCESS has no attributes. RENAME and REMOVE give a name to
     another object, and either changes the ctime of the object that had the name. Raises `NfsError` if the server
-    refuses the rights of `wanted`.
+    refuses the rights that the mode `wanted` needs.
     """
     if not entry.is_file():
         return None
@@ -128,7 +128,7 @@ async def _check_access(volume: Volume, node: Node, wanted: OpenMode) -> None:
 
 
 async def _check_rights(volume: Volume, node: Node, wanted: OpenMode) -> None:
-    """Asks ACCESS for the rights that `wanted` needs, as NFSv3 has no open; sets `node.attributes` from the reply.
+    """Asks ACCESS for the rights that the mode `wanted` needs, as NFSv3 has no open; sets `node.attributes` by it.
 
     Raises:
         NfsError: EACCES: a right is not granted; or the server refuses.

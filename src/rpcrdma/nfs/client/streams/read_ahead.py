@@ -161,7 +161,7 @@ class ReadAhead:
 
         `end` is an offset in the file. A fetch ends at the next multiple of the block size at the latest; beyond `end`,
         a fetch that ends before that multiple has at least half of `ahead` octets. No fetch starts beyond the file's
-        size, or when as many blocks are held, or buffers allocated, as the maximum permits.
+        size, or when more than `self._blocks` blocks are held, or all buffers are in use.
         """
         row = self._row
         while row[-1].end < self.size and len(row) <= self._blocks and (self._free or self._allocated <= self._blocks):

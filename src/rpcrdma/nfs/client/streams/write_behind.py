@@ -115,7 +115,7 @@ class WriteBehind:
         return None if self._failure_raised else self._failure
 
     def take_end(self) -> int | None:
-        """Returns the file's size after all appended data, sent or not; None if none was sent since the last call."""
+        """Returns the file's size once all appended data is sent; None if none was sent since the last call."""
         end, self._appended_to = self._appended_to, None
         return None if end is None else end + self.unsent
 
@@ -191,7 +191,7 @@ class WriteBehind:
         self._check()
 
     def _room(self, extent: _Extent) -> int:
-        """Returns the octets that still fit into `extent`, which ends at a multiple of the block size in the file."""
+        """Returns the octets that fit behind those in `extent`, up to a multiple of the block size in the file."""
         return self._block - extent.offset % self._block - extent.length
 
     def _check(self) -> None:
@@ -282,7 +282,8 @@ class WriteBehind:
     async def _carry(self, extent: _Extent, stable: stable_how) -> None:
         """Writes `extent` with stability `stable`; keeps it if it needs a COMMIT or overlaps such data, else frees it.
 
-        An error is kept as the failure of the file, and not raised, except CancelledError.
+        An extent is a buffer and its offset in the file. An error is kept as that of the file, and not raised, except
+        CancelledError.
         """
         try:
             extent.verifier = await write_whole(

@@ -108,7 +108,7 @@ class RemoteFile:
         """Whether such attributes differed from those before."""
 
     def hear(self, attributes: post_op_attr) -> None:
-        """Compares the attributes of a reply, if it has any, with the newest known; sets `heard` and `changed`."""
+        """Compares a reply's attributes, if any, with those before; sets `self.heard`, and `changed` if they differ."""
         found = attributes.value
         if found is not None:
             self.heard = True

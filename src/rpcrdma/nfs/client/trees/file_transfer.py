@@ -95,7 +95,7 @@ class FileTransfer:
         self._progress = progress
 
     async def download(self, node: Node, own_name: str, local: str) -> int:
-        """Copies the file `node` to the path `local`, or as `own_name` into that directory; returns its octets.
+        """Copies the file `node` to the path `local`, or into that directory as `own_name`; returns the file's octets.
 
         Raises OSError, `NfsError` if the server refuses, FileChanged if the file changes meanwhile; RpcRdmaError.
         """
@@ -201,7 +201,7 @@ class FileTransfer:
         return octets
 
     async def _at_server(self, directory: Node, name: str, found: os.stat_result) -> Node | None:
-        """Returns the regular file `name` at the server if it has the size and mtime of `found`; else None."""
+        """Returns the server's regular file `name` if it has size and mtime of the local file (`found`); else None."""
         there = await looked_up(self._volume.procedures, directory, name)
         if there is None or there.attributes is None or there.attributes.type != ftype3.NF3REG:
             return None

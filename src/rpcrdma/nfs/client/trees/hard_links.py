@@ -32,7 +32,7 @@ class SharedFile(NamedTuple):
 
 
 def shared_by_server(attributes: fattr3) -> SharedFile | None:
-    """Returns the identity of the regular file with these attributes if it has several names; else None."""
+    """Returns identity and number of names of the regular file with these attributes; None if it has one name."""
     if attributes.nlink < 2 or attributes.type != ftype3.NF3REG:
         return None
     changed = attributes.ctime
@@ -40,7 +40,7 @@ def shared_by_server(attributes: fattr3) -> SharedFile | None:
 
 
 def shared_by_local(found: os.stat_result) -> SharedFile | None:
-    """Returns the identity of the local regular file with these attributes if it has several names; else None."""
+    """Returns identity and number of names of the local regular file with these attributes; None if it has one."""
     if found.st_nlink < 2 or not stat.S_ISREG(found.st_mode):
         return None
     return SharedFile((found.st_dev, found.st_ino, found.st_ctime_ns), found.st_nlink)

@@ -281,7 +281,7 @@ def create_temporary(name: str, directory: int, mode: int, *, exact: bool, parti
 
 
 def _is_ours(descriptor: int) -> bool:
-    """Locks a partial copy until it is closed; returns False if another user owns it, or another process locks it."""
+    """Locks a partial copy until it is closed; returns False if it is locked, another user's, or no regular file."""
     found = os.fstat(descriptor)
     if found.st_uid != os.geteuid() or not stat.S_ISREG(found.st_mode):
         return False
@@ -374,7 +374,7 @@ def finish_file(file: Temporary, size: int, times_ns: tuple[int, int]) -> None:
 
 
 def abandon_file(file: Temporary, *, stale: bool = False) -> None:
-    """Closes a file that will not be completed, and removes it unless it `stays` and is not `stale`. Raises nothing."""
+    """Closes an incomplete file; removes it if `stale`, or if no copy may continue it (`stays`). Raises nothing."""
     with contextlib.suppress(OSError):
         os.close(file.descriptor)
     if not file.stays or stale:

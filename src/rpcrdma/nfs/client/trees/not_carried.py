@@ -40,13 +40,13 @@ _GIVEN_BY_POLICY = frozenset({"security.selinux"})
 
 
 def lost_from_server(found: Stat) -> Lost:
-    """Returns the `NotCarried` properties that a download of an object with attributes `found` loses; () if none."""
+    """Returns the properties, as OWNERS or HOLES, that a download of an object with attributes `found` loses, or ()."""
     special = not found.is_symlink() and found.st_mode & _SPECIAL
     return (*_lost_by_any(found), NotCarried.SPECIAL_BITS) if special else tuple(_lost_by_any(found))
 
 
 def lost_from_local(found: os.stat_result, path: str) -> Lost:
-    """Returns the `NotCarried` properties that an upload of the local object `path`, with attributes `found`, loses.
+    """Returns the properties, as TIMES or HOLES, that an upload of the local object `path`, attributes `found`, loses.
 
     () if none. Opens the object to look for holes and extended attributes, which may block; raises nothing.
     """

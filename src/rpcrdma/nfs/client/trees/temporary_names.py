@@ -47,7 +47,7 @@ async def kept_file(volume: Volume, directory: Node, name: str) -> AsyncIterator
     """Yields, for `async with`, the node of the partial copy `name` of an interrupted copy, or of a new empty file.
 
     If the block fails, the file stays, unless its source has changed or no room is left (see `of_no_use`). If `name` is
-    an object of another kind or mode, the node is that of a `temporary_file`. Errors: see `temporary_file`.
+    no regular file, or has another mode than a partial copy, the node is that of a `temporary_file`, with its errors.
     """
     node = await looked_up(volume.procedures, directory, name)
     if node is None:
@@ -127,7 +127,7 @@ async def _removed_on_failure(
 
 
 async def _answered(volume: Volume, directory: Node, name: str, making: Coroutine[Any, Any, T]) -> T:
-    """Returns the result of `making`, or raises its error; first removes `name` if no valid reply has arrived."""
+    """Returns the result of `making`, which makes `name`, or raises its error; removes `name` if no reply is valid."""
     try:
         return await making
     except (CallTimeout, RemoteProtocolError):

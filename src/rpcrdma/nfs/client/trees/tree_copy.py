@@ -47,7 +47,7 @@ async def download_tree(
     exact_modes: bool,
     exclude: Iterable[str],
 ) -> CopyReport:
-    """Copies the directory `node` and its contents to `local` by `transfer`; see `NfsFilesystem.download_tree`.
+    """Copies the directory `node` to the path `local`, its files by `transfer`; see `NfsFilesystem.download_tree`.
 
     Raises:
         NfsError: NFS3ERR_NOTDIR: `node` is no directory.
@@ -75,7 +75,7 @@ async def upload_tree(
     exact_modes: bool,
     exclude: Iterable[str],
 ) -> CopyReport:
-    """Copies the local directory and its contents into `node` by `transfer`; see `NfsFilesystem.upload_tree`.
+    """Copies the directory `local` into `node`, its files by `transfer`; see `NfsFilesystem.upload_tree`.
 
     `made` says that `node` was made for this copy, and so gets mode and times of the original.
 

@@ -24,7 +24,7 @@ def check_descent(directory: Node) -> None:
 
     Raises:
         OSError: ELOOP: `directory` is the same object as a directory above it; ENAMETOOLONG: it is more than
-            `NFS_TREE_DEPTH_MAX` levels deep.
+            `NFS_TREE_DEPTH_MAX` (2048) levels deep.
     """
     depth, place = 0, directory.place
     while not isinstance(place, str):
@@ -40,7 +40,7 @@ def check_descent(directory: Node) -> None:
 
 
 def too_many_pending(place: LazyPath) -> OSError:
-    """Returns an OSError (ENOBUFS) for the directory at `place`, left out since `NFS_TREE_PENDING_MAX` others wait."""
+    """Returns an OSError (ENOBUFS): the directory at `place` is left out, as 50,000 others wait to be entered."""
     text = f"more than {NFS_TREE_PENDING_MAX:,} directories wait to be entered; this one and others are left out"
     return ServerPathError(errno.ENOBUFS, text, path_of(place))
 
@@ -72,7 +72,7 @@ class Exclusion:
         )
 
     def covers(self, name: str, path: Callable[[], str]) -> bool:
-        """Returns whether the entry `name` is left out; `path` is called for its path from the top if that matters."""
+        """Returns whether a pattern matches the entry `name` or its path from the top, which `path` returns."""
         if self._names is not None and self._names.match(name):
             return True
         return self._paths is not None and self._paths.match(path()) is not None

@@ -138,7 +138,7 @@ class CopyReport:
     """The bound of `failures`."""
 
     def failed(self, path: str, error: Exception) -> None:
-        """Adds a failure to `failures`, if there is room, and to `failures_total`.
+        """Counts a failure in `failures_total`, and adds it to `failures`, which take 1,000, fewer with long paths.
 
         Args:
             path: the path of the object.
@@ -149,7 +149,7 @@ class CopyReport:
             self.failures.append(CopyFailure(path, error))
 
     def passed_over(self, path: str) -> None:
-        """Adds a device, socket or pipe, which is never copied, to `skipped`, if there is room.
+        """Adds a device, socket or pipe, which is never copied, to `skipped`, which takes 1,000.
 
         Args:
             path: the path of the object.
@@ -182,7 +182,7 @@ class CopyDirection(Protocol[C]):
     """
 
     async def enter(self, parent: Folder, item: TreeItem) -> Folder:
-        """Makes the target of the directory `item` if missing; returns its `Folder`, open. Raises OSError, RpcError."""
+        """Makes the target of the directory `item` if missing; returns both, opened. Raises OSError, RpcError."""
 
     def pages(self, folder: Folder, refused: Callable[[OSError], None]) -> AsyncIterator[list[TreeItem]]:
         """Yields the entries of the source directory by lists.
@@ -211,7 +211,7 @@ class CopyDirection(Protocol[C]):
     async def leave(self, folder: Folder, *, complete: bool) -> None:
         """Closes both sides of a directory, also if it raises (OSError, RpcError).
 
-        If `complete`, a directory that this copy has made, and with exact modes any, first gets mode and times.
+        If `complete`, the target first gets mode and times if this copy has made it, with exact modes in any case.
         """
 
     def path(self, folder: Folder, item: TreeItem | None) -> str:
@@ -354,7 +354,7 @@ class TreeWork(Generic[C]):
             await self._done(opened)
 
     async def _copy_or_link(self, folder: Folder, item: TreeItem, file: SharedFile) -> None:
-        """Copies the first name of `file`; makes a further name a link, or a copy if that fails. Raises as `_copy`."""
+        """Copies `item`, or makes it a link if `file` was copied by another name and links work. Raises as `_copy`."""
         links, report = self._hard_links, self.report
         earlier = await links.copy_of(file)
         if earlier is None:

@@ -65,7 +65,7 @@ def fattr3_of(attributes: Attributes) -> v3.fattr3:
 
 
 def post_op_of(attributes: Attributes) -> v3.post_op_attr:
-    """Returns `attributes` as post_op_attr; keeps the result in `attributes.shown`, and takes it from there later."""
+    """Returns `attributes` as post_op_attr; keeps the result in `attributes.shown`, from which later calls take it."""
     shown = attributes.shown
     if type(shown) is v3.post_op_attr:
         return shown
@@ -74,7 +74,7 @@ def post_op_of(attributes: Attributes) -> v3.post_op_attr:
 
 
 def post_op(node: Node | None) -> v3.post_op_attr:
-    """Returns the current attributes of `node` as post_op_attr; without value if it is None or they cannot be read."""
+    """Returns the current attributes of `node` as post_op_attr; without value if `node` is None or cannot be read."""
     if node is not None:
         try:
             return post_op_of(node.attributes())
@@ -86,8 +86,8 @@ def post_op(node: Node | None) -> v3.post_op_attr:
 def wcc(node: Node | None, change: Change) -> v3.wcc_data:
     """Returns weak cache consistency data (RFC 1813 section 2.6) for a reply.
 
-    `change` has the attributes before and after; if they are None, the result has the present attributes of `node`
-    alone.
+    `change` has the attributes of `node` before and after a change. If either is None, the result has the present
+    attributes of `node` alone, without pre_op_attr.
     """
     before, after = change.before, change.after
     if before is None or after is None:
@@ -101,7 +101,7 @@ def wcc(node: Node | None, change: Change) -> v3.wcc_data:
 
 
 def wanted_of(attributes: v3.sattr3) -> Wanted:
-    """Converts the attributes that a client wants to set; an attribute that it does not set becomes None.
+    """Converts the attributes that a client sets by SETATTR or a creation; those that it does not set become None.
 
     Raises:
         Refused: EINVAL: a time has 10**9 nanoseconds or more.

@@ -115,7 +115,7 @@ class CreationProcedures(Procedures):
 
 
 def _shown(made: Made) -> tuple[v3.post_op_fh3, v3.post_op_attr]:
-    """Returns (handle, attributes) of a new object for a reply, both without value if its handle is not known."""
+    """Returns (handle, attributes) of a new object for a reply, both without value if `made.node` is None."""
     if made.node is None:
         # The object exists, but without its handle: the client may look it up.
         return v3.post_op_fh3(False, None), v3.post_op_attr(False, None)
@@ -123,10 +123,10 @@ def _shown(made: Made) -> tuple[v3.post_op_fh3, v3.post_op_attr]:
 
 
 def _node_wanted(what: v3.mknoddata3) -> tuple[Make, Wanted]:
-    """Returns (kind and device number of the special file that MKNOD is to make, its attributes to set).
+    """Returns (kind and device number of the special file that MKNOD is to make, the attributes that it gets).
 
     Raises:
-        StatusRefusal: NFS3ERR_BADTYPE: the type is no special file's.
+        StatusRefusal: NFS3ERR_BADTYPE: the type is that of no device, socket or FIFO.
         Refused: EINVAL, see `wanted_of`.
     """
     kind = _SPECIAL.get(what.type)

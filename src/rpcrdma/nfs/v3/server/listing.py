@@ -47,13 +47,14 @@ class _Page(Generic[E]):
         self._names_left = names_octets_max
 
     def add(self, entry: Entry, item: E, octets: int, plain_octets: int) -> bool:
-        """Adds an entry if it fits, and returns whether it did.
+        """Adds `item` to the reply if it fits, and returns whether it did.
 
-        If it does not, the entries at the end with its cookie are removed, too: the next call continues after a cookie.
+        If not, entries at the end of the reply whose cookie equals that of `entry` are removed, too: the client's next
+        call continues after a cookie.
 
         Args:
-            entry: the entry of the directory.
-            item: the same entry for the reply.
+            entry: the entry of the directory, whose cookie is used.
+            item: the same entry as entry3 or entryplus3, for the reply.
             octets: the octets of `item` in the reply.
             plain_octets: the octets of `item` without attributes and handle.
         """
@@ -118,7 +119,7 @@ def _plain(entry: Entry) -> tuple[v3.entry3, int, int]:
 
 
 def _described(entry: Entry) -> tuple[v3.entryplus3, int, int]:
-    """Returns (a READDIRPLUS entry, its octets in the reply, those without attributes and handle) of `entry`."""
+    """Returns (`entry` as entryplus3, its octets in the reply, its octets there without attributes and handle)."""
     name, fh, found = entry.name, entry.handle, entry.attributes
     attributes, handle = _NO_ATTRIBUTES, _NO_HANDLE
     plain_octets = _ENTRY_OCTETS + ((len(name) + 3) & ~3)

@@ -133,13 +133,13 @@ class MountService(MOUNT_V3_Service):
         return None if tree is None else self._exports.waits_for(tree.root.handle)
 
     def _export_of(self, names: list[str]) -> Tree | None:
-        """Returns the exported tree with the longest name that the path of `names` begins with; None without one."""
+        """Returns the export with the longest name that the path with parts `names` begins with; None: no export."""
         fitting = [tree for tree in self._exports.trees if names[: len(_parts(tree))] == _parts(tree)]
         return max(fitting, key=lambda tree: len(_parts(tree)), default=None)
 
 
 def _groups(export: ExportTerms) -> list[groupnode] | None:
-    """Returns the networks that some rule of an export admits, as groups of EXPORT; [] for all hosts, None for none."""
+    """Returns the networks that rules of an export admit, for the reply of EXPORT; []: all hosts; None: no host."""
     networks: dict[str, None] = {}
     for rule in export.all_rules:
         if not rule.denied:

@@ -33,7 +33,7 @@ class Procedures:
             raise Refused(errno.EAGAIN)
 
     def locate_in_worker(self, handle: bytes, context: CallContext) -> tuple[Node, Grant]:
-        """Returns (the object of `handle`, the caller's rights); may block, so for a worker thread alone.
+        """Returns (the object of `handle`, the rights of the caller of `context`); may block: for worker threads alone.
 
         Raises the errors of `Exports.locate`, such as Refused (ESTALE, EACCES, or `BAD_HANDLE`).
         """
@@ -42,9 +42,9 @@ class Procedures:
         return found
 
     def locate_to_change(self, handle: bytes, context: CallContext) -> tuple[Node, Grant]:
-        """Returns as `locate_in_worker` does, for a call that changes the object, with the same errors.
+        """Returns (object, caller's rights) and raises as `locate_in_worker`, for a call that changes the object.
 
-        Raises also Refused: EROFS for a read-only export, and EAGAIN as `check_no_grace`.
+        Raises also Refused: EROFS for a read-only export, and EAGAIN in the grace period after a restart.
         """
         self.check_no_grace()
         found = self.locate_in_worker(handle, context)

@@ -55,7 +55,7 @@ class NfsService(
         self.WAITS_FOR = self._file_system_of
 
     def _file_system_of(self, args: Any) -> bytes | None:
-        """Returns a key of the file system on which a call with `args` may block; None where all exports are on one.
+        """Returns octets that name the file system on which a call with `args` may block; None: all exports are on one.
 
         `args` are the arguments of a procedure, whose first field leads to a filehandle. See `Exports.waits_for`.
         """

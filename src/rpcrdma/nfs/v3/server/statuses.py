@@ -44,7 +44,7 @@ _BY_ERRNO = STATUS_OF_ERRNO | {
 def status_of(error: Refused | OSError | StatusRefusal) -> nfsstat3:
     """Returns the NFSv3 status for an exception of `REFUSALS`; NFS3ERR_IO for an errno without a status of its own.
 
-    The result is NFS3ERR_SERVERFAULT for an OSError without errno.
+    `REFUSALS` are Refused, OSError and StatusRefusal. The result for an OSError without errno is NFS3ERR_SERVERFAULT.
     """
     if isinstance(error, StatusRefusal):
         return error.status

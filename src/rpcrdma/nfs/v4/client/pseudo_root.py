@@ -77,12 +77,13 @@ class _Object(NamedTuple):
 
 
 async def find_exports(session: ClientSession) -> list[ExportFound]:
-    """Returns the exports of a server, sorted by path, as READDIR finds them from its root down.
+    """Returns path and security flavors of the exports of a server, sorted by path, by READDIR from its root down.
 
     Exports below other exports are not found, nor those beyond `NFS4_PSEUDO_CALLS_MAX` (256) READDIRs. Flavors are
-    asked for with at most the same number of calls, and are empty for further exports. Raises OperationRefused if the
-    root, or a directory above exports, may not be read, DecodeError for attributes that were not asked for, and
-    RpcError, CallTimeout or TransportClosed as `rpcrdma.rpc.Caller.call`.
+    asked for with at most the same number of calls, and are empty for further exports. If the root asks for another
+    flavor, it is the one export. Raises OperationRefused if the root, or a directory above exports, may not be read
+    otherwise, DecodeError for attributes that were not asked for, and RpcError, CallTimeout or TransportClosed as
+    `rpcrdma.rpc.Caller.call`.
     """
     root = _Seen(b"/", 0, (_ROOT, (_O.OP_SECINFO_NO_NAME, secinfo_style4.SECINFO_STYLE4_CURRENT_FH)))
     try:
@@ -108,7 +109,7 @@ async def find_exports(session: ClientSession) -> list[ExportFound]:
 
 
 async def _seen(session: ClientSession, fsid: tuple[int, int] | None) -> list[_Seen]:
-    """Returns the exports below the root of a server, from its directories on the file system `fsid`, that of the root.
+    """Returns path, status and operations for the flavors of each export in directories on `fsid`, that of the root.
 
     If the root is an export itself, the first element has an empty path; an empty list: there are no exports. Raises
     OperationRefused if a directory may not be read, DecodeError for attributes that were not asked for, and others as

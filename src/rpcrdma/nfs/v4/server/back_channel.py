@@ -82,9 +82,9 @@ class Recalls:
         self._start()
 
     async def _recall(self, client: Client, delegations: dict[Delegation, None]) -> None:
-        """Sends CB_RECALL for each of `delegations` that the client still has, one after another, and empties the dict.
+        """Sends CB_RECALL for each key of `delegations` that the client still has, in order, and empties the dict.
 
-        If a call fails or the client has no connection, the others are dropped: the next `State.sweep` queues them
+        If a call fails or the client has no connection, the other keys are dropped: the next `State.sweep` queues them
         again, and no client that does not answer keeps the recalls of others waiting.
         """
         try:

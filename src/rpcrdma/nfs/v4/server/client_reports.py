@@ -73,7 +73,7 @@ def held_by_export(state: State, now_s: float) -> dict[bytes, Holdings]:
         now_s: the present time in seconds, by the monotonic clock of `state`.
 
     Returns:
-        The numbers, by the octets that name the export in its filehandles (`HandleSeal.export_in`).
+        The three numbers, by the four octets that name the export in its filehandles (`HandleSeal.export_in`).
     """
     found: defaultdict[bytes, Holdings] = defaultdict(Holdings)
     for client in _clients(state, now_s):

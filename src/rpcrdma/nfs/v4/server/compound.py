@@ -161,9 +161,9 @@ class Compound:
 
     @property
     def request(self) -> int:
-        """A number that differs, but for chance, where caller or operations, without arguments, of two calls differ.
+        """A hash of the caller and the operation numbers of the call, by which `Slot.take` tells it from another call.
 
-        It stands for a call in `Slot.call`, and is short since every slot keeps one.
+        The arguments of the operations have no part in it. It is short since every slot keeps one.
         """
         call = self.call
         return hash((self.context.credential, call.shape.count, call.shape.kinds))
@@ -192,7 +192,7 @@ class Compound:
         return self.server.exports.file_of(node.handle)
 
     def set_current(self, node: Node) -> None:
-        """Makes `node` the current object and unsets the current stateid; `caller` has the rights for its export."""
+        """Makes `node` the current object, and unsets the current stateid; `self.caller` must have the rights there."""
         self.current, self.stateid = node, None
 
     def or_wait(self, found: T | None) -> T:
@@ -378,7 +378,7 @@ _DROP_HANDLE: Final = {nfs_opnum4.OP_SECINFO, nfs_opnum4.OP_SECINFO_NO_NAME}
 def _check(compound: Compound, rules: _Rules | None) -> None:
     """Raises Refused if the rules of an operation (None: it has none) do not allow it to run.
 
-    The status is NFS4ERR_RETRY_UNCACHED_REP, NFS4ERR_NOFILEHANDLE, `compound.too_big` or that in the rules.
+    The status is NFS4ERR_RETRY_UNCACHED_REP, NFS4ERR_NOFILEHANDLE, that in `compound.too_big` or in `rules.refusal`.
     """
     if compound.uncached:
         raise Refused(_S.NFS4ERR_RETRY_UNCACHED_REP)
@@ -398,7 +398,7 @@ def _not_supported(_compound: Compound, _args: Any) -> Any:
 
 
 def _encode_value(enc: EncodedReply, at: int, encode: _Encode, value: Any) -> None:
-    """Appends the body `value` of the result with index `at`, by `encode` unless it is a `Placeable`."""
+    """Appends the body `value` of the result with index `at`, as it is if it is a `Placeable`, else by `encode`."""
     _note_items(enc, at)
     if value.__class__ is not Placeable:
         encode(enc, value)
@@ -417,7 +417,7 @@ def _note_items(enc: EncodedReply, at: int) -> None:
 
 
 def _encode_again(enc: EncodedReply, at: int, operation: Operation, status: nfsstat4, length: int) -> None:
-    """Replaces the result with index `at`, the last, by one with `status` and no body, whatever its length.
+    """Replaces the result with index `at`, the last of `enc`, by one with `status` and no body.
 
     `length` is the offset in `enc.reduced` at which the result begins.
     """

@@ -57,7 +57,7 @@ def clone(compound: Compound, args: nfs4.CLONE4args) -> None:
 
 
 def _files(compound: Compound, source: nfs4.stateid4, target: nfs4.stateid4) -> tuple[OpenFile, CopyTarget]:
-    """Returns the saved file, opened as by READ, and the current one, opened as by WRITE, by stateids for them.
+    """Returns (saved file, opened by stateid `source` as for READ; current file, by stateid `target` as for WRITE).
 
     Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_NOFILEHANDLE,
     NFS4ERR_WRONG_TYPE, NFS4ERR_NOTSUPP (the tree cannot copy), NFS4ERR_BAD_STATEID or EROFS.

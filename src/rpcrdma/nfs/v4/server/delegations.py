@@ -41,7 +41,7 @@ _S, _TYPE, _WHY = nfs4.nfsstat4, nfs4.open_delegation_type4, nfs4.why_no_delegat
 
 
 def no_delegation(wish: int) -> nfs4.open_delegation4:
-    """Returns the field `delegation` in the result of an OPEN that gives none, with the reason if there is a wish.
+    """Returns the field `delegation` of the result of OPEN if none is given, with the reason if there is a wish.
 
     `wish` are the bits OPEN4_SHARE_ACCESS_WANT_* of the OPEN, 0 if it has none: then no reason is given.
     """

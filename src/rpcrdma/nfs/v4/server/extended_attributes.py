@@ -37,7 +37,7 @@ def get_xattr(compound: Compound, args: nfs4.GETXATTR4args) -> nfs4.GETXATTR4res
 
 
 def set_xattr(compound: Compound, args: nfs4.SETXATTR4args) -> nfs4.SETXATTR4resok:
-    """Runs SETXATTR (RFC 8276 section 8.4.2): creates or changes an extended attribute; returns the object's change.
+    """Runs SETXATTR (RFC 8276 section 8.4.2): sets an extended attribute; returns the object's change_info4.
 
     Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_DELAY or EEXIST.
     """
@@ -76,7 +76,7 @@ def list_xattrs(compound: Compound, args: nfs4.LISTXATTRS4args) -> nfs4.LISTXATT
 
 
 def remove_xattr(compound: Compound, args: nfs4.REMOVEXATTR4args) -> nfs4.REMOVEXATTR4resok:
-    """Runs REMOVEXATTR (RFC 8276 section 8.4.4): removes an extended attribute; returns the object's change.
+    """Runs REMOVEXATTR (RFC 8276 section 8.4.4): removes an extended attribute; returns the change_info4.
 
     Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_DELAY or ENODATA.
     """
@@ -104,7 +104,7 @@ def _cookie(name: bytes) -> int:
 
 
 def _extended(compound: Compound) -> tuple[Node, Extended]:
-    """Returns the current object, twice for its two types; the operation may block afterwards.
+    """Returns (current object, the same object as `Extended`); the operation may block afterwards.
 
     Raises MustWait (run again in a worker thread) or Refused: NFS4ERR_NOTSUPP if its tree has no extended attributes,
     NFS4ERR_WRONG_TYPE if it is neither file nor directory.
@@ -121,7 +121,7 @@ def _extended(compound: Compound) -> tuple[Node, Extended]:
 
 
 def _to_change(compound: Compound) -> tuple[Node, Extended]:
-    """Returns the current object, twice for its two types, for a change of its extended attributes.
+    """Returns (current object, the same object as `Extended`), for a change of its extended attributes.
 
     Raises MustWait (run again in a worker thread), Refused (NFS4ERR_NOTSUPP, NFS4ERR_WRONG_TYPE, or NFS4ERR_DELAY while
     delegations are recalled), or tree.Refused (EROFS).

@@ -11,8 +11,10 @@ from rpcrdma.nfs.export.tree import NAME_OCTETS_MAX, FileKind, Node
 from rpcrdma.nfs.v4.nfs4 import GETFH4resok, LOOKUP4args, PUTFH4args, nfs_opnum4, nfsstat4
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.compound import Compound, MustWait
+from rpcrdma.rpc.service import CredentialTooWeak
 
 __all__ = [
+    "check_not_covered",
     "checked_directory",
     "checked_name",
     "existing_object",
@@ -55,12 +57,12 @@ def checked_directory(node: Node) -> Node:
 
 
 def object_named(compound: Compound, within: Node, name: bytes, *, admitted: bool = True) -> Node:
-    """Returns the object `name` in the directory `within`; the root of an export, if it is mounted there.
+    """Returns the object `name` in the directory `within`, or the root of an export that is mounted over that name.
 
-    Then `compound.caller` gets the rights in that export, unless `admitted` is False. `name` is a result of
-    `checked_name`. Raises MustWait (run again in a worker thread), CredentialTooWeak (the export asks for another
-    security flavor), tree.Refused or OSError (ENOENT: there is no such name; EACCES: the export is closed to the
-    caller; and others).
+    For such a root `compound.caller` gets the rights in its export; `admitted` False: whether the export is open to the
+    caller is not asked. `name` is a result of `checked_name`. Raises MustWait (run again in a worker thread),
+    CredentialTooWeak (the export asks for another security flavor), tree.Refused or OSError (ENOENT: there is no such
+    name; EACCES: the export is closed to the caller; and others).
     """
     exports = compound.server.exports
     covered = exports.covers(within, name)
@@ -88,11 +90,20 @@ def existing_object(compound: Compound, directory: Node, name: bytes) -> Node | 
         return None
 
 
+def check_not_covered(compound: Compound, directory: Node, name: bytes, status: nfsstat4) -> None:
+    """Raises Refused with `status` if an export is mounted over `name` in `directory`: no call may change `name`."""
+    exports = compound.server.exports
+    covered = exports.covers(directory, name)
+    if covered is not None and exports.is_export(covered):
+        raise Refused(status)
+
+
 def put_root(compound: Compound, _args: None) -> None:
     """Runs PUTROOTFH and PUTPUBFH: makes the root of all names the current object.
 
-    A caller that asks for the flavors next (SECINFO) need not have the right one (RFC 8881 section 2.6.3.1). Raises
-    MustWait to run again in a worker thread; CredentialTooWeak or tree.Refused if the root is closed to the caller.
+    A caller whose next operation is SECINFO or SECINFO_NO_NAME need not use the right flavor (RFC 8881 section
+    2.6.3.1). Raises MustWait to run again in a worker thread; CredentialTooWeak or tree.Refused if the root is closed
+    to the caller.
     """
     exports = compound.server.exports
     root = exports.root
@@ -105,18 +116,26 @@ def put_root(compound: Compound, _args: None) -> None:
 def put_handle(compound: Compound, args: PUTFH4args) -> None:
     """Runs PUTFH (RFC 8881 section 18.19): makes the object of a filehandle the current one.
 
-    Raises MustWait (run again in a worker thread), Refused, CredentialTooWeak, tree.Refused or OSError, such as
-    BAD_HANDLE, ESTALE, or EACCES for a closed export.
+    A caller whose next operation is SECINFO or SECINFO_NO_NAME need not use the right flavor. Raises MustWait (run
+    again in a worker thread), Refused, CredentialTooWeak, tree.Refused or OSError, such as BAD_HANDLE, ESTALE, or
+    EACCES for a closed export.
     """
     if not args.object:
         raise Refused(_S.NFS4ERR_BADHANDLE)
+    exports = compound.server.exports
     try:
-        found = compound.server.exports.locate(args.object, compound.context)
+        found = exports.locate(args.object, compound.context)
+    except CredentialTooWeak:
+        if compound.next_operation not in _ASK_FOR_FLAVORS:
+            raise
+        found = exports.locate(args.object, compound.context, any_flavor=True)
     except tree.Refused as error:
-        still_open = _open_node(compound, args.object) if error.errno == errno.ESTALE else None
+        # Also where the search for the file has to wait: it may have no name any more.
+        lost = error.errno in (errno.ESTALE, errno.EAGAIN)
+        still_open = _open_node(compound, args.object) if lost else None
         if still_open is None:
             raise
-        found = still_open, compound.or_wait(compound.server.exports.admit(still_open.tree, compound.context))
+        found = still_open, compound.or_wait(exports.admit(still_open.tree, compound.context))
     if found is None:
         raise MustWait
     compound.current, compound.caller = found
@@ -126,8 +145,8 @@ def put_handle(compound: Compound, args: PUTFH4args) -> None:
 def _open_node(compound: Compound, handle: bytes) -> Node | None:
     """Returns the file of a filehandle that has lost its last name, if the client has it open or delegated, else None.
 
-    OPEN4_RESULT_PRESERVE_UNLINKED promises this; it ends when the export is removed. Where it is not promised, the file
-    can only be closed and unlocked.
+    OPEN4_RESULT_PRESERVE_UNLINKED tells clients that they may use such a filehandle; where it is not told, they can
+    only close and unlock the file. Returns None once the export has ended.
     """
     claims, file = compound.server.state.claims, compound.server.exports.file_of(handle)
     with claims.lock:
@@ -177,9 +196,10 @@ def lookup_parent(compound: Compound, _args: None) -> None:
     compound.set_current(parent_of(compound, checked_directory(compound.node)))
 
 
-def parent_of(compound: Compound, within: Node) -> Node:
-    """Returns the directory above a directory; in another export, `compound.caller` gets the rights there.
+def parent_of(compound: Compound, within: Node, *, admitted: bool = True) -> Node:
+    """Returns the directory above `within`; if it is in another export, `compound.caller` gets the rights there.
 
+    `admitted` False: another export is not asked for rights, and `compound.caller` stays, as for SECINFO_NO_NAME.
     Raises MustWait (run again in a worker thread), Refused (NFS4ERR_NOENT) above the root of all names,
     CredentialTooWeak, tree.Refused or OSError.
     """
@@ -188,7 +208,8 @@ def parent_of(compound: Compound, within: Node) -> Node:
         above = exports.parent(within)
         if above is None:
             raise Refused(_S.NFS4ERR_NOENT)
-        compound.caller = compound.or_wait(exports.admit(above.tree, compound.context))
+        if admitted:
+            compound.caller = compound.or_wait(exports.admit(above.tree, compound.context))
         return above
     if not within.tree.in_memory:
         compound.wait()

@@ -30,7 +30,7 @@ _DEFINED: Final = _SUPPORTED | sum(_XATTRS)
 
 
 def described(compound: Compound, node: Node, attributes: int) -> Described:
-    """Returns `node` as a `Described`, with all that the values of a set of attributes, bit n for number n, depend on.
+    """Returns `node` as a `Described`, with what the values of `attributes`, a set with bit n for number n, depend on.
 
     Raises MustWait (run again in a worker thread) or OSError for attributes of the file system.
     """
@@ -46,7 +46,7 @@ def described(compound: Compound, node: Node, attributes: int) -> Described:
 
 
 def describe_file_system(described: Described, node: Node) -> None:
-    """Sets the fields of `described` that the attributes in `NEED_SPACE` depend on, from the file system; may block."""
+    """Sets `space`, `paths` and `xattrs` of `described` to those of the file system of `node`; may block."""
     described.space, described.paths, described.xattrs = node.space(), node.path_limits(), node.tree.xattrs
 
 

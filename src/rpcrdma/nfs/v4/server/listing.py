@@ -42,8 +42,7 @@ def read_directory(compound: Compound, args: nfs4.READDIR4args) -> nfs4.READDIR4
     room = min(args.maxcount, compound.left()) - _ENDS_OCTETS
     if room <= 0:
         raise Refused(_S.NFS4ERR_TOOSMALL)
-    if not node.tree.in_memory:
-        compound.wait()
+    compound.wait()
     return _page(compound, node, args, wanted, room)
 
 
@@ -54,10 +53,15 @@ def _page(compound: Compound, node: Node, args: nfs4.READDIR4args, wanted: int, 
     found: list[nfs4.entry4] = []
     whole = True
     entries = node.entries(compound.caller, args.cookie, detailed=detailed)
+    exports = compound.server.exports
+    has_covered = exports.is_export(node)
     for entry in entries:
         if entry.name in tree.DOTS:
             continue
-        values = _attributes(compound, entry, wanted, detailed=detailed)
+        covering = exports.covers(node, entry.name) if has_covered else None
+        if covering is not None and not exports.is_export(covering):
+            covering = None
+        values = _attributes(compound, entry, covering, wanted, detailed=detailed)
         name_octets = len(entry.name) + 3 & ~3
         names_room -= 12 + name_octets
         room -= 24 + name_octets + 4 * len(values.attrmask) + (len(values.attr_vals) + 3 & ~3)
@@ -73,21 +77,25 @@ def _page(compound: Compound, node: Node, args: nfs4.READDIR4args, wanted: int, 
     return nfs4.READDIR4resok(_VERIFIER, nfs4.dirlist4(found, whole and entries.complete))
 
 
-def _attributes(compound: Compound, entry: Entry, wanted: int, *, detailed: bool) -> nfs4.fattr4:
+def _attributes(compound: Compound, entry: Entry, covering: Node | None, wanted: int, *, detailed: bool) -> nfs4.fattr4:
     """Returns the attributes of an entry's object that are in the set `wanted`, which has bit n for attribute n.
 
-    For an object that the caller cannot reach, these are rdattr_error with the reason, if wanted, else the fileids.
-    `detailed` says whether more than the fileids and rdattr_error are wanted. Raises tree.Refused or OSError.
+    `covering` is the root of the export that is mounted over the entry, which then stands for it; None without one. For
+    an object that the caller cannot reach, the result has rdattr_error with the reason, if wanted, else the fileids.
+    `detailed`: whether `wanted` has more than rdattr_error and the fileids. Raises tree.Refused or OSError.
     """
     if not detailed:
         return fattr_of(_numbered(compound, entry.number), wanted)
     exports = compound.server.exports
     status = _S.NFS4_OK
     mounted_on = None
-    if entry.handle is None or entry.attributes is None:
+    handle, attributes = entry.handle, entry.attributes
+    if covering is not None:
+        handle, attributes = covering.handle, covering.attributes()
+    if handle is None or attributes is None:
         status = _S.NFS4ERR_ACCESS
-    elif (export := exports.export_of(entry.handle)) is not None:
-        mounted_on = exports.mounted_on(export.root)
+    elif (export := exports.export_of(handle)) is not None:
+        mounted_on = exports.mounted_on(export.root) if covering is None else entry.number
         try:
             exports.admit(export, compound.context)
         except CredentialTooWeak:
@@ -97,18 +105,16 @@ def _attributes(compound: Compound, entry: Entry, wanted: int, *, detailed: bool
     if status:
         described = _numbered(compound, entry.number, status)
         return fattr_of(described, wanted & (_ERROR if wanted & _ERROR else _NUMBERS))
-    assert entry.handle is not None
-    assert entry.attributes is not None
-    described = Described(entry.attributes, entry.handle, compound.server.lease_s, mounted_on)
+    assert handle is not None
+    assert attributes is not None
+    described = Described(attributes, handle, compound.server.lease_s, mounted_on)
     if wanted & NEED_SPACE:
-        found = exports.locate(entry.handle, compound.context)
-        assert found is not None
-        describe_file_system(described, found[0])
+        describe_file_system(described, compound.or_wait(exports.locate(handle, compound.context))[0])
     return fattr_of(described, wanted)
 
 
 def _numbered(compound: Compound, number: int, error: nfs4.nfsstat4 = _S.NFS4_OK) -> Described:
-    """Returns an object of which only the inode number `number` is known; `error` is its rdattr_error."""
+    """Returns a `Described` with inode number `number` and rdattr_error `error`, whose other fields mean nothing."""
     attributes = Attributes(
         kind=FileKind.FILE, mode=0, links=0, uid=0, gid=0, size=0, space_used=0, device=(0, 0), fsid=0, number=number,
         atime_ns=0, mtime_ns=0, ctime_ns=0, change=0,

@@ -51,7 +51,7 @@ class LockState(Held):
         opened.parts.add(self)
 
     def release(self, claims: Claims[Any, Any]) -> None:
-        """Removes all ranges from `claims`, and this state from its open; the lock of the claims is held."""
+        """Removes all ranges from `claims`, and this state from its open; the caller holds the lock of `claims`."""
         self.change(claims, 0, _ALL, None)
         if self.opened.parts is not None:
             self.opened.parts.discard(self)
@@ -219,7 +219,7 @@ def _range(kind: nfs4.nfs_lock_type4, offset: int, length: int) -> Range:
 
 
 def _locker(compound: Compound, args: nfs4.LOCK4args) -> tuple[LockState | None, Open, bytes]:
-    """Returns the lock state that a LOCK names (None: it is to be made), its open, and the name of the lock owner.
+    """Returns (lock state that a LOCK names, None: to be made; the open that it belongs to; name of the lock owner).
 
     Raises Refused, such as NFS4ERR_BAD_STATEID, for a wrong stateid. The caller holds the lock of the `State`.
     """
@@ -242,11 +242,11 @@ def _owned(state: State, client: Client, owner: bytes, file: bytes) -> Iterator[
 
 
 def _check_conflicts(state: State, compound: Compound, owner: bytes, wanted: Range, *, reclaims: bool = False) -> None:
-    """Raises Refused (NFS4ERR_DENIED, with the lock) if a lock owner has a lock on the current file against `wanted`.
+    """Raises Refused (NFS4ERR_DENIED, with the lock) if another lock on the current file conflicts with `wanted`.
 
     Locks of the client's lock owner `owner`, which asks, do not conflict. With `reclaims`, for a reclaim after a
     restart, the status is NFS4ERR_RECLAIM_CONFLICT. Raises InTheWay if all conflicting locks are of clients whose lease
-    has passed. The caller holds `state.lock`.
+    has passed, NFS4ERR_DELAY if one of these is about to end. The caller holds `state.lock`.
     """
     file, asks = compound.file_of(compound.node), compound.client
     found: Iterator[HeldRange[LockState]] = state.claims.range_conflicts(file, None, wanted)
@@ -269,7 +269,7 @@ def _denied(found: Range, owner: nfs4.state_owner4) -> Refused:
 
 
 def _check_room(state: State, client: Client, file: bytes, mine: LockState | None) -> None:
-    """Raises Refused (NFS4ERR_DELAY) if one more change of a range in `mine` could exceed a bound of the server.
+    """Raises Refused (NFS4ERR_DELAY) if one more LOCK or LOCKU by `mine` could exceed a bound on ranges or lock owners.
 
     `mine` is None for a new lock state of `client`; `file` is the file's key (`Exports.file_of`). The caller holds
     `state.lock`.

@@ -12,7 +12,7 @@ from rpcrdma.nfs.v4.attributes import set_on_new, wanted_of, words
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.compound import Compound
 from rpcrdma.nfs.v4.server.delegations import wait_for_delegations, wait_for_delegations_of_name
-from rpcrdma.nfs.v4.server.handles import checked_name
+from rpcrdma.nfs.v4.server.handles import check_not_covered, checked_name
 
 __all__ = ["change_of", "create", "link", "remove", "rename"]
 
@@ -28,9 +28,9 @@ _MADE: Final = {
 
 
 def change_of(directory: Node, change: Change) -> nfs4.change_info4:
-    """Returns the change_info4 of a directory, which is not atomic if `change` has only one of before and after.
+    """Returns the change_info4 of `directory` from the attributes in `change`; not atomic if either of them is None.
 
-    With neither, nothing has changed: both numbers are the present one. Raises OSError if that cannot be read.
+    If both are None, nothing has changed: both numbers are the present one. Raises OSError if it cannot be read.
     """
     before, after = change.before, change.after
     if before is not None and after is not None:
@@ -39,18 +39,19 @@ def change_of(directory: Node, change: Change) -> nfs4.change_info4:
     return nfs4.change_info4(before is after, now if before is None else before.change, now)
 
 
-def _directory_to_change(compound: Compound, node: Node, who: Grant) -> Node:
-    """Returns `node`, a directory in which `who` may change names now; the operation may block afterwards.
+def _directory_to_change(compound: Compound, node: Node, who: Grant, name: bytes, covered: nfs4.nfsstat4) -> Node:
+    """Returns `node`, a directory in which `who` may change `name` now; the operation may block afterwards.
 
-    Raises MustWait (run again in a worker thread), Refused (NFS4ERR_NOTDIR, NFS4ERR_GRACE), or tree.Refused (EROFS).
+    Raises MustWait (run again in a worker thread), Refused (NFS4ERR_NOTDIR, NFS4ERR_GRACE; `covered`: an export is
+    mounted over `name`; and the statuses of `checked_name`), or tree.Refused (EROFS).
     """
     if node.kind is not FileKind.DIRECTORY:
         raise Refused(_S.NFS4ERR_NOTDIR)
     check_changeable(who)
     if compound.server.state.claims.in_grace:
         raise Refused(_S.NFS4ERR_GRACE)
-    if not node.tree.in_memory:
-        compound.wait()
+    check_not_covered(compound, node, checked_name(name), covered)
+    compound.wait()
     return node
 
 
@@ -64,11 +65,11 @@ def _present(node: Node | None) -> Node:
 def create(compound: Compound, args: nfs4.CREATE4args) -> nfs4.CREATE4resok:
     """Runs CREATE (RFC 8881 section 18.4): makes a directory, symbolic link or special file, the new current object.
 
-    Returns the directory's change and the attributes set. Raises MustWait (run again in a worker thread), Refused,
-    tree.Refused or OSError, such as NFS4ERR_BADTYPE or EEXIST.
+    Returns the directory's change_info4 and the attributes that were set. Raises MustWait (run again in a worker
+    thread), Refused, tree.Refused or OSError, such as NFS4ERR_BADTYPE or EEXIST.
     """
-    directory = _directory_to_change(compound, compound.node, compound.caller)
-    name = checked_name(args.objname)
+    name = args.objname
+    directory = _directory_to_change(compound, compound.node, compound.caller, name, _S.NFS4ERR_EXIST)
     kind = _MADE.get(args.objtype.type)
     if kind is None:
         raise Refused(_S.NFS4ERR_BADTYPE)
@@ -89,27 +90,28 @@ def create(compound: Compound, args: nfs4.CREATE4args) -> nfs4.CREATE4resok:
 
 
 def remove(compound: Compound, args: nfs4.REMOVE4args) -> nfs4.REMOVE4resok:
-    """Runs REMOVE (RFC 8881 section 18.25): removes a name of the current directory; returns the directory's change.
+    """Runs REMOVE (RFC 8881 section 18.25): removes a name of the current directory; returns its change_info4.
 
     Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_DELAY or ENOENT.
     """
-    directory = _directory_to_change(compound, compound.node, compound.caller)
-    name, change = checked_name(args.target), Change()
+    name, change = args.target, Change()
+    directory = _directory_to_change(compound, compound.node, compound.caller, name, _S.NFS4ERR_FILE_OPEN)
     wait_for_delegations_of_name(compound, directory, name)
     directory.remove(compound.caller, name, change, is_directory=None)
     return nfs4.REMOVE4resok(change_of(directory, change))
 
 
 def rename(compound: Compound, args: nfs4.RENAME4args) -> nfs4.RENAME4resok:
-    """Runs RENAME (RFC 8881 section 18.26): moves a name from the saved to the current directory; returns both changes.
+    """Runs RENAME (RFC 8881 section 18.26): moves a name from the saved directory to the current one.
 
-    Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_XDEV or ENOENT.
+    Returns the change_info4 of both. Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError,
+    such as NFS4ERR_XDEV or ENOENT.
     """
     if compound.saved is None:
         raise Refused(_S.NFS4ERR_NOFILEHANDLE)
-    source = _directory_to_change(compound, compound.saved, compound.saved_caller)
-    target = _directory_to_change(compound, compound.node, compound.caller)
-    old, new = checked_name(args.oldname), checked_name(args.newname)
+    old, new, busy = args.oldname, args.newname, _S.NFS4ERR_FILE_OPEN
+    source = _directory_to_change(compound, compound.saved, compound.saved_caller, old, busy)
+    target = _directory_to_change(compound, compound.node, compound.caller, new, busy)
     if source.tree is not target.tree:
         raise Refused(_S.NFS4ERR_XDEV)
     if _is_one_object(compound, source, old, target, new):
@@ -134,14 +136,14 @@ def _is_one_object(compound: Compound, source: Node, old: bytes, target: Node, n
 
 
 def link(compound: Compound, args: nfs4.LINK4args) -> nfs4.LINK4resok:
-    """Runs LINK (RFC 8881 section 18.9): gives the saved object a name in the current directory; returns its change.
+    """Runs LINK (RFC 8881 section 18.9): names the saved object in the current directory; returns its change_info4.
 
     Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_ISDIR or EEXIST.
     """
     if compound.saved is None:
         raise Refused(_S.NFS4ERR_NOFILEHANDLE)
-    directory = _directory_to_change(compound, compound.node, compound.caller)
-    name = checked_name(args.newname)
+    name = args.newname
+    directory = _directory_to_change(compound, compound.node, compound.caller, name, _S.NFS4ERR_EXIST)
     if compound.saved.kind is FileKind.DIRECTORY:
         raise Refused(_S.NFS4ERR_ISDIR)
     if compound.saved.tree is not directory.tree:

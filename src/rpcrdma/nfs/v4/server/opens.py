@@ -1,4 +1,4 @@
-"""Opens of files and their stateids: OPEN, CLOSE, OPEN_DOWNGRADE, TEST_STATEID, FREE_STATEID (RFC 8881 section 9).
+"""Opens of files and their stateids: OPEN, CLOSE, OPEN_DOWNGRADE (RFC 8881 section 9).
 
 An open belongs to an open owner of a client and to a file. A second OPEN by that owner widens it. It keeps a share
 reservation, and the file open, so that READ and WRITE by its stateid are not judged again, also after the file has lost
@@ -11,7 +11,7 @@ import errno
 import functools
 import itertools
 import operator
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple, TypeVar
 
 from rpcrdma.nfs.export import tree
@@ -23,10 +23,15 @@ from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.clients import Client, Delegation, Held
 from rpcrdma.nfs.v4.server.compound import Compound
 from rpcrdma.nfs.v4.server.delegations import check_delegations, delegate, lease_for, wait_for_delegations
-from rpcrdma.nfs.v4.server.handles import checked_directory, checked_name, existing_object, object_named
+from rpcrdma.nfs.v4.server.handles import (
+    check_not_covered,
+    checked_directory,
+    checked_name,
+    existing_object,
+    object_named,
+)
 from rpcrdma.nfs.v4.server.state import State, state_of
 from rpcrdma.nfs.v4.server.stateids import ANONYMOUS, BYPASS, CURRENT, INVALID, bump
-from rpcrdma.nfs.v4.state_limits import NFS4_STATEIDS_AT_ONCE
 
 __all__ = [
     "Open",
@@ -34,11 +39,10 @@ __all__ = [
     "check_regular",
     "close",
     "find",
-    "free_stateid",
     "io_file",
     "open_downgrade",
     "open_file",
-    "test_stateid",
+    "resolved",
 ]
 
 H = TypeVar("H", bound=Held)
@@ -110,21 +114,21 @@ class _Target(NamedTuple):
 
 
 def find(compound: Compound, stateid: nfs4.stateid4, kind: type[H]) -> H:
-    """Returns the open or lock state on the current file that `stateid` names, which must be of the class `kind`.
+    """Returns the `Open` or `LockState`, as `kind` says, on the current file that `stateid` names.
 
     The caller holds the lock of the `State`. Raises Refused: NFS4ERR_BAD_STATEID (unknown or another client's, of
     another class, or of another file), NFS4ERR_OLD_STATEID, NFS4ERR_ADMIN_REVOKED or NFS4ERR_DELEG_REVOKED.
     """
-    held = state_of(compound).find(compound.client, _resolved(compound, stateid))
+    held = state_of(compound).find(compound.client, resolved(compound, stateid))
     if not isinstance(held, kind) or held.handle != compound.node.handle:
         raise Refused(_S.NFS4ERR_BAD_STATEID)
     return held
 
 
-def _resolved(compound: Compound, stateid: nfs4.stateid4, *, saved: bool = False) -> nfs4.stateid4:
-    """Returns `stateid`, or the current (`saved`: the saved) one if `stateid` is the special stateid for that.
+def resolved(compound: Compound, stateid: nfs4.stateid4, *, saved: bool = False) -> nfs4.stateid4:
+    """Returns `stateid`; for the special stateid of the current one, that (`saved`: the saved one) in its place.
 
-    Raises Refused (NFS4ERR_BAD_STATEID) if the stateid that is asked for is not set.
+    Raises Refused (NFS4ERR_BAD_STATEID) if there is no current (saved) stateid.
     """
     if (stateid.seqid, stateid.other) != CURRENT:
         return stateid
@@ -156,7 +160,7 @@ def io_file(compound: Compound, stateid: nfs4.stateid4, access: int, *, saved: b
     assert node is not None
     key = stateid.seqid, stateid.other
     if key == CURRENT:
-        stateid = _resolved(compound, stateid, saved=saved)
+        stateid = resolved(compound, stateid, saved=saved)
         key = stateid.seqid, stateid.other
     if key in _WITHOUT_OPEN:
         if state.claims.in_grace:
@@ -171,8 +175,12 @@ def io_file(compound: Compound, stateid: nfs4.stateid4, access: int, *, saved: b
         if held.handle != node.handle:
             raise Refused(_S.NFS4ERR_BAD_STATEID)
         file = held.io_file(access)
-    if file is None and access == WRITE:
-        raise Refused(_S.NFS4ERR_OPENMODE)
+    if file is None:
+        if access == WRITE:
+            raise Refused(_S.NFS4ERR_OPENMODE)
+        # READ is let pass, but not past what other opens deny (RFC 8881 section 9.1.2).
+        if state.claims.denies_io(held.file, READ, getattr(held, "opened", held)):
+            raise Refused(_S.NFS4ERR_LOCKED)
     return file
 
 
@@ -221,7 +229,7 @@ def open_file(compound: Compound, args: nfs4.OPEN4args) -> nfs4.OPEN4resok:
     def claimed() -> tuple[Open, nfs4.stateid4, tuple[int, int, int]]:
         owner, handle = args.owner.owner, node.handle
         mine = client.held.get((Open, owner, handle))
-        conflicts = state.claims.share_conflicts(file, mine, access, deny)
+        conflicts = state.claims.share_conflicts(file, mine, access | target.cut * WRITE, deny)
         if conflicts:
             state.clients.in_the_way([each.client for each in conflicts], compound.now_s)
             raise Refused(_S.NFS4ERR_RECLAIM_CONFLICT if reclaims else _S.NFS4ERR_SHARE_DENIED)
@@ -292,8 +300,8 @@ def _share(state: State, mine: Open, access: int, deny: int) -> None:
 def _cut(compound: Compound, node: Node, state: State, mine: Open, before: tuple[int, int, int]) -> None:
     """Truncates an existing file for an OPEN; if that fails, undoes the OPEN and raises tree.Refused or OSError.
 
-    `before` is (access, deny, shares) of `mine` before the OPEN, which `mine` gets again; if this access is 0, `mine`
-    was new, and is dropped. The seqid of `mine` stays.
+    To undo it, `mine` gets `before` back, its (access, deny, shares) before the OPEN, or is dropped if that access is
+    0: then `mine` was new. The seqid of `mine` stays.
     """
     try:
         node.set_attributes(compound.caller, Wanted(size=0), Change())
@@ -308,7 +316,7 @@ def _cut(compound: Compound, node: Node, state: State, mine: Open, before: tuple
 
 
 def _named(compound: Compound, args: nfs4.OPEN4args) -> _Target:
-    """Returns the file of an OPEN with CLAIM_NULL: that of a name in the current directory, which may be created.
+    """Returns file, change_info4 and attributes set for an OPEN by name (CLAIM_NULL), which may create the file.
 
     Raises MustWait (run again in a worker thread), Refused, CredentialTooWeak, tree.Refused or OSError, such as ENOENT.
     """
@@ -326,7 +334,7 @@ def _name(name: Any) -> bytes:
 
 
 def _created(compound: Compound, directory: Node, name: bytes, how: nfs4.createhow4) -> _Target:
-    """Returns the file of an OPEN that creates: a new one, or an existing one with UNCHECKED4 or an equal verifier.
+    """Returns file, change_info4 and attributes set of a creating OPEN; the file is new, or existing if `how` allows.
 
     Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_INVAL or EEXIST.
     """
@@ -340,18 +348,24 @@ def _created(compound: Compound, directory: Node, name: bytes, how: nfs4.createh
         create, asked = Create(CreateHow.EXCLUSIVE, Wanted(), verifier), bits_of(given.attrmask) | _TIMES
     elif isinstance(value, nfs4.fattr4):
         asked, wanted = bits_of(value.attrmask), wanted_of(value)
-        create = Create(CreateHow.UNCHECKED if mode is _MODE.UNCHECKED4 else CreateHow.GUARDED, wanted)
-        found = existing_object(compound, directory, name) if mode is _MODE.UNCHECKED4 else None
-        if found is not None:
-            change = directory.attributes().change
-            cut = wanted.size == 0
-            return _Target(
-                found, nfs4.change_info4(False, change, change), asked & 1 << nfs4.FATTR4_SIZE if cut else 0, cut=cut
-            )
+        create = Create(CreateHow.GUARDED, wanted)
     else:
         create, asked = Create(CreateHow.EXCLUSIVE, Wanted(), value), _TIMES
-    change_of_directory = Change()
-    made = directory.create(compound.caller, name, create, change_of_directory)
+    unchecked, change_of_directory = mode is _MODE.UNCHECKED4, Change()
+    check_not_covered(compound, directory, name, _S.NFS4ERR_ISDIR if unchecked else _S.NFS4ERR_EXIST)
+    found = existing_object(compound, directory, name) if unchecked else None
+    if found is None:
+        try:
+            made = directory.create(compound.caller, name, create, change_of_directory)
+        except (tree.Refused, OSError) as error:
+            # Another has made it meanwhile.
+            found = existing_object(compound, directory, name) if unchecked and error.errno == errno.EEXIST else None
+            if found is None:
+                raise
+    if found is not None:
+        change, cut = directory.attributes().change, create.wanted.size == 0
+        asked &= 1 << nfs4.FATTR4_SIZE if cut else 0
+        return _Target(found, nfs4.change_info4(False, change, change), asked, cut=cut)
     if made.node is None:
         raise tree.Refused(errno.ESTALE)
     if isinstance(value, nfs4.fattr4):
@@ -422,7 +436,7 @@ def close(compound: Compound, args: nfs4.CLOSE4args) -> nfs4.stateid4:
 def open_downgrade(compound: Compound, args: nfs4.OPEN_DOWNGRADE4args) -> nfs4.stateid4:
     """Runs OPEN_DOWNGRADE (RFC 8881 section 18.18): reduces an open, and returns its new stateid.
 
-    Raises Refused, such as NFS4ERR_BAD_STATEID, or NFS4ERR_INVAL for bits that are not the union of some OPENs' bits.
+    Raises Refused, such as NFS4ERR_BAD_STATEID, or NFS4ERR_INVAL for bits that are no union of those of earlier OPENs.
     """
     access, deny = args.share_access & nfs4.OPEN4_SHARE_ACCESS_BOTH, args.share_deny
     if not access or args.share_access & ~_ACCESS_BITS or deny & ~nfs4.OPEN4_SHARE_DENY_BOTH:
@@ -449,50 +463,3 @@ def _share_bit(access: int, deny: int) -> int:
 
 def _union(sets: Iterable[int]) -> int:
     return functools.reduce(operator.or_, sets, 0)
-
-
-def test_stateid(compound: Compound, args: nfs4.TEST_STATEID4args) -> nfs4.TEST_STATEID4resok:
-    """Runs TEST_STATEID (RFC 8881 section 18.48): returns the status of each stateid, NFS4_OK for a valid one.
-
-    Raises MustWait for more than `NFS4_STATEIDS_AT_ONCE` (64) stateids, to run again in a worker thread.
-    """
-    state = state_of(compound)
-    statuses: list[int] = []
-    if len(args.ts_stateids) > NFS4_STATEIDS_AT_ONCE:
-        compound.wait()
-    for some in _batched(args.ts_stateids):
-        with state.lock:
-            statuses += [_status_of(state, compound.client, stateid) for stateid in some]
-    return nfs4.TEST_STATEID4resok(statuses)
-
-
-def _batched(stateids: list[nfs4.stateid4]) -> Iterator[list[nfs4.stateid4]]:
-    for start in range(0, len(stateids), NFS4_STATEIDS_AT_ONCE):
-        yield stateids[start : start + NFS4_STATEIDS_AT_ONCE]
-
-
-def _status_of(state: State, client: Client, stateid: nfs4.stateid4) -> int:
-    try:
-        state.find(client, stateid)
-    except Refused as refused:
-        return refused.status
-    return _S.NFS4_OK
-
-
-def free_stateid(compound: Compound, args: nfs4.FREE_STATEID4args) -> None:
-    """Runs FREE_STATEID (RFC 8881 section 18.38): drops a lock state without locked ranges, or a revoked state.
-
-    Raises MustWait (run again in a worker thread) or Refused, such as NFS4ERR_LOCKS_HELD or NFS4ERR_BAD_STATEID.
-    """
-    state, client = state_of(compound), compound.client
-    if client.unaware:
-        # With the last one the client is written to the disk.
-        compound.wait()
-    with state.locked():
-        held = state.find(client, _resolved(compound, args.fsa_stateid), revoked=True)
-        in_use = isinstance(held, Open | Delegation) or state.claims.ranges(held.file, held)
-        if in_use and held.lost is None:
-            raise Refused(_S.NFS4ERR_LOCKS_HELD)
-        state.drop(held)
-    if held.lost is _S.NFS4ERR_ADMIN_REVOKED:
-        state.keep_if_aware(client)

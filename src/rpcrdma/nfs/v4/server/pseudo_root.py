@@ -101,7 +101,7 @@ class PseudoRoot(Exports):
 
     @property
     def trees(self) -> Sequence[Tree]:
-        """All exported trees, also those that version 4 leaves out, in their order, without the pseudo file system."""
+        """All exported trees, also those not offered by version 4, in their order, without the pseudo file system."""
         return self._exports.trees
 
     @property
@@ -127,8 +127,8 @@ class PseudoRoot(Exports):
     def covers(self, node: Node, name: bytes) -> Node | None:
         """Returns the pseudo directory or root of an export that is mounted over `name` in `node`; None without one.
 
-        Only names in the root of an export can be. Does not look whether the export itself has an object of this name:
-        the caller prefers such an object to a directory of the pseudo file system.
+        Only names in the root of an export can be covered. Does not look whether the export itself has an object of
+        this name: the caller prefers such an object to a directory of the pseudo file system.
         """
         path = self._paths.get(node.handle)
         if path is None:
@@ -157,14 +157,14 @@ class PseudoRoot(Exports):
         return self.at(path[:-1]) if path else None
 
     def mounted_on(self, node: Node) -> int | None:
-        """Returns the inode number of the directory that the root of an export covers; None for other objects."""
+        """Returns the inode number of the pseudo directory covered by `node`, an export's root; None for others."""
         path = self._paths.get(node.handle)
         if path is None:
             return None
         return self._numbers[path]
 
     def names_below(self, path: _Path, *, hidden: bool = True) -> list[bytes]:
-        """Returns the sorted names in the directory at `path`; not `hidden`: only those that lead to listed exports."""
+        """Returns sorted names in the directory at `path`; not `hidden`: only those leading to an export not hidden."""
         length = len(path)
         return sorted(
             {
@@ -174,23 +174,27 @@ class PseudoRoot(Exports):
             }
         )
 
-    def locate(self, handle: bytes, context: CallContext, version: int = 4) -> tuple[Node, Grant] | None:
+    def locate(
+        self, handle: bytes, context: CallContext, version: int = 4, *, any_flavor: bool = False
+    ) -> tuple[Node, Grant] | None:
         """Returns the object of a filehandle and the caller's rights; None in the event loop if this may block.
 
-        `version` is the version of NFS of the call. Raises Refused (`BAD_HANDLE`, ESTALE, EACCES, EAGAIN),
-        CredentialTooWeak (another flavor is needed) or OSError.
+        `version` is the version of NFS of the call; `any_flavor`: any security flavor will do. Raises Refused
+        (`BAD_HANDLE`, ESTALE, EACCES, EAGAIN), CredentialTooWeak (another flavor is needed) or OSError.
         """
         found = self._by_handle.get(handle)
         if found is None and handle.startswith(_HANDLE_BEGINS):
             # No export is below it any more.
             raise Refused(errno.ESTALE)
-        return self._exports.locate(handle, context, version) if found is None else (found, _GRANT)
+        if found is not None:
+            return found, _GRANT
+        return self._exports.locate(handle, context, version, any_flavor=any_flavor)
 
     def admit(self, tree: Tree, context: CallContext, version: int = 4) -> Grant | None:
         """Returns the caller's rights in a tree by `version` of NFS; in the pseudo file system every caller may read.
 
         Returns None in the event loop if this may block. Raises Refused (EACCES: the export is closed to the call;
-        EAGAIN: the caller's groups cannot be looked up now), or CredentialTooWeak if it asks for another flavor.
+        EAGAIN: the caller's groups cannot be looked up now), or CredentialTooWeak if another flavor is needed.
         """
         return _GRANT if tree is self._tree else self._exports.admit(tree, context, version)
 
@@ -216,7 +220,7 @@ class PseudoRoot(Exports):
         return handle if handle in self._by_handle else self._exports.file_of(handle)
 
     def waits_for(self, handle: bytes) -> bytes | None:
-        """Returns a key of the file system on which a call with `handle` may block; None where there is but one."""
+        """Returns octets that name the file system on which a call with `handle` may block; None: there is but one."""
         return None if handle in self._by_handle else self._exports.waits_for(handle)
 
     def close_idle(self) -> None:

@@ -27,7 +27,7 @@ def read_plus(compound: Compound, args: nfs4.READ_PLUS4args) -> nfs4.READ_PLUS4r
 
     The result has at most the size of one data part with all requested octets, since Linux has no more room; the client
     asks for the rest. Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as
-    NFS4ERR_BAD_STATEID, or `compound.too_big` if nothing fits.
+    NFS4ERR_BAD_STATEID, or Refused with the status in `compound.too_big` if nothing fits.
     """
     node = compound.node
     file = file_to_read(compound, args.rpa_stateid)

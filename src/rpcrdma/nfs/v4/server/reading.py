@@ -24,7 +24,7 @@ _ENDS: Final = struct.Struct(">2I")
 
 
 def file_to_read(compound: Compound, stateid: stateid4) -> OpenFile:
-    """Returns the current file, opened for reading, by a stateid or by the rights of the caller.
+    """Returns the current file, open for reading, by a stateid, or by the caller's rights where `io_file` returns None.
 
     Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_ISDIR or EACCES.
     """
@@ -54,8 +54,11 @@ def read(compound: Compound, args: READ4args) -> Placeable:
     """Runs READ (RFC 8881 section 18.22): returns the encoded result, with the data as its DDP-eligible item.
 
     Reads cached data in the event loop. Raises MustWait (run again in a worker thread, for the rest), Refused,
-    tree.Refused or OSError, such as NFS4ERR_BAD_STATEID, or `compound.too_big` if the reply has no room.
+    tree.Refused or OSError, such as NFS4ERR_BAD_STATEID, or Refused with the status in `compound.too_big` if the reply
+    has no room.
     """
+    # The file may have lost its end meanwhile: memory that is not needed any more is not for the next READ.
+    begun, compound.partial = compound.partial, None
     file, offset = file_to_read(compound, args.stateid), args.offset
     node = compound.current
     assert node is not None
@@ -67,9 +70,7 @@ def read(compound: Compound, args: READ4args) -> Placeable:
     data: Buffer = b""
     got = 0
     if wanted:
-        if compound.partial is None:
-            compound.partial = lent_buffer(compound, wanted), 0
-        buffer, got = compound.partial
+        buffer, got = begun or (lent_buffer(compound, wanted), 0)
         wanted = min(wanted, len(buffer))
         at_once = not (exported.in_memory or compound.context.may_block)
         if got < wanted:
@@ -77,7 +78,6 @@ def read(compound: Compound, args: READ4args) -> Placeable:
         if got < wanted and at_once:
             compound.partial = buffer, got
             raise MustWait
-        compound.partial = None
         data = buffer[:got]
         if got < wanted:
             size = file.attributes().size

@@ -24,9 +24,9 @@ def _flavor(flavor: SecurityFlavor) -> nfs4.secinfo4:
 
 
 def _flavors(compound: Compound, node: Node) -> nfs4.SECINFO4resok:
-    """Returns the security flavors of an object for SECINFO, after which there is no current object.
+    """Returns the security flavors of the export of `node` for SECINFO, and unsets the current object.
 
-    RFC 8881 section 2.6.3.1.1.8. Raises tree.Refused (EACCES) if the tree is closed to the host of the call.
+    See RFC 8881 section 2.6.3.1.1.8. Raises tree.Refused (EACCES) if the tree is closed to the host of the call.
     """
     compound.current = compound.stateid = None
     flavors = compound.server.exports.flavors(node.tree, compound.context)
@@ -50,5 +50,5 @@ def flavors_of_current(compound: Compound, args: nfs4.secinfo_style4) -> nfs4.SE
     """
     node = compound.node
     if args == nfs4.secinfo_style4.SECINFO_STYLE4_PARENT:
-        node = parent_of(compound, checked_directory(node))
+        node = parent_of(compound, checked_directory(node), admitted=False)
     return _flavors(compound, node)

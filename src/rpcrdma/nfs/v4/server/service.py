@@ -27,6 +27,7 @@ from rpcrdma.nfs.v4.server import (
     security,
     session_operations,
     sparse,
+    stateid_operations,
     writing,
 )
 from rpcrdma.nfs.v4.server.back_channel import Recalls
@@ -57,7 +58,7 @@ HANDLERS: Final[Mapping[int, Handler]] = {
     _O.OP_DESTROY_CLIENTID: session_operations.destroy_clientid,
     _O.OP_DESTROY_SESSION: session_operations.destroy_session,
     _O.OP_EXCHANGE_ID: session_operations.exchange_id,
-    _O.OP_FREE_STATEID: opens.free_stateid,
+    _O.OP_FREE_STATEID: stateid_operations.free_stateid,
     _O.OP_GETATTR: information.get_attributes,
     _O.OP_GETFH: handles.get_handle,
     _O.OP_GETXATTR: extended_attributes.get_xattr,
@@ -91,7 +92,7 @@ HANDLERS: Final[Mapping[int, Handler]] = {
     _O.OP_SEQUENCE: session_operations.sequence,
     _O.OP_SETATTR: writing.set_attributes,
     _O.OP_SETXATTR: extended_attributes.set_xattr,
-    _O.OP_TEST_STATEID: opens.test_stateid,
+    _O.OP_TEST_STATEID: stateid_operations.test_stateid,
     _O.OP_VERIFY: information.verify,
     _O.OP_WRITE: writing.write,
 }
@@ -129,7 +130,7 @@ class Nfs4Service(nfs4.NFS_V4_Service):
 
     @returns_steps
     def compound(self, args: CompoundCall, context: CallContext) -> Steps[EncodedReply]:
-        """Answers COMPOUND, as the steps of `run`, whose result is the reply; the first call starts `Recalls`."""
+        """Returns the generator of `compound.run`, whose result is the reply; the first call starts the `Recalls`."""
         if self._recalls is None:
             self._recalls = Recalls(self.state, asyncio.get_running_loop(), self._clock)
         return run(Compound(self, context, args, self._clock()), self.handlers)
@@ -139,7 +140,7 @@ class Nfs4Service(nfs4.NFS_V4_Service):
         self.state.sweep(self._clock())
 
     def commit(self, trees: Collection[Tree]) -> None:
-        """Commits data that clients have written to open files of some trees; may block; OSError if some is lost."""
+        """Commits what clients have written to open files of `trees`; may block; raises OSError if some is lost."""
         for held in self.state.states():
             if isinstance(held, opens.Open):
                 node, writer = held.node, held.writer
@@ -147,9 +148,9 @@ class Nfs4Service(nfs4.NFS_V4_Service):
                     writer.commit(Change())
 
     def revoke_on(self, trees: Collection[Tree]) -> int:
-        """Revokes the opens, their locks, and the delegations on files of some trees; may block.
+        """Revokes the opens, their locks, and the delegations on files of `trees`; may block.
 
-        Returns the number of opens and delegations.
+        Returns the number of opens and delegations that it found.
         """
 
         def concerns(held: Held) -> bool:

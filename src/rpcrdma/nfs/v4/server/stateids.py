@@ -24,11 +24,11 @@ INVALID: Final[_Key] = (0xFFFFFFFF, _ZEROS)
 
 
 def bump(held: Held) -> stateid4:
-    """Increments the seqid of a state, from 2**32 - 1 to 1 since 0 means the newest; returns the new stateid."""
+    """Increments the seqid of `held`, from 2**32 - 1 to 1 since 0 means the newest; returns the new stateid."""
     held.seqid = held.seqid % (_SEQIDS - 1) + 1
     return stateid4(held.seqid, held.other)
 
 
 def is_older(seqid: int, held: Held) -> bool:
-    """Returns whether a seqid that differs from that of a state is an earlier one, by 32-bit serial arithmetic."""
+    """Returns whether `seqid`, which differs from that of `held`, is an earlier one, by 32-bit serial arithmetic."""
     return (held.seqid - seqid) % _SEQIDS < _SEQIDS // 2

@@ -23,7 +23,7 @@ _BRIEF: Final = {nfs4.nfs_opnum4.OP_GETATTR, None}
 
 
 def write(compound: Compound, args: nfs4.WRITE4args) -> nfs4.WRITE4resok:
-    """Runs WRITE (RFC 8881 section 18.32): returns the number of octets written, their stability and the verifier.
+    """Runs WRITE (RFC 8881 section 18.32): returns the octets written, their stability and the write verifier.
 
     The thread acts as the caller, on whom quotas depend. Raises MustWait (run again in a worker thread), Refused,
     tree.Refused or OSError, such as NFS4ERR_BAD_STATEID, NFS4ERR_DELAY while delegations are recalled, or ENOSPC.
@@ -59,7 +59,7 @@ def opened_to_write(compound: Compound) -> OpenFile:
 
 
 def commit(compound: Compound, _args: nfs4.COMMIT4args) -> nfs4.COMMIT4resok:
-    """Runs COMMIT (RFC 8881 section 18.3): puts all unstable data of the current file on the disk; returns a verifier.
+    """Runs COMMIT (RFC 8881 section 18.3): syncs unstable data of the current file; returns the write verifier.
 
     Raises MustWait (run again in a worker thread), Refused (such as NFS4ERR_DELAY while delegations are recalled),
     tree.Refused or OSError, such as EIO if data is lost.
@@ -78,16 +78,15 @@ def commit(compound: Compound, _args: nfs4.COMMIT4args) -> nfs4.COMMIT4resok:
 
 
 def set_attributes(compound: Compound, args: nfs4.SETATTR4args) -> nfs4.SETATTR4resok:
-    """Runs SETATTR (RFC 8881 section 18.30): sets attributes, and returns which; the size takes a stateid.
+    """Runs SETATTR (RFC 8881 section 18.30): sets attributes; returns the bitmap4 of those set.
 
-    Passes over the mode of a symbolic link. A failure halfway tells which attributes were set. Raises MustWait (run
-    again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_ATTRNOTSUPP, NFS4ERR_BAD_STATEID,
-    NFS4ERR_DELAY while delegations are recalled, or EROFS.
+    A size is set by the stateid in `args`. Passes over the mode of a symbolic link. A failure halfway tells which
+    attributes were set. Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as
+    NFS4ERR_ATTRNOTSUPP, NFS4ERR_BAD_STATEID, NFS4ERR_DELAY while delegations are recalled, or EROFS.
     """
     node = compound.node
     check_changeable(compound.caller)
-    if not node.tree.in_memory:
-        compound.wait()
+    compound.wait()
     wanted = wanted_of(args.obj_attributes)
     if wanted.size is not None:
         check_regular(node)

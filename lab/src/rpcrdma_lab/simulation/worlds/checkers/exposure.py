@@ -103,7 +103,7 @@ class JudgedDomain(SimulatedProtectionDomain):
 
 
 class ExposureWatcher:
-    """Watches all memory that is registered in the domains that `domain` makes, and reports violations.
+    """Watches all memory that is registered in the protection domains that the method `domain` makes.
 
     Args:
         now_s: returns the virtual time in seconds.
@@ -130,13 +130,13 @@ class ExposureWatcher:
         """The objects whose memory was ever registered."""
 
     def domain(self, host: Host, connection: int) -> JudgedDomain:
-        """Returns a new protection domain for one end of the connection with this number, at `host`; see `Fabric`."""
+        """Returns a new, watched protection domain for one end, at `host`, of the connection with this number."""
         made = JudgedDomain(host, connection, self)
         self._domains[made] = None
         return made
 
     def registered(self, domain: JudgedDomain, region: MemoryRegion) -> None:
-        """Checks, after `domain` has registered `region`, that its regions stay within `regions_max` and `octets_max`.
+        """Checks, after `domain` has registered `region`, that all its regions keep to `regions_max` and `octets_max`.
 
         Also checks that `region` begins and ends with no guard octets of a `GuardedBuffer`. Reports violations.
         """

@@ -13,11 +13,11 @@ _NAME = "memory"
 
 
 def check_server(server: Server, where: str, at_s: float, *, half_open_max: int) -> Iterator[Violation]:
-    """Yields a violation for each kind of resource that a server still holds after all its clients have gone.
+    """Yields violations for buffers lent, connections and running handlers of a server whose clients have all gone.
 
     Args:
         server: the server.
-        where: its name for texts.
+        where: the server's name for texts.
         at_s: the time in seconds for the violations.
         half_open_max: the number of connections that may remain, because their end was not reported to the server.
     """
