@@ -131,6 +131,31 @@ def test_a_write_lock_is_seen_also_after_a_read_lock_by_a_read_only_export(serve
     os.close(locals_.local)
 
 
+def test_locks_of_an_owner_by_two_exports_of_one_file_are_those_of_one_owner(serve: Callable[..., Served]) -> None:
+    served = serve({"name": "/a"}, {"name": "/b"})
+    one, two = served.client.handle("a", "file"), served.client.handle("b", "file")
+    locking = Locking(served, one)
+    client, other, first, second = locking.client, locking.other, putfh(one), putfh(two)
+    of_first = client.locked(one, client.opened(one, 3), start=0, length=10)
+    assert client.run(second, lockt(b"locker", WRITE_LT, 0, MAX64)).status == "OK"
+    assert client.run(second, lockt(b"another", READ_LT, 0, 1)).status == "DENIED"
+    opened = client.opened(two, 3)
+    of_second = client.run(second, lock(opened, b"locker", READ_LT, 5, 10)).value(12)
+    assert of_second.other != of_first.other
+    for start, kind, status in ((4, READ_LT, "DENIED"), (5, READ_LT, "OK"), (14, WRITE_LT, "DENIED")):
+        assert other.run(first, lockt(b"l", kind, start, 1)).status == status
+        assert locking.is_free(kind, start) is (status == "OK")
+    assert client.run(second, locku(of_second, 2, 4)).status == "OK"
+    for start, status in ((1, "DENIED"), (2, "OK"), (5, "OK"), (6, "DENIED")):
+        assert other.run(first, lockt(b"l", WRITE_LT, start, 1)).status == status
+        assert locking.is_free(WRITE_LT, start) is (status == "OK")
+    assert client.run(first, locku(of_first, 0, MAX64)).status == "OK"
+    assert other.run(second, lockt(b"l", WRITE_LT, 0, MAX64)).status == "OK"
+    assert client.run(second, close(opened)).status == "OK"
+    assert locking.is_free(WRITE_LT, 0, 0)
+    os.close(locking.local)
+
+
 @each_case("held, wanted", [(READ_LT, WRITE_LT), (WRITE_LT, READ_LT)])
 def test_a_lock_that_fails_at_last_leaves_local_processes_the_locks_there_were(
     served: Locking, monkeypatch: pytest.MonkeyPatch, held: int, wanted: int

@@ -327,27 +327,6 @@ def test_a_lock_denied_names_the_lock_in_the_way() -> None:
     assert other.run(FILE, lockt(b"holder", WRITE_LT, 0, 100)).status == "OK", "its own locks are not in its way"
 
 
-def test_locks_of_an_owner_by_two_filehandles_of_one_file_are_those_of_one_owner() -> None:
-    server, client, other = two_clients()
-    server.files.add("alias")
-    server.files.same[b"alias"] = b"file"
-    alias = putfh(b"alias")
-    first = client.locked(b"file", client.opened(b"file", BOTH), start=0, length=10)
-    assert client.run(alias, lockt(b"locker", WRITE_LT, 0, MAX64)).status == "OK"
-    assert client.run(alias, lockt(b"another", READ_LT, 0, 1)).status == "DENIED"
-    opened = client.opened(b"alias", BOTH)
-    second = client.run(alias, lock(opened, b"locker", READ_LT, 5, 10)).value(12)
-    assert second.other != first.other
-    for start, kind, status in ((4, READ_LT, "DENIED"), (5, READ_LT, "OK"), (14, WRITE_LT, "DENIED")):
-        assert other.run(FILE, lockt(b"l", kind, start, 1)).status == status
-    assert client.run(alias, locku(second, 2, 4)).status == "OK"
-    for start, status in ((1, "DENIED"), (2, "OK"), (5, "OK"), (6, "DENIED")):
-        assert other.run(FILE, lockt(b"l", WRITE_LT, start, 1)).status == status
-    assert client.run(FILE, locku(first, 0, MAX64)).status == "OK"
-    assert other.run(FILE, lockt(b"l", WRITE_LT, 0, MAX64)).status == "OK"
-    assert client.run(alias, close(opened)).status == "OK"
-
-
 def test_locks_of_an_owner_have_one_stateid_that_counts_its_changes() -> None:
     _, client, other = two_clients()
     opened = client.opened(b"file", BOTH)
