@@ -17,6 +17,7 @@ TCP_PORT = 20053
 _VERSIONS = ("--rpcrdma-version 1", "--rpcrdma-version 2", "--extension rtr")
 _COMMAND = "python3 -m rpcrdma"
 START = f"""
+rm -f /run/serve.log
 mkdir -p /run/served
 {_COMMAND} serve --provider verbs --no-root-squash --state-dir /run/state --listen rdma://ADDRESS:{OUR_PORT} \\
     --listen tcp://ADDRESS:{TCP_PORT} VERSION /run/served >/run/serve.log 2>&1 &
@@ -105,7 +106,7 @@ def verbs_client_at_the_kernels_server(lab: Lab) -> None:
 @check(quick=True)
 def verbs_invalidate_remotely_and_keep_registrations(lab: Lab) -> None:
     """Our client at our server, in each version: the server's replies end windows, and memory stays registered."""
-    for options in _VERSIONS[:3]:
+    for options in _VERSIONS[:2]:
         version = options.split()[-1]
         script = START.replace("VERSION", options)
         script += f"{_COMMAND} ping --count 3 --provider verbs {options} rdma://ADDRESS:{OUR_PORT}\n"

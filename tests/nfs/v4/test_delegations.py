@@ -344,6 +344,7 @@ def test_a_delegation_is_no_open_and_no_lock() -> None:
     assert two.client.run(free_stateid(two.given(two.other))).status == "BAD_STATEID"
 
 
+@pytest.mark.req("NF4-155")
 def test_a_delegation_is_freed_by_its_return_alone() -> None:
     two = Two()
     assert two.client.run(free_stateid(two.given())).status == "LOCKS_HELD"

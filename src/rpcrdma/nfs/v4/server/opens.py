@@ -229,7 +229,9 @@ def open_file(compound: Compound, args: nfs4.OPEN4args) -> nfs4.OPEN4resok:
     def claimed() -> tuple[Open, nfs4.stateid4, tuple[int, int, int]]:
         owner, handle = args.owner.owner, node.handle
         mine = client.held.get((Open, owner, handle))
-        conflicts = state.claims.share_conflicts(file, mine, access | target.cut * WRITE, deny)
+        # That of the same owner counts as any other one (RFC 8881 section 18.16.3), unless it is reclaimed again.
+        own = mine if reclaims else None
+        conflicts = state.claims.share_conflicts(file, own, access | target.cut * WRITE, deny)
         if conflicts:
             state.clients.in_the_way([each.client for each in conflicts], compound.now_s)
             raise Refused(_S.NFS4ERR_RECLAIM_CONFLICT if reclaims else _S.NFS4ERR_SHARE_DENIED)
