@@ -102,6 +102,7 @@ def test_a_value_of_another_type_is_told_for_each_key(tmp_path: Path) -> None:
         ('nfs = "2"', '1: nfs is \'2\'; write "3,4", "3" or "4"'),
         ('keytab = ""', "1: keytab is empty; write a text"),
         ('keytab = "a\\u0000"', "1: keytab has a null character; write a text"),
+        ('tls-name = ["*.a"]', "1: tls-name: '*.a' is not the name of a host"),
         ("listen = []", "1: listen is empty; leave it out for the default"),
         ('listen = ["tcp://a", "tcp://a"]', "1: listen has 'tcp://a' twice; leave one out"),
         ("listen = [1]", "1: an item of listen is a whole number; write a text in quotes"),

@@ -155,7 +155,8 @@ def verbs_server_mounted_by_the_kernel(lab: Lab) -> None:
         mount = f"mount.nfs {guest.address}:/ /mnt -o {options}"
         guest.run(f"set -e; {mount}; cp /run/original /mnt/copy; sync; cmp /run/original /run/served/copy", _FILES_S)
         guest.run(f"set -e; umount /mnt; {mount}; cmp /run/original /mnt/copy; rm /mnt/copy; umount /mnt", _FILES_S)
-    guest.run(f"{UNPACK}; rm -r /data/original", _SUITE_S)
+    _run(guest, STOP + "python3 /data/device_memory.py invalidated /run/serve.log")
+    _run(guest, f"{start}{UNPACK}; rm -r /data/original", _SUITE_S)
     guest.run(f"set -e; {mount}; mkdir /mnt/tree; cd /mnt/tree; tar -xf /data/source.tar", _SUITE_S)
     guest.run("set -e; echo 3 >/proc/sys/vm/drop_caches;" + COMPARE.format(directory="/mnt/tree"), _SUITE_S)
     _run(guest, "python3 /data/file_exerciser.py /mnt/exercised 1 300; echo 0 >/mnt/locked\n", _SUITE_S)
@@ -165,7 +166,7 @@ def verbs_server_mounted_by_the_kernel(lab: Lab) -> None:
     guest.run("set -e; echo after >/mnt/after; sync; cmp /mnt/after /run/served/after; rm /tmp/held", _SUITE_S)
     lines = holder.wait().output.strip()
     guest.run(f"set -e; umount /mnt; test $(grep -c line /run/served/locked) = {lines}", _FILES_S)
-    _run(guest, STOP + "python3 /data/device_memory.py invalidated /run/serve.log")
+    _run(guest, STOP)
 
 
 @check(named=True)
