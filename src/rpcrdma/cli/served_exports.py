@@ -93,7 +93,7 @@ class ServedExports:
                 raise
             self._install(change, ready)
             self.waiting = waiting
-            if change.gone:
+            if change.gone or change.closed:
                 try:
                     await self._retire(change)
                 except Exception:  # the other exports are served already
@@ -114,10 +114,11 @@ class ServedExports:
         if await self._settle(_RETIRE_S):
             _report(await asyncio.to_thread(change.retire, close=True))
             return
-        _LOGGER.warning(
-            "calls in removed exports have not ended within %g s; the file systems can be unmounted after them",
-            _RETIRE_S,
-        )
+        if change.gone:
+            _LOGGER.warning(
+                "calls in removed exports have not ended within %g s; the file systems can be unmounted after them",
+                _RETIRE_S,
+            )
         task = asyncio.create_task(self._retire_later(change))
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)

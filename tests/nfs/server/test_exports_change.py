@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import ipaddress
 import os
@@ -201,6 +202,31 @@ def test_state_on_a_removed_export_is_revoked_and_that_of_others_stays(changing:
     assert stranger.run(putfh(file), lock(mine, b"l", 2, 0, 10)).status == "OK"
 
 
+def test_state_on_an_export_that_version_4_serves_no_more_is_revoked_and_can_be_freed(changing: Changing) -> None:
+    a, b = changing.exports
+    client, service, file = changing.client, changing.service, changing.file("a")
+    opened, kept = client.opened(file, READ | WRITE, WRITE), client.opened(changing.file("b"), READ)
+    locked = client.locked(file, opened)
+    assert client.run(putfh(file), write(opened, 0, b"unstable")).status == "OK"
+    assert changing.write(file) == "ACCES", "a share reservation denies it"
+    changing.to(replace(a, versions=(3,)), b)
+    assert client.run(putfh(file)).status == "ACCESS"
+    assert client.run(test_stateid(opened, locked, kept)).value(55) == ["ADMIN_REVOKED", "ADMIN_REVOKED", "OK"]
+    assert (service.state.claims.denials, len(service.state.claims), len(service.state.mirrors)) == (0, 1, 0)
+    assert changing.write(file) == "OK"
+    assert client.run().value(53)[-1] == ADMIN_STATE_REVOKED
+    for stateid in (locked, opened):
+        assert client.run(free_stateid(stateid)).status == "OK"
+    assert client.run().value(53)[-1] == 0
+    changing.to(a, b)
+    removal = changing.plan(replace(a, versions=(3,)), b)
+    removal.install(8)
+    changing.to(a, b)
+    again = client.opened(file, READ)
+    assert removal.retire(close=True) == []
+    assert client.run(test_stateid(again)).value(55) == ["OK"], "version 4 serves it again"
+
+
 def test_nothing_of_a_removed_export_stays_open(changing: Changing) -> None:
     a, b = changing.exports
     before = 0
@@ -295,6 +321,22 @@ def test_exports_that_cannot_be_served_change_nothing(changing: Changing, fault:
     assert descriptors() == before
     assert changing.server.read(changing.file("a")) == b"in a"
     assert [node.ex_dir for node in changing.server.call("export")] == ["/a", "/b"]
+
+
+@each_case("step", ["object_identity", "file_system_of", "lives_in_memory", "TreeSearch", "os.readlink"])
+def test_a_directory_that_cannot_be_examined_leaves_nothing_open(
+    changing: Changing, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    def fails(*_: object) -> None:
+        raise OSError(errno.EIO, "the disk fails")
+
+    before = descriptors()
+    with monkeypatch.context() as patch:
+        patch.setattr(f"rpcrdma.nfs.export.object_tree.{step}", fails)
+        with pytest.raises(OSError, match="the disk fails"):
+            changing.server.services.nfs.local.plan([changing.export("c")])
+        there = len(list(Path("/proc/self/fd").iterdir()))
+    assert there == before, "before the next collection of garbage"
 
 
 def test_an_export_of_a_url_comes_and_goes_beside_directories(changing: Changing) -> None:

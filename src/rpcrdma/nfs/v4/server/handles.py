@@ -6,6 +6,7 @@ import errno
 from typing import Final
 
 from rpcrdma.nfs.export import tree
+from rpcrdma.nfs.export.removed_file import RemovedFile
 from rpcrdma.nfs.export.tree import NAME_OCTETS_MAX, FileKind, Node
 from rpcrdma.nfs.v4.nfs4 import GETFH4resok, LOOKUP4args, PUTFH4args, nfs_opnum4, nfsstat4
 from rpcrdma.nfs.v4.refusal import Refused
@@ -144,8 +145,8 @@ def put_handle(compound: Compound, args: PUTFH4args) -> None:
 def _open_node(compound: Compound, handle: bytes) -> Node | None:
     """Returns the file of a filehandle that has lost its last name, if the client has it open or delegated, else None.
 
-    OPEN4_RESULT_PRESERVE_UNLINKED tells clients that they may use such a filehandle. Returns None once the export has
-    ended.
+    OPEN4_RESULT_PRESERVE_UNLINKED tells clients that they may use such a filehandle; where it is not told, they can
+    only close and unlock the file. Returns None once the export has ended.
     """
     claims, file = compound.server.state.claims, compound.server.exports.file_of(handle)
     with claims.lock:
@@ -153,7 +154,9 @@ def _open_node(compound: Compound, handle: bytes) -> Node | None:
             if holder.client is compound.client and holder.handle == handle:
                 node: Node | None = holder.node
                 # An export that was removed is served to nobody.
-                return node if node is not None and node.tree in compound.server.exports.trees else None
+                if node is None or node.tree not in compound.server.exports.trees:
+                    return None
+                return node if node.tree.keeps_removed else RemovedFile(node)
     return None
 
 

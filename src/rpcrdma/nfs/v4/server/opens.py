@@ -18,7 +18,7 @@ from rpcrdma.nfs.export import tree
 from rpcrdma.nfs.export.claims import READ, WRITE, Claims
 from rpcrdma.nfs.export.tree import Change, Create, CreateHow, FileKind, Node, OpenFile, Wanted, check_changeable
 from rpcrdma.nfs.v4 import nfs4
-from rpcrdma.nfs.v4.attributes import SET_ONLY, bits_of, wanted_of, words
+from rpcrdma.nfs.v4.attributes import SET_ONLY, bits_of, set_on_new, wanted_of, words
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.clients import Client, Delegation, Held, principal_of
 from rpcrdma.nfs.v4.server.compound import Compound
@@ -276,7 +276,7 @@ def open_file(compound: Compound, args: nfs4.OPEN4args) -> nfs4.OPEN4resok:
     return nfs4.OPEN4resok(
         stateid,
         target.change,
-        nfs4.OPEN4_RESULT_LOCKTYPE_POSIX | nfs4.OPEN4_RESULT_PRESERVE_UNLINKED,
+        nfs4.OPEN4_RESULT_LOCKTYPE_POSIX | (nfs4.OPEN4_RESULT_PRESERVE_UNLINKED if node.tree.keeps_removed else 0),
         words(target.attributes_set),
         delegate(compound, wish, opened, lease),
     )
@@ -385,6 +385,8 @@ def _created(compound: Compound, directory: Node, name: bytes, how: nfs4.createh
         return _Target(found, nfs4.change_info4(False, change, change), asked, cut=cut)
     if made.node is None:
         raise tree.Refused(errno.ESTALE)
+    if isinstance(value, nfs4.fattr4):
+        asked = set_on_new(value, create.wanted, made.node)
     if later != Wanted():
         made.node.set_attributes(compound.caller, later, Change())
     before, after = change_of_directory.before, change_of_directory.after
