@@ -20,22 +20,27 @@ from rpcrdma.nfs import v3
 from rpcrdma.nfs.export.file_access import OpenFile
 from rpcrdma.nfs.server import Export
 from rpcrdma.nfs.server.exports_change import ExportsChange
+from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from served_directory import Server
 from support.cases import each_case
 from support.nfs4_client import (
+    ANONYMOUS,
     READ,
     WRITE,
     Client,
     Stateid,
+    close,
     commit,
     free_stateid,
     getattr_,
     lock,
+    locku,
     lookup,
     lookupp,
     open_,
     putfh,
     putrootfh,
+    read,
     readdir,
     test_stateid,
     write,
@@ -225,6 +230,30 @@ def test_state_on_an_export_that_version_4_serves_no_more_is_revoked_and_can_be_
     again = client.opened(file, READ)
     assert removal.retire(close=True) == []
     assert client.run(test_stateid(again)).value(55) == ["OK"], "version 4 serves it again"
+
+
+@each_case(
+    "terms, status",
+    [
+        ({"hosts": (ipaddress.ip_network("198.51.100.0/24"),)}, "ACCESS"),
+        ({"security": (SecurityFlavor.KRB5,)}, "WRONGSEC"),
+    ],
+)
+def test_a_client_without_access_gives_back_what_it_holds_and_does_nothing_else(
+    terms: dict[str, Any], status: str, changing: Changing
+) -> None:
+    a, b = changing.exports
+    changing.to(a, b)
+    client, other, file = changing.client, changing.conversation.client(status).start(), changing.file("a")
+    opened = client.opened(file, READ | WRITE, WRITE)
+    locked = client.locked(file, opened)
+    changing.to(replace(a, **terms), b)
+    for calls in ([getattr_(1 << 4)], [read(opened, 0, 4)], [close(opened), read(ANONYMOUS, 0, 4)], []):
+        assert client.run(putfh(file), *calls).status == status
+    assert other.run(putfh(file), close(opened)).status == status, "it holds nothing there"
+    assert client.run(putfh(file), locku(locked, 0, 10)).status == "OK"
+    assert client.run(putfh(file), getattr_(1 << 4), close(opened)).status == "OK"
+    assert len(changing.service.state.claims) == 0
 
 
 def test_nothing_of_a_removed_export_stays_open(changing: Changing) -> None:
