@@ -454,7 +454,7 @@ class ExtensionLink:
 
         Args:
             xid: the transaction identifier of the call.
-            refusal: the reason, by which the call's carrier decides whether it is sent again (`CarriedCall.form_after`).
+            refusal: the reason, by which the carrier of the call may send it again (`CarriedCall.form_after`).
         """
         requester, version = self._hub.requester, self._hub.session.dialect.version
         error = Inbound(Kind.ERROR, xid, 0, version, refusal=refusal)
