@@ -102,6 +102,7 @@ def test_a_value_of_another_type_is_told_for_each_key(tmp_path: Path) -> None:
         ('nfs = "2"', '1: nfs is \'2\'; write "3,4", "3" or "4"'),
         ('keytab = ""', "1: keytab is empty; write a text"),
         ('keytab = "a\\u0000"', "1: keytab has a null character; write a text"),
+        ('tls-name = ["*.a"]', "1: tls-name: '*.a' is not the name of a host"),
         ("listen = []", "1: listen is empty; leave it out for the default"),
         ('listen = ["tcp://a", "tcp://a"]', "1: listen has 'tcp://a' twice; leave one out"),
         ("listen = [1]", "1: an item of listen is a whole number; write a text in quotes"),
@@ -147,6 +148,17 @@ def test_a_value_of_another_type_is_told_for_each_key(tmp_path: Path) -> None:
         ('[[export]]\ndirectory = "/a"', '1: an export has no name; write name = "/NAME", or "/" for the root'),
         ('[[export]]\nname = "a"\ndirectory = "/a"', "2: name: 'a' is not the name of an export; write /a"),
         ('[[export]]\nname = "/../a"\ndirectory = "/a"', "2: name: '/../a' is not the name of an export; write /NAME"),
+        *(
+            (
+                f'[[export]]\nname = "/a{rest}"\ndirectory = "/a"',
+                f"2: name: '/a{shown} is not a name for an export: {remedy}",
+            )
+            for rest, shown, remedy in (
+                ("\\n", "\\n'", "remove its control characters"),
+                ("n" * 255, "n" * 58 + "...'", "shorten the part of 256 octets to 255"),
+                ("/nnn" * 256, "/nnn" * 14 + "/n...'", "shorten its 1026 octets to 1024"),
+            )
+        ),
         ('[[export]]\nname = "/a"', '1: an export has no directory; write directory = "/..."'),
         (GOOD + 'url = "s3://b"', "1: an export has both a directory and a url; keep one"),
         ('[[export]]\nname = "/a"\nurl = "/a"', "3: url: '/a' is no URL; write PROTOCOL://PATH, or directory"),

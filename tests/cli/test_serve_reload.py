@@ -40,6 +40,7 @@ from support.waiting import time_passes, until
 
 if TYPE_CHECKING:
     from support.commands import StartServer
+    from support.host_pair import Hosts
 
 FILE = """\
 log-level = "info"
@@ -262,6 +263,47 @@ async def test_an_export_that_waits_for_a_restart_is_opened_to_nobody_else_meanw
         assert [tree.export for tree in reloading.services.nfs.exports.trees] == [terms]
 
 
+CERTIFICATE = 'tls-cert = "CERTIFICATE"\nhost-auth = "off"\n'
+JUDGED = CERTIFICATE + 'tls-ca = "AUTHORITIES"\n'
+NAMES = 'tls-name = ["a.example"]\n'
+OF_HOST = '[[export.rule]]\ncertificates = ["kiosk.example"]\naccess = "none"\n'
+REQUIRED = JUDGED.replace('host-auth = "off"\n', "")
+
+
+@each_case(
+    ("before", "after", "waiting"),
+    [
+        (FILE, JUDGED + FILE + OF_HOST, ["tls-cert", "tls-ca", "host-auth", "a rule of /one"]),
+        (JUDGED + FILE, NAMES + JUDGED + FILE + TWO + 'xprtsec = "mtls"\n', ["tls-name", "xprtsec of /two"]),
+        (JUDGED + FILE, REQUIRED + FILE + TWO, ["host-auth", "/two with host authentication"]),
+        (CERTIFICATE + FILE, REQUIRED + FILE + TWO, ["tls-ca", "host-auth", "/two with host authentication"]),
+        # Exports that stay as they are need no restart, nor do rules for which the server is prepared.
+        (JUDGED + FILE + OF_HOST, NAMES + JUDGED + FILE + OF_HOST, ["tls-name"]),
+        (JUDGED + FILE, JUDGED + FILE + OF_HOST, []),
+    ],
+)
+def test_what_certificates_are_to_close_is_not_open_until_the_server_judges_them(
+    file: Path, hosts: Hosts, before: str, after: str, waiting: list[str]
+) -> None:
+    def text(shown: str) -> str:
+        return shown.replace('"CERTIFICATE"', f'"{hosts.server}"').replace("AUTHORITIES", str(hosts.authority.path))
+
+    file.write_text(text(before))
+
+    @in_virtual_time
+    async def reload() -> None:
+        reloading = Reloading(file)
+        for _ in range(2):
+            await reloading.again(text(after))
+            event = reloading.events.pop()
+            assert [each["message"].removesuffix(" needs a restart") for each in event["needs_restart"]] == waiting
+            assert reloading.names == ["/one"]
+            (tree,) = reloading.services.nfs.exports.trees
+            assert len(tree.export.rules) == (OF_HOST in (before if waiting else after))
+
+    reload()
+
+
 @in_virtual_time
 async def test_hosts_stay_refused_while_their_names_cannot_be_looked_up(
     file: Path, monkeypatch: pytest.MonkeyPatch
@@ -349,7 +391,7 @@ async def test_an_access_log_moves_at_once_and_begins_at_a_restart(file: Path) -
             await until((file.parent / name).read_text)
     unfit = settings("none/log")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(check, "_faults_of_access_log", lambda _found: ())
+        patch.setattr(check, "faults_of_paths", lambda *_: ())
         told = (await reloading.again(unfit))[-1]
     assert told.startswith("STATUS=reload refused: c.toml: cannot write the access log: ")
     log.close()
@@ -445,6 +487,9 @@ def test_a_disk_that_does_not_answer_refuses_a_reload_and_holds_up_no_later_one(
         ("workers = 0\nlog-level", "2: this is no TOML"),
         (FILE.replace('"one"', '"absent"') + "squish = 1\n", "7: unknown key"),
         (FILE.replace("info", "error").replace('"one"', '"absent"\nmissing = "fail"'), "4: /"),
+        (FILE.replace("workers", f'access-log = "{"a" * 256}"\nworkers'), "2: /"),
+        (FILE.replace("workers", "connections = 1000000000000\nworkers"), "2: too few open files are allowed"),
+        (FILE.replace("workers", 'host-auth = "optional"\nworkers'), "2: host authentication takes a certificate"),
         ("", " there is no export"),
     ],
 )

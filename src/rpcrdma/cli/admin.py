@@ -93,7 +93,7 @@ def _ask(args: argparse.Namespace, show: Callable[[Mapping[str, Any]], None]) ->
     found = effective(args)
     errors = [fault for fault in found.faults if not fault.is_warning]
     needed = {"admin"} if found.server["admin"].origin != DEFAULT else {"admin", "state-dir"}
-    if needed & found.unread:
+    if needed & found.mistaken_settings:
         status = report(errors, as_json=False)
         console.talk("hint: --admin PATH finds the server without its file")
         return status

@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rpcrdma.cli.export_options import Exported, ExportedRule
 from rpcrdma.cli.host_names import HostNames
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from rpcrdma.nfs.v4.server.service import Nfs4Service
 
 __all__ = ["RunningServer", "changes_of_exports", "idle_s", "lasting_addresses", "names_of_exports"]
+
+_JUDGING: Final = frozenset({"tls-ca", "tls-name"})
+"""The settings that decide which certificates of hosts are believed."""
 
 
 class RunningServer:
@@ -87,15 +90,25 @@ class RunningServer:
         """
         waiting: list[Mistake] = []
         server = dict(found.server)
+        kept = set()
         for setting in OF_SERVER:
             value, old = server[setting.name], before.server[setting.name]
             if value.value != old.value and not self._takes_at_once(setting, old.value, value.value):
                 waiting.append(_restart(path if value.origin == DEFAULT else value.origin, setting.name))
                 server[setting.name] = old
+                kept.add(setting.name)
+        judges = self._judges_hosts and kept.isdisjoint(_JUDGING)
+        args = argparse.Namespace(**vars(self._args))
+        found.put_into(args)
+        requires = hosts_of(args).wanted.value == "required" and not self._requires_hosts
         known = {export.name: export for export in before.exports}
         exports: list[Exported] = []
         for export in found.exports:
-            fitting, lacking = self._fitting(export, known.get(export.name))
+            old_export = known.get(export.name)
+            if export == old_export:
+                exports.append(export)
+                continue
+            fitting, lacking = self._fitting(export, old_export, judges=judges, requires=requires)
             waiting += lacking
             exports += fitting
         if not exports:
@@ -113,31 +126,48 @@ class RunningServer:
             return self._log is not None
         return setting.renewal is Renewal.HANG_UP
 
-    def _fitting(self, export: Exported, old: Exported | None) -> tuple[list[Exported], list[Mistake]]:
+    def _fitting(
+        self, export: Exported, old: Exported | None, *, judges: bool, requires: bool
+    ) -> tuple[list[Exported], list[Mistake]]:
         """Returns an export as the server can take it without a restart, and a mistake for each change that needs one.
 
         The list has at most one export. If a change needs a restart, it is `old`, the export in use, unchanged, since
         some new terms may open to everybody what others close; no export if `old` is None.
+
+        Args:
+            export: the export.
+            old: the export of its name that is in use, with other terms; None: there is none.
+            judges: whether the server judges hosts as the new settings say.
+            requires: whether it will ask all hosts for a certificate only after a restart.
         """
         place = export.origins[""]
         waiting = []
-        for name in self._lacks(export):
+        if requires:
+            waiting.append(_restart(place, f"{export.name} with host authentication"))
+        for name in self._lacks(export, judges=judges):
             origin = export.origins[name]
             waiting.append(_restart(place if origin == DEFAULT else origin, f"{name} of {export.name}"))
         waiting += [
-            _restart(rule.origins[""], f"a rule of {export.name}") for rule in export.rules if self._lacks(rule)
+            _restart(rule.origins[""], f"a rule of {export.name}")
+            for rule in export.rules
+            if self._lacks(rule, judges=judges)
         ]
         if waiting:
             return ([] if old is None else [old]), waiting
         return [export], waiting
 
-    def _lacks(self, rule: ExportedRule) -> list[str]:
-        """Returns those of "sec" and "xprtsec" in `rule` for which the server started without keys or certificates."""
+    def _lacks(self, rule: ExportedRule, *, judges: bool) -> list[str]:
+        """Returns those of "sec", "xprtsec" and "certificates" in `rule` for which the server has no keys, or files.
+
+        `judges`: whether the server judges hosts by the certificates that the rule may ask for.
+        """
         lacking = []
         if not self._has_keys and any(flavor.service is not None for flavor in rule.flavors):
             lacking.append("sec")
-        if rule.xprtsec != "none" and not (self._judges_hosts if rule.xprtsec == "mtls" else self._offers_tls):
+        if rule.xprtsec != "none" and not (judges if rule.xprtsec == "mtls" else self._offers_tls):
             lacking.append("xprtsec")
+        if rule.certificates and not judges:
+            lacking.append("certificates")
         return lacking
 
     async def apply(self, found: Effective, names: HostNames, renew: Callable[[], None] | None = None) -> None:

@@ -23,8 +23,9 @@ from rpcrdma.cli.export_sources import ExportSources
 from rpcrdma.cli.running_server import RunningServer, idle_s, lasting_addresses, names_of_exports
 from rpcrdma.cli.serve_admin import AdminAnswers
 from rpcrdma.cli.serve_audit import audited
+from rpcrdma.cli.serve_conflicts import conflicts
 from rpcrdma.cli.serve_health import ServerHealth
-from rpcrdma.cli.serve_protection import hosts_of, least_protection, listen_at, tls_conflict
+from rpcrdma.cli.serve_protection import hosts_of, least_protection, listen_at
 from rpcrdma.cli.serve_registration import register
 from rpcrdma.cli.serve_reload import ConfigurationReload
 from rpcrdma.cli.served_exports import ServedExports
@@ -36,7 +37,7 @@ from rpcrdma.cli.stop_requests import handle_hang_ups, stop_at_eof, stop_on_sign
 from rpcrdma.cli.waiting_exports import WaitingExports
 from rpcrdma.commands import CommandParser, ExitStatus, add_json, console, describe
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed
-from rpcrdma.limits import RDMA_IDLE_S, RPC_CONNECTIONS_MAX, RPC_IDLE_S
+from rpcrdma.limits import RDMA_IDLE_S, RPC_IDLE_S
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
 
 if TYPE_CHECKING:
@@ -124,8 +125,11 @@ def run(args: argparse.Namespace) -> int:
     sources = ExportSources()
     if (status := report(at_start(args, found, sources), as_json=False)) is not ExitStatus.DONE:
         return status
-    if (fault := tls_conflict(args)) is not None:
-        return console.error(*fault, status=ExitStatus.USAGE)
+    faults = [(conflict.cause, conflict.remedy) for conflict in conflicts(args)]
+    for fault in faults:
+        console.error(*fault, status=ExitStatus.USAGE)
+    if faults:
+        return ExitStatus.USAGE
     if args.log_level is not None:
         logging.getLogger().setLevel(args.log_level.upper())
     reload = None if args.config is None else ConfigurationReload(given, found)
@@ -151,11 +155,6 @@ async def _serve(
 
     if (fitting := raise_file_limit(args.connections)) < args.connections:
         limit = f"ulimit -Hn {descriptors_for(args.connections)}"
-        if args.connections > RPC_CONNECTIONS_MAX:
-            return console.error(
-                f"too few open files are allowed for {args.connections} connections of RDMA and of TCP each",
-                f"raise the hard limit: {limit}",
-            )
         _LOGGER.warning("%d connections of RDMA and of TCP each, as few files may be open (%s)", fitting, limit)
         args.connections = fitting
     sys.setswitchinterval(_SWITCH_S)
@@ -404,7 +403,7 @@ def _announce(
 
 def _announce_export(args: argparse.Namespace, export: Exported, *, as_callers: bool) -> None:
     directory, is_local = export.shown, isinstance(export.source, Path)
-    mode = "read-only" if export.is_read_only else "read-write"
+    mode = {"rw": "read-write", "ro": "read-only", "none": "no-access"}[export.most_access]
     security = [str(flavor) for flavor in export.security if flavor is not SecurityFlavor.NONE]
     _event(
         args,
@@ -420,7 +419,7 @@ def _announce_export(args: argparse.Namespace, export: Exported, *, as_callers: 
             "rules": len(export.rules),
         },
         f"exporting {directory} as {export.name}, {mode}{_proof(security)}{_in_tls(export)}{_by_rules(export)}; "
-        f"{_acting(export, as_callers=as_callers) if is_local else 'everybody may read all'}",
+        f"{_acting(export, as_callers=as_callers)}",
     )
 
 
@@ -439,8 +438,10 @@ def _proof(security: list[str]) -> str:
 
 
 def _acting(export: Exported, *, as_callers: bool) -> str:
-    if all(rule.access == "none" for rule in export.admitting):
+    if export.most_access == "none":
         return "everybody is refused"
+    if not isinstance(export.source, Path):
+        return "everybody may read all"
     if not as_callers:
         return f"everybody acts as user {os.geteuid()}"
     if len({(rule.squash, rule.anonuid) for rule in export.admitting}) > 1:

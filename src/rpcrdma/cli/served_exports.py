@@ -99,13 +99,13 @@ class ServedExports:
                 raise
             self._install(change, ready)
             self.waiting = waiting
-            if change.gone:
+            if change.gone or change.closed:
                 task = asyncio.create_task(self._retire(change))
                 self._ending.add(task)
                 task.add_done_callback(self._ending.discard)
                 # A call, or a file system that does not answer, holds up no later reload.
                 _, late = await asyncio.wait((task,), timeout=_RETIRE_S)
-                if late:
+                if late and change.gone:
                     _LOGGER.warning(
                         "calls in removed exports have not ended within %g s, or their disks do not answer; the file "
                         "systems can be unmounted after that",

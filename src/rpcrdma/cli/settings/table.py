@@ -90,6 +90,7 @@ _ANONYMOUS: Final = 65534
 
 _HOSTS = replace(
     TLS_NAME,
+    parse=certificate_name,
     default_text="any",
     help="DNS name, IP address or URI that a client's certificate must have; may be repeated",
 )

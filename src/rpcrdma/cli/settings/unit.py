@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Final
 
@@ -51,7 +52,7 @@ def drop_in(found: Effective, config: Path | None) -> tuple[str, list[Mistake]]:
     for export in found.exports:
         if not isinstance(export.source, Path):
             continue
-        directory = export.source.resolve()
+        directory = Path(os.path.realpath(export.source))
         if expressible(directory, export.origins[""]):
             writable[directory] = writable.get(directory, False) or not export.is_read_only
             if export.missing == "fail":
@@ -75,7 +76,7 @@ def drop_in(found: Effective, config: Path | None) -> tuple[str, list[Mistake]]:
         if setting.origin == DEFAULT or not isinstance(setting.value, Path):
             continue
         # A socket and a log that logrotate renames are made anew: their directory is written.
-        directory = (setting.value if name == "state-dir" else setting.value.parent).resolve()
+        directory = Path(os.path.realpath(setting.value if name == "state-dir" else setting.value.parent))
         covered = any(roots[root] and directory.is_relative_to(root) for root in roots)
         if not covered and directory not in own and expressible(directory, setting.origin):
             own.append(directory)
