@@ -19,12 +19,7 @@ from rpcrdma.transport.carriers import Batcher, CarriedCall, CarriedResults, Car
 from rpcrdma.transport.chunks import ChunkLists
 from rpcrdma.transport.config import Role
 from rpcrdma.transport.connection_states import State
-from rpcrdma.transport.message import (
-    Cause,
-    Inbound,
-    Kind,
-    Refusal,
-)
+from rpcrdma.transport.message import Cause, Inbound, Kind, Refusal
 from rpcrdma.transport.message_memory import MessageMemory
 from rpcrdma.transport.outbox import Outbox
 from rpcrdma.transport.receive_buffers import ReceiveBuffers
