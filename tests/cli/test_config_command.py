@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rpcrdma.cli.export_options import ExportedRule
+from rpcrdma.cli.host_names import HostNames
 from rpcrdma.cli.main import build_parser
 from rpcrdma.cli.settings import check
 from rpcrdma.cli.settings.effective import effective
 from rpcrdma.cli.settings.linux_exports import in_toml
+from rpcrdma.cli.settings.rules import faults_of_hosts
 from rpcrdma.cli.settings.table import OF_EXPORTS, OF_SERVER
 from rpcrdma.file_limits import CONFIGURATION_FAULTS_MAX
 from support.cases import each_case
+from support.functions_entered import functions_entered
 
 if TYPE_CHECKING:
     from support.commands import Command
@@ -351,6 +354,16 @@ def test_a_check_doubts_rules_that_trust_every_host_and_versions_that_are_not_se
         'warning: 18: squash "none" lets every host act as root in /r; name hosts, or ask for krb5 or mtls',
         "error: 22: no version of /3 is served, since nfs is 4; change one of both",
     ]
+
+
+def test_the_hosts_without_an_address_of_many_rules_are_found_without_comparing_each_rule_with_each(file: Path) -> None:
+    counts = []
+    for number in (50, 200):
+        rules = "".join(f'[[export.rule]]\nhosts = ["h{each}"]\naccess = "ro"\n' for each in range(number))
+        file.write_text(RULES + rules)
+        (export,) = effective(build_parser().parse_args(["serve", "--config", str(file)])).exports
+        counts.append(functions_entered(lambda export=export: list(faults_of_hosts(export, HostNames()))))
+    assert counts[1] < 5 * counts[0]
 
 
 def test_a_long_key_is_not_printed_whole(command: Command, file: Path) -> None:

@@ -160,12 +160,14 @@ class Exported(ExportedRule):
     @property
     def restrained_hosts(self) -> list[str]:
         """The hosts of rules that give less than a later rule, which would match them if their own rules did not."""
-        restraining = [
-            rule
-            for number, rule in enumerate(self.rules)
-            if any(rule.gives_less_than(later) for later in (*self.rules[number + 1 :], self))
-        ]
-        return [host for rule in restraining for host in rule.hosts if host != ALL_HOSTS]
+        restraining: list[ExportedRule] = []
+        # From the last rule up, each with one rule for each of the few combinations of terms below it.
+        below: dict[object, ExportedRule] = {}
+        for rule in (self, *reversed(self.rules)):
+            if any(rule.gives_less_than(each) for each in below.values()):
+                restraining.append(rule)
+            below.setdefault((rule.access, rule.squash, rule.xprtsec, rule.flavors), rule)
+        return [host for rule in reversed(restraining) for host in rule.hosts if host != ALL_HOSTS]
 
     @property
     def is_read_only(self) -> bool:
