@@ -20,6 +20,8 @@ __all__ = ["COMMAND_LINE", "DEFAULT", "Effective", "effective", "in_keys"]
 
 DEFAULT: Final = "default"
 COMMAND_LINE: Final = "command line"
+_INHERITED: Final = [setting.dest for setting in OF_RULES if setting in OF_EXPORTS]
+"""The attributes of rules that an export has as well."""
 _OPTION: Final = re.compile(r"(?<![\w-])--(?=[a-z])")
 """The dashes before an option, whose name is that of its key."""
 
@@ -81,12 +83,13 @@ def effective(args: argparse.Namespace) -> Effective:
     if "verbose" in args.on_command_line and "log_level" not in args.on_command_line:
         server["log-level"] = Value(None, COMMAND_LINE)
     defaults = _values(OF_EXPORTS, args, file.defaults)
+    terms = {setting.dest: defaults[setting.name] for setting in OF_EXPORTS}
     given: list[ExportArgument] = [*getattr(args, "export", ())]
     if args.directory is not None:
         given.insert(0, args.directory)
     wanted = given or file.exports
-    exports = tuple(_complete(export, defaults) for export in wanted if not export.mistaken)
-    mistaken = tuple(_complete(export, defaults) for export in wanted if export.mistaken)
+    exports = tuple(_complete(export, terms) for export in wanted if not export.mistaken)
+    mistaken = tuple(_complete(export, terms) for export in wanted if export.mistaken)
     faults = [*file.faults, *_equal_names(file.exports), *_equal_names(given)]
     for export in exports:
         faults += contradictions(export, has_authorities=server["tls-ca"].value is not None)
@@ -105,20 +108,19 @@ def _value(setting: Setting, args: argparse.Namespace, in_file: Mapping[str, Val
 
 
 def _complete(export: ExportArgument, defaults: Mapping[str, Value]) -> Exported:
-    """Returns an export with values of all settings: its own, else `defaults`; --read-only replaces access "rw"."""
-    terms: dict[str, Any] = {setting.dest: defaults[setting.name].value for setting in OF_EXPORTS}
-    origins = {setting.dest: defaults[setting.name].origin for setting in OF_EXPORTS}
+    """Returns an export with values of all settings: its own, else `defaults`; --read-only replaces access "rw".
+
+    `defaults` has the values by attribute (`Setting.dest`).
+    """
+    terms: dict[str, Any] = {**{dest: each.value for dest, each in defaults.items()}, **export.own}
+    origins = {dest: each.origin for dest, each in defaults.items()}
     origins |= {"": COMMAND_LINE, **dict.fromkeys(export.own, COMMAND_LINE), **export.origins}
-    terms |= export.own
     if not export.origins:
         # An export of the command line: the user who typed it reads the error.
         terms["missing"], origins["missing"] = "fail", COMMAND_LINE
-    inherited = [setting.dest for setting in OF_RULES if setting.dest in terms]
+    of_rules = {name: terms[name] for name in _INHERITED} if export.rules else {}
     rules = [
-        (
-            {**{name: terms[name] for name in inherited}, **rule.own},
-            {**{name: origins[name] for name in inherited}, **rule.origins},
-        )
+        ({**of_rules, **rule.own}, {**{name: origins[name] for name in _INHERITED}, **rule.origins})
         for rule in export.rules
     ]
     if defaults["access"] == Value("ro", COMMAND_LINE):
