@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rpcrdma.cli.host_names import HostNames
+from rpcrdma.cli.main import build_parser
+from rpcrdma.cli.settings.effective import effective
+from rpcrdma.cli.settings.rules import faults_of_hosts
 from support.cases import each_case
+from support.functions_entered import functions_entered
 
 if TYPE_CHECKING:
     from support.commands import Command
@@ -194,3 +199,13 @@ def test_a_mistaken_setting_of_a_file_leads_to_no_mistake_about_another(command:
         lacking = [f"error: c.toml:{line}: TLS takes a certificate of this host; name its files (tls-cert, tls-key)"]
         follows = [] if setting.startswith("tls") else lacking
         assert checked(command, file, text) == [f"error: c.toml:1: {told}", *follows]
+
+
+def test_the_hosts_without_an_address_of_many_rules_are_found_without_comparing_each_rule_with_each(file: Path) -> None:
+    counts = []
+    for number in (50, 200):
+        rules = "".join(f'[[export.rule]]\nhosts = ["h{each}"]\naccess = "ro"\n' for each in range(number))
+        file.write_text(ONE + rules)
+        (export,) = effective(build_parser().parse_args(["serve", "--config", str(file)])).exports
+        counts.append(functions_entered(lambda export=export: list(faults_of_hosts(export, HostNames()))))
+    assert counts[1] < 5 * counts[0]

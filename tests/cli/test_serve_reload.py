@@ -9,7 +9,7 @@ import signal
 import socket
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -26,15 +26,14 @@ from rpcrdma.cli.served_exports import ServedExports
 from rpcrdma.cli.service_manager import ServiceManager
 from rpcrdma.cli.settings import check
 from rpcrdma.cli.settings.effective import effective
-from rpcrdma.cli.settings.table import NAME_OF_EXPORT, OF_EXPORTS, OF_RULES, OF_SERVER, SOURCES_OF_EXPORT
 from rpcrdma.cli.waiting_exports import WaitingExports
-from rpcrdma.commands.setting import Renewal
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed
 from rpcrdma.nfs.export.server_state import open_state
 from rpcrdma.nfs.server import build_services
 from rpcrdma.nfs.server.exports_change import ExportsChange
 from support.cases import each_case
 from support.command_process import HANG_S
+from support.functions_entered import functions_entered
 from support.loops import in_virtual_time
 from support.waiting import time_passes, until
 
@@ -547,15 +546,35 @@ async def test_a_fault_of_the_program_ends_no_later_reload(file: Path, monkeypat
     assert await reloading.again() == ["RELOADING=1", "READY=1", f"STATUS={LISTENING}"]
 
 
-def test_a_reload_applies_each_setting_of_its_class() -> None:
-    # `RunningServer` applies these by name.
-    names = {each: [setting.name for setting in OF_SERVER if setting.renewal is each] for each in Renewal}
-    assert names[Renewal.HANG_UP] == [
-        "listen", "connections", "connections-per-host", "idle-timeout", "access-log", "log-level"
-    ]  # fmt: skip
-    assert names[Renewal.INCREASE] == ["memory"]
-    of_exports = (NAME_OF_EXPORT, *SOURCES_OF_EXPORT, *OF_EXPORTS, *OF_RULES)
-    assert {setting.renewal for setting in of_exports} == {Renewal.HANG_UP}
+@each_case(
+    ("directory", "bound"),
+    [(lambda number: f"d{number}", 1000), (lambda number: f"d{number + 1000}", 1300)],
+)
+def test_a_reading_enters_few_functions_for_each_export_a_present_or_a_new_one(
+    file: Path, monkeypatch: pytest.MonkeyPatch, directory: Callable[[int], str], bound: int
+) -> None:
+    async def at_once(work: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        return work(*arguments, **options)
+
+    def text(number: int, directory: Callable[[int], str]) -> str:
+        tables = []
+        for each in range(number):
+            (file.parent / directory(each)).mkdir(exist_ok=True)
+            tables.append(f'[[export]]\nname = "/e{each}"\ndirectory = "{directory(each)}"\naccess = "none"\n{RULE}')
+        return FILE + "".join(tables)
+
+    # The profile is one of this thread.
+    monkeypatch.setattr(asyncio, "to_thread", at_once)
+    entered = []
+    for number in (10, 40):
+        file.write_text(text(number, lambda each: f"d{each}"))
+        reloading = Reloading(file)
+        file.write_text(text(number, directory))
+        read = reloading.reload._read(reloading.running, None, lambda *_: None)
+        entered.append(functions_entered(lambda read=read: asyncio.run(read)))
+        assert len(reloading.names) == number + 1
+    # 200 exports have 100 ms, in which some 300,000 functions are entered.
+    assert entered[1] - entered[0] < 30 * bound
 
 
 @pytest.mark.thorough

@@ -92,12 +92,12 @@ def test_an_export_that_does_not_answer_is_served_when_it_has(
     waiting = WaitingExports(found.exports, None, sources)
     for _ in range(3):
         assert [export.name for export in waiting.ready()] == ["/well"]
-    assert silence.asked.count("/hung") == 1, "no further thread waits for it"
     (message,) = caplog.messages
     assert message.startswith("/hung is not served: the directory of /hung does not answer; mend its file system; it ")
     monkeypatch.setattr(export_sources, "EXPORT_ANSWERS_S", HANG_S)
     silence.end.set()
     assert [export.name for export in waiting.ready()] == ["/hung", "/well"]
+    assert silence.asked.count("/hung") == 1, "no further thread has waited for it"
 
 
 @each_case(

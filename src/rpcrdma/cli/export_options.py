@@ -166,12 +166,14 @@ class Exported(ExportedRule):
     @property
     def restrained_hosts(self) -> list[str]:
         """The hosts of rules that give less than a later rule, which would match them if their own rules did not."""
-        restraining = [
-            rule
-            for number, rule in enumerate(self.rules)
-            if any(rule.gives_less_than(later) for later in (*self.rules[number + 1 :], self))
-        ]
-        return [host for rule in restraining for host in rule.hosts if host != ALL_HOSTS]
+        restraining: list[ExportedRule] = []
+        # From the last rule up, each with one rule for each of the few combinations of terms below it.
+        below: dict[object, ExportedRule] = {}
+        for rule in (self, *reversed(self.rules)):
+            if any(rule.gives_less_than(each) for each in below.values()):
+                restraining.append(rule)
+            below.setdefault((rule.access, rule.squash, rule.xprtsec, rule.flavors), rule)
+        return [host for rule in reversed(restraining) for host in rule.hosts if host != ALL_HOSTS]
 
     @property
     def most_access(self) -> str:
@@ -364,16 +366,14 @@ def host_or_network(text: str) -> str:
     Raises:
         ArgumentTypeError: `text` is none of these, or has the zone of an address (%eth0).
     """
-    import ipaddress  # noqa: PLC0415 - only a server has hosts
+    from rpcrdma.cli.host_names import network_of  # noqa: PLC0415 - only a server has hosts
 
-    try:
-        ipaddress.ip_network(text, strict=False)
-    except ValueError:
-        if text != ALL_HOSTS and (not _HOST_NAME.fullmatch(text) or _NUMBER.fullmatch(text.rpartition(".")[2])):
-            raise argparse.ArgumentTypeError(
-                f"{text!r} is no host: write an address such as 192.0.2.7 or 2001:db8::7, a network such as"
-                f" 192.0.2.0/24, a name without wildcards, or * for all hosts"
-            ) from None
+    is_name = text == ALL_HOSTS or (_HOST_NAME.fullmatch(text) and not _NUMBER.fullmatch(text.rpartition(".")[2]))
+    if network_of(text) is None and not is_name:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no host: write an address such as 192.0.2.7 or 2001:db8::7, a network such as"
+            f" 192.0.2.0/24, a name without wildcards, or * for all hosts"
+        )
     if "%" in text:
         raise argparse.ArgumentTypeError(f"{text!r}: rules do not tell interfaces apart: leave out % and what follows")
     return text
@@ -444,9 +444,11 @@ def existing_directory(directory: Path) -> Path:
     Raises:
         OSError: `directory` is no directory, or cannot be read; the error has the absolute path.
     """
+    from rpcrdma.nfs.export.mount_table import real_path  # noqa: PLC0415 - only a server has directories
+
     try:
         # `Path.resolve` tells of a circle of links by an error of its own.
-        found = Path(os.path.realpath(directory, strict=True))
+        found = Path(real_path(directory, strict=True))
         if not stat.S_ISDIR(found.stat().st_mode):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
         if not os.access(found, os.R_OK | os.X_OK):

@@ -271,6 +271,8 @@ def changes_of_exports(before: Effective, found: Effective) -> Iterator[str]:
         if known is None:
             yield f"the new export {export.name}"
             continue
+        if export == known:
+            continue
         if export.source != known.source:
             yield f"the source of {export.name}"
         if export.rules != known.rules:

@@ -70,6 +70,7 @@ class WaitingExports:
         self.sources.look(asked, again=self._told)
         # At once, so that all of them together wait for their name servers once.
         self.names.look_up(host for export in self._exports for host in export.all_hosts)
+        earlier = tuple(self._made)
         for export in tuple(self.absent):
             try:
                 self._made[export.name] = self._new(export)
@@ -88,9 +89,10 @@ class WaitingExports:
             else:
                 self.absent.remove(export)
         self._told = True
-        for export in self._exports:
-            if export.name in self._made and export.all_hosts:
-                self._admit_hosts(export)
+        by_name = {export.name: export for export in self._exports}
+        for name in earlier:
+            if by_name[name].all_hosts:
+                self._admit_hosts(by_name[name])
         return [self._made[export.name] for export in self._exports if export.name in self._made]
 
     def _admit_hosts(self, exported: Exported) -> None:

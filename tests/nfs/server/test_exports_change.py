@@ -6,9 +6,8 @@ import errno
 import gc
 import ipaddress
 import os
-import sys
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from rpcrdma.nfs.server.exports_change import ExportsChange
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from served_directory import Server
 from support.cases import each_case
+from support.functions_entered import functions_entered
 from support.nfs4_client import (
     ANONYMOUS,
     READ,
@@ -352,7 +352,7 @@ def test_exports_that_cannot_be_served_change_nothing(changing: Changing, fault:
     assert [node.ex_dir for node in changing.server.call("export")] == ["/a", "/b"]
 
 
-@each_case("step", ["object_identity", "file_system_of", "lives_in_memory", "TreeSearch", "os.readlink"])
+@each_case("step", ["object_identity", "MountTable.file_system_of", "lives_in_memory", "TreeSearch", "os.readlink"])
 def test_a_directory_that_cannot_be_examined_leaves_nothing_open(
     changing: Changing, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
@@ -410,22 +410,6 @@ def test_mounts_of_removed_exports_leave_the_list(changing: Changing) -> None:
     assert [mount.ml_directory for mount in changing.server.call("dump")] == ["/b"]
 
 
-def _entered(run: Callable[[], object]) -> int:
-    """The functions that a call enters, those in C included."""
-    count = 0
-
-    def profile(_frame: Any, event: str, _argument: Any) -> None:
-        nonlocal count
-        count += event in {"call", "c_call"}
-
-    sys.setprofile(profile)
-    try:
-        run()
-    finally:
-        sys.setprofile(None)
-    return count
-
-
 def test_the_swap_of_many_exports_enters_few_functions_and_no_system_call(
     changing: Changing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -439,7 +423,7 @@ def test_the_swap_of_many_exports_enters_few_functions_and_no_system_call(
     for name in ("open", "fstat", "stat", "fsync", "readlink", "close"):
         monkeypatch.setattr(os, name, lambda *_, **__: pytest.fail("it waits for the system"))
     # 20 ms are room for 100,000 on the slowest machine that serves.
-    assert _entered(lambda: change.install(7)) < 40 * many
+    assert functions_entered(lambda: change.install(7)) < 40 * many
     monkeypatch.undo()
     change.retire(close=True)
 

@@ -178,21 +178,25 @@ def _exposed_state(found: Effective, sources: ExportSources) -> Iterator[Mistake
     A client that reads the key of file handles there can make handles of its own. An export whose source has not
     answered is left out: it is looked at again before it is served.
     """
-    from rpcrdma.nfs.export.server_state import exposes  # noqa: PLC0415 - the database takes its time
+    from rpcrdma.nfs.export.server_state import StatePlace  # noqa: PLC0415 - the database takes its time
 
-    if "state-dir" in found.mistaken_settings:
+    exports = [export for export in (*found.exports, *found.mistaken) if not sources.is_silent(export)]
+    if not exports or "state-dir" in found.mistaken_settings:
         return
     state = found.server["state-dir"].value
-    for export in (*found.exports, *found.mistaken):
-        if not sources.is_silent(export) and exposes(export.source, state):
+    of_state = StatePlace(state)
+    for export in exports:
+        if of_state.is_shown_by(export.source):
             place = export.origins[""]
             text = f"the export {export.name} has the directory of the server's state, {_real(state)}"
             yield Mistake(place, in_keys(f"{text}; set --state-dir to one that is not exported", place))
 
 
-def _real(path: Path | str) -> Path:
+def _real(path: Path | str) -> str:
     """Returns the absolute path without symbolic links; a circle of links stays as it is."""
-    return Path(os.path.realpath(path))
+    from rpcrdma.nfs.export.mount_table import real_path  # noqa: PLC0415 - only a server has directories
+
+    return real_path(path)
 
 
 def _faults_of_url(export: Exported) -> Iterator[Mistake]:
@@ -224,15 +228,21 @@ def _faults_of_url(export: Exported) -> Iterator[Mistake]:
 
 
 def _directories_within(exports: Sequence[Exported]) -> Iterator[Mistake]:
-    by_directory: dict[Path, Exported] = {}
-    local = [export for export in exports if isinstance(export.source, Path)]
-    for export in sorted(local, key=lambda export: len(_real(export.source).parts)):
-        directory = _real(export.source)
-        above = next((by_directory[each] for each in (directory, *directory.parents) if each in by_directory), None)
+    by_directory: dict[str, Exported] = {}
+    local = [(_real(export.source), export) for export in exports if isinstance(export.source, Path)]
+    for directory, export in sorted(local, key=lambda each: each[0].rstrip("/").count("/")):
+        above = next((by_directory[each] for each in _at_and_above(directory) if each in by_directory), None)
         if above is not None:
             text = f"{directory} lies within the export {above.name}, whose terms hold for it as well; compare both"
             yield Mistake(export.origins[""], text, is_warning=True)
         by_directory.setdefault(directory, export)
+
+
+def _at_and_above(directory: str) -> Iterator[str]:
+    yield directory
+    while directory != "/":
+        directory = directory.rpartition("/")[0] or "/"
+        yield directory
 
 
 def _conflicts(args: argparse.Namespace, found: Effective) -> list[Mistake]:

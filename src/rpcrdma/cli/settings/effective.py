@@ -21,6 +21,8 @@ __all__ = ["COMMAND_LINE", "DEFAULT", "Effective", "effective", "in_keys"]
 
 DEFAULT: Final = "default"
 COMMAND_LINE: Final = "command line"
+_INHERITED: Final = [setting.dest for setting in OF_RULES if setting in OF_EXPORTS]
+"""The attributes of rules that an export has as well."""
 _OPTION: Final = re.compile(r"(?<![\w-])--(?=[a-z])")
 """The dashes before an option, whose name is that of its key."""
 
@@ -101,6 +103,7 @@ def effective(args: argparse.Namespace) -> Effective:
     if "verbose" in args.on_command_line and "log_level" not in args.on_command_line:
         server["log-level"] = Value(None, COMMAND_LINE)
     defaults = _values(OF_EXPORTS, args, file.defaults)
+    terms = {setting.dest: defaults[setting.name] for setting in OF_EXPORTS}
     given: list[ExportArgument] = [*getattr(args, "export", ())]
     if args.directory is not None:
         given.insert(0, args.directory)
@@ -110,8 +113,8 @@ def effective(args: argparse.Namespace) -> Effective:
         for setting in OF_EXPORTS
         if setting.name in file.mistaken_defaults and defaults[setting.name].origin == DEFAULT
     )
-    exports = tuple(_complete(export, defaults, unknown) for export in wanted if not export.mistaken)
-    mistaken = tuple(_complete(export, defaults, unknown) for export in wanted if export.mistaken)
+    exports = tuple(_complete(export, terms, unknown) for export in wanted if not export.mistaken)
+    mistaken = tuple(_complete(export, terms, unknown) for export in wanted if export.mistaken)
     faults = [*file.faults, *_equal_names(file.exports), *_equal_names(given)]
     mistaken_settings = file.mistaken_settings - {name for name in server if server[name].origin == COMMAND_LINE}
     judges_hosts = server["tls-ca"].value is not None or "tls-ca" in mistaken_settings
@@ -134,22 +137,22 @@ def _value(setting: Setting, args: argparse.Namespace, in_file: Mapping[str, Val
 def _complete(export: ExportArgument, defaults: Mapping[str, Value], unknown: frozenset[str]) -> Exported:
     """Returns an export with values of all settings: its own, else `defaults`; --read-only replaces access "rw".
 
-    `unknown`: the attributes whose defaults are mistaken in a file.
+    `defaults` has the values by attribute (`Setting.dest`); `unknown` are the attributes whose defaults are mistaken in
+    a file.
     """
-    terms: dict[str, Any] = {setting.dest: defaults[setting.name].value for setting in OF_EXPORTS}
-    origins = {setting.dest: defaults[setting.name].origin for setting in OF_EXPORTS}
+    terms: dict[str, Any] = {**{dest: each.value for dest, each in defaults.items()}, **export.own}
+    origins = {dest: each.origin for dest, each in defaults.items()}
     origins |= {"": COMMAND_LINE, **dict.fromkeys(export.own, COMMAND_LINE), **export.origins}
-    terms |= export.own
     if not export.origins:
         # An export of the command line: the user who typed it reads the error.
         terms["missing"], origins["missing"] = "fail", COMMAND_LINE
     unknown = unknown.difference(export.own) | export.mistaken_terms
-    inherited = [setting.dest for setting in OF_RULES if setting.dest in terms]
+    of_rules = {name: terms[name] for name in _INHERITED} if export.rules else {}
     rules = [
         (
-            {**{name: terms[name] for name in inherited}, **rule.own},
-            {**{name: origins[name] for name in inherited}, **rule.origins},
-            unknown.intersection(inherited).difference(rule.own) | rule.mistaken_terms,
+            {**of_rules, **rule.own},
+            {**{name: origins[name] for name in _INHERITED}, **rule.origins},
+            unknown.intersection(_INHERITED).difference(rule.own) | rule.mistaken_terms,
         )
         for rule in export.rules
     ]

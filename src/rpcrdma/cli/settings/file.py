@@ -49,6 +49,11 @@ _EXPORT: Final = "export"
 _RULE: Final = "rule"
 _KEY_COMPARED_MAX: Final = 64
 """Characters of an unknown key that are compared with the known ones, which are shorter."""
+_SERVER_KEYS: Final = {setting.name: setting for setting in OF_SERVER}
+_DEFAULTS_KEYS: Final = {setting.name: setting for setting in OF_EXPORTS}
+_EXPORT_KEYS: Final = {setting.name: setting for setting in (NAME_OF_EXPORT, *SOURCES_OF_EXPORT, *OF_EXPORTS)}
+_RULE_KEYS: Final = {setting.name: setting for setting in OF_RULES}
+"""The settings of each kind of table, by their keys."""
 _OF_RULES_ALONE: Final = {setting.name for setting in OF_RULES} - {setting.name for setting in OF_EXPORTS}
 _AS_KEYS: Final = {
     option: (setting.name if setting.constant is None else f"{setting.name} = {json.dumps(setting.constant)}")
@@ -130,6 +135,7 @@ class _File:
 
     def __init__(self, path: Path, found: FileSettings) -> None:
         self._path = path
+        self._folder = path.parent
         self._found = found
         self._lines: dict[KeyPath, int] = {}
 
@@ -147,12 +153,12 @@ class _File:
                 self._fault((key,), f"{key!r} is no key of files in exports.d; write [[export]] tables alone")
             elif key == _DEFAULTS:
                 if isinstance(value, dict):
-                    wrong = self._read_table((_DEFAULTS,), value, OF_EXPORTS, self._found.defaults)
+                    wrong = self._read_table((_DEFAULTS,), value, _DEFAULTS_KEYS, self._found.defaults)
                     self._found.mistaken_defaults |= wrong
                 else:
                     self._fault((key,), "defaults is no table; write [defaults], and its keys below")
             else:
-                self._found.mistaken_settings |= self._read_table((), {key: value}, OF_SERVER, self._found.server)
+                self._found.mistaken_settings |= self._read_table((), {key: value}, _SERVER_KEYS, self._found.server)
 
     def _document(self) -> dict[str, Any]:
         """Returns the file's content as `tomllib` does; if that is impossible, notes a mistake and returns {}."""
@@ -181,9 +187,13 @@ class _File:
         # Without O_NONBLOCK a pipe in the place of the file would keep the server waiting.
         descriptor = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
                 raise OSError("it is no regular file; name one")
-            octets = file.read(CONFIGURATION_OCTETS_MAX + 1)
+            # Room for the largest file takes longer to get than most files to read.
+            octets = file.read(min(status.st_size, CONFIGURATION_OCTETS_MAX) + 1)
+            if len(octets) > status.st_size:
+                octets += file.read(CONFIGURATION_OCTETS_MAX + 1 - len(octets))
         if len(octets) > CONFIGURATION_OCTETS_MAX:
             raise OSError(f"it has more than {CONFIGURATION_OCTETS_MAX} octets; split it into files in exports.d")
         return octets
@@ -210,7 +220,7 @@ class _File:
         before = len(self._found.faults)
         values: dict[str, Value] = {}
         terms = {key: value for key, value in table.items() if key != _RULE}
-        wrong = self._read_table(path, terms, (NAME_OF_EXPORT, *SOURCES_OF_EXPORT, *OF_EXPORTS), values)
+        wrong = self._read_table(path, terms, _EXPORT_KEYS, values)
         rules = self._read_rules((*path, _RULE), table.get(_RULE, []), "url" in values)
         if "name" not in table:
             self._fault(path, 'an export has no name; write name = "/NAME", or "/" for the root')
@@ -230,8 +240,8 @@ class _File:
             return
         mistaken = len(self._found.faults) > before
         name = values["name"].value if "name" in values else self._place(path)
-        own, origins = self._own_terms(path, values, OF_EXPORTS)
-        unknown = frozenset(setting.dest for setting in OF_EXPORTS if setting.name in wrong)
+        own, origins = self._own_terms(path, values, _DEFAULTS_KEYS)
+        unknown = frozenset(_DEFAULTS_KEYS[key].dest for key in wrong if key in _DEFAULTS_KEYS)
         self._found.exports.append(ExportArgument(name, source.value, own, origins, rules, mistaken, unknown))
 
     def _read_rules(self, path: KeyPath, tables: Any, of_url: bool) -> list[RuleArgument]:
@@ -241,22 +251,22 @@ class _File:
         rules = []
         for number, table in enumerate(tables):
             values: dict[str, Value] = {}
-            wrong = self._read_table((*path, number), table, OF_RULES, values)
+            wrong = self._read_table((*path, number), table, _RULE_KEYS, values)
             if of_url:
                 self._check_of_url((*path, number), values)
-            unknown = frozenset(setting.dest for setting in OF_RULES if setting.name in wrong)
-            rules.append(RuleArgument(*self._own_terms((*path, number), values, OF_RULES), unknown))
+            unknown = frozenset(_RULE_KEYS[key].dest for key in wrong)
+            rules.append(RuleArgument(*self._own_terms((*path, number), values, _RULE_KEYS), unknown))
         return rules
 
     def _own_terms(
-        self, path: KeyPath, values: Mapping[str, Value], settings: Iterable[Setting]
+        self, path: KeyPath, values: Mapping[str, Value], known: Mapping[str, Setting]
     ) -> tuple[dict[str, Any], dict[str, str]]:
-        """Returns (values, places FILE:LINE) of the keys that the table at `path` has, by attribute (`Setting.dest`).
+        """Returns (values, places FILE:LINE) of the `known` keys in the table at `path`, by attribute (`Setting.dest`).
 
         `path` has names and indices from the document down; `values` has values and places by the keys. The place of
         the table itself is under "".
         """
-        terms = {setting.dest: values[setting.name] for setting in settings if setting.name in values}
+        terms = {known[key].dest: value for key, value in values.items() if key in known}
         origins = {"": self._place(path)} | {dest: value.origin for dest, value in terms.items()}
         return {dest: value.value for dest, value in terms.items()}, origins
 
@@ -265,20 +275,19 @@ class _File:
             self._fault((*path, "access"), 'a url is exported read-only; leave out access, or write "ro"')
 
     def _read_table(
-        self, path: KeyPath, table: Mapping[str, Any], settings: Iterable[Setting], into: dict[str, Value]
+        self, path: KeyPath, table: Mapping[str, Any], known: Mapping[str, Setting], into: dict[str, Value]
     ) -> set[str]:
-        """Reads the values of a table into `into`, and notes mistakes.
+        """Reads the values of a table, whose settings are `known`, into `into`, and notes mistakes.
 
         Returns:
             The names of the settings that the mistakes are about: mistaken values, and keys that unknown ones resemble.
         """
-        by_name = {setting.name: setting for setting in settings}
         mistaken = set()
         for key, raw in table.items():
-            setting = by_name.get(key)
+            setting = known.get(key)
             if setting is None:
-                self._fault((*path, key), _unknown(key, by_name))
-                mistaken.update(_near(key, by_name))
+                self._fault((*path, key), _unknown(key, known))
+                mistaken.update(_near(key, known))
                 continue
             try:
                 into[key] = Value(self._parsed(setting, raw), self._place((*path, key)))
@@ -333,7 +342,7 @@ class _File:
             raise ValueError(f"{setting.name} has {text!r}; write each item in quotes of its own")
         value = _value_of(setting, text)
         # Not of the working directory, which depends on the start of the server.
-        return self._path.parent / value if isinstance(value, Path) else value
+        return self._folder / value if isinstance(value, Path) else value
 
     def _place(self, path: KeyPath) -> str:
         return f"{self._path}:{line_of(self._lines, path)}"

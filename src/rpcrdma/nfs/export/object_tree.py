@@ -31,13 +31,13 @@ from rpcrdma.nfs.export.file_handle import HandleSeal, OpenedHandle, export_iden
 from rpcrdma.nfs.export.held_node import HeldNode
 from rpcrdma.nfs.export.linux_calls import (
     birth_and_mount,
-    file_system_of,
     lives_in_memory,
     open_by_handle,
     open_cached,
     sync_file_system,
 )
 from rpcrdma.nfs.export.long_paths import LEVELS_AT_ONCE, path_above, path_of_ancestor, reach
+from rpcrdma.nfs.export.mount_table import MountTable
 from rpcrdma.nfs.export.object_cache import ObjectCache
 from rpcrdma.nfs.export.open_object import ChangeCounts
 from rpcrdma.nfs.export.server_state import DELETED, PlaceIndex
@@ -82,6 +82,7 @@ class ObjectTree(Generic[N]):
         cache: ObjectCache[N],
         locks: Mapping[bytes, Sequence[threading.RLock]],
         changes: ChangeCounts,
+        mounts: MountTable,
     ) -> None:
         self.changes = changes
         self.export = export
@@ -99,7 +100,7 @@ class ObjectTree(Generic[N]):
             undo.callback(os.close, fd)
             self._identity = object_identity(fd)
             self._mount = self._identity[1]
-            self.file_system = file_system_of(self._mount)
+            self.file_system = mounts.file_system_of(self._mount)
             self.locks = locks[self.file_system]
             self.in_memory = lives_in_memory(fd)
             """Whether reading and writing files never waits for a disk."""
