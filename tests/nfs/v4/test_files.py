@@ -511,3 +511,22 @@ def test_calls_on_what_is_in_memory_stay_in_the_event_loop(serve: Callable[..., 
         assert served.status(putfh(handle), operation) == "OK"
     assert served.status(putrootfh(), lookup("file"), getfh(), getattr_(SIZE)) == "OK"
     assert served.server.hops == before
+
+
+def test_a_large_file_in_memory_loses_its_last_name_in_a_thread(
+    serve: Callable[..., Served], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = serve()
+    monkeypatch.setattr(served.local.trees[0], "in_memory", True)
+    files = tmp_path / "files"
+    for name, octets in (("small", 4096), ("moved", 4096), ("large", (4 << 20) + 1), ("larger", 5 << 20)):
+        (files / name).touch()
+        os.truncate(files / name, octets)
+    served.client.handle("file")
+    hops = served.server.hops
+    assert served.status(putrootfh(), remove("small")) == "OK"
+    assert served.server.hops == hops
+    assert served.status(putrootfh(), remove("large")) == "OK"
+    assert served.status(putrootfh(), savefh(), rename("moved", "larger")) == "OK"
+    assert served.server.hops == hops + 2
+    assert served.status(putrootfh(), remove("none")) == "NOENT"
