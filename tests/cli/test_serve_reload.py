@@ -7,6 +7,8 @@ import asyncio
 import logging
 import signal
 import socket
+import subprocess
+import sys
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -473,6 +475,28 @@ def test_a_reload_applies_each_setting_of_its_class() -> None:
     assert names[Renewal.INCREASE] == ["memory"]
     of_exports = (NAME_OF_EXPORT, *SOURCES_OF_EXPORT, *OF_EXPORTS, *OF_RULES)
     assert {setting.renewal for setting in of_exports} == {Renewal.HANG_UP}
+
+
+COUNTS = """\
+import gc, os, sys
+from rpcrdma.cli import main, service_manager
+
+def count(*_):
+    print(len(gc.get_objects()), flush=True)
+    os._exit(0)
+
+service_manager.ServiceManager.ready = count
+sys.argv[0] = "rpcrdma"
+main.run()
+"""
+"""A server that tells how many objects a collection of garbage would look through once it is ready."""
+
+
+@pytest.mark.thorough
+def test_no_collection_of_garbage_looks_through_what_a_server_has_loaded(file: Path) -> None:
+    command = [sys.executable, "-c", COUNTS, "serve", "--json", "--config", str(file), "--state-dir", file.parent / "s"]
+    told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert int(told.splitlines()[-1]) < 1000, "not the modules, which have tens of thousands"
 
 
 @pytest.mark.thorough
