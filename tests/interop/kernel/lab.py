@@ -18,7 +18,7 @@ from network import HOST
 from our_server import OurServer
 from python_layer import build_python_layer, build_tests_layer
 
-__all__ = ["CHECKS", "MOUNT_OPTIONS", "VERSION_4", "Check", "Lab", "check"]
+__all__ = ["CHECKS", "MOUNT_OPTIONS", "UNPACK", "VERSION_4", "Check", "Lab", "check"]
 
 MOUNT_OPTIONS = "rdma,port=20049,vers=3,nolock,mountproto=tcp,mountport=20048"
 """Options with which a Linux client mounts either server. Neither has NLM; no port mapper is asked."""
@@ -28,6 +28,11 @@ _CLIENT, _SERVER, _DEVICES, _NEWER, _DEVICE_CLIENT, _DEVICE_TESTS, _DEBIAN = 2, 
 
 _PROGRAMS = {f"data/{name}.py": Path(__file__).with_name(f"{name}.py") for name in ("file_exerciser", "lock_holder")}
 """Programs for guests with Python."""
+UNPACK = (
+    "set -e; mkdir -p /data/original; cd /data/original; tar -xf ../source.tar\n"
+    "find . -type f | sort | xargs md5sum >/data/sums"
+)
+"""A shell script that unpacks the source tree, and stores its checksums."""
 
 
 @dataclass(frozen=True)
@@ -97,10 +102,7 @@ class Lab:
             files = _PROGRAMS | {"data/source.tar": self.image.source_tree}
             guest = Guest(self.image, _CLIENT, name="client", layers=layers, files=files, memory_mib=1280)
             self._guests["client"] = guest
-            guest.run(
-                "set -e; mkdir -p /data/original; cd /data/original; tar -xf ../source.tar\n"
-                "find . -type f | sort | xargs md5sum >/data/sums"
-            )
+            guest.run(UNPACK)
         return self._guests["client"]
 
     @property
@@ -126,6 +128,7 @@ class Lab:
             here = Path(__file__)
             programs = ("device_suite", "device_cost", "device_memory")
             files = {f"data/{program}.py": here.with_name(f"{program}.py") for program in programs}
+            files |= _PROGRAMS | {"data/source.tar": self.image.source_tree}
             for shared in ("__init__", "device_pairs", "late_accesses", "waiting"):
                 files[f"data/support/{shared}.py"] = here.parents[2] / "support" / f"{shared}.py"
             guest = Guest(self.image, number, name=name, layers=(self.python_layer, *layers), files=files)

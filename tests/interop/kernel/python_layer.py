@@ -21,6 +21,7 @@ PYTHON = "export PYTHONHOME=/python LD_LIBRARY_PATH=/python/libraries PATH=/pyth
 START_OUR_SERVER = (
     PYTHON
     + """
+rm -f /run/serve.log
 python3 -m rpcrdma serve --no-root-squash --state-dir /run/state --listen rdma://0.0.0.0 \
     --listen tcp://0.0.0.0:20048 /srv >/run/serve.log 2>&1 &
 echo $! >/run/serve.pid
@@ -63,6 +64,8 @@ def build_python_layer(path: Path) -> None:
             assert spec is not None, "make install puts the package here"
             assert spec.origin is not None
             _add_folder(layer, Path(spec.origin).parent, f"{library}/site-packages/{name}")
+            # By its entry points, the command finds those of the lab.
+            _add_distribution(layer, name, library, own=".dist-info")
         for name in ("rpcrdma_verbs", "rpcrdma_native"):
             module = importlib.util.find_spec(name)
             if module is not None and module.origin is not None:
@@ -87,9 +90,10 @@ def build_tests_layer(path: Path) -> None:
             layer.file(f"data/{file.relative_to(tests.parent)}", file)
 
 
-def _add_distribution(layer: Archive, name: str, library: str) -> None:
+def _add_distribution(layer: Archive, name: str, library: str, *, own: str = "") -> None:
+    """Adds the files of an installed distribution; with `own`, those in folders whose names end so."""
     for file in importlib.metadata.distribution(name).files or []:
-        if ".." not in file.parts and "__pycache__" not in file.parts:
+        if ".." not in file.parts and "__pycache__" not in file.parts and file.parent.name.endswith(own):
             _add_file(layer, Path(str(file.locate())), f"{library}/site-packages/{file}")
 
 

@@ -15,7 +15,7 @@ from rpcrdma.nfs.v4.server.clients import Holdings
 from rpcrdma.nfs.v4.state_limits import NFS4_ENDED_AT_ONCE
 from state_rig import LEASE_S, StateRig
 from support.cases import each_case
-from support.nfs4_client import READ, WRITE, open_, putfh
+from support.nfs4_client import READ, WRITE, lockt, open_, putfh
 
 HELD_MAX = 64
 """Functions entered while the lock is held, whatever the number of clients and states."""
@@ -139,3 +139,41 @@ def test_no_call_waits_for_more_than_some_states_that_are_revoked_or_end(silent_
         assert found.holdings.opens == count
         assert (client.id in rig.state.clients.by_id) is not bool(silent_s)
         assert lock.most < NFS4_ENDED_AT_ONCE * 40
+
+
+@each_case("ends", ["lease", "restart", "revocation", "export"])
+def test_no_call_waits_for_all_locks_of_one_open_to_end(ends: str) -> None:
+    server = Conversation()
+    client, other = server.client("a").start(), server.client("b").start()
+    opened = client.opened(b"file", READ | WRITE)
+    for number in range(300):
+        client.locked(b"file", opened, b"%d" % number, number, 1)
+    lock: Any = LockWithCount(server.state.lock)
+    server.state.lock = server.claims.lock = lock
+    if ends == "lease":
+        server.now_s += LEASE_S + 1
+        assert other.run(putfh(b"file"), lockt(b"l", 2, 0, 1)).status == "OK"
+    elif ends == "restart":
+        client.verifier = b"boot   2"
+        client.start()
+    elif ends == "revocation":
+        found = revoke_client(server.state, f"{client.id:016x}", server.now_s)
+        assert found is not None
+        assert found.holdings == Holdings(opens=1, locks=300)
+    else:
+        assert server.service.revoke_on([server.files]) == 1  # type: ignore[list-item]
+    assert server.claims.range_count == 0
+    assert lock.most < NFS4_ENDED_AT_ONCE * 40
+
+
+def test_no_call_waits_for_more_than_some_states_of_a_client_that_has_restarted() -> None:
+    rig = StateRig()
+    old = rig.client()
+    for file in range(1000):
+        rig.hold(old, b"%d" % file)
+    restarted = rig.introduce("a", "2")
+    lock: Any = LockWithCount(rig.state.lock)
+    rig.state.lock = rig.state.claims.lock = lock
+    rig.create_session(restarted)
+    assert (len(rig.state.claims), rig.waits) == (0, 1)
+    assert lock.most < NFS4_ENDED_AT_ONCE * 40

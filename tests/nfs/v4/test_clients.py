@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -254,6 +256,58 @@ def test_nothing_of_an_expiring_client_is_answered_while_the_disk_is_waited_for(
     assert refused_with(rig.sequence, session) is S.NFS4ERR_BADSESSION
 
 
+class LockWithPauses:
+    """A lock that calls `pause` after each release but those within `pause`."""
+
+    def __init__(self, lock: Any, pause: Callable[[], None]) -> None:
+        self._lock, self._pause, self._pauses = lock, pause, False
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+        if not self._pauses:
+            self._pauses = True
+            self._pause()
+            self._pauses = False
+
+
+@pytest.mark.req("NF4-107")
+@each_case("silent_s", [0.0, LEASE_S + 1])
+def test_nothing_of_a_restarted_client_is_answered_while_its_states_end(
+    silent_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = StateRig()
+    old, other = rig.client("a"), rig.client("b")
+    session = rig.state.sessions.find(next(iter(old.sessions)))
+    for file in (b"first", b"last"):
+        rig.hold(old, file, deny=3)
+    rig.now_s += silent_s
+    rig.renew(other)
+    restarted = rig.introduce("a", "2")
+    answers = []
+
+    def ask() -> None:
+        if old.state is ClientState.EXPIRING:
+            answers.append(refused_with(rig.sequence, session))
+            answers.append(refused_with(rig.create_session, restarted, sequence=1))
+            answers.append(refused_with(rig.introduce, "a", "3"))
+            if len(old.held) == 1:
+                rig.hold(other, b"first")
+                answers.append(refused_with(rig.hold, other, b"last"))
+
+    rig.state.lock = rig.state.claims.lock = LockWithPauses(rig.state.lock, ask)  # type: ignore[assignment]
+    with monkeypatch.context() as few:
+        few.setattr("rpcrdma.nfs.v4.server.state.NFS4_ENDED_AT_ONCE", 1)
+        rig.create_session(restarted, sequence=1)
+    assert len(answers) > 9
+    assert set(answers) == {S.NFS4ERR_DELAY}
+    assert (old.state, restarted.state) == (ClientState.GONE, ClientState.CONFIRMED)
+    assert refused_with(rig.sequence, session) is S.NFS4ERR_BADSESSION
+    rig.hold(other, b"last")
+
+
 def test_a_flood_of_introductions_ends_the_oldest_of_its_own_address() -> None:
     rig = StateRig()
     quiet = rig.introduce("quiet", address="192.0.2.1")
@@ -296,6 +350,7 @@ def test_a_further_client_takes_the_place_of_the_one_without_a_lease_for_longest
     ]
 
 
+@pytest.mark.req("NF4-161")
 def test_a_client_without_sessions_and_state_is_destroyed_at_its_wish() -> None:
     rig = StateRig()
     client = rig.client()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import struct
+import threading
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -91,11 +92,43 @@ def test_a_client_that_has_restarted_too_reclaims_nothing(tmp_path: Path) -> Non
     server = Restarting(tmp_path)
     server.rig.client("a", "1")
     rig = server.restart()
-    for introduction in [("a", "2"), ("a", "1", "sys:7")]:
-        assert not server.may_reclaim(come_back(rig, *introduction))
     client = come_back(rig, "a", "2")
+    assert not server.may_reclaim(client)
     server.complete(client)
     assert not rig.state.claims.in_grace, "the earlier incarnation will not come any more"
+
+
+@pytest.mark.req("NF4-116")
+@each_case("verifier", ["1", "2"])
+def test_another_principal_takes_no_right_to_reclaim_and_waits_until_the_owner_has_used_it(
+    verifier: str, tmp_path: Path
+) -> None:
+    server = Restarting(tmp_path)
+    server.rig.hold(server.rig.client("a"))
+    rig = server.restart()
+    other = ("a", verifier, "sys:7")
+    assert refused_with(come_back, rig, *other) is S.NFS4ERR_DELAY
+    client = come_back(rig, "a")
+    assert refused_with(come_back, rig, *other) is S.NFS4ERR_DELAY, "the owner has not reclaimed yet"
+    assert server.may_reclaim(client)
+    rig.hold(client)
+    server.complete(client)
+    assert refused_with(come_back, rig, *other) is S.NFS4ERR_CLID_INUSE
+    assert server.may_reclaim(come_back(server.restart(), "a"))
+
+
+def test_another_principal_of_an_owner_that_does_not_come_back_is_served_after_the_grace_period(tmp_path: Path) -> None:
+    server = Restarting(tmp_path)
+    server.rig.client("a")
+    rig = server.restart()
+    other = ("a", "2", "gss:host/a@EXAMPLE.ORG")
+    assert refused_with(come_back, rig, *other) is S.NFS4ERR_DELAY
+    rig.now_s += LEASE_S
+    rig.state.sweep(rig.now_s)
+    client = come_back(rig, *other)
+    server.complete(client)
+    assert server.may_claim(client)
+    assert server.may_reclaim(come_back(server.restart(), *other))
 
 
 @pytest.mark.req("NF4-117")
@@ -328,6 +361,30 @@ def test_clients_are_found_by_other_addresses_and_exports_of_the_running_server(
         database.serve(["tcp://h:3"], ["/c"])
         assert "clients may lose their locks with the next restart" in caplog.text
     assert rows_of("tcp://h:2", "/b") == rows
+
+
+def test_a_client_that_is_written_while_the_addresses_change_is_found_by_the_later_ones(tmp_path: Path) -> None:
+    path = tmp_path / "clients.sqlite3"
+    row = ClientRow(b"a", b"1", "sys:0")
+
+    class LockWithGuest:
+        """A lock after whose first release another thread has its turn."""
+
+        lock, guests = threading.Lock(), [row]
+
+        def __enter__(self) -> None:
+            self.lock.acquire()
+
+        def __exit__(self, *_: object) -> None:
+            self.lock.release()
+            if self.guests:
+                database.keep(self.guests.pop())
+
+    with closing(RecoveryDatabase(path, counted_octets(), addresses=["tcp://h:1"])) as database:
+        database._lock = LockWithGuest()  # type: ignore[assignment]
+        database.serve(["tcp://h:2"], [])
+    with closing(RecoveryDatabase(path, counted_octets(), addresses=["tcp://h:2"])) as database:
+        assert database.rows == [row]
 
 
 def test_boot_numbers_count_up_and_begin_anywhere(tmp_path: Path) -> None:

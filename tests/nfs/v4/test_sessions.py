@@ -46,6 +46,7 @@ def test_create_session_with_another_number_is_misordered(sequence: int) -> None
     assert refused_with(rig.create_session, client, sequence=3) is S.NFS4ERR_SEQ_MISORDERED
 
 
+@pytest.mark.req("NF4-110")
 @each_case(
     "change, status",
     [
@@ -57,13 +58,28 @@ def test_create_session_with_another_number_is_misordered(sequence: int) -> None
         ({"back": dataclasses.replace(BACK, ca_maxresponsesize=127)}, S.NFS4ERR_TOOSMALL),
         ({"back": dataclasses.replace(BACK, ca_maxoperations=1)}, S.NFS4ERR_TOOSMALL),
         ({"flags": 8}, S.NFS4ERR_INVAL),
+        ({"principal": "sys:7"}, S.NFS4ERR_CLID_INUSE),
     ],
 )
-def test_a_refused_create_session_leaves_its_number_for_the_next_try(change: dict[str, Any], status: nfsstat4) -> None:
+def test_a_refused_create_session_has_used_its_number_and_its_repeat_is_refused_alike(
+    change: dict[str, Any], status: nfsstat4
+) -> None:
     rig = StateRig()
     client = rig.introduce()
-    assert refused_with(rig.create_session, client, sequence=1, **change) is status
+    for again in (change, change, {}):
+        assert refused_with(rig.create_session, client, sequence=1, **again) is status
     assert (client.state, len(rig.state.sessions)) == (ClientState.UNCONFIRMED, 0)
+    assert refused_with(rig.create_session, client, sequence=3) is S.NFS4ERR_SEQ_MISORDERED
+    rig.create_session(client, sequence=2)
+
+
+def test_a_create_session_that_is_put_off_leaves_its_number_for_the_next_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = StateRig()
+    client = rig.introduce()
+    with monkeypatch.context() as full:
+        full.setattr("rpcrdma.nfs.v4.server.sessions.NFS4_SLOTS_OCTETS_MAX", 0)
+        assert refused_with(rig.create_session, client, sequence=1) is S.NFS4ERR_DELAY
+    assert refused_with(rig.create_session, client, sequence=2) is S.NFS4ERR_SEQ_MISORDERED
     rig.create_session(client, sequence=1)
 
 
@@ -167,7 +183,7 @@ def test_a_back_channel_is_granted_with_a_credential_that_we_can_make(
         assert not back.alive
 
 
-@pytest.mark.req("NF4-113")
+@pytest.mark.req("NF4-113", "NF4-157")
 @each_case(
     "change, status",
     [

@@ -95,13 +95,16 @@ class Mistake(NamedTuple):
 class FileSettings:
     """The settings that configuration files have, by name, and the files' mistakes; mistaken values are left out.
 
-    An export is in `exports` if its table has a source, even if other values of it are mistaken.
+    An export is in `exports` if its table has a source, even if other values of it are mistaken. `mistaken_settings`
+    and `mistaken_defaults` are the names of the settings of the server, and of exports, whose values are left out.
     """
 
     server: dict[str, Value] = field(default_factory=dict)
     defaults: dict[str, Value] = field(default_factory=dict)
     exports: list[ExportArgument] = field(default_factory=list)
     faults: list[Mistake] = field(default_factory=list)
+    mistaken_settings: set[str] = field(default_factory=set)
+    mistaken_defaults: set[str] = field(default_factory=set)
 
 
 def read_configuration(path: Path) -> FileSettings:
@@ -138,7 +141,11 @@ class _File:
 
     def read(self, *, whole: bool) -> None:
         """Reads the file; `whole`: whether it may have other keys than [[export]] tables."""
+        before = len(self._found.faults)
         document = self._document()
+        if whole and len(self._found.faults) > before:
+            # What it says of them is unknown.
+            self._found.mistaken_settings.update(setting.name for setting in OF_SERVER)
         for key, value in document.items():
             if key == _EXPORT:
                 self._read_exports(value)
@@ -146,11 +153,12 @@ class _File:
                 self._fault((key,), f"{key!r} is no key of files in exports.d; write [[export]] tables alone")
             elif key == _DEFAULTS:
                 if isinstance(value, dict):
-                    self._read_table((_DEFAULTS,), value, _DEFAULTS_KEYS, self._found.defaults)
+                    wrong = self._read_table((_DEFAULTS,), value, _DEFAULTS_KEYS, self._found.defaults)
+                    self._found.mistaken_defaults |= wrong
                 else:
                     self._fault((key,), "defaults is no table; write [defaults], and its keys below")
             else:
-                self._read_value((key,), value, _SERVER_KEYS, self._found.server)
+                self._found.mistaken_settings |= self._read_table((), {key: value}, _SERVER_KEYS, self._found.server)
 
     def _document(self) -> dict[str, Any]:
         """Returns the file's content as `tomllib` does; if that is impossible, notes a mistake and returns {}."""
@@ -212,7 +220,7 @@ class _File:
         before = len(self._found.faults)
         values: dict[str, Value] = {}
         terms = {key: value for key, value in table.items() if key != _RULE}
-        self._read_table(path, terms, _EXPORT_KEYS, values)
+        wrong = self._read_table(path, terms, _EXPORT_KEYS, values)
         rules = self._read_rules((*path, _RULE), table.get(_RULE, []), "url" in values)
         if "name" not in table:
             self._fault(path, 'an export has no name; write name = "/NAME", or "/" for the root')
@@ -233,7 +241,8 @@ class _File:
         mistaken = len(self._found.faults) > before
         name = values["name"].value if "name" in values else self._place(path)
         own, origins = self._own_terms(path, values, _DEFAULTS_KEYS)
-        self._found.exports.append(ExportArgument(name, source.value, own, origins, rules, mistaken))
+        unknown = frozenset(_DEFAULTS_KEYS[key].dest for key in wrong if key in _DEFAULTS_KEYS)
+        self._found.exports.append(ExportArgument(name, source.value, own, origins, rules, mistaken, unknown))
 
     def _read_rules(self, path: KeyPath, tables: Any, of_url: bool) -> list[RuleArgument]:
         if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
@@ -242,10 +251,11 @@ class _File:
         rules = []
         for number, table in enumerate(tables):
             values: dict[str, Value] = {}
-            self._read_table((*path, number), table, _RULE_KEYS, values)
+            wrong = self._read_table((*path, number), table, _RULE_KEYS, values)
             if of_url:
                 self._check_of_url((*path, number), values)
-            rules.append(RuleArgument(*self._own_terms((*path, number), values, _RULE_KEYS)))
+            unknown = frozenset(_RULE_KEYS[key].dest for key in wrong)
+            rules.append(RuleArgument(*self._own_terms((*path, number), values, _RULE_KEYS), unknown))
         return rules
 
     def _own_terms(
@@ -266,20 +276,25 @@ class _File:
 
     def _read_table(
         self, path: KeyPath, table: Mapping[str, Any], known: Mapping[str, Setting], into: dict[str, Value]
-    ) -> None:
-        for key, value in table.items():
-            self._read_value((*path, key), value, known, into)
+    ) -> set[str]:
+        """Reads the values of a table, whose settings are `known`, into `into`, and notes mistakes.
 
-    def _read_value(self, path: KeyPath, raw: Any, known: Mapping[str, Setting], into: dict[str, Value]) -> None:
-        key = str(path[-1])
-        setting = known.get(key)
-        if setting is None:
-            self._fault(path, _unknown(key, known))
-            return
-        try:
-            into[key] = Value(self._parsed(setting, raw), self._place(path))
-        except ValueError as error:
-            self._fault(path, str(error))
+        Returns:
+            The names of the settings that the mistakes are about: mistaken values, and keys that unknown ones resemble.
+        """
+        mistaken = set()
+        for key, raw in table.items():
+            setting = known.get(key)
+            if setting is None:
+                self._fault((*path, key), _unknown(key, known))
+                mistaken.update(_near(key, known))
+                continue
+            try:
+                into[key] = Value(self._parsed(setting, raw), self._place((*path, key)))
+            except ValueError as error:
+                self._fault((*path, key), str(error))
+                mistaken.add(key)
+        return mistaken
 
     def _parsed(self, setting: Setting, raw: Any) -> Any:
         """Returns the value of a setting from its TOML value `raw`.
@@ -376,9 +391,14 @@ def _unknown(key: str, known: Mapping[str, Setting]) -> str:
     if key in {setting.name for setting in OF_SERVER}:
         return f"{key} belongs to the server; write it above the first line in brackets"
     above_all = [_RULE] if "access" in known else [_DEFAULTS, _EXPORT]
-    near = difflib.get_close_matches(key[:_KEY_COMPARED_MAX], [*known, *above_all, *of_exports], 1)
+    near = _near(key, [*known, *above_all, *of_exports])
     hint = f"did you mean {near[0]}?" if near else "rpcrdma config show lists the known ones"
     return f"unknown key {key!r}; {hint}"
+
+
+def _near(key: str, known: Iterable[str]) -> list[str]:
+    """Returns the key of `known` that an unknown one resembles most, in a list; an empty one if there is none."""
+    return difflib.get_close_matches(key[:_KEY_COMPARED_MAX], list(known), 1)
 
 
 def _cause(error: OSError) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from rpcrdma.cli.export_options import ALL_HOSTS, Exported, ExportedRule
 from rpcrdma.cli.host_names import HostNames, Network, network_of
@@ -18,18 +18,23 @@ _Key: TypeAlias = str | tuple[int, int, int]
 _Items: TypeAlias = Sequence[Sequence[_Key]]
 """For each host, principal or certificate that a rule names, the keys of which a wider rule has at least one."""
 
+_MATCHED: Final = frozenset({"hosts", "principals", "certificates"})
+"""The attributes of a rule that decide which calls it matches."""
+
 
 def contradictions(export: Exported, *, has_authorities: bool) -> Iterator[Mistake]:
     """Yields a mistake for each reason why no call can match a rule of an export, in the order of the rules.
 
     `has_authorities`: whether the server has certificate authorities (tls-ca), by which it checks clients' hosts.
+    Nothing is said about values that are mistaken in the file.
     """
     above_all = _RulesAbove()
     for rule in export.rules:
-        if (above := above_all.covering(rule)) is not None:
+        if rule.mistaken.isdisjoint(_MATCHED) and (above := above_all.covering(rule)) is not None:
             text = f"no call can match this rule behind that of {above.origins['']}; move it up, or leave it out"
             yield Mistake(rule.origins[""], text)
-        if rule.principals and rule.access != "none" and not any(each.service for each in rule.flavors):
+        proves = any(each.service for each in rule.flavors) or "sec" in rule.mistaken
+        if rule.principals and rule.access != "none" and not proves:
             text = 'principals take a proof by Kerberos; add sec = ["krb5p"], krb5i or krb5'
             yield Mistake(rule.origins["principals"], text)
         if rule.certificates and not has_authorities:
@@ -44,7 +49,11 @@ def doubts(export: Exported, names: HostNames) -> Iterator[Mistake]:
     """
     yield from faults_of_hosts(export, names)
     for rule in (*export.rules, export):
-        if _trusts_all(rule) and (rule is export or rule.origins["squash"] != export.origins["squash"]):
+        if (
+            not rule.mistaken
+            and _trusts_all(rule)
+            and (rule is export or rule.origins["squash"] != export.origins["squash"])
+        ):
             text = f'squash "none" lets every host act as root in {export.name}; name hosts, or ask for krb5 or mtls'
             yield Mistake(rule.origins["squash"], text, is_warning=True)
 

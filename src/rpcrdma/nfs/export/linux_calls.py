@@ -69,7 +69,6 @@ USER_XATTRS = b"user."
 """The prefix of the extended attributes that the permissions of their object protect."""
 
 _MAX_HANDLE = 128
-"""An octet of a path in /proc/self/mountinfo that would end the path there."""
 _SYS_FACCESSAT2 = 439
 _SYS_OPENAT2 = 437
 _MEMORY_FILE_SYSTEMS = {0x01021994, 0x858458F6}

@@ -84,6 +84,7 @@ class LocalParts:
 class PartedTree(ObjectTree[N]):
     """An exported local directory; `parts` has what all such trees of the server share, such as open files."""
 
+    keeps_removed = True
     transfer_octets = TRANSFER_OCTETS_MAX
 
     def __init__(

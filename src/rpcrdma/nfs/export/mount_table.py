@@ -13,6 +13,7 @@ __all__ = ["MountTable", "is_at_or_below", "real_path"]
 
 _TABLE = "/proc/self/mountinfo"
 _OCTAL = re.compile(rb"\\([0-7]{3})")
+"""An octet of a path in /proc/self/mountinfo that would end the path there."""
 
 
 class _Mount(NamedTuple):

@@ -35,7 +35,7 @@ __all__ = [
     "PlaceIndex",
     "ServerState",
     "StatePlace",
-    "check_format",
+    "check_state",
     "open_state",
 ]
 
@@ -319,13 +319,27 @@ def open_state(directory: Path, random_bytes: Callable[[int], bytes] = os.urando
         OSError: the directory or a file in it cannot be used, or is of a newer format.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not check_format(directory):
+    if not _check_format(directory):
         _name_format(directory / _FORMAT_FILE, random_bytes)
     key = _read_or_make_key(directory / _KEY_FILE, random_bytes)
     return ServerState(key, random_bytes(_VERIFIER_OCTETS), PlaceIndex(directory / _INDEX_FILE), directory)
 
 
-def check_format(directory: Path) -> bool:
+def check_state(directory: Path) -> None:
+    """Checks that `open_state` takes the format and the key in a state directory, which need not exist; makes no file.
+
+    Raises:
+        OSError: the format is newer, the key is none or open to other users, or a file cannot be read.
+    """
+    _check_format(directory)
+    key = directory / _KEY_FILE
+    with contextlib.suppress(FileNotFoundError):
+        # For root the state may be that of another user's server, which alone can tell.
+        if os.geteuid() != 0 or key.lstat().st_uid == 0:
+            _read_key(key)
+
+
+def _check_format(directory: Path) -> bool:
     """Checks that this version knows the format of a state directory.
 
     Returns:
@@ -361,10 +375,14 @@ def _name_format(path: Path, random_bytes: Callable[[int], bytes]) -> None:
 
 def _read_or_make_key(path: Path, random_bytes: Callable[[int], bytes]) -> bytes:
     try:
-        key = _read(path, _KEY_OCTETS + 1, "to get a new key", private=True)
+        return _read_key(path)
     except FileNotFoundError:
         _make_file(path, random_bytes(_KEY_OCTETS), random_bytes)
-        key = _read(path, _KEY_OCTETS + 1, "to get a new key", private=True)
+    return _read_key(path)
+
+
+def _read_key(path: Path) -> bytes:
+    key = _read(path, _KEY_OCTETS + 1, "to get a new key", private=True)
     if len(key) != _KEY_OCTETS:
         raise OSError(f"{path} has {len(key)} octets, no key of {_KEY_OCTETS}: remove it to get a new one")
     return key

@@ -25,7 +25,7 @@ class ClientState(enum.Enum):
     COURTEOUS = "courteous"
     """The lease has passed; the client keeps its state until this conflicts with a request of another caller."""
     EXPIRING = "expiring"
-    """The client is being deleted from the recovery database; then it ends."""
+    """The client is being deleted from the recovery database, or has restarted and its states end; then it ends."""
     GONE = "gone"
 
 
@@ -39,6 +39,7 @@ class ClientEvent(enum.Enum):
     RENEW = "SEQUENCE"
     LEASE_PASSES = "the lease passes"
     EVICT = "a conflict, 24 h, or no room"
+    RESTART = "CREATE_SESSION of the next incarnation"
     UNDELETED = "the disk has failed"
     END = "end"
 
@@ -50,6 +51,8 @@ TRANSITIONS: Final[dict[tuple[ClientState, ClientEvent], ClientState]] = {
     (ClientState.CONFIRMED, ClientEvent.LEASE_PASSES): ClientState.COURTEOUS,
     (ClientState.COURTEOUS, ClientEvent.RENEW): ClientState.CONFIRMED,
     (ClientState.COURTEOUS, ClientEvent.EVICT): ClientState.EXPIRING,
+    (ClientState.CONFIRMED, ClientEvent.RESTART): ClientState.EXPIRING,
+    (ClientState.COURTEOUS, ClientEvent.RESTART): ClientState.EXPIRING,
     (ClientState.EXPIRING, ClientEvent.UNDELETED): ClientState.COURTEOUS,
     **{(state, ClientEvent.END): ClientState.GONE for state in ClientState if state is not ClientState.GONE},
 }
@@ -57,13 +60,15 @@ TRANSITIONS: Final[dict[tuple[ClientState, ClientEvent], ClientState]] = {
 
 
 class Known(enum.Enum):
-    """The server's confirmed record of a client owner, compared with an EXCHANGE_ID of this owner."""
+    """What the server knows of a client owner, its confirmed record above all, compared with an EXCHANGE_ID of it."""
 
     NONE = "none"
     SAME = "same verifier and principal"
     RESTARTED = "other verifier"
     FOREIGN = "other principal"
     FOREIGN_RESTARTED = "other verifier and principal"
+    AWAITED = "another principal may reclaim the owner's state"
+    """The grace period goes on, with or without a record of that principal."""
 
 
 class Verdict(enum.Enum):
@@ -76,6 +81,8 @@ class Verdict(enum.Enum):
     COLLIDE = "collide"
     """Fails with NFS4ERR_CLID_INUSE if the confirmed record has state and a lease, else a new record takes its
     place."""
+    WAIT = _S.NFS4ERR_DELAY
+    """Not CLID_INUSE, which Linux takes for final: the principal of its machine may have changed since the last run."""
     NOENT = _S.NFS4ERR_NOENT
     NOT_SAME = _S.NFS4ERR_NOT_SAME
     PERM = _S.NFS4ERR_PERM
@@ -87,11 +94,13 @@ VERDICTS: Final[dict[tuple[bool, Known], Verdict]] = {
     (False, Known.RESTARTED): Verdict.ADD,
     (False, Known.FOREIGN): Verdict.COLLIDE,
     (False, Known.FOREIGN_RESTARTED): Verdict.COLLIDE,
+    (False, Known.AWAITED): Verdict.WAIT,
     (True, Known.NONE): Verdict.NOENT,
     (True, Known.SAME): Verdict.KEEP,
     (True, Known.RESTARTED): Verdict.NOT_SAME,
     (True, Known.FOREIGN): Verdict.PERM,
     (True, Known.FOREIGN_RESTARTED): Verdict.NOT_SAME,
+    (True, Known.AWAITED): Verdict.WAIT,
 }
 """The treatment by whether EXCHANGE_ID asks for an update of the confirmed record, and by that record (RFC 8881 section
 18.35.4)."""

@@ -6,7 +6,8 @@ one. `client_states` has the tables.
 
 A client whose lease has passed keeps its state as long as nobody else wants it: it is courteous. To end a courteous
 client takes a write to the disk, which the caller does without the lock: a method raises `InTheWay` with the clients
-that have to end first, and the caller tries again once they have ended (`State.settle`).
+that have to end first, and the caller tries again once they have ended (`State.settle`). So does a client with state
+that has restarted: many states end in steps.
 
 The caller holds the lock of the state.
 """
@@ -23,9 +24,15 @@ from typing import Any, ClassVar, NamedTuple
 
 from rpcrdma.nfs.export.claims import READ, Claims
 from rpcrdma.nfs.export.tree import Lease, Node, OpenFile
-from rpcrdma.nfs.v4.nfs4 import SEQ4_STATUS_ADMIN_STATE_REVOKED, SEQ4_STATUS_RECALLABLE_STATE_REVOKED, nfsstat4
+from rpcrdma.nfs.v4.nfs4 import (
+    SEQ4_STATUS_ADMIN_STATE_REVOKED,
+    SEQ4_STATUS_RECALLABLE_STATE_REVOKED,
+    CREATE_SESSION4resok,
+    nfsstat4,
+)
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.client_states import TRANSITIONS, VERDICTS, ClientEvent, ClientState, Known, Verdict
+from rpcrdma.nfs.v4.server.recovery import ClientRow, Grace
 from rpcrdma.nfs.v4.state_limits import (
     NFS4_ADDRESS_CLIENTS_MAX,
     NFS4_CLIENTS_MAX,
@@ -58,6 +65,10 @@ class ClientIdentity(NamedTuple):
     enforced: int = 0
     """The operations, as a set of bits by operation number, that only the principal of the client's machine may call
     (SP4_MACH_CRED); 0 with SP4_NONE."""
+    allowed: int | None = None
+    """The operations, likewise, that this principal may call for every user; None with SP4_NONE."""
+    protected: bool = False
+    """Whether the EXCHANGE_ID came with integrity or privacy of RPCSEC_GSS."""
 
 
 class Held(abc.ABC):
@@ -69,6 +80,8 @@ class Held(abc.ABC):
 
     COUNTED_AS: ClassVar[str]
     """The field of `Holdings` in which states of this class are counted."""
+    credential: Credential
+    """The credential of the call that made the state, or last opened its file."""
     __slots__ = ("client", "file", "handle", "lost", "other", "owner", "parts", "seqid")
 
     def __init__(self, client: Client, other: bytes, owner: bytes, handle: bytes, file: bytes) -> None:
@@ -129,14 +142,25 @@ class Holdings:
 class Delegation(Held):
     """A read delegation of a client on a file; `delegations.delegate` makes it.
 
-    `node` is the file, `file` its key in claims, `reader` the file open for reading, and `lease` reports local writers.
+    `node` is the file, `file` its key in claims, `reader` the file open for reading by `credential`, and `lease`
+    reports local writers.
     """
 
     COUNTED_AS = "delegations"
-    __slots__ = ("asked", "lease", "node", "reader", "recalled_s")
+    __slots__ = ("asked", "credential", "lease", "node", "reader", "recalled_s")
 
-    def __init__(self, client: Client, other: bytes, node: Node, file: bytes, reader: OpenFile, lease: Lease) -> None:
+    def __init__(
+        self,
+        client: Client,
+        other: bytes,
+        node: Node,
+        file: bytes,
+        reader: OpenFile,
+        lease: Lease,
+        credential: Credential,
+    ) -> None:
         super().__init__(client, other, b"", node.handle, file)
+        self.credential = credential
         self.node: Node | None = node
         """The file, which the client may use by its filehandle also after the last name is removed; None once
         revoked."""
@@ -179,9 +203,9 @@ class Client:
         self.renewed_s = now_s
         """The time at which the lease began, in seconds of a monotonic clock."""
         self.sequence = 0
-        """The sequence number of the last CREATE_SESSION that succeeded; 0 before the first."""
-        self.created: Any = None
-        """The result of the last CREATE_SESSION that succeeded, for a repeat; None before the first."""
+        """The sequence number of the last CREATE_SESSION that was not put off; 0 before the first."""
+        self.created: CREATE_SESSION4resok | nfsstat4 = _S.NFS4ERR_SEQ_MISORDERED
+        """The result of that CREATE_SESSION, or the status with which it was refused, for a repeat."""
         self.sessions: set[bytes] = set()
         self.held: dict[tuple[type[Held], bytes, bytes], Held] = {}
         """The client's states by `Held.key`, revoked ones included."""
@@ -200,6 +224,12 @@ class Client:
     def move(self, event: ClientEvent) -> None:
         """Sets the attribute `state` to that after `event` by `TRANSITIONS`; raises KeyError if there is none."""
         self.state = TRANSITIONS[self.state, event]
+
+    @property
+    def row(self) -> ClientRow:
+        """The row of this incarnation of the client in the recovery database."""
+        who = self.introduction
+        return ClientRow(who.owner, who.verifier, who.principal)
 
     @property
     def unaware(self) -> bool:
@@ -222,11 +252,13 @@ class Client:
 class InTheWay(Exception):
     """Raised where only courteous clients, whose leases have passed, have states that conflict with a call.
 
-    `State.past_courteous` catches it, ends `clients` without the lock, and runs the step again.
+    Also where the earlier incarnation of a client has state. `State.past_courteous` catches it, ends `clients` without
+    the lock by `event`, EVICT or RESTART, and runs the step again.
     """
 
-    def __init__(self, clients: Iterable[Client]) -> None:
+    def __init__(self, clients: Iterable[Client], event: ClientEvent = ClientEvent.EVICT) -> None:
         self.clients = list(clients)
+        self.event = event
 
 
 class ClientTable:
@@ -235,11 +267,13 @@ class ClientTable:
     Args:
         boot: the number of this run of the server, the upper 32 bits of each client id.
         lease_s: the seconds for which a lease lasts.
+        grace: the clients of the last run that may reclaim.
         on_end: is called with each client that ends, to drop its sessions and its state.
     """
 
-    def __init__(self, boot: int, lease_s: float, on_end: Callable[[Client], None]) -> None:
+    def __init__(self, boot: int, lease_s: float, grace: Grace, on_end: Callable[[Client], None]) -> None:
         self.lease_s = lease_s
+        self._grace = grace
         self._on_end = on_end
         self.by_id: dict[int, Client] = {}
         self._boot = boot
@@ -272,14 +306,14 @@ class ClientTable:
 
         `update` says whether the client asks for an update of its confirmed record; `now_s` is the monotonic time in
         seconds. Raises Refused: NFS4ERR_CLID_INUSE; with `update` NFS4ERR_NOENT, NFS4ERR_NOT_SAME or NFS4ERR_PERM (RFC
-        8881 section 18.35.4); NFS4ERR_DELAY if there is no room or the record is about to end. Raises InTheWay if
-        clients whose lease has passed have to end first.
+        8881 section 18.35.4); NFS4ERR_DELAY if there is no room, the record is about to end, or another principal may
+        reclaim what the owner had in the last run. Raises InTheWay if clients whose lease has passed have to end first.
         """
         self.pass_leases(now_s)
         confirmed = self._confirmed.get(introduction.owner)
         if confirmed is not None and confirmed.state is ClientState.EXPIRING:
             raise Refused(_S.NFS4ERR_DELAY)
-        verdict = VERDICTS[update, _compare(confirmed, introduction)]
+        verdict = VERDICTS[update, self._compare(confirmed, introduction)]
         if isinstance(verdict.value, nfsstat4):
             raise Refused(verdict.value)
         if confirmed is not None and verdict is Verdict.KEEP:
@@ -296,8 +330,8 @@ class ClientTable:
     def confirm(self, client: Client, now_s: float) -> None:
         """Confirms a record, whose lease begins at `now_s`, and ends the earlier confirmed record of the same owner.
 
-        If the earlier record is of another principal and has state, raises Refused (NFS4ERR_CLID_INUSE), or InTheWay if
-        its lease has passed. Raises Refused (NFS4ERR_DELAY) if it is about to end. `now_s` is in monotonic seconds.
+        If the earlier record has state, raises InTheWay, or Refused (NFS4ERR_CLID_INUSE) if it is of another principal
+        and has a lease. Raises Refused (NFS4ERR_DELAY) if it is about to end. `now_s` is in monotonic seconds.
         """
         owner = client.introduction.owner
         old = self._confirmed.get(owner)
@@ -306,6 +340,8 @@ class ClientTable:
                 raise Refused(_S.NFS4ERR_DELAY)
             if old.introduction.principal != client.introduction.principal:
                 self._end_idle(old)
+            elif old.held:
+                raise InTheWay([old], ClientEvent.RESTART)
             else:
                 self.remove(old)
         del self._unconfirmed[owner]
@@ -339,22 +375,29 @@ class ClientTable:
             self.remove(client, ClientEvent.LEASE_PASSES)
 
     def in_the_way(self, clients: Iterable[Client], now_s: float) -> None:
-        """Raises InTheWay if the leases of all `clients`, whose states conflict with a call, have passed at `now_s`."""
+        """Raises InTheWay if the leases of all `clients`, whose states conflict with a call, have passed at `now_s`.
+
+        If one of these is about to end, raises Refused (NFS4ERR_DELAY) instead: the conflict may end with it.
+        """
         self.pass_leases(now_s)
         found = set(clients)
-        if all(client.state is ClientState.COURTEOUS for client in found):
+        states = {client.state for client in found}
+        if states <= {ClientState.COURTEOUS, ClientState.EXPIRING}:
+            if ClientState.EXPIRING in states:
+                raise Refused(_S.NFS4ERR_DELAY)
             raise InTheWay(found)
 
     def overdue(self, now_s: float) -> list[Client]:
         """Returns the courteous clients (lease passed) that have been silent for over `NFS4_COURTESY_S` at `now_s`."""
         return [client for client in self._courteous if client.renewed_s < now_s - NFS4_COURTESY_S]
 
-    def evict(self, client: Client) -> bool:
-        """Sets the state of a courteous client (lease passed) to EXPIRING; returns False if it is not courteous."""
-        if client.state is not ClientState.COURTEOUS:
+    def evict(self, client: Client, event: ClientEvent = ClientEvent.EVICT) -> bool:
+        """Marks a client as EXPIRING; returns False if its state does not allow `event`, EVICT or RESTART."""
+        if (client.state, event) not in TRANSITIONS:
             return False
-        del self._courteous[client]
-        client.move(ClientEvent.EVICT)
+        self._leases.pop(client, None)
+        self._courteous.pop(client, None)
+        client.move(event)
         return True
 
     def stay(self, client: Client) -> None:
@@ -376,6 +419,20 @@ class ClientTable:
         self._addresses[introduction.address] -= 1
         if not self._addresses[introduction.address]:
             del self._addresses[introduction.address]
+
+    def _compare(self, confirmed: Client | None, introduction: ClientIdentity) -> Known:
+        if self._grace.awaits_other(introduction.owner, introduction.principal):
+            return Known.AWAITED
+        if confirmed is None:
+            return Known.NONE
+        known = confirmed.introduction
+        same_verifier = known.verifier == introduction.verifier
+        # Without integrity a call may be another one's, and does not end the state of a client with SP4_MACH_CRED (RFC
+        # 8881 section 2.4.3).
+        is_its_own = same_verifier or introduction.protected or known.allowed is None
+        if known.principal == introduction.principal and is_its_own:
+            return Known.SAME if same_verifier else Known.RESTARTED
+        return Known.FOREIGN if same_verifier else Known.FOREIGN_RESTARTED
 
     def _next_id(self) -> int:
         while True:
@@ -432,12 +489,3 @@ class ClientTable:
                 self.remove(client)
                 return True
         return False
-
-
-def _compare(confirmed: Client | None, introduction: ClientIdentity) -> Known:
-    if confirmed is None:
-        return Known.NONE
-    same_verifier = confirmed.introduction.verifier == introduction.verifier
-    if confirmed.introduction.principal == introduction.principal:
-        return Known.SAME if same_verifier else Known.RESTARTED
-    return Known.FOREIGN if same_verifier else Known.FOREIGN_RESTARTED

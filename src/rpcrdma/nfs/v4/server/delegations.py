@@ -97,7 +97,7 @@ def delegate(compound: Compound, wish: int, reader: OpenFile, lease: Lease | Non
         # Another client may have opened the file for writing meanwhile.
         if lease.broken or not _may_delegate(state, client, node.handle, file, compound.now_s):
             return no_delegation(wish)
-        given = Delegation(client, state.new_other(client), node, file, reader, lease)
+        given = Delegation(client, state.new_other(client), node, file, reader, lease, compound.credential)
         state.add(given)
         state.delegations[given] = None
         client.delegations += 1

@@ -8,7 +8,7 @@ from rpcrdma.nfs.export import tree
 from rpcrdma.nfs.export.grant import Grant
 from rpcrdma.nfs.export.tree import Change, FileKind, Make, Node, check_changeable
 from rpcrdma.nfs.v4 import nfs4
-from rpcrdma.nfs.v4.attributes import bits_of, wanted_of, words
+from rpcrdma.nfs.v4.attributes import set_on_new, wanted_of, words
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.compound import Compound
 from rpcrdma.nfs.v4.server.delegations import wait_for_delegations, wait_for_delegations_of_name
@@ -85,7 +85,8 @@ def create(compound: Compound, args: nfs4.CREATE4args) -> nfs4.CREATE4resok:
     change = Change()
     made = directory.make(compound.caller, name, Make(kind, target, device), wanted, change)
     compound.set_current(_present(made.node))
-    return nfs4.CREATE4resok(change_of(directory, change), words(bits_of(args.createattrs.attrmask)))
+    attributes = set_on_new(args.createattrs, wanted, compound.node)
+    return nfs4.CREATE4resok(change_of(directory, change), words(attributes))
 
 
 def remove(compound: Compound, args: nfs4.REMOVE4args) -> nfs4.REMOVE4resok:

@@ -132,16 +132,18 @@ class RecoveryDatabase:
             exports: texts that identify its exports from now on.
         """
         there, served = " ".join(sorted(addresses)), "\n".join(sorted(set(exports)))
-        try:
-            with self._lock, self._database:
-                self._database.execute("BEGIN")
-                self._database.execute(
-                    "UPDATE OR REPLACE client SET addresses = ?, exports = ? WHERE addresses = ?",
-                    (there, served, self._addresses),
-                )
-        except sqlite3.Error as error:
-            _LOGGER.warning("%s: %s: clients may lose their locks with the next restart", self._path, error)
-        self._addresses, self._exports = there, served
+        with self._lock:
+            try:
+                with self._database:
+                    self._database.execute("BEGIN")
+                    self._database.execute(
+                        "UPDATE OR REPLACE client SET addresses = ?, exports = ? WHERE addresses = ?",
+                        (there, served, self._addresses),
+                    )
+            except sqlite3.Error as error:
+                _LOGGER.warning("%s: %s: clients may lose their locks with the next restart", self._path, error)
+            # Before another thread writes a row: by the old addresses the next run would not find it.
+            self._addresses, self._exports = there, served
 
     def forget(self, rows: Iterable[ClientRow]) -> bool:
         """Deletes clients, whatever their verifier; rows of the same owner with another principal stay.
@@ -208,8 +210,13 @@ class Grace:
         """Returns whether the client in `row` may reclaim: it had state in the last run, with the same verifier."""
         return self.waiting.get(row.owner) == row
 
+    def awaits_other(self, owner: bytes, principal: str) -> bool:
+        """Returns whether an owner may reclaim that is another principal than `principal`."""
+        known = self.waiting.get(owner)
+        return known is not None and known.principal != principal
+
     def leaves(self, row: ClientRow) -> None:
-        """Takes the right to reclaim from a client that has ended, and from other incarnations of its owner."""
+        """Takes the right to reclaim from a client that has ended or reclaimed all, and its other incarnations."""
         known = self.waiting.get(row.owner)
         if known is not None and known.principal == row.principal:
             del self.waiting[row.owner]

@@ -78,10 +78,16 @@ def exchange_id(compound: Compound, args: nfs4.EXCHANGE_ID4args) -> nfs4.EXCHANG
     if args.eia_flags & ~defined:
         raise Refused(_S.NFS4ERR_INVAL)
     state = state_of(compound)
-    protection, enforced = _agree(compound, args.eia_state_protect)
+    enforced, allowed = _agree(compound, args.eia_state_protect)
     owner = args.eia_clientowner
     introduction = ClientIdentity(
-        owner.co_ownerid, owner.co_verifier, principal_of(compound.credential), compound.context.peer, enforced
+        owner.co_ownerid,
+        owner.co_verifier,
+        principal_of(compound.credential),
+        compound.context.peer,
+        enforced,
+        allowed,
+        _is_protected(compound),
     )
     update = bool(args.eia_flags & nfs4.EXCHGID4_FLAG_UPD_CONFIRMED_REC_A)
     client = state.settle(lambda: state.clients.exchange_id(introduction, compound.now_s, update=update), compound.wait)
@@ -92,7 +98,7 @@ def exchange_id(compound: Compound, args: nfs4.EXCHANGE_ID4args) -> nfs4.EXCHANG
         client.id,
         (client.sequence + 1) % SEQUENCES,
         nfs4.EXCHGID4_FLAG_USE_NON_PNFS | (nfs4.EXCHGID4_FLAG_CONFIRMED_R if confirmed else 0),
-        protection,
+        _protection(client.introduction),
         nfs4.server_owner4(0, state.identity),
         state.identity,
         [],
@@ -109,6 +115,7 @@ def create_session(compound: Compound, args: nfs4.CREATE_SESSION4args) -> nfs4.C
 
     def step() -> nfs4.CREATE_SESSION4resok:
         client = state.clients.find(args.csa_clientid)
+        # Before the sequence number: nobody but the machine uses that up.
         _check_machine(compound, client, _O.OP_CREATE_SESSION)
         who, minor = principal_of(compound.credential), compound.call.minor_version
         return state.sessions.create(args, client, who, caller, compound.now_s, minor_version=minor)
@@ -161,7 +168,8 @@ def sequence(compound: Compound, args: nfs4.SEQUENCE4args) -> bytes:
 def bind_conn_to_session(compound: Compound, args: nfs4.BIND_CONN_TO_SESSION4args) -> nfs4.BIND_CONN_TO_SESSION4resok:
     """Runs BIND_CONN_TO_SESSION (RFC 8881 section 18.34): uses the connection of the call for a session.
 
-    If asked for, the server calls the client over it, too. Raises Refused: NFS4ERR_BADSESSION or NFS4ERR_WRONG_CRED.
+    If asked for, the server calls the client over it, too. Raises Refused: NFS4ERR_BADSESSION, NFS4ERR_WRONG_CRED, or
+    NFS4ERR_INVAL (the server calls the client over it, and is asked for requests alone).
     """
     state, caller = state_of(compound), compound.context.client
     back = args.bctsa_dir is not nfs4.channel_dir_from_client4.CDFC4_FORE
@@ -232,22 +240,28 @@ def reclaim_complete(compound: Compound, args: nfs4.RECLAIM_COMPLETE4args) -> No
     state_of(compound).complete_reclaim(client, compound.now_s)
 
 
-def _agree(compound: Compound, asked: nfs4.state_protect4_a) -> tuple[nfs4.state_protect4_r, int]:
-    """Returns the protection of a client's state that EXCHANGE_ID grants for `asked`, and the enforced operations.
+def _agree(compound: Compound, asked: nfs4.state_protect4_a) -> tuple[int, int | None]:
+    """Returns the protection of state that EXCHANGE_ID grants for `asked` to a new record of a client.
 
-    These are the operations, bit n for number n, that only the principal of the client's machine may call. Raises
-    Refused: NFS4ERR_ENCR_ALG_UNSUPP for SP4_SSV, NFS4ERR_INVAL for SP4_MACH_CRED if the call has no integrity.
+    The result has the enforced and the allowed operations, as in `ClientIdentity`. Raises Refused:
+    NFS4ERR_ENCR_ALG_UNSUPP for SP4_SSV, NFS4ERR_INVAL for SP4_MACH_CRED if the call has no integrity.
     """
     if asked.spa_how is nfs4.state_protect_how4.SP4_SSV:
         raise Refused(_S.NFS4ERR_ENCR_ALG_UNSUPP)
     operations = asked.value
     if not isinstance(operations, nfs4.state_protect_ops4):
-        return nfs4.state_protect4_r(nfs4.state_protect_how4.SP4_NONE, None), 0
+        return 0, None
     if not _is_protected(compound):
         raise Refused(_S.NFS4ERR_INVAL)
-    enforced = bits_of(operations.spo_must_enforce) & _ENFORCED
-    agreed = nfs4.state_protect_ops4(words(enforced), words(bits_of(operations.spo_must_allow) & _ALLOWED))
-    return nfs4.state_protect4_r(nfs4.state_protect_how4.SP4_MACH_CRED, agreed), enforced
+    return bits_of(operations.spo_must_enforce) & _ENFORCED, bits_of(operations.spo_must_allow) & _ALLOWED
+
+
+def _protection(introduction: ClientIdentity) -> nfs4.state_protect4_r:
+    """Returns the protection that is in force for a client, which is that of the first EXCHANGE_ID of its record."""
+    if introduction.allowed is None:
+        return nfs4.state_protect4_r(nfs4.state_protect_how4.SP4_NONE, None)
+    agreed = nfs4.state_protect_ops4(words(introduction.enforced), words(introduction.allowed))
+    return nfs4.state_protect4_r(nfs4.state_protect_how4.SP4_MACH_CRED, agreed)
 
 
 def _is_protected(compound: Compound) -> bool:

@@ -150,18 +150,39 @@ class SessionTable:
         *,
         minor_version: int,
     ) -> nfs4.CREATE_SESSION4resok:
-        """Creates a session and confirms `client`; returns the earlier result for a repeat (RFC 8881 section 18.36.4).
+        """Creates a session and confirms `client`; a repeat has the earlier outcome (RFC 8881 section 18.36.4).
 
-        A CREATE_SESSION that is refused changes nothing, so that its sequence number may be used again. `principal`, a
-        result of `principal_of`, `caller`, the connection, and `minor_version` are those of the call; `now_s` is the
-        monotonic time in seconds. Raises Refused if the arguments, or the limits of the server, do not allow it, or
-        InTheWay if a client whose lease has passed has to end first.
+        A CREATE_SESSION that is refused changes nothing but the sequence number and the outcome for its repeat, and one
+        that is put off (NFS4ERR_DELAY) not even these: Linux counts up after each error but that. `principal`, a result
+        of `principal_of`, `caller`, the connection, and `minor_version` are those of the call; `now_s` is the monotonic
+        time in seconds. Raises Refused if the arguments, or the limits of the server, do not allow it, or InTheWay if
+        another client, or the earlier incarnation of this one, has to end first.
         """
-        created: nfs4.CREATE_SESSION4resok | None = client.created
-        if args.csa_sequence == client.sequence and created is not None:
-            return created
+        if args.csa_sequence == client.sequence:
+            if isinstance(client.created, nfs4.nfsstat4):
+                raise Refused(client.created)
+            return client.created
         if args.csa_sequence != (client.sequence + 1) % SEQUENCES:
             raise Refused(_S.NFS4ERR_SEQ_MISORDERED)
+        try:
+            created = self._create(args, client, principal, caller, now_s, minor_version)
+        except Refused as refused:
+            if refused.status is not _S.NFS4ERR_DELAY:
+                client.sequence, client.created = args.csa_sequence, refused.status
+            raise
+        client.sequence, client.created = args.csa_sequence, created
+        return created
+
+    def _create(
+        self,
+        args: nfs4.CREATE_SESSION4args,
+        client: Client,
+        principal: str,
+        caller: ReverseCaller,
+        now_s: float,
+        minor_version: int,
+    ) -> nfs4.CREATE_SESSION4resok:
+        """Creates a session for a CREATE_SESSION with a new sequence number; see `create`."""
         if args.csa_flags & ~_FLAGS:
             raise Refused(_S.NFS4ERR_INVAL)
         # A confirmed client may create sessions by any principal, unless it has asked for protection (SP4_MACH_CRED).
@@ -186,10 +207,8 @@ class SessionTable:
         self._by_id[session.id] = session
         client.sessions.add(session.id)
         self._promised += session.promised
-        client.sequence = args.csa_sequence
         flags = nfs4.CREATE_SESSION4_FLAG_CONN_BACK_CHAN if calls_back else 0
-        created = client.created = nfs4.CREATE_SESSION4resok(session.id, args.csa_sequence, flags, fore, back)
-        return created
+        return nfs4.CREATE_SESSION4resok(session.id, args.csa_sequence, flags, fore, back)
 
     def sequence(
         self,
@@ -248,7 +267,12 @@ class SessionTable:
         return next((session for session in sessions if session.back_channel.alive), None)
 
     def bind(self, session: Nfs4Session, caller: ReverseCaller, *, back: bool) -> None:
-        """Binds `caller`, a connection, to a session; with `back`, calls to the client use it from now on."""
+        """Binds `caller`, a connection, to a session; with `back`, calls to the client use it from now on.
+
+        Raises Refused (NFS4ERR_INVAL): the connection is the one for calls to the client, and `back` is False.
+        """
+        if not back and session.back_channel.caller is caller:
+            raise Refused(_S.NFS4ERR_INVAL)
         if session.client.introduction.enforced & _BINDS:
             session.connections = {each for each in session.connections if not each.closed} | {caller}
         if back:

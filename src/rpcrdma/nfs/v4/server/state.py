@@ -17,10 +17,10 @@ from rpcrdma.nfs.export.claims import Claims
 from rpcrdma.nfs.export.lock_mirror import LockMirrors
 from rpcrdma.nfs.v4.nfs4 import nfsstat4, stateid4
 from rpcrdma.nfs.v4.refusal import Refused
-from rpcrdma.nfs.v4.server.client_states import ClientState
+from rpcrdma.nfs.v4.server.client_states import ClientEvent, ClientState
 from rpcrdma.nfs.v4.server.clients import Client, ClientTable, Delegation, Held, Holdings, InTheWay
 from rpcrdma.nfs.v4.server.compound import Compound
-from rpcrdma.nfs.v4.server.recovery import ClientRow, Grace, RecoveryDatabase
+from rpcrdma.nfs.v4.server.recovery import Grace, RecoveryDatabase
 from rpcrdma.nfs.v4.server.sessions import SessionTable
 from rpcrdma.nfs.v4.server.stateids import is_older
 from rpcrdma.nfs.v4.state_limits import (
@@ -42,12 +42,6 @@ def state_of(compound: Compound) -> State:
     """Returns the state of the server that runs a COMPOUND."""
     state: State = compound.server.state
     return state
-
-
-def _row_of(client: Client) -> ClientRow:
-    """Returns the row of a client for the recovery database: owner string, verifier and principal."""
-    who = client.introduction
-    return ClientRow(who.owner, who.verifier, who.principal)
 
 
 class State:
@@ -78,9 +72,9 @@ class State:
         self.identity = identity
         self.lock = claims.lock
         self.database = database
-        self.clients = ClientTable(database.boot, lease_s, self._end)
-        self.sessions = SessionTable(self.clients, random_bytes)
         self.grace = Grace(database.rows, lease_s, now_s)
+        self.clients = ClientTable(database.boot, lease_s, self.grace, self._end)
+        self.sessions = SessionTable(self.clients, random_bytes)
         claims.in_grace = bool(self.grace.waiting)
         self._disk = threading.Lock()
         """Is held while a client is written to the recovery database or deleted there; taken before `lock`."""
@@ -117,20 +111,21 @@ class State:
         """
         try:
             with self.lock:
-                yield
+                try:
+                    yield
+                finally:
+                    ended, self._ended = self._ended, []
+                    shrunk, self._shrunk = self._shrunk, set()
         finally:
             # A file closes with its last reference.
-            self._ended = []
-            shrunk, self._shrunk = self._shrunk, set()
+            del ended
             for file in shrunk:
                 self.mirrors.shrink(file)
 
     def settle(self, step: Callable[[], T], wait: Callable[[], None]) -> T:
         """Calls `step` with the lock held; after an InTheWay, ends the clients that it names, and calls `step` again.
 
-        Returns the result of `step`. The leases of these clients have passed. `wait` is called before a wait for the
-        disk, see `past_courteous`. Raises Refused (NFS4ERR_DELAY) if the disk does not delete a client, and the errors
-        of `step` and `wait`.
+        Returns the result of `step`. Arguments and errors are those of `past_courteous`.
         """
 
         def locked_step() -> T:
@@ -140,42 +135,49 @@ class State:
         return self.past_courteous(locked_step, wait)
 
     def past_courteous(self, step: Callable[[], T], wait: Callable[[], None]) -> T:
-        """Calls `step`, again after each end of courteous clients (lease passed) in its way; returns its result.
+        """Calls `step`, again after each end of clients in its way; returns its result.
 
-        `step` changes nothing if it raises `InTheWay`, which names the clients. `wait` is called before a wait for the
-        disk; it raises `MustWait` in the event loop, and a worker thread calls this method again. The caller does not
-        hold the lock. Raises Refused (NFS4ERR_DELAY) if the disk does not delete a client, and what both raise.
+        These are courteous (lease passed) or have restarted. `step` changes nothing if it raises `InTheWay`, which
+        names them. `wait` is called before their end, which may block; it raises `MustWait` in the event loop, and a
+        worker thread calls this method again. The caller does not hold the lock. Raises Refused (NFS4ERR_DELAY) if the
+        disk does not delete a client, and what both raise.
         """
         while True:
             try:
                 return step()
             except InTheWay as found:
                 wait()
-                if not self.evict(found.clients):
+                if not self.evict(found.clients, found.event):
                     raise Refused(_S.NFS4ERR_DELAY) from None
 
-    def evict(self, clients: Iterable[Client]) -> bool:
+    def evict(self, clients: Iterable[Client], event: ClientEvent = ClientEvent.EVICT) -> bool:
         """Ends those of `clients` that are courteous (lease passed), in the recovery database first; may block.
 
-        The caller does not hold the lock. Returns False if the disk has failed; then these clients stay courteous.
+        The caller does not hold the lock. Returns False if the disk has failed; then these clients stay courteous. With
+        `event` RESTART ends those that have a lease, too, and leaves the rows to the next incarnations.
         """
         with self._disk:
             with self.lock:
-                ending = [client for client in clients if self.clients.evict(client)]
-            deleted = not ending or self.database.forget(_row_of(client) for client in ending)
+                ending = [client for client in clients if self.clients.evict(client, event)]
+            leaves = event is ClientEvent.EVICT
+            deleted = not (ending and leaves) or self.database.forget(client.row for client in ending)
             for client in ending:
                 if deleted:
                     self._in_steps(self.states(client), self.drop)
                 with self.locked():
                     if deleted:
-                        self.grace.leaves(_row_of(client))
+                        if leaves:
+                            self.grace.leaves(client.row)
                         self.clients.remove(client)
                     else:
                         self.clients.stay(client)
         return deleted
 
     def _in_steps(self, states: Sequence[Held], step: Callable[[Held], object]) -> None:
-        """Calls `step` with each of `states` that has not ended by then; lets go of the lock after each 64 of them."""
+        """Calls `step` with each of `states` that has not ended by then, with the lock held for up to 64 at a time."""
+        with self.lock:
+            # The locks of an open, which may be many, before it.
+            states = [each for held in states for each in (*(held.parts or ()), held)]
         for first in range(0, len(states), NFS4_ENDED_AT_ONCE):
             with self.locked():
                 for held in states[first : first + NFS4_ENDED_AT_ONCE]:
@@ -204,12 +206,12 @@ class State:
             with self.lock:
                 # The row of an owner may be that of another incarnation.
                 ours = client.state not in {ClientState.UNCONFIRMED, ClientState.GONE}
-                if not ours or not (client.held or self.grace.knows(_row_of(client))):
+                if not ours or not (client.held or self.grace.knows(client.row)):
                     return lost
-            if not self.database.forget([_row_of(client)]):
+            if not self.database.forget([client.row]):
                 return None
             with self.lock:
-                self.grace.leaves(_row_of(client))
+                self.grace.leaves(client.row)
 
             def revoke(held: Held) -> None:
                 for each in (held, *(held.parts or ())):
@@ -228,7 +230,7 @@ class State:
         """
         with self._disk:
             if not client.unaware and client.reclaim_complete and client.state is not ClientState.GONE:
-                self.database.keep(_row_of(client))
+                self.database.keep(client.row)
 
     def destroy(self, client: Client) -> None:
         """Ends a client at its own request (DESTROY_CLIENTID), if possible in the recovery database, too; may block.
@@ -242,11 +244,11 @@ class State:
                 # The row may be that of a record beside an unconfirmed one, or behind one that is gone.
                 ours = client.state not in {ClientState.UNCONFIRMED, ClientState.GONE}
                 if ours:
-                    self.grace.leaves(_row_of(client))
+                    self.grace.leaves(client.row)
                 if client.state is not ClientState.GONE:
                     self.clients.remove(client)
             if ours:
-                self.database.forget([_row_of(client)])
+                self.database.forget([client.row])
 
     def sweep(self, now_s: float) -> None:
         """Ends leases, recalls and a grace period that are over at `now_s`; may block; to be called every few seconds.
@@ -272,13 +274,13 @@ class State:
             with self.lock:
                 idle = self._idle(ClientState.CONFIRMED, ClientState.COURTEOUS)
             if idle:
-                self.database.forget(map(_row_of, idle))
+                self.database.forget(client.row for client in idle)
             self.database.close()
 
     def _idle(self, *states: ClientState) -> list[Client]:
         """Returns clients in one of these `ClientState` that have no opens, locks, delegations, or any to reclaim."""
         found = (client for client in self.clients.by_id.values() if client.state in states and not client.held)
-        return [client for client in found if not self.grace.knows(_row_of(client))]
+        return [client for client in found if not self.grace.knows(client.row)]
 
     # Recovery
 
@@ -308,10 +310,10 @@ class State:
             if client.state is ClientState.GONE:
                 raise Refused(_S.NFS4ERR_BADSESSION)
             if not client.unaware:
-                self.database.keep(_row_of(client))
+                self.database.keep(client.row)
             with self.lock:
                 client.reclaim_complete = True
-                self.grace.waiting.pop(client.introduction.owner, None)
+                self.grace.leaves(client.row)
         self.end_grace(now_s)
 
     def check_reclaim(self, client: Client, now_s: float) -> None:
@@ -319,7 +321,7 @@ class State:
 
         Raises Refused (NFS4ERR_NO_GRACE) without a grace period, without earlier state, or after RECLAIM_COMPLETE.
         """
-        if not self.claims.in_grace or client.reclaim_complete or not self.grace.knows(_row_of(client)):
+        if not self.claims.in_grace or client.reclaim_complete or not self.grace.knows(client.row):
             raise Refused(_S.NFS4ERR_NO_GRACE)
         self.grace.reclaimed(now_s)
 
