@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import contextlib
 import functools
+import gc
 import logging
 import os
 import secrets
@@ -229,6 +230,10 @@ async def _serve(
         _announce(args, served, server, metrics, as_callers=as_callers)
         manager = ServiceManager()
         running = RunningServer(args, server, exports, nfs4, registered, audit)
+        if gc.get_freeze_count():
+            # As in `main.run`: what is loaded lives until the end. A collection that looks through it, which a reload
+            # brings about, keeps calls waiting for tens of milliseconds.
+            gc.freeze()
         manager.ready(running.status)
         health.start()
         health.ready(registered)
