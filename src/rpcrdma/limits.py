@@ -34,7 +34,8 @@ GSS_CREATING_MAX = 256
 with one token, so none of its contexts waits."""
 
 GSS_ADDRESS_CREATING_MAX = 16
-"""Contexts of one address that wait for a further token: users of a large machine who begin at the same moment."""
+"""Contexts of one address, or one network of IPv6, that wait for a further token: users of a large machine who begin at
+the same moment."""
 
 GSS_CREATION_S = 30.0
 """Seconds that making a context may take: the time of a client that asks a distant KDC between two tokens."""
@@ -77,7 +78,8 @@ CONNECTIONS_OF_HOST_MIN = 16
 """Connections that one address has also where that part is less: a Linux client makes as many with nconnect=16."""
 
 CONNECTIONS_KEPT_PARTS = 8
-"""One part in this many of a server's places is never taken by a single address, so that others find a place."""
+"""One part in this many of a server's places is never taken by a single address, or by the addresses of one network of
+IPv6, so that others find a place. A network may have more than an address: all hosts of a cluster may be in one."""
 
 RDMA_STARTING_MAX = 256
 """Connections of one listener that may be in their start-up: each takes a few round trips, so this is thousands a

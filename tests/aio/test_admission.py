@@ -91,6 +91,33 @@ def test_nobody_is_displaced_for_who_would_then_have_more() -> None:
     assert it.displaced_by("b", 0.0) is None
 
 
+def test_the_addresses_of_a_network_of_ipv6_leave_an_eighth_of_the_places_to_others() -> None:
+    of_network = [f"2001:db8::{number}" for number in range(14)]
+    it = admission(connections_max=16, busy=tuple(of_network[:13]), of_one_max=4)
+    it.add("a0", "192.0.2.7")
+    for address in of_network:
+        assert not it.full(address)
+        it.add(address, address)
+    assert it.full("2001:db8::15") == "2001:db8::/64 has all connections that a network may have, 14"
+    assert it.displaced_by("2001:db8::15", 0.0) == of_network[13], "the only idle one there, not that of others"
+    for newcomer in ("192.0.2.8", "2001:db8:0:1::1"):
+        assert (it.full(newcomer), it.displaced_by(newcomer, 0.0)) == ("", None)
+    it.resize(16, 100, 16)
+    assert not it.full("2001:db8::15"), "where one address may have all, so may its network"
+
+
+def test_half_open_connections_of_a_network_of_ipv6_leave_an_eighth_of_their_places_to_others() -> None:
+    it = admission(connections_max=100, starting_max=8)
+    for number in range(7):
+        it.add(str(number), f"2001:db8::{number}", starting_s=float(number))
+    assert (it.full("192.0.2.7"), it.displaced_by("192.0.2.7", 0.0)) == ("", None)
+    assert it.full("2001:db8::8")
+    assert it.displaced_by("2001:db8::8", RDMA_STARTING_S - 0.1) is None
+    assert it.displaced_by("2001:db8::8", RDMA_STARTING_S) == "0"
+    it.add("a0", "192.0.2.7", starting_s=7.0)
+    assert it.full("192.0.2.8")
+
+
 def test_where_all_have_as_many_the_one_that_has_been_idle_longest_makes_room() -> None:
     it = admission(active=("a0", "b0"), busy=("d0",))
     for name in ("a0", "b0", "c0", "d0"):

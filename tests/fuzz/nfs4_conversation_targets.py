@@ -238,7 +238,7 @@ class _Conversations:
         assert {id(each) for each in state._held.values()} == {id(h) for c in clients for h in c.held.values()}
         sessions = state.sessions._by_id
         assert set(sessions) == {number for client in clients for number in client.sessions}
-        assert state.sessions._promised == sum(session.promised for session in sessions.values())
+        assert state.sessions.octets.used == sum(session.promised for session in sessions.values())
         assert not any(slot.state is SlotState.BUSY for session in sessions.values() for slot in session.slots)
         assert {each for each in state._held.values() if isinstance(each, Delegation) and each.lost is None} == set(
             state.delegations
@@ -246,10 +246,11 @@ class _Conversations:
         opens = [each for each in state._held.values() if isinstance(each, Open)]
         for one, other in itertools.permutations(opens, 2):
             assert one.file != other.file or not one.access & other.deny, "shares conflict"
-        for client in clients:
-            locked = [each for each in client.held.values() if isinstance(each, LockState)]
-            assert client.ranges == sum(len(claims.ranges(each.file, each)) for each in locked)
-        self._check_ranges([each for each in state._held.values() if isinstance(each, LockState)])
+        locked = [each for each in state._held.values() if isinstance(each, LockState)]
+        assert state.states_of_hosts.used == len(state._held)
+        assert state.ranges_of_hosts.used == sum(len(claims.ranges(each.file, each)) for each in locked)
+        assert state.delegations_of_hosts.used == len(state.delegations)
+        self._check_ranges(locked)
 
     def _check_ranges(self, locked: list[LockState]) -> None:
         for one, other in itertools.combinations(locked, 2):
@@ -269,7 +270,7 @@ class _Conversations:
         state = self.server.state
         assert not state._held
         assert not state.clients.by_id
-        assert not state.sessions._promised
+        assert not state.sessions.octets.used
         assert not len(self.server.claims)
         assert not self.disk.kept
 

@@ -338,11 +338,12 @@ def test_a_refused_principal_leaves_nothing_behind_and_the_reason_is_told() -> N
     assert len(server.acceptor) == 0
 
 
-def test_contexts_that_are_never_finished_are_few_for_each_address_and_end_by_themselves() -> None:
+@each_case("host", ["192.0.2.7", "2001:db8::{}"])
+def test_contexts_that_are_never_finished_are_few_for_each_host_and_end_by_themselves(host: str) -> None:
     server = Server(FakeMechanism(legs=2))
     octets = bytes(ContextCall(server.mechanism.initiate("").step(None) or b"").encode(1, NULL, None).reduced)
-    for _ in range(100):
-        server.answer(octets, host="192.0.2.7")
+    for number in range(100):
+        server.answer(octets, host=host.format(number))
     assert len(server.acceptor) == GSS_ADDRESS_CREATING_MAX
     assert server.call(server.session(host="192.0.2.8"), GssService.NONE) == 42
     assert len(server.acceptor) == GSS_ADDRESS_CREATING_MAX + 1

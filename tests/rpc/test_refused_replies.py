@@ -75,3 +75,15 @@ def test_the_fullest_client_loses_its_oldest_reply(seed: int) -> None:
         for name in "abc":
             assert [replies.find(name, key) for key in range(5)] == [held.get((name, key)) for key in range(5)], step
         assert set(replies._clients) == {name for name, _, _ in model.held}
+
+
+@each_case(
+    "names", [[f"2001:db8::{number}" for number in range(5)], [f"192.0.2.7 user{number}@R" for number in range(5)]]
+)
+def test_many_addresses_of_a_network_or_principals_of_an_address_cost_no_other_its_reply(names: list[str]) -> None:
+    replies: RefusedReplies[int] = RefusedReplies(5)
+    replies.hold("192.0.2.1", 0, Payload(bytes(2)))
+    for key, name in enumerate(names):
+        replies.hold(name, key, Payload(bytes(1)))
+    assert replies.find("192.0.2.1", 0) is not None
+    assert [replies.find(name, key) is not None for key, name in enumerate(names)] == [False, False, True, True, True]

@@ -258,7 +258,7 @@ class World:
         left = {
             "clients": len(state.clients.by_id),
             "sessions": len(state.sessions._by_id),
-            "octets promised to slots": state.sessions._promised,
+            "octets promised to slots": state.sessions.octets.used,
             "states": len(state._held),
             "delegations": len(state.delegations) + claims.delegations,
             "shares": sum(bool(claims.sharers(handle)) for handle in self.handles.values()),

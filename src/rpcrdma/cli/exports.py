@@ -52,8 +52,13 @@ async def run(args: argparse.Namespace) -> int:
 async def _list(args: argparse.Namespace, url: Url) -> None:
     from rpcrdma.nfs.client.mount_client import list_exports  # noqa: PLC0415
     from rpcrdma.nfs.client.security_choice import flavor_names  # noqa: PLC0415
+    from rpcrdma.nfs.errors import NfsError  # noqa: PLC0415
 
-    found = await list_exports(url, connect_options(args), mount_port=args.mount_port)
+    try:
+        found = await list_exports(url, connect_options(args), mount_port=args.mount_port)
+    except NfsError as error:
+        error.found_at(url)
+        raise
     if args.json:
         for export in found:
             clients = None if export.clients is None else list(export.clients)

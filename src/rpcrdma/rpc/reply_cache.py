@@ -16,7 +16,7 @@ from which AUTH_SYS lets it act as any user anyhow.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Hashable
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -126,7 +126,8 @@ class RefusedReplies(Generic[K]):
     """Replies that exceeded the memory that their calls offered, held until the repeated calls offer more.
 
     A reply longer than the bound is not held. Beyond the bound, the oldest reply of the client that holds most octets
-    is dropped, so that no client costs another one its second try.
+    is dropped, so that no client costs another one its second try. It is a client of the network (`network_of`) that
+    holds most octets.
 
     Args:
         octets_max: the most octets of all held replies.
@@ -143,6 +144,8 @@ class RefusedReplies(Generic[K]):
     def hold(self, address: str, key: K, reply: Payload) -> None:
         """Holds a reply for the call `key` of the client at `address`, in place of an earlier one.
 
+        `address` may end in a space and the principal of the client.
+
         The reply's memory must not change afterwards. A reply over `octets_max` is not held; replies of the client that
         holds most may be dropped.
         """
@@ -153,10 +156,19 @@ class RefusedReplies(Generic[K]):
         own.replies[key] = reply
         own.octets += reply.length
         self.octets += reply.length
+        if self.octets <= self._octets_max:
+            return
+        # Imported where it is needed: short commands import this module.
+        from rpcrdma.rpc.host_shares import network_of  # noqa: PLC0415
+
         while self.octets > self._octets_max:
             # The reply that has just come does not count: of equals it is the one that stays.
             others = {name: each.octets - reply.length * (each is own) for name, each in self._clients.items()}
-            fullest = max(others, key=others.__getitem__)
+            networks = {name: network_of(name.partition(" ")[0]) for name in others}
+            octets = Counter[str]()
+            for name, held in others.items():
+                octets[networks[name]] += held
+            fullest = max(others, key=lambda name: (octets[networks[name]], others[name]))
             self.drop(fullest, next(iter(self._clients[fullest].replies)))
 
     def find(self, address: str, key: K) -> Payload | None:

@@ -32,6 +32,8 @@ from support.nfs4_client import (
     Client,
     access,
     close,
+    create_session,
+    exchange_id,
     getfh,
     lookup,
     open_,
@@ -78,6 +80,8 @@ class Both:
         self.directory = tree
         self.server = start([self.export("/d", **self.terms)])
         self.four: Conversation = with_version_4(self.server, tmp_path)
+        # A host that no rule admits has its session from a time at which one did.
+        self.four.service.exports.check_host = lambda _context: None  # type: ignore[method-assign]
         (self.tree,) = self.server.services.nfs.exports.trees
         self.clients = 0
 
@@ -389,6 +393,50 @@ def test_version_4_names_the_flavors_of_the_rules_that_fit_the_host(
             reply.status if reply.status != "OK" else len(reply.results[-1][-1]) for reply in (by_name, of_current)
         ]
     assert seen == {"192.0.2.7": [2, 2], "203.0.113.7": [1, 1], "198.51.100.7": ["ACCESS", "ACCESS"]}
+
+
+@needs_root
+def test_a_host_that_may_use_no_export_of_version_4_is_no_client_and_the_log_has_its_refusal(
+    start: Callable[..., Server], tree: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def export(name: str, *hosts: str, **terms: Any) -> Export:
+        return Export(name=name, directory=tree, hosts=networks(*hosts), **terms)
+
+    of_lab = AccessTerms(hosts=networks("203.0.113.7"), principals=("*@LAB",), security=(KRB5P,))
+    trusted = AccessTerms(certificates=("trusted.example",), xprtsec="mtls")
+    server = start(
+        [
+            export("/one", "192.0.2.1", rules=(of_lab, trusted)),
+            export("/two", "192.0.2.2"),
+            export("/three", "192.0.2.3", versions=(3,)),
+        ]
+    )
+    four = with_version_4(server, tmp_path)
+    clients = {}
+
+    def introduced(name: str, source: CallOrigin) -> str:
+        connection = FakeConnection()
+        connection.origin = source
+        client = clients[name] = four.client(name, credential=USER, connection=connection)
+        return client.compound(exchange_id(client.owner, client.verifier)).status
+
+    assert introduced("a", origin("192.0.2.1")) == introduced("b", origin("192.0.2.2", transport="rdma")) == "OK"
+    assert introduced("c", origin("203.0.113.7")) == "OK", "a user of it may prove to be one of the lab"
+    assert introduced("d", origin("198.51.100.7", "trusted.example")) == "OK"
+    assert not caplog.records
+    for number in range(3):
+        assert introduced(f"{number}", origin("198.51.100.7")) == "PERM"
+    assert introduced("3", origin("192.0.2.3")) == "PERM"
+    assert [record.args[:2] for record in caplog.records] == [  # type: ignore[index]
+        ("198.51.100.7", "/one"),
+        ("192.0.2.3", "/one"),
+    ]
+    assert len(four.state.clients.by_id) == 4
+    exports = server.services.nfs.exports
+    exports.install(exports.plan([export("/two", "198.51.100.7")]))
+    four.service.exports.serve(exports, 1)
+    assert introduced("4", origin("198.51.100.7")) == "OK"
+    assert clients["a"].compound(create_session(next(iter(four.state.clients.by_id)), 1)).status == "STALE_CLIENTID"
 
 
 def test_terms_that_make_no_sense_are_refused(tmp_path: Path) -> None:

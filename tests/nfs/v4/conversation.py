@@ -21,7 +21,7 @@ from rpcrdma.xdr.codec import Decoder, Encoder
 from state_rig import LEASE_S, counted_octets
 from support.nfs4_client import Client
 
-__all__ = ["ROOT", "Conversation", "FakeConnection", "with_version_4"]
+__all__ = ["ROOT", "Conversation", "FakeConnection", "two_clients", "with_version_4"]
 
 ROOT = AuthSys(uid=0, gid=0)
 
@@ -158,3 +158,9 @@ def with_version_4(server: Any, directory: Path | None, now_s: float = 0.0, now_
     service._recalls = conversation.recalled
     conversation.service, conversation.state = service, service.state
     return conversation
+
+
+def two_clients() -> tuple[Conversation, Client, Client]:
+    """A server, and clients of it at two hosts."""
+    server = Conversation()
+    return server, server.client("a").start(), server.client("b", peer="192.0.2.8").start()

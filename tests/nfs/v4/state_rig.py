@@ -18,7 +18,8 @@ from rpcrdma.nfs.v4.nfs4 import (
     nfsstat4,
 )
 from rpcrdma.nfs.v4.refusal import Refused
-from rpcrdma.nfs.v4.server.clients import Client, ClientIdentity, Held
+from rpcrdma.nfs.v4.server.client_identity import ClientIdentity
+from rpcrdma.nfs.v4.server.clients import Client, Held
 from rpcrdma.nfs.v4.server.recovery import ClientRow, RecoveryDatabase
 from rpcrdma.nfs.v4.server.sessions import Nfs4Session
 from rpcrdma.nfs.v4.server.state import State

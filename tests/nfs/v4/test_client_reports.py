@@ -138,7 +138,7 @@ def test_no_call_waits_for_more_than_some_states_that_are_revoked_or_end(silent_
         assert found is not None
         assert found.holdings.opens == count
         assert (client.id in rig.state.clients.by_id) is not bool(silent_s)
-        assert lock.most < NFS4_ENDED_AT_ONCE * 40
+        assert lock.most < NFS4_ENDED_AT_ONCE * 50
 
 
 @each_case("ends", ["lease", "restart", "revocation", "export"])
@@ -163,7 +163,7 @@ def test_no_call_waits_for_all_locks_of_one_open_to_end(ends: str) -> None:
     else:
         assert server.service.revoke_on([server.files]) == 1  # type: ignore[list-item]
     assert server.claims.range_count == 0
-    assert lock.most < NFS4_ENDED_AT_ONCE * 40
+    assert lock.most < NFS4_ENDED_AT_ONCE * 50
 
 
 def test_no_call_waits_for_more_than_some_states_of_a_client_that_has_restarted() -> None:
@@ -171,9 +171,9 @@ def test_no_call_waits_for_more_than_some_states_of_a_client_that_has_restarted(
     old = rig.client()
     for file in range(1000):
         rig.hold(old, b"%d" % file)
-    restarted = rig.introduce("a", "2")
+    restarted, waits = rig.introduce("a", "2"), rig.waits
     lock: Any = LockWithCount(rig.state.lock)
     rig.state.lock = rig.state.claims.lock = lock
     rig.create_session(restarted)
-    assert (len(rig.state.claims), rig.waits) == (0, 1)
-    assert lock.most < NFS4_ENDED_AT_ONCE * 40
+    assert (len(rig.state.claims), rig.waits) == (0, waits + 1)
+    assert lock.most < NFS4_ENDED_AT_ONCE * 50

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from rpcrdma.nfs.v4.nfs4 import nfsstat4
+from rpcrdma.nfs.v4.server.client_identity import principal_of
 from rpcrdma.nfs.v4.server.client_states import TRANSITIONS, VERDICTS, ClientEvent, ClientState, Known
-from rpcrdma.nfs.v4.server.clients import principal_of
 from rpcrdma.nfs.v4.state_limits import (
     NFS4_ADDRESS_CLIENTS_MAX,
     NFS4_CLIENTS_MAX,
     NFS4_COURTESY_S,
+    NFS4_NETWORK_CLIENTS_MAX,
     NFS4_UNCONFIRMED_CLIENTS_MAX,
 )
 from rpcrdma.rpc.auth import AuthGss, AuthNone, AuthSys
@@ -96,8 +97,9 @@ def test_another_principal_takes_an_owner_whose_lease_has_passed_after_it_is_off
     rig = StateRig()
     rig.hold(rig.client(), deny=3)
     rig.now_s += LEASE_S + 1
+    waits = rig.waits
     rig.introduce("a", "1", "sys:7")
-    assert rig.waits == 1
+    assert rig.waits == waits + 1
     rig.hold(rig.client("b"))
 
 
@@ -167,9 +169,10 @@ def test_a_courteous_client_ends_by_a_conflict_and_loses_all() -> None:
     rig.now_s += LEASE_S + 1
     rig.renew(second)
     rig.hold(second, b"third")
-    assert (first.state, rig.waits) == (ClientState.CONFIRMED, 0)
+    # Each client has waited for the disk before its first state.
+    assert (first.state, rig.waits) == (ClientState.CONFIRMED, 2)
     rig.hold(second)
-    assert (first.state, rig.waits) == (ClientState.GONE, 1)
+    assert (first.state, rig.waits) == (ClientState.GONE, 3)
     assert len(rig.state.claims) == 2
     assert refused_with(rig.create_session, first) is S.NFS4ERR_STALE_CLIENTID
 
@@ -283,6 +286,7 @@ def test_nothing_of_a_restarted_client_is_answered_while_its_states_end(
     session = rig.state.sessions.find(next(iter(old.sessions)))
     for file in (b"first", b"last"):
         rig.hold(old, file, deny=3)
+    rig.hold(other, b"own")
     rig.now_s += silent_s
     rig.renew(other)
     restarted = rig.introduce("a", "2")
@@ -299,7 +303,7 @@ def test_nothing_of_a_restarted_client_is_answered_while_its_states_end(
 
     rig.state.lock = rig.state.claims.lock = LockWithPauses(rig.state.lock, ask)  # type: ignore[assignment]
     with monkeypatch.context() as few:
-        few.setattr("rpcrdma.nfs.v4.server.state.NFS4_ENDED_AT_ONCE", 1)
+        few.setattr("rpcrdma.nfs.v4.server.held_states.NFS4_ENDED_AT_ONCE", 1)
         rig.create_session(restarted, sequence=1)
     assert len(answers) > 9
     assert set(answers) == {S.NFS4ERR_DELAY}
@@ -318,21 +322,94 @@ def test_a_flood_of_introductions_ends_the_oldest_of_its_own_address() -> None:
     rig.create_session(flood[-1])
 
 
-def test_one_address_takes_a_part_of_the_places_for_clients() -> None:
+def places(monkeypatch: pytest.MonkeyPatch, **bounds: int) -> None:
+    """Sets bounds of records of clients: `clients`, `address_clients`, `network_clients`."""
+    for name, most in bounds.items():
+        monkeypatch.setattr(f"rpcrdma.nfs.v4.server.clients.NFS4_{name.upper()}_MAX", most)
+
+
+@each_case(
+    "addresses, more, most",
+    [
+        (("192.0.2.7",), "192.0.2.7", NFS4_ADDRESS_CLIENTS_MAX),
+        (("2001:db8::7",), "2001:db8::7", NFS4_ADDRESS_CLIENTS_MAX),
+        (("2001:db8::1", "2001:db8::2", "2001:db8::3"), "2001:db8::4", NFS4_NETWORK_CLIENTS_MAX),
+    ],
+)
+def test_one_host_takes_a_part_of_the_places_for_clients(addresses: tuple[str, ...], more: str, most: int) -> None:
     rig = StateRig()
-    own = [rig.client(f"own {number}", address="192.0.2.7") for number in range(NFS4_ADDRESS_CLIENTS_MAX)]
-    assert refused_with(rig.introduce, "one more", address="192.0.2.7") is S.NFS4ERR_DELAY
-    other = rig.client("other", address="192.0.2.1")
+    own = [rig.client(f"{number}", address=addresses[number % len(addresses)]) for number in range(most)]
+    for client in own:
+        rig.hold(client)
+    assert refused_with(rig.introduce, "one more", address=more) is S.NFS4ERR_DELAY
+    other = rig.client("other", address="2001:db8:0:1::1")
     rig.now_s += LEASE_S + 1
-    rig.introduce("one more", address="192.0.2.7")
+    rig.introduce("one more", address=more)
     assert (own[0].state, own[1].state, other.state) == (ClientState.GONE, ClientState.COURTEOUS, ClientState.COURTEOUS)
+
+
+def test_a_host_with_all_its_places_gives_that_of_a_client_that_holds_nothing_to_its_own_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    places(monkeypatch, address_clients=2, network_clients=3)
+    rig = StateRig()
+    others = [rig.client(f"other {number}", address=f"192.0.2.{number % 2}") for number in range(4)]
+    holder = rig.client("a", address="2001:db8::1")
+    rig.hold(holder)
+    idle = rig.client("b", address="2001:db8::1")
+    rig.client("c", address="2001:db8::2")
+    rig.client("d", address="2001:db8::3")
+    assert idle.state is ClientState.GONE
+    rig.client("e", address="2001:db8::2")
+    assert [client.introduction.owner for client in rig.state.clients.by_id.values()][4:] == [b"a", b"d", b"e"]
+    assert {client.state for client in (*others, holder)} == {ClientState.CONFIRMED}
+
+
+def test_where_all_places_are_taken_the_host_with_most_gives_that_of_a_client_that_holds_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    places(monkeypatch, clients=7)
+    rig = StateRig()
+    rig.client("alone", address="192.0.2.1")
+    crowd = [rig.client(f"{number}", address=f"2001:db8::{number // 2}") for number in range(3)]
+    crowd += [rig.client(f"{number}", address="192.0.2.7") for number in range(3, 5)]
+    rig.client("also alone", address="192.0.2.2")
+    rig.hold(crowd[1])
+    rig.renew(crowd[0])
+    ended = []
+    for number in (3, 4):
+        rig.client(f"new {number}", address=f"192.0.2.{number}")
+        ended.append([place for place, client in enumerate(crowd) if client.state is ClientState.GONE])
+    assert ended == [[0], [0, 3]], "the network with most, then the address"
+    assert refused_with(rig.introduce, "also", address="192.0.2.5") is None
+    assert crowd[2].state is ClientState.GONE
+    rig.create_session(rig.introduce("also", address="192.0.2.5"))
+    assert refused_with(rig.introduce, "more", address="192.0.2.6") is S.NFS4ERR_DELAY, "all have as many as it would"
+    rig.client("more", address="192.0.2.7")
+    assert crowd[4].state is ClientState.GONE, "it has one in the place of its own"
+
+
+def test_a_client_that_gets_a_state_meanwhile_keeps_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    places(monkeypatch, clients=3)
+    rig = StateRig()
+    first, second = rig.client("a", address="x"), rig.client("b", address="x")
+    rig.client("c", address="y")
+    waits = [first]
+
+    def wait() -> None:
+        if waits:
+            rig.hold(waits.pop())
+
+    monkeypatch.setattr(rig, "wait", wait)
+    rig.introduce("d", address="z")
+    assert (first.state, second.state) == (ClientState.CONFIRMED, ClientState.GONE)
 
 
 def test_a_further_client_takes_the_place_of_the_one_without_a_lease_for_longest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert NFS4_CLIENTS_MAX > NFS4_UNCONFIRMED_CLIENTS_MAX
-    monkeypatch.setattr("rpcrdma.nfs.v4.server.clients.NFS4_CLIENTS_MAX", 3)
+    places(monkeypatch, clients=3)
     rig = StateRig()
     first, second = rig.client("a", address="x"), rig.client("b", address="y")
     waiting = rig.introduce("c", address="z")

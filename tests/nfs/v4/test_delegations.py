@@ -17,7 +17,7 @@ from rpcrdma.nfs.v4.nfs4 import CB_COMPOUND4res, nfsstat4
 from rpcrdma.nfs.v4.server.back_channel import Recalls
 from rpcrdma.nfs.v4.server.clients import Delegation
 from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot
-from rpcrdma.nfs.v4.state_limits import NFS4_DELEGATE_AGAIN_S, NFS4_RECALLS_MAX
+from rpcrdma.nfs.v4.state_limits import NFS4_DELEGATE_AGAIN_S, NFS4_DELEGATIONS_TOTAL_MAX, NFS4_RECALLS_MAX
 from state_rig import LEASE_S, Caller, StateRig
 from support.cases import each_case
 from support.nfs4_client import (
@@ -55,7 +55,7 @@ class Two:
     def __init__(self) -> None:
         self.server = Conversation()
         self.server.files.leases = True
-        self.client, self.other = self.server.client("a").start(), self.server.client("b").start()
+        self.client, self.other = self.server.client("a").start(), self.server.client("b", peer="192.0.2.8").start()
 
     def delegated(self, client: Client | None = None, access: int = READ, owner: bytes = b"owner") -> Stateid | None:
         """The delegation that an OPEN brings."""
@@ -241,6 +241,7 @@ def test_a_client_that_does_not_answer_keeps_no_recall_of_another_one_waiting() 
         def given(owner: str, count: int) -> list[Delegation]:
             client = rig.introduce(owner)
             rig.create_session(client, caller=Answering(owner), minor_version=2)
+            rig.hold(client)
             found = []
             for number in range(count):
                 nothing: Any = None
@@ -248,7 +249,6 @@ def test_a_client_that_does_not_answer_keeps_no_recall_of_another_one_waiting() 
                 node: Any = SimpleNamespace(handle=name)
                 found.append(Delegation(client, rig.state.new_other(client), node, name, nothing, nothing, nothing))
                 rig.state.add(found[-1])
-                rig.state.delegations[found[-1]] = None
             return found
 
         async def turns() -> None:
@@ -352,7 +352,9 @@ def test_a_delegation_is_freed_by_its_return_alone() -> None:
 
 def test_delegations_leave_room_for_opens() -> None:
     two = Two()
-    two.server.state.held_max = 16
+    assert two.server.state.delegations_of_hosts.most == NFS4_DELEGATIONS_TOTAL_MAX
+    two.server.state.states_of_hosts.most = 32
+    two.server.state.delegations_of_hosts.most = 8
     for number in range(20):
         two.server.files.add(f"{number}")
         file = putfh(b"%d" % number)
@@ -363,25 +365,40 @@ def test_delegations_leave_room_for_opens() -> None:
     for number in range(20):
         before = len(two.server.state._held)
         opened = two.client.run(FILE, open_(b"%d" % number, READ)).status == "OK"
-        assert opened is (number < 4)
+        assert opened is (number < 12)
         assert len(two.server.state._held) == before + opened, "an OPEN that is refused leaves nothing"
 
 
 def test_an_open_for_which_there_is_room_alone_brings_no_delegation() -> None:
     two = Two()
-    two.server.state.held_max = 6
+    two.server.state.states_of_hosts.most = 6
     for number in (1, 2):
         assert two.delegated(access=WRITE, owner=b"%d" % number) is None
     assert two.delegated() is None
     assert len(two.server.state._held) == 3
 
 
-@each_case("limit", ["NFS4_DELEGATIONS_MAX", "NFS4_DELEGATIONS_TOTAL_MAX"])
-def test_delegations_are_bounded(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(f"rpcrdma.nfs.v4.server.delegations.{limit}", 1)
+@each_case("limit, ours", [("NFS4_DELEGATIONS_MAX", 3), ("of hosts", 6)])
+def test_delegations_of_a_client_and_of_a_host_are_bounded(
+    limit: str, ours: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     two = Two()
-    two.server.files.add("second")
-    two.given()
-    reply = two.client.run(putfh(b"second"), open_(b"owner", READ))
-    assert (reply.status, reply.value(18)[DELEG]) == ("OK", None)
-    assert (two.delegated(two.other) is None) is (limit == "NFS4_DELEGATIONS_TOTAL_MAX")
+    two.server.state.delegations_of_hosts.most = 12
+    if limit == "NFS4_DELEGATIONS_MAX":
+        monkeypatch.setattr("rpcrdma.nfs.v4.server.delegations.NFS4_DELEGATIONS_MAX", 3)
+    files = [b"%d" % number for number in range(12)]
+    for file in files:
+        two.server.files.add(file.decode())
+
+    def given(client: Client) -> list[bytes]:
+        found = []
+        for file in files:
+            reply = client.run(putfh(file), open_(b"owner", READ))
+            assert reply.status == "OK"
+            found += [file] * (reply.value(18)[DELEG] is not None)
+        return found
+
+    assert given(two.client) == files[:ours]
+    assert given(two.other) == files[:3]
+    another = given(two.server.client("another").start())
+    assert another == (files[:2] if limit == "NFS4_DELEGATIONS_MAX" else []), "it is at the host of the first"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from ipaddress import ip_network
 from typing import Any
 
@@ -222,6 +223,19 @@ def test_a_server_without_mount_is_asked_by_version_4_and_no_other_port(
     assert found == [Exported("/closed", None, None), Exported("/open", None, SYS)]
     assert asked == []
     assert not any("MOUNT" in message for message in caplog.messages)
+
+
+@needs_root
+def test_a_server_of_which_no_export_is_open_to_this_host_says_so(
+    monkeypatch: pytest.MonkeyPatch, serve: Callable[..., Served]
+) -> None:
+    served = serve({"name": "/closed"})
+    exports = served.local
+    exports.install(exports.plan([replace(exports.trees[0].export, hosts=(ip_network("198.51.100.0/24"),))]))
+    served.server.service.exports.serve(exports, 1)
+    with pytest.raises(PermissionError) as refused:
+        listed(monkeypatch, Calling(served.server))
+    assert refused.value.__notes__ == ["the server admits this host to no export"]
 
 
 def test_mount_at_another_port_comes_last_and_with_a_warning(

@@ -14,7 +14,7 @@ import pytest
 
 from rpcrdma.nfs.export.claims import Claims, Range
 from rpcrdma.nfs.export.lock_mirror import LocalLocks, LockMirrors
-from rpcrdma.nfs.v4.server import locks
+from rpcrdma.rpc.host_shares import HostShares
 from served_exports import Served
 from state_rig import LEASE_S
 from support.cases import each_case
@@ -165,7 +165,7 @@ def test_a_lock_that_fails_at_last_leaves_local_processes_the_locks_there_were(
 
     def changed(mirror: LocalLocks, to: Range, *, unlock: bool = False) -> bool:
         # Others have taken the last locks that the server has.
-        monkeypatch.setattr(locks, "NFS4_RANGES_TOTAL_MAX", 0)
+        monkeypatch.setattr(HostShares, "left", lambda *_: 0)
         return change(mirror, to, unlock=unlock)
 
     change = LocalLocks.change

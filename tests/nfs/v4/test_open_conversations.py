@@ -1,15 +1,14 @@
-"""Opens and byte-range locks of version 4.1, in octets: stateids, shares, conflicts, limits, reclaims."""
+"""Opens and byte-range locks of version 4.1, in octets: stateids, shares, conflicts, reclaims."""
 
 from __future__ import annotations
 
 import gc
-import itertools
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from conversation import Conversation
+from conversation import Conversation, two_clients
 from few_files import FewFiles, File
 from rpcrdma.nfs.export.tree import FileKind
 from rpcrdma.rpc.auth import AuthSys
@@ -24,7 +23,6 @@ from support.nfs4_client import (
     READ,
     UNCHECKED,
     WRITE,
-    Client,
     Stateid,
     close,
     fattr,
@@ -47,11 +45,6 @@ FILE, ROOT = putfh(b"file"), putfh(b"root")
 BOTH = READ | WRITE
 READ_LT, WRITE_LT, READW_LT, WRITEW_LT = 1, 2, 3, 4
 TIME_ACCESS_SET = 48
-
-
-def two_clients() -> tuple[Conversation, Client, Client]:
-    server = Conversation()
-    return server, server.client("a").start(), server.client("b").start()
 
 
 def open_files(server: Conversation) -> int:
@@ -288,14 +281,16 @@ def test_opens_wait_for_the_disk_in_a_thread() -> None:
     client = server.client().start()
     hops = server.hops
     assert client.run(ROOT, open_(b"o", READ, name="file")).status == "OK"
-    assert server.hops == hops
+    assert server.hops == hops + 1, "the client is written to the disk"
+    assert client.run(ROOT, open_(b"o", READ, name="file")).status == "OK"
+    assert server.hops == hops + 1
     server.files.cold = True
     assert client.run(ROOT, open_(b"o", READ, name="file")).status == "OK"
-    assert client.run(FILE, open_(b"o", READ)).value(18)["stateid"].seqid == 3
-    assert server.hops == hops + 2
+    assert client.run(FILE, open_(b"o", READ)).value(18)["stateid"].seqid == 4
+    assert server.hops == hops + 3
     server.files.cold = False
     assert client.run(ROOT, open_(b"o", READ, name="new", create=GUARDED)).status == "OK"
-    assert server.hops == hops + 3, "a file is created in a worker thread alone"
+    assert server.hops == hops + 4, "a file is created in a worker thread alone"
 
 
 # Locks
@@ -394,6 +389,8 @@ def test_a_courteous_client_yields_its_share_or_its_lock() -> None:
         theirs = other.opened(b"file", BOTH, WRITE if claimed == "share" else 0)
         if claimed == "lock":
             other.locked(b"file", theirs)
+        server.files.add("own")
+        client.opened(b"own")
         server.now_s += LEASE_S + 1
         hops = server.hops
         if claimed == "share":
@@ -455,83 +452,6 @@ def test_a_client_that_ends_while_its_call_runs_leaves_no_open_behind() -> None:
     assert (len(server.claims), open_files(server)) == (0, 0)
 
 
-# Limits
-
-
-def test_a_client_has_a_bounded_number_of_opens_and_lock_states(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rpcrdma.nfs.v4.server.state.NFS4_HELD_MAX", 3)
-    _, client, other = two_clients()
-    opened = client.opened(b"file", BOTH)
-    client.opened(b"file", owner=b"2")
-    client.locked(b"file", opened)
-    assert client.run(FILE, open_(b"3", READ)).status == "DELAY"
-    assert client.run(FILE, lock(opened, b"l 2", READ_LT, 50, 1)).status == "DELAY"
-    other.opened(b"file")
-
-
-def test_a_client_gets_no_more_opens_than_are_left_for_others() -> None:
-    server, client, other = two_clients()
-    server.state.held_max = 20
-    counts = []
-    for each in (client, other, server.client("c").start()):
-        owners = 0
-        while each.run(FILE, open_(b"%d" % owners, READ)).status == "OK":
-            owners += 1
-        counts.append(owners)
-    assert counts == [10, 5, 3]
-
-
-@each_case("limit, most, status", [("NFS4_RANGES_MAX", 4, "OK"), ("NFS4_RANGES_TOTAL_MAX", 7, "DELAY")])
-def test_an_owner_and_the_server_have_a_bounded_number_of_ranges(
-    limit: str, most: int, status: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(f"rpcrdma.nfs.v4.server.locks.{limit}", most)
-    _, client, _ = two_clients()
-    opened = client.opened(b"file", BOTH)
-    for start in (0, 10, 20):
-        reply = client.run(FILE, lock(opened, b"l", WRITE_LT, start, 5))
-        assert reply.status == "OK"
-    assert client.run(FILE, lock(opened, b"l", WRITE_LT, 30, 5)).status == "DELAY"
-    assert client.run(FILE, locku(reply.value(12), 1, 1)).status == "DELAY", "it would split a range"
-    assert client.run(FILE, lock(opened, b"other", WRITE_LT, 30, 5)).status == status
-    for start, length in ((20, 5), (9, 3), (3, 2)):
-        reply = client.run(FILE, locku(reply.value(12 if start == 20 else 14), start, length))
-        assert reply.status == "OK", "it adds no range"
-    assert client.run(FILE, lock(opened, b"l", WRITE_LT, 50, 5)).status == "OK"
-
-
-def test_a_client_locks_no_more_ranges_than_are_left_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rpcrdma.nfs.v4.server.locks.NFS4_RANGES_TOTAL_MAX", 20)
-    _, *clients = two_clients()
-    opened = [client.opened(b"file", BOTH) for client in clients]
-
-    def lock_all(number: int) -> list[Stateid]:
-        replies = []
-        while (reply := clients[number].run(FILE, next_lock(number))).status == "OK":
-            replies.append(reply.value(12))
-        return replies
-
-    def next_lock(number: int) -> bytes:
-        return lock(opened[number], b"l", WRITE_LT, 10 * next(starts), 5)
-
-    starts = itertools.count()
-    first, second = lock_all(0), lock_all(1)
-    assert (len(first), len(second)) == (10, 5)
-    assert clients[0].run(FILE, locku(first[-1], 0, MAX64)).status == "OK"
-    assert len(lock_all(1)) == 5
-    assert clients[1].run(FILE, close(opened[1])).status == "LOCKS_HELD"
-
-
-def test_a_file_has_a_bounded_number_of_owners_with_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rpcrdma.nfs.v4.server.locks.NFS4_RANGE_OWNERS_MAX", 2)
-    _, client, _ = two_clients()
-    opened = client.opened(b"file", BOTH)
-    for number in (1, 2):
-        client.locked(b"file", opened, b"l %d" % number, start=10 * number)
-    assert client.run(FILE, lock(opened, b"l 3", WRITE_LT, 50, 5)).status == "DELAY"
-    assert client.run(FILE, lock(opened, b"l 2", WRITE_LT, 50, 5)).status == "OK"
-
-
 # Restarts
 
 
@@ -540,6 +460,7 @@ def test_opens_and_locks_are_reclaimed_after_a_restart_and_nothing_else_is_grant
     files, path = FewFiles(), tmp_path / "clients.sqlite3"
     server = Conversation(path, files)
     client, other = server.client("a").start(), server.client("b").start()
+    other.opened(b"file")
     client.locked(b"file", client.opened(b"file", BOTH, WRITE))
     server = Conversation(path, files, 500.0)
     client, other = server.client("a").start(complete=False), server.client("b").start(complete=False)

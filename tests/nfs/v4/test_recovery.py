@@ -29,6 +29,12 @@ class Restarting:
         self._now_s = 0.0
         self.rig = StateRig(self._path)
 
+    def holder(self, *introduction: str) -> Client:
+        """A client that has opened a file."""
+        client = self.rig.client(*introduction)
+        self.rig.hold(client)
+        return client
+
     def restart(self) -> StateRig:
         # The connection stays open, as a killed process leaves it: nothing is written at the end.
         self._now_s += 1000.0
@@ -46,7 +52,9 @@ class Restarting:
         assert status in {None, S.NFS4ERR_GRACE}
         return status is None
 
-    def complete(self, client: Client) -> None:
+    def complete(self, client: Client, *, reclaims: bool = False) -> None:
+        if reclaims:
+            self.rig.hold(client)
         self.rig.state.complete_reclaim(client, self.rig.now_s)
 
 
@@ -72,12 +80,13 @@ def test_stateids_and_client_ids_of_another_run_are_known_to_be_so(tmp_path: Pat
 @pytest.mark.req("NF4-116")
 def test_after_a_restart_those_who_had_state_reclaim_and_others_wait(tmp_path: Path) -> None:
     server = Restarting(tmp_path)
-    server.rig.client("a")
+    server.holder("a")
     server.rig.session("never complete")
+    server.rig.client("idle")
     rig = server.restart()
     assert rig.state.claims.in_grace
-    a, b, c = come_back(rig, "a"), come_back(rig, "b"), come_back(rig, "never complete")
-    assert [server.may_reclaim(each) for each in (a, b, c)] == [True, False, False]
+    a, b, c, d = (come_back(rig, each) for each in ("a", "b", "never complete", "idle"))
+    assert [server.may_reclaim(each) for each in (a, b, c, d)] == [True, False, False, False]
     server.complete(b)
     assert not server.may_claim(b)
     server.complete(a)
@@ -90,7 +99,7 @@ def test_after_a_restart_those_who_had_state_reclaim_and_others_wait(tmp_path: P
 
 def test_a_client_that_has_restarted_too_reclaims_nothing(tmp_path: Path) -> None:
     server = Restarting(tmp_path)
-    server.rig.client("a", "1")
+    server.holder("a", "1")
     rig = server.restart()
     client = come_back(rig, "a", "2")
     assert not server.may_reclaim(client)
@@ -119,7 +128,7 @@ def test_another_principal_takes_no_right_to_reclaim_and_waits_until_the_owner_h
 
 def test_another_principal_of_an_owner_that_does_not_come_back_is_served_after_the_grace_period(tmp_path: Path) -> None:
     server = Restarting(tmp_path)
-    server.rig.client("a")
+    server.holder("a")
     rig = server.restart()
     other = ("a", "2", "gss:host/a@EXAMPLE.ORG")
     assert refused_with(come_back, rig, *other) is S.NFS4ERR_DELAY
@@ -128,26 +137,29 @@ def test_another_principal_of_an_owner_that_does_not_come_back_is_served_after_t
     client = come_back(rig, *other)
     server.complete(client)
     assert server.may_claim(client)
+    rig.hold(client)
     assert server.may_reclaim(come_back(server.restart(), *other))
 
 
 @pytest.mark.req("NF4-117")
 def test_a_second_restart_within_the_grace_period_gives_all_another_one(tmp_path: Path) -> None:
     server = Restarting(tmp_path)
-    server.rig.client("a")
-    server.rig.client("b")
+    for owner in "abc":
+        server.holder(owner)
     rig = server.restart()
-    server.complete(come_back(rig, "a"))
+    server.complete(come_back(rig, "a"), reclaims=True)
+    server.complete(come_back(rig, "c"))
     rig = server.restart()
-    a, b = come_back(rig, "a"), come_back(rig, "b")
+    a, b, c = (come_back(rig, owner) for owner in "abc")
     assert server.may_reclaim(a)
     assert server.may_reclaim(b)
+    assert not server.may_reclaim(c), "it has given up what it had"
 
 
 @pytest.mark.req("NF4-118")
 def test_clients_that_stayed_away_lose_their_rows_before_others_may_claim(tmp_path: Path) -> None:
     server = Restarting(tmp_path)
-    server.rig.client("a")
+    server.holder("a")
     rig = server.restart()
     b = come_back(rig, "b")
     server.complete(b)
@@ -157,6 +169,7 @@ def test_clients_that_stayed_away_lose_their_rows_before_others_may_claim(tmp_pa
     rig.now_s += 1
     rig.state.sweep(rig.now_s)
     assert server.may_claim(b)
+    rig.hold(b)
     rig = server.restart()
     assert not server.may_reclaim(come_back(rig, "a"))
     assert server.may_reclaim(come_back(rig, "b"))
@@ -168,14 +181,14 @@ def test_the_log_says_for_whom_a_grace_period_waits_and_how_it_ended(
     caplog.set_level("INFO", "rpcrdma.server")
     server = Restarting(tmp_path)
     for owner in ("Linux NFSv4.2 node7", "a\n2026 INFO forged", "c", "d", "e" * 500):
-        server.rig.client(owner)
+        server.holder(owner)
     assert not caplog.records, "without earlier clients there is no grace period"
     rig = server.restart()
     (start,) = caplog.records
     assert "that are awaited: 5 (Linux NFSv4.2 node7, a\\n2026 INFO forged, c, 2 more); " in start.message
     assert start.message.startswith("grace period of 90 s, at most 180 s while clients reclaim; ")
     caplog.clear()
-    server.complete(come_back(rig, "c"))
+    server.complete(come_back(rig, "c"), reclaims=True)
     assert not caplog.records
     rig.now_s += LEASE_S
     rig.state.sweep(rig.now_s)
@@ -190,7 +203,7 @@ def test_the_log_says_for_whom_a_grace_period_waits_and_how_it_ended(
 
 def test_the_grace_period_goes_on_until_the_disk_has_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server = Restarting(tmp_path)
-    server.rig.client("a")
+    server.holder("a")
     rig = server.restart()
     rig.now_s += LEASE_S
     with monkeypatch.context() as failing:
@@ -203,8 +216,8 @@ def test_the_grace_period_goes_on_until_the_disk_has_forgotten(tmp_path: Path, m
 
 def test_each_reclaim_prolongs_the_grace_period_to_two_leases_at_most(tmp_path: Path) -> None:
     server = Restarting(tmp_path)
-    server.rig.client("a")
-    server.rig.client("b")
+    server.holder("a")
+    server.holder("b")
     rig = server.restart()
     client = come_back(rig, "a")
     for _ in range(4):
@@ -233,8 +246,8 @@ def test_a_client_that_lost_its_state_to_others_does_not_reclaim_it(tmp_path: Pa
 
 def test_a_client_that_ends_within_the_grace_period_reclaims_no_more(tmp_path: Path) -> None:
     server = Restarting(tmp_path)
-    server.rig.client("a")
-    server.rig.client("b")
+    server.holder("a")
+    server.holder("b")
     rig = server.restart()
     a, b = come_back(rig, "a"), come_back(rig, "b")
     for _ in range(2):
@@ -252,7 +265,7 @@ def test_a_client_that_ends_within_the_grace_period_reclaims_no_more(tmp_path: P
 
 def test_a_client_that_restarts_and_ends_is_not_waited_for(tmp_path: Path) -> None:
     server = Restarting(tmp_path)
-    old = server.rig.client("a", "1")
+    old = server.holder("a", "1")
     again = server.rig.session("a", "2").client
     assert refused_with(server.rig.state.destroy, old) is None, "it is gone already"
     assert server.restart().state.claims.in_grace, "the second incarnation did not end"
@@ -267,11 +280,53 @@ def test_a_client_that_restarts_and_ends_is_not_waited_for(tmp_path: Path) -> No
 def test_the_end_of_an_unconfirmed_record_or_of_a_record_that_is_gone_leaves_the_row(tmp_path: Path) -> None:
     server = Restarting(tmp_path)
     gone = server.rig.client("a", "1")
-    server.rig.client("a", "2")
+    server.holder("a", "2")
     server.rig.state.destroy(gone)
     server.rig.state.destroy(server.rig.introduce("a", "3"))
     server.restart()
     assert server.may_reclaim(come_back(server.rig, "a", "2"))
+
+
+def test_a_client_is_on_the_disk_before_its_first_state_and_no_sooner(tmp_path: Path) -> None:
+    server = Restarting(tmp_path)
+    rig = server.rig
+    client = rig.client("a")
+
+    def on_disk() -> list[bytes]:
+        return list(StateRig(tmp_path / "clients.sqlite3").state.grace.waiting)
+
+    assert on_disk() == [], "who cannot open a file imposes no grace period"
+    holder = rig.client("b")
+    rig.hold(holder, deny=3)
+    assert refused_with(rig.hold, client) is S.NFS4ERR_SHARE_DENIED
+    assert on_disk() == [b"b"], "what is refused needs no row"
+    waits, held = rig.waits, []
+    add = rig.state.add
+    rig.state.add = lambda state: (held.append(on_disk()), add(state))[1]  # type: ignore[method-assign]
+    for file in (b"1", b"2", b"3"):
+        rig.hold(client, file)
+    assert held == [[b"a", b"b"]] * 3
+    assert rig.waits == waits + 1, "further states wait for no disk"
+
+
+def test_a_client_whose_right_has_ended_with_the_grace_period_is_written_again_with_what_it_has_reclaimed(
+    tmp_path: Path,
+) -> None:
+    server = Restarting(tmp_path)
+    for owner in "ab":
+        server.holder(owner)
+    rig = server.restart()
+    a, b = come_back(rig, "a"), come_back(rig, "b")
+    rig.hold(a)
+    rig.now_s += LEASE_S
+    for client in (a, b):
+        rig.renew(client)
+    rig.state.sweep(rig.now_s)
+    assert not rig.state.claims.in_grace
+    assert not StateRig(tmp_path / "clients.sqlite3").state.grace.waiting
+    server.complete(a)
+    server.complete(b)
+    assert list(server.restart().state.grace.waiting) == [b"a"]
 
 
 def test_a_client_whose_lease_passes_without_state_is_forgotten(tmp_path: Path) -> None:
@@ -288,8 +343,8 @@ def test_a_client_whose_lease_passes_without_state_is_forgotten(tmp_path: Path) 
 
 def test_a_client_that_may_still_reclaim_is_not_forgotten_within_the_grace_period(tmp_path: Path) -> None:
     server = Restarting(tmp_path)
-    server.rig.hold(server.rig.client("silent"))
-    server.rig.client("active")
+    server.holder("silent")
+    server.holder("active")
     rig = server.restart()
     silent, active = come_back(rig, "silent"), come_back(rig, "active")
     for _ in range(3):
@@ -308,9 +363,13 @@ def test_a_client_that_may_still_reclaim_is_not_forgotten_within_the_grace_perio
 def test_an_orderly_stop_forgets_clients_without_state_alone(tmp_path: Path) -> None:
     server = Restarting(tmp_path)
     for owner in ("idle", "holder", "away"):
-        server.rig.client(owner)
+        server.holder(owner)
     rig = server.restart()
-    server.complete(come_back(rig, "idle"))
+    idle = come_back(rig, "idle")
+    held = rig.hold(idle)
+    server.complete(idle)
+    with rig.state.locked():
+        rig.state.drop(held)
     holder = come_back(rig, "holder")
     rig.hold(holder)
     server.complete(holder)
@@ -409,7 +468,7 @@ def test_a_disk_that_takes_no_row_is_told_of_once_and_clients_go_on(
     with monkeypatch.context() as full:
         full.setattr(server.rig.database, "_database", Full())
         for owner in ("a", "b"):
-            assert server.may_claim(server.rig.client(owner))
+            assert server.may_claim(server.holder(owner))
     assert [record.getMessage() for record in caplog.records] == [
         f"{tmp_path}/clients.sqlite3: disk is full: clients cannot reclaim their locks after a restart"
     ]
@@ -438,7 +497,7 @@ def test_a_failure_of_the_disk_that_lasts_is_told_once(
         for sweep in range(3):
             if database is not working:
                 # One more client, which the disk does not take, between two sweeps.
-                rig.client(f"{times} {sweep}")
+                rig.hold(rig.client(f"{times} {sweep}"))
             rig.state.sweep(rig.now_s)
         rig.hold(rig.client("b"))
         rig.now_s += 2 * NFS4_COURTESY_S

@@ -40,6 +40,10 @@ class Holder:
         self.server.files.leases = True
         self.server.files.add("other")
         self.client, self.other = self.server.client("a").start(), self.server.client("b").start()
+        if path is not None:
+            # Both may reclaim after a restart.
+            self.server.files.add("theirs")
+            self.other.opened(b"theirs")
         self.opened = self.client.opened(b"file", BOTH)
         self.locked = self.client.locked(b"file", self.opened)
         self.delegation: Stateid = self.client.run(OTHER, open_(b"o", READ)).value(18)["delegation"]
@@ -103,7 +107,9 @@ def test_files_and_leases_of_revoked_state_are_closed_and_nothing_of_it_stays_wh
     for stateid in holder.stateids:
         holder.client.run(free_stateid(stateid))
     record = holder.record
-    assert (record.held, record.lost, record.delegations, record.ranges) == ({}, {}, 0, 0)
+    assert (record.held, record.lost, record.delegations) == ({}, {}, 0)
+    state = holder.server.state
+    assert [each.used for each in (state.states_of_hosts, state.ranges_of_hosts, state.delegations_of_hosts)] == [0] * 3
 
 
 def test_a_client_reclaims_nothing_that_was_revoked_and_all_that_it_has_claimed_since_it_knows(tmp_path: Path) -> None:
@@ -116,6 +122,8 @@ def test_a_client_reclaims_nothing_that_was_revoked_and_all_that_it_has_claimed_
     for stateid in holder.stateids:
         assert [row.owner for row in Conversation(path).database.rows] == [b"b"]
         holder.client.run(free_stateid(stateid))
+    assert [row.owner for row in Conversation(path).database.rows] == [b"b"], "it has nothing to reclaim"
+    holder.client.opened(b"file")
     assert sorted(row.owner for row in Conversation(path).database.rows) == [b"a", b"b"]
 
 
@@ -138,8 +146,11 @@ def test_a_client_that_completes_its_reclaim_without_knowing_of_its_loss_does_no
     assert server.state.revoke_all(server.state.clients.by_id[client.id]) is not None
     assert client.run(reclaim_complete()).status == "OK"
     assert [row.owner for row in Conversation(path).database.rows] == [b"b"]
+    assert server.client("b").start().run(FILE).status == "OK"
+    client.opened(b"file", owner=b"new")
+    assert [row.owner for row in Conversation(path).database.rows] == []
     assert client.run(free_stateid(again)).status == "OK"
-    assert sorted(row.owner for row in Conversation(path).database.rows) == [b"a", b"b"]
+    assert [row.owner for row in Conversation(path).database.rows] == [b"a"]
 
 
 def test_a_client_that_loses_nothing_by_a_revocation_may_reclaim_what_it_opens_later(tmp_path: Path) -> None:

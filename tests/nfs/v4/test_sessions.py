@@ -19,6 +19,7 @@ from rpcrdma.nfs.v4.state_limits import (
     NFS4_SLOTS_OCTETS_MAX,
 )
 from rpcrdma.rpc.auth import AuthNone, AuthSys
+from rpcrdma.rpc.host_shares import HostShares
 from state_rig import BACK, FORE, Caller, StateRig, refused_with
 from support.cases import each_case
 
@@ -77,7 +78,8 @@ def test_a_create_session_that_is_put_off_leaves_its_number_for_the_next_try(mon
     rig = StateRig()
     client = rig.introduce()
     with monkeypatch.context() as full:
-        full.setattr("rpcrdma.nfs.v4.server.sessions.NFS4_SLOTS_OCTETS_MAX", 0)
+        full.setattr(rig.state.sessions, "octets", HostShares(0))
+        rig.state.sessions.octets.add(client.host, 1)
         assert refused_with(rig.create_session, client, sequence=1) is S.NFS4ERR_DELAY
     assert refused_with(rig.create_session, client, sequence=2) is S.NFS4ERR_SEQ_MISORDERED
     rig.create_session(client, sequence=1)
@@ -104,29 +106,54 @@ def test_no_attribute_of_a_channel_is_more_than_asked() -> None:
     assert created.csr_fore_chan_attrs.ca_maxresponsesize_cached == NFS4_KEPT_REPLY_OCTETS_MAX
 
 
-@each_case("kept", [FORE.ca_maxresponsesize_cached, 0])
-def test_later_sessions_are_promised_less_memory_and_all_together_a_bounded_amount(kept: int) -> None:
-    rig = StateRig()
-    asked = dataclasses.replace(FORE, ca_maxresponsesize_cached=kept)
-    promised, offers = 0, []
-    for number in range(6000):
-        client = rig.introduce(f"client {number}")
+def offers(rig: StateRig, kept: int, address: str, most: int) -> list[tuple[int, int]]:
+    """The slots and octets of kept replies of each session that clients get, until they are put off."""
+    asked, found = dataclasses.replace(FORE, ca_maxresponsesize_cached=kept), []
+    for number in range(most):
+        client = rig.introduce(f"client {number}", address=address.format(*divmod(number, 256)))
         status = refused_with(rig.create_session, client, fore=asked)
         if status is not None:
             assert status is S.NFS4ERR_DELAY
             break
-        fore = client.created.csr_fore_chan_attrs
-        offers.append((fore.ca_maxrequests, fore.ca_maxresponsesize_cached))
-        promised += fore.ca_maxrequests * (fore.ca_maxresponsesize_cached + NFS4_SLOT_OCTETS)
-        assert promised <= NFS4_SLOTS_OCTETS_MAX
+        fore = client.created.csr_fore_chan_attrs  # type: ignore[union-attr]
+        found.append((fore.ca_maxrequests, fore.ca_maxresponsesize_cached))
         if len(rig.state.clients.by_id) == 1000:  # clients go, and their sessions stay for this test
             for each in list(rig.state.clients.by_id.values()):
                 each.sessions.clear()
                 rig.state.clients.remove(each)
-    assert len(offers) > 4096
-    assert offers[0] == (64, min(kept, 2048))
-    assert offers[4096] >= (1, min(kept, 2048))
-    assert offers == sorted(offers, reverse=True)
+    return found
+
+
+@each_case("kept", [FORE.ca_maxresponsesize_cached, 0])
+def test_later_sessions_are_promised_less_memory_and_all_together_a_bounded_amount(kept: int) -> None:
+    rig = StateRig()
+    found = offers(rig, kept, "10.0.{}.{}", 4500)
+    assert found[0] == (64, min(kept, 2048))
+    assert found[4096] >= (1, min(kept, 2048))
+    assert found == sorted(found, reverse=True)
+    promised = sum(slots * (octets + NFS4_SLOT_OCTETS) for slots, octets in found)
+    assert rig.state.sessions.octets.used == promised <= NFS4_SLOTS_OCTETS_MAX
+
+
+@each_case("address", ["192.0.2.7", "2001:db8::{1:x}"])
+def test_the_sessions_of_a_host_are_promised_half_of_the_memory(address: str) -> None:
+    rig = StateRig()
+    found = offers(rig, FORE.ca_maxresponsesize_cached, address, 4096)
+    assert 2000 < len(found) < 4096
+    assert found[0] == (64, 2048)
+    assert rig.state.sessions.octets.used <= NFS4_SLOTS_OCTETS_MAX // 2 + 256 * (2048 + NFS4_SLOT_OCTETS)
+    for other in ("192.0.2.8", "2001:db8:0:1::1"):
+        session = rig.session("another", address=other)
+        assert len(session.slots) > 30, "what others find"
+
+
+def test_a_host_without_a_session_gets_a_small_one_in_any_case() -> None:
+    rig = StateRig()
+    rig.state.sessions.octets.add(("192.0.2.7",), NFS4_SLOTS_OCTETS_MAX)
+    client = rig.introduce(address="192.0.2.8")
+    fore = rig.create_session(client).csr_fore_chan_attrs
+    assert (fore.ca_maxrequests, fore.ca_maxresponsesize_cached) == (1, 2048)
+    assert refused_with(rig.create_session, client) is S.NFS4ERR_DELAY
 
 
 def test_a_client_has_a_bounded_number_of_sessions() -> None:

@@ -1,17 +1,17 @@
 """Admission: the connections that a listener keeps when they are too many, so that no client takes all places.
 
 A client is an address. The connection that has been idle longest makes room, so that idle connections keep out no
-client, be it of their own address or of another. One address never has all places. Half-open connections have places
-of their own: a flood of them displaces only itself. If the start-ups of many clients come at once, as after a restart
-of the server, the server refuses newcomers. A server that ended older start-ups for them would end one after another,
-and finish none.
+client, be it of their own address or of another. One address never has all places, nor have the addresses of one
+network of IPv6 (`host_shares`). Half-open connections have places of their own: a flood of them displaces only itself.
+If the start-ups of many clients come at once, as after a restart of the server, the server refuses newcomers. A server
+that ended older start-ups for them would end one after another, and finish none.
 """
 
 from __future__ import annotations
 
 import resource
-from collections.abc import Callable, Iterable
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from rpcrdma.limits import (
     CONNECTIONS_KEPT_PARTS,
@@ -20,6 +20,7 @@ from rpcrdma.limits import (
     RDMA_STARTING_S,
     RPC_CONNECTIONS_MAX,
 )
+from rpcrdma.rpc.host_shares import network_of
 
 __all__ = [
     "Admission", "connections_of_host", "connections_permitted", "connections_that_fit", "descriptors_for",
@@ -33,6 +34,8 @@ _DESCRIPTORS_WANTED = 1 << 17
 
 C = TypeVar("C")
 V = TypeVar("V")
+_Places: TypeAlias = dict[str, dict[str, dict[C, V]]]
+"""Connections by network (`network_of`) and client."""
 
 
 def descriptors_for(connections: int) -> int:
@@ -112,8 +115,8 @@ class Admission(Generic[C]):
         self.resize(connections_max, starting_max, of_one_max)
         self._idle_since = idle_since
         self._client_of: dict[C, str] = {}
-        self._all: dict[str, dict[C, None]] = {}
-        self._starting: dict[str, dict[C, float]] = {}
+        self._all: _Places[C, None] = {}
+        self._starting: _Places[C, float] = {}
         self._starting_count = 0
 
     def resize(self, connections_max: int, starting_max: int, of_one_max: int | None = None) -> None:
@@ -121,6 +124,10 @@ class Admission(Generic[C]):
         self._connections_max = connections_max
         self._of_one_max = connections_of_host(connections_max) if of_one_max is None else of_one_max
         self._starting_max = starting_max
+        # Of the addresses of a network together.
+        of_network = connections_max - connections_max // CONNECTIONS_KEPT_PARTS
+        self._of_network_max = max(of_network, self._of_one_max)
+        self._starting_of_network_max = starting_max - starting_max // CONNECTIONS_KEPT_PARTS
 
     def __len__(self) -> int:
         return len(self._client_of)
@@ -140,23 +147,28 @@ class Admission(Generic[C]):
         client has more of them than `client` with the newcomer, or if it has been starting for RDMA_STARTING_S seconds.
         Otherwise, if there are too many or memory is short, it is the one that has been idle longest: of a client with
         more connections than `client` with the newcomer, the largest client first; else of `client`; else of clients
-        with as many. A `client` with all connections that one may have displaces only its own, if one is idle.
+        with as many. A `client` with all connections that one may have displaces only its own, if one is idle, and one
+        whose network has all of either kind only those of this network.
         """
         short = locks and self.memory_full
-        if self._starting_count >= self._starting_max:
-            most = max(self._starting.values(), key=len)
+        network = network_of(client)
+        full = self._network_is_full(self._starting, self._starting_of_network_max, client)
+        if full or self._starting_count >= self._starting_max:
+            most = max(_clients(self._starting, network if full else None), key=len)
             oldest, since_s = next(iter(most.items()))
-            has_more = len(most) > len(self._starting.get(client, ())) + 1
+            has_more = len(most) > len(_of_client(self._starting, client)) + 1
             gives_way = (has_more or now_s - since_s >= RDMA_STARTING_S) and (not short or oldest in self._locked)
             return oldest if gives_way else None
-        own = self._all.get(client, {})
+        own = _of_client(self._all, client)
         if self._has_its_share(client):
             return self._idlest(filter(self._locked.__contains__, own) if short else own)
-        if len(self._client_of) < self._connections_max and not short:
+        full = self._network_is_full(self._all, self._of_network_max, client)
+        if not full and len(self._client_of) < self._connections_max and not short:
             return None
         then = len(own) + 1
-        larger = sorted((each for each in self._all.values() if len(each) > then), key=len, reverse=True)
-        equals = (connection for each in self._all.values() if len(each) == then for connection in each)
+        clients = list(_clients(self._all, network if full else None))
+        larger = sorted((each for each in clients if len(each) > then), key=len, reverse=True)
+        equals = (connection for each in clients if len(each) == then for connection in each)
         for candidates in (*larger, own, equals):
             idlest = self._idlest(filter(self._locked.__contains__, candidates) if short else candidates)
             if idlest is not None:
@@ -171,12 +183,21 @@ class Admission(Generic[C]):
         """Returns a clause on why there is no place for a further connection of `client`; "" if there is a place."""
         if self._has_its_share(client):
             return f"it has all connections that a host may have, {self._of_one_max}"
+        if self._network_is_full(self._starting, self._starting_of_network_max, client):
+            return f"{network_of(client)} has all start-ups that a network may have, {self._starting_of_network_max}"
+        if self._network_is_full(self._all, self._of_network_max, client):
+            return f"{network_of(client)} has all connections that a network may have, {self._of_network_max}"
         if self._starting_count >= self._starting_max:
             return f"{self._starting_count} connections are in their start-up"
         return f"{len(self)} connections" if len(self._client_of) >= self._connections_max else ""
 
     def _has_its_share(self, client: str) -> bool:
-        return len(self._all.get(client, ())) - len(self._starting.get(client, ())) >= self._of_one_max
+        return len(_of_client(self._all, client)) - len(_of_client(self._starting, client)) >= self._of_one_max
+
+    def _network_is_full(self, places: _Places[C, Any], most: int, client: str) -> bool:
+        """Returns whether `client` has an IPv6 address in whose network there are `most` connections of `places`."""
+        network = network_of(client)
+        return network != client and sum(map(len, _clients(places, network))) >= most
 
     @property
     def memory_full(self) -> bool:
@@ -192,15 +213,15 @@ class Admission(Generic[C]):
         if locked_octets:
             self._locked[connection] = locked_octets
         self._client_of[connection] = client
-        self._all.setdefault(client, {})[connection] = None
+        _add(self._all, client, connection, None)
         if starting_s is not None:
-            self._starting.setdefault(client, {})[connection] = starting_s
+            _add(self._starting, client, connection, starting_s)
             self._starting_count += 1
 
     def established(self, connection: C) -> None:
         """Records that the start-up of a connection has ended, with success or not; no effect if that is known."""
         client = self._client_of.get(connection)
-        if client is not None and connection in self._starting.get(client, ()):
+        if client is not None and connection in _of_client(self._starting, client):
             _remove(self._starting, client, connection)
             self._starting_count -= 1
 
@@ -213,8 +234,26 @@ class Admission(Generic[C]):
             _remove(self._all, client, connection)
 
 
-def _remove(places: dict[str, dict[C, V]], client: str, connection: C) -> None:
-    of_client = places[client]
+def _clients(places: _Places[C, V], network: str | None) -> Iterator[dict[C, V]]:
+    """Yields the connections of each client of a network (None: of all)."""
+    for clients in places.values() if network is None else [places.get(network, {})]:
+        yield from clients.values()
+
+
+def _of_client(places: _Places[C, V], client: str) -> dict[C, V]:
+    """Returns the connections of a client, maybe none; not to be changed."""
+    return places.get(network_of(client), {}).get(client, {})
+
+
+def _add(places: _Places[C, V], client: str, connection: C, value: V) -> None:
+    places.setdefault(network_of(client), {}).setdefault(client, {})[connection] = value
+
+
+def _remove(places: _Places[C, V], client: str, connection: C) -> None:
+    network = network_of(client)
+    of_client = places[network][client]
     del of_client[connection]
     if not of_client:
-        del places[client]
+        del places[network][client]
+        if not places[network]:
+            del places[network]

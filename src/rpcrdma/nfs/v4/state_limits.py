@@ -6,13 +6,18 @@ from __future__ import annotations
 
 NFS4_CLIENTS_MAX = 4096
 """Records of clients, 2 KiB each: four for each of 1,024 connections. A further one takes the place of the oldest
-unconfirmed one, or of the one without a lease for longest; if all have leases, it waits."""
+unconfirmed one, of the one without a lease for longest, or of one that holds nothing at the host with most records;
+without any of these it waits."""
 
 NFS4_UNCONFIRMED_CLIENTS_MAX = 1024
-"""Clients without a session yet, which takes a round trip. The oldest one of the address with most of them ends."""
+"""Clients without a session yet, which takes a round trip. The oldest one of the host with most of them ends."""
 
 NFS4_ADDRESS_CLIENTS_MAX = 1024
 """Records of clients at one address, such as containers behind one: a quarter of all."""
+
+NFS4_NETWORK_CLIENTS_MAX = 2048
+"""Records of clients in one network of IPv6 (64 bits), in which one machine may have any number of addresses, and a
+data centre all of its machines: half of all, so that others have as many."""
 
 NFS4_LEASE_S = 90.0
 """Seconds for which a client's state is kept without a word from it; Linux servers have the same."""
@@ -33,22 +38,24 @@ NFS4_SLOT_OCTETS = 192
 """Octets of a slot without its reply."""
 
 NFS4_SLOTS_OCTETS_MAX = 140 << 20
-"""Octets of all slots with the replies that they may keep: 2 KiB for 64 slots of 1,024 sessions. A session is promised
-one part in 1,024 of what is left, so that later ones get less, and the last of it serves thousands more."""
+"""Octets of all slots with the replies that they may keep: 2 KiB for 64 slots of 1,024 sessions. A host may have half
+of those that others leave, and a session gets one part in 1,024 of what its host may still have, so that later ones
+get less, and the last of it serves thousands more. A host without a session gets one slot in any case: 9 MiB more for
+hosts with all records of clients."""
 
 NFS4_HELD_MAX = 16384
 """Opens and lock owners on files of one client, 1 KiB each: four times what a busy desktop has open."""
 
 NFS4_HELD_TOTAL_MAX = 100_000
 """Opens and lock owners on files of all clients, or an eighth of the server's descriptors, since an open file takes up
-to three. A client may hold half of those that others leave, so that none takes the last ones."""
+to three. A host may hold half of those that others leave, so that none takes the last ones by many clients."""
 
 NFS4_DELEGATIONS_MAX = 2_000
 """Read delegations of one client: more files than a build reads again and again."""
 
 NFS4_DELEGATIONS_TOTAL_MAX = 10_000
-"""The same of all clients. On local directories each file with delegations has a lease with a descriptor
-(`NFS_LEASES_MAX`), so that a server with few descriptors gives fewer."""
+"""The same of all clients, of which a host may hold half of those that others leave. On local directories each file
+with delegations has a lease with a descriptor (`NFS_LEASES_MAX`), so that a server with few descriptors gives fewer."""
 
 NFS4_DELEGATIONS_PARTS = 4
 """The states that the server may hold (`NFS4_HELD_TOTAL_MAX`) divided by the delegations that it may give: clients keep
@@ -68,7 +75,7 @@ NFS4_RANGES_MAX = 4096
 """Ranges that one lock owner has locked in one file: a database with a lock for each of its busy pages."""
 
 NFS4_RANGES_TOTAL_MAX = 100_000
-"""Locked ranges of all clients, 150 octets each. A client may lock half of those that others leave, so that none takes
+"""Locked ranges of all clients, 150 octets each. A host may lock half of those that others leave, so that none takes
 the last ones."""
 
 NFS4_RANGE_OWNERS_MAX = 4096

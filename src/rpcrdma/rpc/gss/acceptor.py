@@ -46,6 +46,7 @@ from rpcrdma.rpc.gss.messages import (
 )
 from rpcrdma.rpc.gss.protection import CallDropped, CallWaits, CredentialRefused
 from rpcrdma.rpc.gss.window import SequenceWindow
+from rpcrdma.rpc.host_shares import network_of
 from rpcrdma.rpc.message import AcceptStat, CallHeader, encode_auth_error
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.service import in_worker
@@ -451,10 +452,10 @@ class Acceptor:
             self._contexts.popitem(last=False)
 
     def wait_for_token(self, context: _Context) -> None:
-        """Keeps an unfinished context for its next token; ends the oldest of its address, or of all, over the bound."""
-        creating = self._creating
+        """Keeps an unfinished context for its next token; ends the oldest of its host, or of all, over the bound."""
+        creating, host = self._creating, network_of(context.peer)
         creating[context.handle] = context
-        own = [other.handle for other in creating.values() if other.peer == context.peer]
+        own = [other.handle for other in creating.values() if network_of(other.peer) == host]
         if len(own) > GSS_ADDRESS_CREATING_MAX:
             del creating[own[0]]
         if len(creating) > GSS_CREATING_MAX:

@@ -13,9 +13,11 @@ from typing import Any, Final, NamedTuple
 
 from rpcrdma.errors import DecodeError
 from rpcrdma.limits import NFS4_PSEUDO_CALLS_MAX
+from rpcrdma.nfs.errors import nfs_error
+from rpcrdma.nfs.v3 import nfsstat3
 from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.attributes import bits, bits_of, words
-from rpcrdma.nfs.v4.client.session import Called, ClientSession, OperationRefused
+from rpcrdma.nfs.v4.client.session import Called, ClientSession, OperationRefused, session_with
 from rpcrdma.nfs.v4.nfs4 import (
     GETATTR4args,
     PUTFH4args,
@@ -30,9 +32,10 @@ from rpcrdma.nfs.v4.nfs4 import (
     secinfo_style4,
 )
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
+from rpcrdma.rpc.program import Caller
 from rpcrdma.xdr.codec import Decoder
 
-__all__ = ["ExportFound", "find_exports"]
+__all__ = ["ExportFound", "exports_at", "find_exports"]
 
 _O, _S = nfs_opnum4, nfsstat4
 _FSID: Final = bits(nfs4.FATTR4_FSID)
@@ -74,6 +77,27 @@ class _Object(NamedTuple):
     fsid: tuple[int, int] | None = None
     error: int = 0
     handle: bytes = b""
+
+
+async def exports_at(caller: Caller, timeout_s: float) -> list[ExportFound]:
+    """Returns the exports of a server as `find_exports` does, in a session of its own.
+
+    Raises NfsError (NFS3ERR_ACCES) if the server takes no client from this host, as ours does where no export is open
+    to it; else as `session_with` and `find_exports`.
+
+    Args:
+        caller: a connection to the server, which stays open.
+        timeout_s: the time limit of each call, in seconds.
+    """
+    try:
+        async with session_with(caller, timeout_s) as session:
+            return await find_exports(session)
+    except OperationRefused as refused:
+        if (refused.operation, refused.status) != ("EXCHANGE_ID", _S.NFS4ERR_PERM.name):
+            raise
+    closed = nfs_error(nfsstat3.NFS3ERR_ACCES, "/")
+    closed.add_note("the server admits this host to no export")
+    raise closed
 
 
 async def find_exports(session: ClientSession) -> list[ExportFound]:

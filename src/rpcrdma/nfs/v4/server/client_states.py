@@ -39,6 +39,7 @@ class ClientEvent(enum.Enum):
     RENEW = "SEQUENCE"
     LEASE_PASSES = "the lease passes"
     EVICT = "a conflict, 24 h, or no room"
+    CROWD_OUT = "no room, and it holds nothing"
     RESTART = "CREATE_SESSION of the next incarnation"
     UNDELETED = "the disk has failed"
     END = "end"
@@ -51,6 +52,7 @@ TRANSITIONS: Final[dict[tuple[ClientState, ClientEvent], ClientState]] = {
     (ClientState.CONFIRMED, ClientEvent.LEASE_PASSES): ClientState.COURTEOUS,
     (ClientState.COURTEOUS, ClientEvent.RENEW): ClientState.CONFIRMED,
     (ClientState.COURTEOUS, ClientEvent.EVICT): ClientState.EXPIRING,
+    (ClientState.CONFIRMED, ClientEvent.CROWD_OUT): ClientState.EXPIRING,
     (ClientState.CONFIRMED, ClientEvent.RESTART): ClientState.EXPIRING,
     (ClientState.COURTEOUS, ClientEvent.RESTART): ClientState.EXPIRING,
     (ClientState.EXPIRING, ClientEvent.UNDELETED): ClientState.COURTEOUS,

@@ -20,7 +20,7 @@ import operator
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from rpcrdma.nfs.export.claims import READ, Claims
 from rpcrdma.nfs.export.tree import Lease, Node, OpenFile
@@ -31,44 +31,23 @@ from rpcrdma.nfs.v4.nfs4 import (
     nfsstat4,
 )
 from rpcrdma.nfs.v4.refusal import Refused
+from rpcrdma.nfs.v4.server.client_identity import ClientIdentity
 from rpcrdma.nfs.v4.server.client_states import TRANSITIONS, VERDICTS, ClientEvent, ClientState, Known, Verdict
 from rpcrdma.nfs.v4.server.recovery import ClientRow, Grace
 from rpcrdma.nfs.v4.state_limits import (
     NFS4_ADDRESS_CLIENTS_MAX,
     NFS4_CLIENTS_MAX,
     NFS4_COURTESY_S,
+    NFS4_NETWORK_CLIENTS_MAX,
     NFS4_UNCONFIRMED_CLIENTS_MAX,
 )
-from rpcrdma.rpc.auth import AuthGss, AuthSys, Credential
+from rpcrdma.rpc.auth import Credential
+from rpcrdma.rpc.host_shares import HostShares, names_of_host
 
-__all__ = ["Client", "ClientIdentity", "ClientTable", "Delegation", "Held", "Holdings", "InTheWay", "principal_of"]
+__all__ = ["Client", "ClientTable", "Delegation", "Held", "Holdings", "InTheWay", "Unrecorded"]
 
 _S = nfsstat4
 _COURTEOUS = ClientState.COURTEOUS
-
-
-def principal_of(credential: Credential) -> str:
-    """Returns a text that is equal for calls of one principal: "sys:1000", "gss:alice@EXAMPLE.ORG", "none"."""
-    if isinstance(credential, AuthGss):
-        return f"gss:{credential.principal}"
-    return f"sys:{credential.uid}" if isinstance(credential, AuthSys) else "none"
-
-
-class ClientIdentity(NamedTuple):
-    """The identity of a client, from its EXCHANGE_ID: the owner string, the verifier, and the principal of the call."""
-
-    owner: bytes
-    verifier: bytes
-    principal: str
-    address: str = ""
-    """The network address from which the client sent its EXCHANGE_ID, without a port."""
-    enforced: int = 0
-    """The operations, as a set of bits by operation number, that only the principal of the client's machine may call
-    (SP4_MACH_CRED); 0 with SP4_NONE."""
-    allowed: int | None = None
-    """The operations, likewise, that this principal may call for every user; None with SP4_NONE."""
-    protected: bool = False
-    """Whether the EXCHANGE_ID came with integrity or privacy of RPCSEC_GSS."""
 
 
 class Held(abc.ABC):
@@ -192,13 +171,15 @@ class Client:
     """
 
     __slots__ = (
-        "created", "delegations", "held", "id", "introduction", "lost", "lost_flags", "ranges", "reclaim_complete",
-        "renewed_s", "sequence", "sessions", "state",
+        "created", "delegations", "held", "host", "id", "introduction", "lost", "lost_flags",
+        "reclaim_complete", "recorded", "renewed_s", "sequence", "sessions", "state",
     )  # fmt: skip
 
     def __init__(self, number: int, introduction: ClientIdentity, now_s: float) -> None:
         self.id = number
         self.introduction = introduction
+        self.host = names_of_host(introduction.address)
+        """The names under which the client's host counts in `HostShares`."""
         self.state = ClientState.UNCONFIRMED
         self.renewed_s = now_s
         """The time at which the lease began, in seconds of a monotonic clock."""
@@ -216,10 +197,10 @@ class Client:
         them."""
         self.lost_flags = 0
         """The union of these flags (RFC 8881 section 18.46.3)."""
-        self.ranges = 0
-        """The number of locked ranges in all lock states of the client."""
         self.reclaim_complete = False
         """Whether the client has sent RECLAIM_COMPLETE, so that it may make new opens and locks."""
+        self.recorded = False
+        """Whether the recovery database has `row`, as far as the disk works."""
 
     def move(self, event: ClientEvent) -> None:
         """Sets the attribute `state` to that after `event` by `TRANSITIONS`; raises KeyError if there is none."""
@@ -252,13 +233,24 @@ class Client:
 class InTheWay(Exception):
     """Raised where only courteous clients, whose leases have passed, have states that conflict with a call.
 
-    Also where the earlier incarnation of a client has state. `State.past_courteous` catches it, ends `clients` without
-    the lock by `event`, EVICT or RESTART, and runs the step again.
+    Also where the earlier incarnation of a client has state, and where a client that holds nothing has a place that
+    another one needs. `State.past_courteous` catches it, ends `clients` without the lock by `event`, EVICT, RESTART or
+    CROWD_OUT, and runs the step again.
     """
 
     def __init__(self, clients: Iterable[Client], event: ClientEvent = ClientEvent.EVICT) -> None:
         self.clients = list(clients)
         self.event = event
+
+
+class Unrecorded(Exception):
+    """Raised where `client`, which the recovery database does not have, would get an open, a lock or a delegation.
+
+    `State.past_courteous` catches it, writes the client to the disk without the lock, and runs the step again.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
 
 
 class ClientTable:
@@ -278,8 +270,8 @@ class ClientTable:
         self.by_id: dict[int, Client] = {}
         self._boot = boot
         self._made = 0
-        self._addresses: Counter[str] = Counter()
-        """The number of records by the network address of their EXCHANGE_ID."""
+        self.shares = HostShares(NFS4_CLIENTS_MAX)
+        """The records of clients by their hosts."""
         self._confirmed: dict[bytes, Client] = {}
         """The confirmed record of each owner, courteous and expiring ones included."""
         self._unconfirmed: dict[bytes, Client] = {}
@@ -307,7 +299,8 @@ class ClientTable:
         `update` says whether the client asks for an update of its confirmed record; `now_s` is the monotonic time in
         seconds. Raises Refused: NFS4ERR_CLID_INUSE; with `update` NFS4ERR_NOENT, NFS4ERR_NOT_SAME or NFS4ERR_PERM (RFC
         8881 section 18.35.4); NFS4ERR_DELAY if there is no room, the record is about to end, or another principal may
-        reclaim what the owner had in the last run. Raises InTheWay if clients whose lease has passed have to end first.
+        reclaim what the owner had in the last run. Raises InTheWay if clients whose lease has passed, or one that holds
+        nothing, have to end first.
         """
         self.pass_leases(now_s)
         confirmed = self._confirmed.get(introduction.owner)
@@ -321,10 +314,10 @@ class ClientTable:
         if confirmed is not None and verdict is Verdict.COLLIDE:
             self._end_idle(confirmed)
         self._forget_unconfirmed(introduction.owner)
-        self._make_room(introduction.address)
         client = Client(self._next_id(), introduction, now_s)
+        self._make_room(client.host)
         self.by_id[client.id] = self._unconfirmed[introduction.owner] = client
-        self._addresses[introduction.address] += 1
+        self.shares.add(client.host, 1)
         return client
 
     def confirm(self, client: Client, now_s: float) -> None:
@@ -347,6 +340,7 @@ class ClientTable:
         del self._unconfirmed[owner]
         client.move(ClientEvent.CONFIRM)
         client.renewed_s = now_s
+        client.recorded = self._grace.knows(client.row)
         self._confirmed[owner] = client
         self._leases[client] = None
 
@@ -392,8 +386,8 @@ class ClientTable:
         return [client for client in self._courteous if client.renewed_s < now_s - NFS4_COURTESY_S]
 
     def evict(self, client: Client, event: ClientEvent = ClientEvent.EVICT) -> bool:
-        """Marks a client as EXPIRING; returns False if its state does not allow `event`, EVICT or RESTART."""
-        if (client.state, event) not in TRANSITIONS:
+        """Marks a client as EXPIRING; returns False if `event`, one of `InTheWay`, does not fit its state."""
+        if (client.state, event) not in TRANSITIONS or (event is ClientEvent.CROWD_OUT and not self._is_idle(client)):
             return False
         self._leases.pop(client, None)
         self._courteous.pop(client, None)
@@ -416,9 +410,7 @@ class ClientTable:
                 del records[introduction.owner]
         self._leases.pop(client, None)
         self._courteous.pop(client, None)
-        self._addresses[introduction.address] -= 1
-        if not self._addresses[introduction.address]:
-            del self._addresses[introduction.address]
+        self.shares.add(client.host, -1)
 
     def _compare(self, confirmed: Client | None, introduction: ClientIdentity) -> Known:
         if self._grace.awaits_other(introduction.owner, introduction.principal):
@@ -456,36 +448,48 @@ class ClientTable:
         if owner in self._unconfirmed:
             self.remove(self._unconfirmed[owner])
 
-    def _make_room(self, address: str) -> None:
-        """Makes room for a record of a client at a network address; may end unconfirmed records.
+    def _make_room(self, host: tuple[str, ...]) -> None:
+        """Makes room for a record of a client at a host (`names_of_host`); may end unconfirmed records.
 
-        The bounds are those of unconfirmed records, of one address and of all. Raises InTheWay if a client whose lease
-        has passed has to end first, or Refused (NFS4ERR_DELAY) if no client can end.
+        The bounds are those of unconfirmed records, of an address, of a network, and of all. Raises InTheWay if a
+        client whose lease has passed, or that holds nothing, has to end first, or Refused (NFS4ERR_DELAY) if none can.
         """
         if len(self._unconfirmed) >= NFS4_UNCONFIRMED_CLIENTS_MAX:
-            hosts = Counter(client.introduction.address for client in self._unconfirmed.values())
-            ((fullest, _),) = hosts.most_common(1)
-            self._end_unconfirmed(fullest)
-        if self._addresses[address] >= NFS4_ADDRESS_CLIENTS_MAX:
-            self._end_one(address)
-        elif len(self.by_id) >= NFS4_CLIENTS_MAX:
-            self._end_one(None)
-
-    def _end_one(self, address: str | None) -> None:
-        """Ends the oldest unconfirmed record of a client at a network address (None: at any).
-
-        Without one, raises InTheWay for the client there whose lease passed first, or else Refused (NFS4ERR_DELAY).
-        """
-        if self._end_unconfirmed(address):
+            self._end_unconfirmed(None)
+        held = self.shares.held
+        bounds = zip(host, (NFS4_ADDRESS_CLIENTS_MAX, NFS4_NETWORK_CLIENTS_MAX), strict=False)
+        name = next((name for name, most in bounds if held(name) >= most), None)
+        if (name is None and self.shares.used < self.shares.most) or self._end_unconfirmed(name):
             return
         for client in self._courteous:
-            if address in {None, client.introduction.address}:
+            if name is None or name in client.host:
                 raise InTheWay([client])
-        raise Refused(_S.NFS4ERR_DELAY)
+        # Of a host that has more than this one would have: nobody takes the place of one who has as few.
+        more = held(host[-1]) + 1
+        found, most = None, (0, 0)
+        for client in self._leases:
+            if client.held:
+                continue
+            there = held(client.host[-1]), held(client.host[0])
+            gives = there[0] > more or client.host[-1] == host[-1] if name is None else name in client.host
+            if gives and there > most and self._is_idle(client):
+                found, most = client, there
+        if found is None:
+            raise Refused(_S.NFS4ERR_DELAY)
+        raise InTheWay([found], ClientEvent.CROWD_OUT)
 
-    def _end_unconfirmed(self, address: str | None) -> bool:
-        for client in self._unconfirmed.values():
-            if address in {None, client.introduction.address}:
-                self.remove(client)
-                return True
-        return False
+    def _end_unconfirmed(self, name: str | None) -> bool:
+        """Ends the oldest unconfirmed record of the host with most of them, of those at `name` (None: of all), if any.
+
+        `name` is one of `names_of_host`.
+        """
+        found = [each for each in self._unconfirmed.values() if name is None or name in each.host]
+        counts = Counter(name for each in found for name in each.host)
+        oldest = max(found, key=lambda each: (counts[each.host[-1]], counts[each.host[0]]), default=None)
+        if oldest is not None:
+            self.remove(oldest)
+        return oldest is not None
+
+    def _is_idle(self, client: Client) -> bool:
+        """Returns whether a client has no opens, locks or delegations, and none to reclaim."""
+        return not client.held and not self._grace.knows(client.row)

@@ -20,12 +20,7 @@ from rpcrdma.nfs.v4.server.clients import Client, Delegation
 from rpcrdma.nfs.v4.server.compound import Compound
 from rpcrdma.nfs.v4.server.handles import existing_object
 from rpcrdma.nfs.v4.server.state import State, state_of
-from rpcrdma.nfs.v4.state_limits import (
-    NFS4_DELEGATE_AGAIN_S,
-    NFS4_DELEGATIONS_MAX,
-    NFS4_DELEGATIONS_PARTS,
-    NFS4_DELEGATIONS_TOTAL_MAX,
-)
+from rpcrdma.nfs.v4.state_limits import NFS4_DELEGATE_AGAIN_S, NFS4_DELEGATIONS_MAX
 
 __all__ = [
     "check_delegations",
@@ -94,13 +89,12 @@ def delegate(compound: Compound, wish: int, reader: OpenFile, lease: Lease | Non
     state, client, node = state_of(compound), compound.client, compound.node
     file = compound.file_of(node)
     with state.lock:
-        # Another client may have opened the file for writing meanwhile.
-        if lease.broken or not _may_delegate(state, client, node.handle, file, compound.now_s):
+        # Another client may have opened the file for writing meanwhile, and an administrator have revoked the open.
+        gone = lease.broken or not (client.recorded or client.unaware)
+        if gone or not _may_delegate(state, client, node.handle, file, compound.now_s):
             return no_delegation(wish)
         given = Delegation(client, state.new_other(client), node, file, reader, lease, compound.credential)
         state.add(given)
-        state.delegations[given] = None
-        client.delegations += 1
         state.claims.delegate(given.file, given)
     everybody_else = nfs4.nfsace4(0, 0, 0, b"")
     stateid = nfs4.stateid4(given.seqid, given.other)
@@ -111,7 +105,7 @@ def _may_delegate(state: State, client: Client, handle: bytes, file: bytes, now_
     claims = state.claims
     return (
         (Delegation, b"", handle) not in client.held
-        and claims.delegations < min(NFS4_DELEGATIONS_TOTAL_MAX, state.held_max // NFS4_DELEGATIONS_PARTS)
+        and state.delegations_of_hosts.left(client.host) > 0
         and client.delegations < NFS4_DELEGATIONS_MAX
         and state.has_room(client)
         and now_s - state.recalled_files.get(file, float("-inf")) >= NFS4_DELEGATE_AGAIN_S

@@ -18,7 +18,7 @@ from rpcrdma.nfs.v4.server.compound import Compound
 from rpcrdma.nfs.v4.server.opens import Open, check_regular, find
 from rpcrdma.nfs.v4.server.state import State, state_of
 from rpcrdma.nfs.v4.server.stateids import bump
-from rpcrdma.nfs.v4.state_limits import NFS4_RANGE_OWNERS_MAX, NFS4_RANGES_MAX, NFS4_RANGES_TOTAL_MAX
+from rpcrdma.nfs.v4.state_limits import NFS4_RANGE_OWNERS_MAX, NFS4_RANGES_MAX
 from rpcrdma.rpc.auth import Credential
 
 __all__ = ["LockState", "lock", "lock_test", "unlock"]
@@ -57,17 +57,17 @@ class LockState(Held):
         if self.opened.parts is not None:
             self.opened.parts.discard(self)
 
-    def change(self, claims: Claims[Any, Any], start: int, end: int, exclusive: bool | None) -> None:
+    def change(self, claims: Claims[Any, Any], start: int, end: int, exclusive: bool | None) -> int:
         """Locks the octets from `start` to before `end`, at most 2**64, or unlocks them if `exclusive` is None.
 
-        `exclusive` True is a write lock, False a read lock. Updates the numbers of ranges of this state and its client.
-        The caller has looked for conflicts, and holds the lock of `claims`.
+        `exclusive` True is a write lock, False a read lock. The caller has looked for conflicts, and holds the lock of
+        `claims`. Returns the number of ranges by which this state has more than before, which may be negative.
         """
         before = claims.range_count
         claims.change_range(self.file, self, start, end, exclusive)
         added = claims.range_count - before
         self.ranges += added
-        self.client.ranges += added
+        return added
 
     @property
     def count(self) -> int:
@@ -125,8 +125,8 @@ def lock(compound: Compound, args: nfs4.LOCK4args) -> nfs4.LOCK4resok:
             stateid = bump(mine)
         for each in list(_owned(state, client, owner, file)):
             if each is not mine:
-                each.change(state.claims, wanted.start, wanted.end, None)
-        mine.change(state.claims, *wanted)
+                state.ranges_of_hosts.add(client.host, each.change(state.claims, wanted.start, wanted.end, None))
+        state.ranges_of_hosts.add(client.host, mine.change(state.claims, *wanted))
         return stateid
 
     def step() -> nfs4.stateid4:
@@ -194,7 +194,8 @@ def unlock(compound: Compound, args: nfs4.LOCKU4args) -> nfs4.stateid4:
                 if state.claims.splits(each.file, each, wanted.start, wanted.end):
                     _check_room(state, each.client, each.file, each)
             for each in owned:
-                each.change(state.claims, wanted.start, wanted.end, None)
+                freed = each.change(state.claims, wanted.start, wanted.end, None)
+                state.ranges_of_hosts.add(each.client.host, freed)
             compound.stateid = bump(mine)
         if local is not None:
             state.mirrors.unlock(local, file, wanted)
@@ -284,7 +285,7 @@ def _check_room(state: State, client: Client, file: bytes, mine: LockState | Non
     own = 0 if mine is None else len(claims.ranges(file, mine))
     if (
         own + _SPLIT > NFS4_RANGES_MAX
-        or client.ranges + _SPLIT > NFS4_RANGES_TOTAL_MAX - claims.range_count
+        or state.ranges_of_hosts.left(client.host) < _SPLIT
         or (not own and len(claims.range_holders(file)) >= NFS4_RANGE_OWNERS_MAX)
     ):
         raise Refused(_S.NFS4ERR_DELAY)

@@ -20,7 +20,8 @@ from rpcrdma.nfs.export.tree import Change, Create, CreateHow, FileKind, Node, O
 from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.attributes import SET_ONLY, bits_of, set_on_new, wanted_of, words
 from rpcrdma.nfs.v4.refusal import Refused
-from rpcrdma.nfs.v4.server.clients import Client, Delegation, Held, principal_of
+from rpcrdma.nfs.v4.server.client_identity import principal_of
+from rpcrdma.nfs.v4.server.clients import Client, Delegation, Held
 from rpcrdma.nfs.v4.server.compound import Compound
 from rpcrdma.nfs.v4.server.delegations import check_delegations, delegate, lease_for, wait_for_delegations
 from rpcrdma.nfs.v4.server.handles import (

@@ -13,6 +13,7 @@ from typing import Final, NoReturn, TypeAlias
 
 from rpcrdma.nfs.export.access_terms import ExportTerms
 from rpcrdma.nfs.export.directory_listing import KnownEntries
+from rpcrdma.nfs.export.export_limits import NFS_DECISIONS_MAX
 from rpcrdma.nfs.export.exports import Exports
 from rpcrdma.nfs.export.grant import Grant, ServingUser
 from rpcrdma.nfs.export.read_only import ReadOnlyNode
@@ -34,6 +35,7 @@ from rpcrdma.nfs.export.tree import (
     Tree,
 )
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
+from rpcrdma.rpc.host_identity import CallOrigin
 from rpcrdma.rpc.service import CallContext
 
 __all__ = ["PseudoRoot"]
@@ -65,6 +67,8 @@ class PseudoRoot(Exports):
         self._directories: dict[_Path, _Directory] = {}
         self._by_handle: dict[bytes, _Directory] = {}
         self._numbers: dict[_Path, int] = {}
+        self._hosts: dict[CallOrigin, bool] = {}
+        """Whether some export admits calls of this origin; kept for the calls of the present exports."""
         self.changed_at_ns = made_at_ns
         self.renew(made_at_ns)
 
@@ -97,6 +101,8 @@ class PseudoRoot(Exports):
         self._roots = roots
         self._directories = directories
         self._by_handle = {directory.handle: directory for directory in directories.values()}
+        # A thread that looks at the roots before may still add to the old dictionary.
+        self._hosts = {}
         self.changed_at_ns = now_ns
 
     @property
@@ -204,6 +210,20 @@ class PseudoRoot(Exports):
         Returns None in the event loop if this may block. Raises Refused (EACCES, EAGAIN): see `Exports.admit_mount`.
         """
         return _GRANT if tree is self._tree else self._exports.admit_mount(tree, context, version)
+
+    def check_host(self, context: CallContext) -> None:
+        """Raises Refused (EACCES) if no rule of any export admits a call's host, whoever its user is; never blocks.
+
+        The refusal is logged as that of the first export. Without an export, such as before the file systems are
+        mounted, each host passes.
+        """
+        hosts, roots, origin = self._hosts, self._roots, context.client.origin
+        if origin not in hosts:
+            if len(hosts) >= NFS_DECISIONS_MAX:
+                hosts.clear()
+            hosts[origin] = not roots or any(tree.export.admitting(origin) for tree in roots.values())
+        if not hosts[origin]:
+            self._exports.admit(next(iter(roots.values())), context, 4)
 
     def flavors(self, tree: Tree, context: CallContext) -> Sequence[SecurityFlavor]:
         """Returns the security flavors of a tree for callers of the call's host, the preferred one first.

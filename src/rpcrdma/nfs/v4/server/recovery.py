@@ -2,8 +2,9 @@
 
 The state of clients is lost with the server. A small database has the clients that may have had some, so that in the
 grace period after a restart these clients, and no others, claim it again (RFC 8881 section 8.4.2). A client is written
-to the disk before its RECLAIM_COMPLETE is answered. It is deleted from there before its state is granted to others,
-when it ends, and when it holds nothing and its lease passes or the server stops: it has nothing to reclaim.
+to the disk before it gets its first open, lock or delegation: others, such as all that cannot open a file, would only
+be waited for. It is deleted from there before its state is granted to others, when it ends, and when it holds nothing
+and has reclaimed nothing, its lease passes or the server stops: it has nothing to reclaim.
 
 The rows of the last run stay until the grace period ends, as a second restart within it needs them. A row names the
 incarnation of the client: after the client has restarted, its earlier claims are void.
@@ -105,6 +106,8 @@ class RecoveryDatabase:
                 if not present or present & set(served.split("\n"))
             ]
             """The clients of the last run, which may reclaim their state now."""
+            self._kept = {row.owner: row.principal for row in self.rows}
+            """The principal of each owner that is on the disk, for this server."""
         except sqlite3.Error as error:
             raise OSError(
                 f"{path}: {error}: free space on the disk, or remove the file to lose clients' locks"
@@ -117,6 +120,7 @@ class RecoveryDatabase:
                 self._database.execute(
                     "INSERT OR REPLACE INTO client VALUES (?, ?, ?, ?, ?)", (self._addresses, *row, self._exports)
                 )
+                self._kept[row.owner] = row.principal
         except sqlite3.Error as error:
             self._tell(error, _NOT_KEPT)
         else:
@@ -152,12 +156,18 @@ class RecoveryDatabase:
             Whether the rows are gone; False if the disk has failed, which is logged.
         """
         try:
-            with self._lock, self._database:
-                self._database.execute("BEGIN")
-                self._database.executemany(
-                    "DELETE FROM client WHERE addresses = ? AND owner = ? AND principal = ?",
-                    [(self._addresses, row.owner, row.principal) for row in rows],
-                )
+            with self._lock:
+                found = [row for row in rows if self._kept.get(row.owner) == row.principal]
+                if not found:
+                    return True
+                with self._database:
+                    self._database.execute("BEGIN")
+                    self._database.executemany(
+                        "DELETE FROM client WHERE addresses = ? AND owner = ? AND principal = ?",
+                        [(self._addresses, row.owner, row.principal) for row in found],
+                    )
+                for row in found:
+                    self._kept.pop(row.owner, None)
         except sqlite3.Error as error:
             self._tell(error, _NOT_FORGOTTEN)
             return False

@@ -5,11 +5,13 @@ from __future__ import annotations
 import struct
 from typing import Final
 
+from rpcrdma.nfs.export import tree
 from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.attributes import bits, bits_of, words
 from rpcrdma.nfs.v4.refusal import Refused
+from rpcrdma.nfs.v4.server.client_identity import ClientIdentity, principal_of
 from rpcrdma.nfs.v4.server.client_states import ClientState
-from rpcrdma.nfs.v4.server.clients import Client, ClientIdentity, principal_of
+from rpcrdma.nfs.v4.server.clients import Client
 from rpcrdma.nfs.v4.server.compound import Compound, KeptReply
 from rpcrdma.nfs.v4.server.sessions import Nfs4Session, callback_credential
 from rpcrdma.nfs.v4.server.state import State, state_of
@@ -71,12 +73,13 @@ def exchange_id(compound: Compound, args: nfs4.EXCHANGE_ID4args) -> nfs4.EXCHANG
     """Runs EXCHANGE_ID (RFC 8881 section 18.35): finds or makes the record of a client, and returns its id.
 
     Raises MustWait (run again in a worker thread) or Refused, such as NFS4ERR_CLID_INUSE, NFS4ERR_NOENT,
-    NFS4ERR_NOT_SAME, NFS4ERR_PERM, or NFS4ERR_DELAY for want of room.
+    NFS4ERR_NOT_SAME, NFS4ERR_DELAY for want of room, or NFS4ERR_PERM, also for a host that may use no export.
     """
     # RFC 7862 section 14.1 defines the flag for fences.
     defined = _FLAGS_ASKED if compound.call.minor_version > 1 else _FLAGS_ASKED & ~nfs4.EXCHGID4_FLAG_SUPP_FENCE_OPS
     if args.eia_flags & ~defined:
         raise Refused(_S.NFS4ERR_INVAL)
+    _check_host(compound, _S.NFS4ERR_PERM)
     state = state_of(compound)
     enforced, allowed = _agree(compound, args.eia_state_protect)
     owner = args.eia_clientowner
@@ -111,6 +114,7 @@ def create_session(compound: Compound, args: nfs4.CREATE_SESSION4args) -> nfs4.C
     With a back channel, the server may call the client over the connection of the call. Raises MustWait (run again in a
     worker thread) or Refused, such as NFS4ERR_STALE_CLIENTID, NFS4ERR_SEQ_MISORDERED or NFS4ERR_TOOSMALL.
     """
+    _check_host(compound, _S.NFS4ERR_STALE_CLIENTID)
     state, caller = state_of(compound), compound.context.client
 
     def step() -> nfs4.CREATE_SESSION4resok:
@@ -238,6 +242,18 @@ def reclaim_complete(compound: Compound, args: nfs4.RECLAIM_COMPLETE4args) -> No
         raise Refused(_S.NFS4ERR_COMPLETE_ALREADY)
     compound.wait()
     state_of(compound).complete_reclaim(client, compound.now_s)
+
+
+def _check_host(compound: Compound, status: nfs4.nfsstat4) -> None:
+    """Raises Refused with `status` if no export admits the host of the call: it needs no client, and has no share.
+
+    NFS4ERR_ACCESS is no status of these operations. By NFS4ERR_PERM a mount of Linux fails at once, or goes on with
+    version 3, which refuses it as well; after NFS4ERR_DELAY it would try for ever.
+    """
+    try:
+        compound.server.exports.check_host(compound.context)
+    except tree.Refused:
+        raise Refused(status) from None
 
 
 def _agree(compound: Compound, asked: nfs4.state_protect4_a) -> tuple[int, int | None]:

@@ -22,6 +22,7 @@ from rpcrdma.nfs.v4.state_limits import (
     NFS4_SLOTS_OCTETS_MAX,
 )
 from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential
+from rpcrdma.rpc.host_shares import HostShares
 from rpcrdma.rpc.service import ReverseCaller
 
 __all__ = ["REFUSED_ANSWERS", "BackChannel", "Nfs4Session", "SessionTable", "callback_credential"]
@@ -127,8 +128,8 @@ class SessionTable:
         self._clients = clients
         self._random_bytes = random_bytes
         self._by_id: dict[bytes, Nfs4Session] = {}
-        self._promised = 0
-        """The octets of slots and kept replies that all clients together may make the server hold."""
+        self.octets = HostShares(NFS4_SLOTS_OCTETS_MAX)
+        """The octets of slots and kept replies that the clients of each host may make the server hold."""
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -189,7 +190,7 @@ class SessionTable:
         unconfirmed = client.state is ClientState.UNCONFIRMED
         if unconfirmed and client.introduction.principal != principal:
             raise Refused(_S.NFS4ERR_CLID_INUSE)
-        fore = self._fore(args.csa_fore_chan_attrs)
+        fore = self._fore(args.csa_fore_chan_attrs, client.host)
         back = _back(args.csa_back_chan_attrs)
         if len(client.sessions) >= NFS4_SESSIONS_MAX:
             raise Refused(_S.NFS4ERR_NOSPC)
@@ -206,7 +207,7 @@ class SessionTable:
             session.connections.add(caller)
         self._by_id[session.id] = session
         client.sessions.add(session.id)
-        self._promised += session.promised
+        self.octets.add(client.host, session.promised)
         flags = nfs4.CREATE_SESSION4_FLAG_CONN_BACK_CHAN if calls_back else 0
         return nfs4.CREATE_SESSION4resok(session.id, args.csa_sequence, flags, fore, back)
 
@@ -289,18 +290,19 @@ class SessionTable:
         """Removes a session from the table and from its client; requests in its slots run to their end."""
         del self._by_id[session.id]
         session.client.sessions.discard(session.id)
-        self._promised -= session.promised
+        self.octets.add(session.client.host, -session.promised)
 
     def destroy_all(self, client: Client) -> None:
         """Removes all sessions of a client; see `destroy`."""
         for number in list(client.sessions):
             self.destroy(self._by_id[number])
 
-    def _fore(self, asked: nfs4.channel_attrs4) -> nfs4.channel_attrs4:
+    def _fore(self, asked: nfs4.channel_attrs4, host: tuple[str, ...]) -> nfs4.channel_attrs4:
         """Returns the granted attributes of the fore channel, none of which exceeds that of `asked`.
 
-        As memory runs short, replies are kept shorter, then slots are fewer. Raises Refused: NFS4ERR_TOOSMALL if no
-        COMPOUND fits `asked`, NFS4ERR_DELAY if there is no memory for a slot.
+        As the memory runs short that `host` (`Client.host`) may have, replies are kept shorter, then slots are fewer.
+        Raises Refused: NFS4ERR_TOOSMALL if no COMPOUND fits `asked`, NFS4ERR_DELAY if there is no memory for a slot and
+        the host has a session.
         """
         if (
             min(asked.ca_maxrequestsize, asked.ca_maxresponsesize) < _LEAST_OCTETS
@@ -310,13 +312,13 @@ class SessionTable:
             raise Refused(_S.NFS4ERR_TOOSMALL)
         slots = min(asked.ca_maxrequests, NFS4_SLOTS_MAX)
         kept = min(asked.ca_maxresponsesize_cached, NFS4_KEPT_REPLY_OCTETS_MAX)
-        free = NFS4_SLOTS_OCTETS_MAX - self._promised
-        share = free // _PROMISED_PARTS
+        left = self.octets.left(host)
+        share = left // _PROMISED_PARTS
         if slots * (kept + NFS4_SLOT_OCTETS) > share:
             # Shorter kept replies cost a client less than fewer slots do.
             kept = min(kept, max(share // slots - NFS4_SLOT_OCTETS, _LEAST_KEPT_OCTETS))
             slots = min(slots, max(share // (kept + NFS4_SLOT_OCTETS), 1))
-            if kept + NFS4_SLOT_OCTETS > free:
+            if kept + NFS4_SLOT_OCTETS > left and self.octets.held(host[0]):
                 raise Refused(_S.NFS4ERR_DELAY)
         return nfs4.channel_attrs4(
             0,

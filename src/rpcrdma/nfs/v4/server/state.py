@@ -6,36 +6,34 @@ courteous client may be in the way of: it deletes that client on the disk, witho
 
 from __future__ import annotations
 
-import struct
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from rpcrdma.nfs.export.claims import Claims
-from rpcrdma.nfs.export.lock_mirror import LockMirrors
-from rpcrdma.nfs.v4.nfs4 import nfsstat4, stateid4
+from rpcrdma.nfs.v4.nfs4 import nfsstat4
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.client_states import ClientEvent, ClientState
-from rpcrdma.nfs.v4.server.clients import Client, ClientTable, Delegation, Held, Holdings, InTheWay
+from rpcrdma.nfs.v4.server.clients import (
+    Client,
+    ClientTable,
+    Delegation,
+    Held,
+    Holdings,
+    InTheWay,
+    Unrecorded,
+)
 from rpcrdma.nfs.v4.server.compound import Compound
+from rpcrdma.nfs.v4.server.held_states import HeldStates
 from rpcrdma.nfs.v4.server.recovery import Grace, RecoveryDatabase
 from rpcrdma.nfs.v4.server.sessions import SessionTable
-from rpcrdma.nfs.v4.server.stateids import is_older
-from rpcrdma.nfs.v4.state_limits import (
-    NFS4_ENDED_AT_ONCE,
-    NFS4_HELD_MAX,
-    NFS4_HELD_TOTAL_MAX,
-    NFS4_LEASE_S,
-    NFS4_RECALLED_FILES_MAX,
-)
+from rpcrdma.nfs.v4.state_limits import NFS4_HELD_TOTAL_MAX, NFS4_LEASE_S, NFS4_RECALLED_FILES_MAX
 
 __all__ = ["State", "state_of"]
 
 T = TypeVar("T")
 _S = nfsstat4
-_OTHER = struct.Struct(">IQ")
 
 
 def state_of(compound: Compound) -> State:
@@ -44,7 +42,7 @@ def state_of(compound: Compound) -> State:
     return state
 
 
-class State:
+class State(HeldStates):
     """All state of clients at a server of NFS versions 4.1 and 4.2, under one lock.
 
     Args:
@@ -68,9 +66,8 @@ class State:
         lease_s: float = NFS4_LEASE_S,
         held_max: int = NFS4_HELD_TOTAL_MAX,
     ) -> None:
-        self.claims = claims
+        super().__init__(claims, database.boot, held_max)
         self.identity = identity
-        self.lock = claims.lock
         self.database = database
         self.grace = Grace(database.rows, lease_s, now_s)
         self.clients = ClientTable(database.boot, lease_s, self.grace, self._end)
@@ -78,14 +75,6 @@ class State:
         claims.in_grace = bool(self.grace.waiting)
         self._disk = threading.Lock()
         """Is held while a client is written to the recovery database or deleted there; taken before `lock`."""
-        self._boot = database.boot
-        self.held_max = held_max
-        self._made = 0
-        self._held: dict[bytes, Held] = {}
-        """The states of all clients, by `Held.other`."""
-        self._ended: list[object] = []
-        """Ended states, and files of revoked ones, whose files close when this list is dropped, without the lock."""
-        self.delegations: dict[Delegation, None] = {}
         self.recalls: deque[Delegation] = deque()
         """Delegations for which CB_RECALL is to be sent."""
         self.wake: Callable[[], object] = lambda: None
@@ -96,31 +85,6 @@ class State:
         """Called when `broken` has a new file, in any thread; wakes the event loop of the connections."""
         self.recalled_files: OrderedDict[bytes, float] = OrderedDict()
         """The time of the last recall, in monotonic seconds, by the key of the file, the oldest first; bounded."""
-        self._shrunk: set[bytes] = set()
-        """Files whose locks for local processes (`mirrors`) are to be reduced when the lock is free."""
-        self.mirrors = LockMirrors(claims)
-        """The kernel's locks by which local processes see the byte-range locks of clients."""
-
-    # Steps under the lock
-
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Holds the lock inside `with`, for a step in which states may end.
-
-        Then, without the lock, closes files of ended states, and removes the locks that local processes saw for them.
-        """
-        try:
-            with self.lock:
-                try:
-                    yield
-                finally:
-                    ended, self._ended = self._ended, []
-                    shrunk, self._shrunk = self._shrunk, set()
-        finally:
-            # A file closes with its last reference.
-            del ended
-            for file in shrunk:
-                self.mirrors.shrink(file)
 
     def settle(self, step: Callable[[], T], wait: Callable[[], None]) -> T:
         """Calls `step` with the lock held; after an InTheWay, ends the clients that it names, and calls `step` again.
@@ -137,10 +101,11 @@ class State:
     def past_courteous(self, step: Callable[[], T], wait: Callable[[], None]) -> T:
         """Calls `step`, again after each end of clients in its way; returns its result.
 
-        These are courteous (lease passed) or have restarted. `step` changes nothing if it raises `InTheWay`, which
-        names them. `wait` is called before their end, which may block; it raises `MustWait` in the event loop, and a
-        worker thread calls this method again. The caller does not hold the lock. Raises Refused (NFS4ERR_DELAY) if the
-        disk does not delete a client, and what both raise.
+        These are courteous (lease passed), have restarted, or hold nothing. `step` changes nothing if it raises
+        `InTheWay`, which names them, or `Unrecorded`, which names the client to be written to the recovery database.
+        `wait` is called before either, which may block; it raises `MustWait` in the event loop, and a worker thread
+        calls this method again. The caller does not hold the lock. Raises Refused (NFS4ERR_DELAY) if the disk does not
+        delete a client, and what both raise.
         """
         while True:
             try:
@@ -149,21 +114,35 @@ class State:
                 wait()
                 if not self.evict(found.clients, found.event):
                     raise Refused(_S.NFS4ERR_DELAY) from None
+            except Unrecorded as found:
+                wait()
+                with self._disk:
+                    self._record(found.client)
+
+    def _record(self, client: Client) -> None:
+        """Writes a client to the recovery database unless it is there; the caller holds `_disk`, and not the lock.
+
+        Logs a failure of the disk; the client goes on without the right to reclaim.
+        """
+        if not client.recorded and client.state is not ClientState.GONE:
+            self.database.keep(client.row)
+            client.recorded = True
 
     def evict(self, clients: Iterable[Client], event: ClientEvent = ClientEvent.EVICT) -> bool:
         """Ends those of `clients` that are courteous (lease passed), in the recovery database first; may block.
 
         The caller does not hold the lock. Returns False if the disk has failed; then these clients stay courteous. With
-        `event` RESTART ends those that have a lease, too, and leaves the rows to the next incarnations.
+        `event` RESTART ends those that have a lease, too, and leaves the rows to the next incarnations; with CROWD_OUT
+        ends those that have a lease and hold nothing.
         """
         with self._disk:
             with self.lock:
                 ending = [client for client in clients if self.clients.evict(client, event)]
-            leaves = event is ClientEvent.EVICT
+            leaves = event is not ClientEvent.RESTART
             deleted = not (ending and leaves) or self.database.forget(client.row for client in ending)
             for client in ending:
                 if deleted:
-                    self._in_steps(self.states(client), self.drop)
+                    self.in_steps(self.states(client), self.drop)
                 with self.locked():
                     if deleted:
                         if leaves:
@@ -172,18 +151,6 @@ class State:
                     else:
                         self.clients.stay(client)
         return deleted
-
-    def _in_steps(self, states: Sequence[Held], step: Callable[[Held], object]) -> None:
-        """Calls `step` with each of `states` that has not ended by then, with the lock held for up to 64 at a time."""
-        with self.lock:
-            # The locks of an open, which may be many, before it.
-            states = [each for held in states for each in (*(held.parts or ()), held)]
-        for first in range(0, len(states), NFS4_ENDED_AT_ONCE):
-            with self.locked():
-                for held in states[first : first + NFS4_ENDED_AT_ONCE]:
-                    # It may have ended with another one, or by a call.
-                    if held.client.held.get(held.key) is held:
-                        step(held)
 
     def revoke_all(self, client: Client) -> Holdings | None:
         """Revokes all states of a client, or ends a courteous client (lease passed); may block.
@@ -211,6 +178,7 @@ class State:
             if not self.database.forget([client.row]):
                 return None
             with self.lock:
+                client.recorded = False
                 self.grace.leaves(client.row)
 
             def revoke(held: Held) -> None:
@@ -218,7 +186,7 @@ class State:
                     lost.add(each)
                 self.revoke(held)
 
-            self._in_steps(self.states(client), revoke)
+            self.in_steps(self.states(client), revoke)
         # All may have ended by the client meanwhile, or been lost before: then it learns of nothing that it could free.
         self.keep_if_aware(client)
         return lost
@@ -226,11 +194,12 @@ class State:
     def keep_if_aware(self, client: Client) -> None:
         """Writes a client to the recovery database again if it has freed all stateids that an administrator revoked.
 
-        May block. No effect before RECLAIM_COMPLETE, or for an ended client. Logs a failure of the disk.
+        May block. No effect before RECLAIM_COMPLETE, or if it holds nothing: then its next state has it written. Logs a
+        failure of the disk.
         """
         with self._disk:
-            if not client.unaware and client.reclaim_complete and client.state is not ClientState.GONE:
-                self.database.keep(client.row)
+            if not client.unaware and client.reclaim_complete and client.held:
+                self._record(client)
 
     def destroy(self, client: Client) -> None:
         """Ends a client at its own request (DESTROY_CLIENTID), if possible in the recovery database, too; may block.
@@ -297,20 +266,28 @@ class State:
                 late = list(self.grace.waiting.values())
             if not late or self.database.forget(late):
                 with self.lock:
+                    for client in self.clients.by_id.values():
+                        if self.grace.knows(client.row):
+                            client.recorded = False
                     self.grace.end()
                     self.claims.in_grace = False
 
     def complete_reclaim(self, client: Client, now_s: float) -> None:
-        """Handles RECLAIM_COMPLETE: writes the client to the recovery database, and ends its right to reclaim.
+        """Handles RECLAIM_COMPLETE: ends the client's right to reclaim.
 
-        Does not write it while it has to learn of a revocation (`Client.unaware`). Logs a failure of the disk. May
-        block. Ends a grace period that is over at `now_s`. Raises Refused (NFS4ERR_BADSESSION) for an ended client.
+        Keeps it in the recovery database if it has reclaimed something, unless it has to learn of a revocation
+        (`Client.unaware`). Else deletes it there, with its earlier incarnations: nobody has to wait for it after a
+        restart. Logs a failure of the disk. May block. Ends a grace period that is over at `now_s`. Raises Refused
+        (NFS4ERR_BADSESSION) for an ended client.
         """
         with self._disk:
             if client.state is ClientState.GONE:
                 raise Refused(_S.NFS4ERR_BADSESSION)
-            if not client.unaware:
-                self.database.keep(client.row)
+            if client.held and not client.unaware:
+                self._record(client)
+            else:
+                self.database.forget([client.row])
+                client.recorded = False
             with self.lock:
                 client.reclaim_complete = True
                 self.grace.leaves(client.row)
@@ -393,107 +370,6 @@ class State:
     def _ask(self, delegation: Delegation) -> None:
         self.recalls.append(delegation)
         self.wake()
-
-    # Stateids
-
-    def has_room(self, client: Client) -> bool:
-        """Returns whether a client may have one more open, lock state or delegation; the caller holds the lock.
-
-        It may not when it ends or has ended, at the bound on its states, and at the bound on those of all clients.
-        """
-        most = min(NFS4_HELD_MAX, self.held_max - len(self._held))
-        return len(client.held) < most and client.state not in {ClientState.EXPIRING, ClientState.GONE}
-
-    def check_room(self, client: Client) -> None:
-        """Raises Refused (NFS4ERR_DELAY) if a client may not have one more (`has_room`); the caller holds the lock."""
-        if not self.has_room(client):
-            raise Refused(_S.NFS4ERR_DELAY)
-
-    def new_other(self, client: Client) -> bytes:
-        """Returns the field `other` of a new stateid for a client, 12 octets; the caller holds the lock.
-
-        Raises Refused (NFS4ERR_DELAY: the client may have no further state, see `has_room`).
-        """
-        self.check_room(client)
-        self._made += 1
-        return _OTHER.pack(self._boot, self._made)
-
-    def add(self, held: Held) -> None:
-        """Enters a new open, lock state or delegation in the tables of server and client; the caller holds the lock."""
-        self._held[held.other] = held.client.held[held.key] = held
-
-    def drop(self, held: Held) -> None:
-        """Ends a state with its `parts`, such as the locks of an open, and removes them from `claims`.
-
-        The caller holds the lock by `locked`, at whose end the files of the states close.
-        """
-        for part in list(held.parts or ()):
-            self.drop(part)
-        client = held.client
-        del self._held[held.other], client.held[held.key]
-        if self.claims.ranges(held.file, held):
-            self._shrunk.add(held.file)
-        if isinstance(held, Delegation):
-            client.delegations -= 1
-            self.delegations.pop(held, None)
-        if held.lost is not None:
-            client.count_lost(held, -1)
-        held.release(self.claims)
-        self._ended.append(held)
-
-    def revoke(self, held: Held, status: nfsstat4 = _S.NFS4ERR_ADMIN_REVOKED) -> None:
-        """Revokes a state with its `parts`: removes them from `claims`, and closes their files at the end of `locked`.
-
-        The caller holds the lock by `locked`. The client learns of it by the flags of SEQUENCE, finds the stateids by
-        TEST_STATEID, and frees them (RFC 8881 section 8.5). Until then they count among its states. No effect on a
-        state that is revoked. `status` is that of the stateid from now on: NFS4ERR_ADMIN_REVOKED, or
-        NFS4ERR_DELEG_REVOKED for a recall in vain.
-        """
-        if held.lost is not None:
-            return
-        for part in list(held.parts or ()):
-            self.revoke(part, status)
-        client = held.client
-        del client.held[held.key]
-        if self.claims.ranges(held.file, held):
-            self._shrunk.add(held.file)
-        if isinstance(held, Delegation):
-            self.delegations.pop(held, None)
-        held.release(self.claims)
-        self._ended.append(held.take_files())
-        held.lost = status
-        client.held[held.key] = held
-        client.count_lost(held, 1)
-
-    def states(self, client: Client | None = None) -> list[Held]:
-        """Returns the states of a client (None: of all clients), revoked ones included; takes the lock."""
-        with self.lock:
-            return list((self._held if client is None else client.held).values())
-
-    def revoke_those(self, concerns: Callable[[Held], bool]) -> int:
-        """Revokes the states of all clients for which `concerns` returns True, with their `parts`; may block.
-
-        `concerns` is called without the lock, with each state that is not revoked. Returns the number of True results.
-        """
-        found = [held for held in self.states() if held.lost is None and concerns(held)]
-        self._in_steps(found, self.revoke)
-        return len(found)
-
-    def find(self, client: Client, stateid: stateid4, *, revoked: bool = False) -> Held:
-        """Returns the state of a client's stateid (RFC 8881 section 8.2.4); the caller holds the lock.
-
-        Raises Refused (NFS4ERR_BAD_STATEID: the client has no such state, or the seqid is a later one;
-        NFS4ERR_OLD_STATEID: the seqid is an earlier one; NFS4ERR_ADMIN_REVOKED, NFS4ERR_DELEG_REVOKED: the state is
-        revoked, and `revoked` is False).
-        """
-        held = self._held.get(stateid.other)
-        if held is None or held.client is not client:
-            raise Refused(_S.NFS4ERR_BAD_STATEID)
-        if held.lost is not None and not revoked:
-            raise Refused(held.lost)
-        if stateid.seqid not in {0, held.seqid}:
-            raise Refused(_S.NFS4ERR_OLD_STATEID if is_older(stateid.seqid, held) else _S.NFS4ERR_BAD_STATEID)
-        return held
 
     def _end(self, client: Client) -> None:
         """Drops the sessions and the states of a client that ends; the caller holds the lock by `locked`."""

@@ -1,0 +1,208 @@
+"""The opens, locks and delegations of all clients, by their stateids (RFC 8881 section 8.2), and their bounds."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rpcrdma.nfs.export.claims import Claims
+from rpcrdma.nfs.export.lock_mirror import LockMirrors
+from rpcrdma.nfs.v4.nfs4 import nfsstat4, stateid4
+from rpcrdma.nfs.v4.refusal import Refused
+from rpcrdma.nfs.v4.server.client_states import ClientState
+from rpcrdma.nfs.v4.server.clients import Client, Delegation, Held, Unrecorded
+from rpcrdma.nfs.v4.server.stateids import is_older
+from rpcrdma.nfs.v4.state_limits import (
+    NFS4_DELEGATIONS_PARTS,
+    NFS4_DELEGATIONS_TOTAL_MAX,
+    NFS4_ENDED_AT_ONCE,
+    NFS4_HELD_MAX,
+    NFS4_RANGES_TOTAL_MAX,
+)
+from rpcrdma.rpc.host_shares import HostShares
+
+__all__ = ["HeldStates"]
+
+_S = nfsstat4
+_OTHER = struct.Struct(">IQ")
+
+
+class HeldStates:
+    """The states of all clients at a server of NFS version 4.1: opens, lock states and delegations.
+
+    Args:
+        claims: share reservations, locks and delegations on files for all versions of NFS; its lock is that of the
+            states.
+        boot: the number of this run of the server, 0 to 2**32 - 1, which begins each stateid.
+        held_max: the largest number of opens, lock states and delegations of all clients together.
+
+    Attributes:
+        states_of_hosts, ranges_of_hosts, delegations_of_hosts: what the clients of each host hold: opens, lock states
+            and delegations, revoked ones included; locked ranges; delegations.
+    """
+
+    def __init__(self, claims: Claims[Any, Any], boot: int, held_max: int) -> None:
+        self.claims = claims
+        self.lock = claims.lock
+        self._boot = boot
+        self.states_of_hosts = HostShares(held_max)
+        self.ranges_of_hosts = HostShares(NFS4_RANGES_TOTAL_MAX)
+        self.delegations_of_hosts = HostShares(min(NFS4_DELEGATIONS_TOTAL_MAX, held_max // NFS4_DELEGATIONS_PARTS))
+        self._made = 0
+        self._held: dict[bytes, Held] = {}
+        """The states of all clients, by `Held.other`."""
+        self._ended: list[object] = []
+        """Ended states, and files of revoked ones, whose files close when this list is dropped, without the lock."""
+        self.delegations: dict[Delegation, None] = {}
+        self._shrunk: set[bytes] = set()
+        """Files whose locks for local processes (`mirrors`) are to be reduced when the lock is free."""
+        self.mirrors = LockMirrors(claims)
+        """The kernel's locks by which local processes see the byte-range locks of clients."""
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Holds the lock inside `with`, for a step in which states may end.
+
+        Then, without the lock, closes files of ended states, and removes the locks that local processes saw for them.
+        """
+        try:
+            with self.lock:
+                try:
+                    yield
+                finally:
+                    ended, self._ended = self._ended, []
+                    shrunk, self._shrunk = self._shrunk, set()
+        finally:
+            # A file closes with its last reference.
+            del ended
+            for file in shrunk:
+                self.mirrors.shrink(file)
+
+    def in_steps(self, states: Sequence[Held], step: Callable[[Held], object]) -> None:
+        """Calls `step` with each of `states` that has not ended by then, with the lock held for up to 64 at a time."""
+        with self.lock:
+            # The locks of an open, which may be many, before it.
+            states = [each for held in states for each in (*(held.parts or ()), held)]
+        for first in range(0, len(states), NFS4_ENDED_AT_ONCE):
+            with self.locked():
+                for held in states[first : first + NFS4_ENDED_AT_ONCE]:
+                    # It may have ended with another one, or by a call.
+                    if held.client.held.get(held.key) is held:
+                        step(held)
+
+    def has_room(self, client: Client) -> bool:
+        """Returns whether a client may have one more open, lock state or delegation; the caller holds the lock.
+
+        It may not when it ends or has ended, at the bound on its states, and where its host may have no more.
+        """
+        has_room = len(client.held) < NFS4_HELD_MAX and self.states_of_hosts.left(client.host) > 0
+        return has_room and client.state not in {ClientState.EXPIRING, ClientState.GONE}
+
+    def check_room(self, client: Client) -> None:
+        """Raises Refused (NFS4ERR_DELAY) if a client may not have one more (`has_room`); the caller holds the lock."""
+        if not self.has_room(client):
+            raise Refused(_S.NFS4ERR_DELAY)
+
+    def new_other(self, client: Client) -> bytes:
+        """Returns the field `other` of a new stateid for a client, 12 octets; the caller holds the lock.
+
+        Raises Refused (NFS4ERR_DELAY: the client may have no further state, see `has_room`), or Unrecorded.
+        """
+        self.check_room(client)
+        # One that has to learn of a revocation reclaims nothing after a restart.
+        if not client.recorded and not client.unaware:
+            raise Unrecorded(client)
+        self._made += 1
+        return _OTHER.pack(self._boot, self._made)
+
+    def add(self, held: Held) -> None:
+        """Enters a new open, lock state or delegation in the tables of server and client; the caller holds the lock."""
+        client = held.client
+        self._held[held.other] = client.held[held.key] = held
+        self.states_of_hosts.add(client.host, 1)
+        if isinstance(held, Delegation):
+            self.delegations[held] = None
+            self.delegations_of_hosts.add(client.host, 1)
+            client.delegations += 1
+
+    def drop(self, held: Held) -> None:
+        """Ends a state with its `parts`, such as the locks of an open, and removes them from `claims`.
+
+        The caller holds the lock by `locked`, at whose end the files of the states close.
+        """
+        for part in list(held.parts or ()):
+            self.drop(part)
+        client = held.client
+        del self._held[held.other], client.held[held.key]
+        self.states_of_hosts.add(client.host, -1)
+        if isinstance(held, Delegation):
+            client.delegations -= 1
+        if held.lost is None:
+            self._release(held)
+        else:
+            client.count_lost(held, -1)
+        self._ended.append(held)
+
+    def _release(self, held: Held) -> None:
+        """Removes a state that is not revoked from `claims`."""
+        host = held.client.host
+        ranges = len(self.claims.ranges(held.file, held))
+        if ranges:
+            self._shrunk.add(held.file)
+            self.ranges_of_hosts.add(host, -ranges)
+        if isinstance(held, Delegation):
+            del self.delegations[held]
+            self.delegations_of_hosts.add(host, -1)
+        held.release(self.claims)
+
+    def revoke(self, held: Held, status: nfsstat4 = _S.NFS4ERR_ADMIN_REVOKED) -> None:
+        """Revokes a state with its `parts`: removes them from `claims`, and closes their files at the end of `locked`.
+
+        The caller holds the lock by `locked`. The client learns of it by the flags of SEQUENCE, finds the stateids by
+        TEST_STATEID, and frees them (RFC 8881 section 8.5). Until then they count among its states. No effect on a
+        state that is revoked. `status` is that of the stateid from now on: NFS4ERR_ADMIN_REVOKED, or
+        NFS4ERR_DELEG_REVOKED for a recall in vain.
+        """
+        if held.lost is not None:
+            return
+        for part in list(held.parts or ()):
+            self.revoke(part, status)
+        client = held.client
+        del client.held[held.key]
+        self._release(held)
+        self._ended.append(held.take_files())
+        held.lost = status
+        client.held[held.key] = held
+        client.count_lost(held, 1)
+
+    def states(self, client: Client | None = None) -> list[Held]:
+        """Returns the states of a client (None: of all clients), revoked ones included; takes the lock."""
+        with self.lock:
+            return list((self._held if client is None else client.held).values())
+
+    def revoke_those(self, concerns: Callable[[Held], bool]) -> int:
+        """Revokes the states of all clients for which `concerns` returns True, with their `parts`; may block.
+
+        `concerns` is called without the lock, with each state that is not revoked. Returns the number of True results.
+        """
+        found = [held for held in self.states() if held.lost is None and concerns(held)]
+        self.in_steps(found, self.revoke)
+        return len(found)
+
+    def find(self, client: Client, stateid: stateid4, *, revoked: bool = False) -> Held:
+        """Returns the state of a client's stateid (RFC 8881 section 8.2.4); the caller holds the lock.
+
+        Raises Refused (NFS4ERR_BAD_STATEID: the client has no such state, or the seqid is a later one;
+        NFS4ERR_OLD_STATEID: the seqid is an earlier one; NFS4ERR_ADMIN_REVOKED, NFS4ERR_DELEG_REVOKED: the state is
+        revoked, and `revoked` is False).
+        """
+        held = self._held.get(stateid.other)
+        if held is None or held.client is not client:
+            raise Refused(_S.NFS4ERR_BAD_STATEID)
+        if held.lost is not None and not revoked:
+            raise Refused(held.lost)
+        if stateid.seqid not in {0, held.seqid}:
+            raise Refused(_S.NFS4ERR_OLD_STATEID if is_older(stateid.seqid, held) else _S.NFS4ERR_BAD_STATEID)
+        return held

@@ -1,0 +1,94 @@
+"""Bounds on opens, lock states and locked ranges: of a client, of a host, of a file."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from conversation import Conversation, two_clients
+from support.cases import each_case
+from support.nfs4_client import MAX64, READ, WRITE, Stateid, close, lock, locku, open_, putfh
+
+FILE = putfh(b"file")
+BOTH = READ | WRITE
+READ_LT, WRITE_LT = 1, 2
+HOSTS = ("192.0.2.7", "2001:db8::1", "2001:db8::2", "192.0.2.8")
+
+
+def test_a_client_has_a_bounded_number_of_opens_and_lock_states(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rpcrdma.nfs.v4.server.held_states.NFS4_HELD_MAX", 3)
+    _, client, other = two_clients()
+    opened = client.opened(b"file", BOTH)
+    client.opened(b"file", owner=b"2")
+    client.locked(b"file", opened)
+    assert client.run(FILE, open_(b"3", READ)).status == "DELAY"
+    assert client.run(FILE, lock(opened, b"l 2", READ_LT, 50, 1)).status == "DELAY"
+    other.opened(b"file")
+
+
+def test_a_host_gets_no_more_opens_than_are_left_for_others_by_however_many_clients() -> None:
+    server = Conversation()
+    server.state.states_of_hosts.most = 24
+    counts = []
+    for host in HOSTS:
+        owners = 0
+        for name in ("a", "b", "c"):
+            client = server.client(f"{name} at {host}", peer=host).start()
+            while client.run(FILE, open_(b"%d" % owners, READ)).status == "OK":
+                owners += 1
+        counts.append(owners)
+    assert counts == [12, 4, 2, 3]
+
+
+@each_case("module, limit, most, status", [("locks", "RANGES", 4, "OK"), ("held_states", "RANGES_TOTAL", 7, "DELAY")])
+def test_an_owner_and_the_server_have_a_bounded_number_of_ranges(
+    module: str, limit: str, most: int, status: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"rpcrdma.nfs.v4.server.{module}.NFS4_{limit}_MAX", most)
+    _, client, _ = two_clients()
+    opened = client.opened(b"file", BOTH)
+    for start in (0, 10, 20):
+        reply = client.run(FILE, lock(opened, b"l", WRITE_LT, start, 5))
+        assert reply.status == "OK"
+    assert client.run(FILE, lock(opened, b"l", WRITE_LT, 30, 5)).status == "DELAY"
+    assert client.run(FILE, locku(reply.value(12), 1, 1)).status == "DELAY", "it would split a range"
+    assert client.run(FILE, lock(opened, b"other", WRITE_LT, 30, 5)).status == status
+    for start, length in ((20, 5), (9, 3), (3, 2)):
+        reply = client.run(FILE, locku(reply.value(12 if start == 20 else 14), start, length))
+        assert reply.status == "OK", "it adds no range"
+    assert client.run(FILE, lock(opened, b"l", WRITE_LT, 50, 5)).status == "OK"
+
+
+def test_a_host_locks_no_more_ranges_than_are_left_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rpcrdma.nfs.v4.server.held_states.NFS4_RANGES_TOTAL_MAX", 20)
+    server, *clients = two_clients()
+    clients.append(server.client("c").start())
+    opened = [client.opened(b"file", BOTH) for client in clients]
+
+    def lock_all(number: int) -> list[Stateid]:
+        replies = []
+        while (reply := clients[number].run(FILE, next_lock(number))).status == "OK":
+            replies.append(reply.value(12))
+        return replies
+
+    def next_lock(number: int) -> bytes:
+        return lock(opened[number], b"l", WRITE_LT, 10 * next(starts), 5)
+
+    starts = itertools.count()
+    first, second = lock_all(0), lock_all(1)
+    assert (len(first), len(second), lock_all(2)) == (10, 5, []), "the last one is at the host of the first"
+    assert clients[0].run(FILE, locku(first[-1], 0, MAX64)).status == "OK"
+    assert server.state.ranges_of_hosts.used == server.claims.range_count == 5
+    assert len(lock_all(1)) == 5
+    assert clients[1].run(FILE, close(opened[1])).status == "LOCKS_HELD"
+
+
+def test_a_file_has_a_bounded_number_of_owners_with_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rpcrdma.nfs.v4.server.locks.NFS4_RANGE_OWNERS_MAX", 2)
+    _, client, _ = two_clients()
+    opened = client.opened(b"file", BOTH)
+    for number in (1, 2):
+        client.locked(b"file", opened, b"l %d" % number, start=10 * number)
+    assert client.run(FILE, lock(opened, b"l 3", WRITE_LT, 50, 5)).status == "DELAY"
+    assert client.run(FILE, lock(opened, b"l 2", WRITE_LT, 50, 5)).status == "OK"
