@@ -39,14 +39,14 @@ def test_a_reservation_takes_the_place_of_the_one_before() -> None:
 
 def test_callers_without_an_open_obey_denials() -> None:
     claims: Claims[str, str] = Claims()
-    assert not claims.denies_io(FILE, WRITE)
+    assert not claims.deniers(FILE, WRITE)
     claims.share(FILE, "a", READ, WRITE)
     claims.share(OTHER_FILE, "b", READ, 0)
-    assert claims.denies_io(FILE, WRITE)
-    assert not claims.denies_io(FILE, READ)
-    assert not claims.denies_io(OTHER_FILE, WRITE)
+    assert claims.deniers(FILE, WRITE)
+    assert not claims.deniers(FILE, READ)
+    assert not claims.deniers(OTHER_FILE, WRITE)
     claims.unshare(FILE, "a")
-    assert not claims.denies_io(FILE, WRITE)
+    assert not claims.deniers(FILE, WRITE)
     assert claims.denials == 0
 
 

@@ -13,6 +13,7 @@ import pytest
 from conversation import with_version_4
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.server.services import build_nfs4
+from state_rig import LEASE_S
 from support.nfs4_client import READ, WRITE, Client, close, getattr_, putfh
 
 NO_DELEGATION = 0x400
@@ -33,7 +34,12 @@ def test_version_3_obeys_the_opens_of_version_4_and_waits_for_its_grace_period(s
     assert written(server, handle) == "ACCES"
     assert client.run(putfh(handle), close(stateid)).status == "OK"
     assert written(server, handle) == "OK"
-    client.opened(handle, READ | NO_DELEGATION)
+    client.opened(handle, READ | NO_DELEGATION, WRITE)
+    four.now_s += LEASE_S + 1
+    assert written(server, handle) == "JUKEBOX", "the client has lost its lease, and ends"
+    four.service.sweep()
+    assert written(server, handle) == "OK"
+    four.client().start().opened(handle, READ | NO_DELEGATION)
     four.service.close()
     restarted = with_version_4(server, tmp_path, 1000.0)
     assert written(server, handle) == "JUKEBOX"

@@ -152,8 +152,9 @@ class Conversation:
 
 def with_version_4(server: Any, directory: Path | None, now_s: float = 0.0, now_ns: int = 0) -> Conversation:
     """Conversations with version 4 beside the version 3 of `server`."""
-    service = build_nfs4(server.services.nfs, server.state, directory, os.urandom, lambda: now_s, lambda: now_ns)
-    conversation = Conversation()
+    conversation = Conversation(now_s=now_s)
+    clocks = lambda: conversation.now_s, lambda: now_ns
+    service = build_nfs4(server.services.nfs, server.state, directory, os.urandom, *clocks)
     weakref.finalize(conversation, service.state.database.close)
     service._recalls = conversation.recalled
     conversation.service, conversation.state = service, service.state

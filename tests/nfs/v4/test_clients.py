@@ -192,16 +192,16 @@ def test_a_courteous_client_that_denies_a_file_to_version_3_ends_soon() -> None:
     rig = StateRig()
     client = rig.client()
     rig.hold(client, deny=1)
-    assert rig.state.claims.denies_io(b"file", 1)
+    assert rig.state.claims.deniers(b"file", 1)
     rig.state.sweep(rig.now_s)
     assert client.state is ClientState.CONFIRMED
     rig.now_s += LEASE_S + 1
     rig.state.sweep(rig.now_s)
     assert client.state is ClientState.COURTEOUS, "nobody has asked since"
-    assert rig.state.claims.denies_io(b"file", 1)
+    assert rig.state.claims.deniers(b"file", 1)
     rig.state.sweep(rig.now_s)
     assert client.state is ClientState.GONE
-    assert not rig.state.claims.denies_io(b"file", 1)
+    assert not rig.state.claims.deniers(b"file", 1)
 
 
 def test_a_courteous_client_ends_after_a_day() -> None:

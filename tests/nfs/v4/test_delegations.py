@@ -159,7 +159,7 @@ def test_callers_without_state_wait_too() -> None:
     stateid = two.given()
     assert two.server.claims.waits_for_delegates(b"file")
     assert not two.server.claims.waits_for_delegates(b"another")
-    assert not two.server.claims.denies_io(b"file", READ_CLAIM)
+    assert not two.server.claims.deniers(b"file", READ_CLAIM)
     assert [each.other for each in two.server.recalled] == [stateid.other]
 
 

@@ -15,6 +15,8 @@ from rpcrdma.nfs.export import tree_search
 from rpcrdma.nfs.export.file_access import OpenFile
 from rpcrdma.rpc.auth import AuthSys
 from served_exports import CHANGE, FILEID, MODE, SIZE, Served, names, u32, u64
+from state_rig import LEASE_S
+from support.cases import each_case
 from support.nfs4_client import (
     ANONYMOUS,
     BYPASS,
@@ -267,6 +269,28 @@ def test_an_open_for_writing_reads_nothing_that_another_open_denies(serve: Calla
     assert other.run(putfh(handle), read(denied, 0, 4)).status == "OK", "its own reservation"
     other.run(putfh(handle), close(denied))
     assert [served.status(putfh(handle), read(each, 0, 4)) for each in stateids] == ["OK", "OK"]
+
+
+@each_case("how", ["read", "write", "size", "open for writing"])
+def test_what_a_client_without_a_lease_denies_is_done_once_it_has_ended(how: str, serve: Callable[..., Served]) -> None:
+    served = serve()
+    handle = served.client.handle("file")
+    stateid = served.client.opened(handle, WRITE) if how == "open for writing" else ANONYMOUS
+    other = served.server.client("other").start()
+    other.opened(handle, WRITE, READ if how == "open for writing" else READ | WRITE)
+    call = {"write": write(stateid, 0, b"data"), "size": setattr_({4: u64(9)})}.get(how, read(stateid, 0, 4))
+    clients = served.server.state.clients
+    record = clients.by_id[other.id]
+    assert served.status(putfh(handle), call) == "LOCKED"
+    for seconds in (LEASE_S, 1.0):
+        served.server.now_s += seconds
+        served.run()
+    clients.pass_leases(served.server.now_s)
+    assert clients.evict(record)
+    assert served.status(putfh(handle), call) == "DELAY", "another call ends the client"
+    clients.stay(record)
+    assert served.status(putfh(handle), call) == "OK"
+    assert other.run().status == "BADSESSION"
 
 
 @pytest.mark.req("NF4-143")

@@ -87,6 +87,11 @@ def _nothing() -> None:
     """Does nothing: the initial value of `Claims.wake`."""
 
 
+def _not(_holders: object) -> bool:
+    """Returns False: the initial value of `Claims.end_soon`."""
+    return False
+
+
 class _File(Generic[S, L]):
     """The share reservations, byte-range locks and delegations on one file; `Claims` makes it for the first claim."""
 
@@ -132,6 +137,9 @@ class Claims(Generic[S, L]):
         recalls or expires them, and empties the set."""
         self.wake: Callable[[], object] = _nothing
         """Is called when `in_the_way` has new delegations to recall; the owner of the state sets it."""
+        self.end_soon: Callable[[Iterable[S]], bool] = _not
+        """Returns whether all of these holders are about to end, since nobody renews their leases; takes the lock. The
+        owner of the state sets it."""
         self.delegations = 0
         """The number of delegations on all files; may be read without the lock."""
         self.range_count = 0
@@ -187,19 +195,18 @@ class Claims(Generic[S, L]):
         claims = self._files.get(file)
         return () if claims is None else [(holder, access) for holder, (access, _) in claims.shares.items()]
 
-    def denies_io(self, file: bytes, access: int, holder: S | None = None) -> bool:
-        """Returns whether a share reservation on a file denies `access`, READ or WRITE, to a call.
+    def deniers(self, file: bytes, access: int) -> list[S]:
+        """Returns the holders of share reservations on a file that deny `access`, READ or WRITE, to a call without one.
 
-        `file` is a key by `Exports.file_of`. `holder` is the open by which the call is made, whose own reservation does
-        not count; None: it has none. Adds the denying holders to `in_the_way`, for the NFSv4 server to recall
-        or expire them. The caller does not hold `lock`, which the method takes.
+        `file` is a key by `Exports.file_of`. Adds these holders to `in_the_way`, for the NFSv4 server to expire them.
+        The caller does not hold `lock`, which the method takes.
         """
         if not self.denials:
-            return False
+            return []
         with self.lock:
-            found = self.share_conflicts(file, holder, access, 0)
+            found = self.share_conflicts(file, None, access, 0)
             self.in_the_way.update(found)
-            return bool(found)
+            return found
 
     def _count(self, claims: _File[S, L], holder: S, change: int) -> None:
         access, deny = claims.shares.get(holder, (0, 0))

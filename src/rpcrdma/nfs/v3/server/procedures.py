@@ -70,7 +70,9 @@ class Procedures:
     def check_claims(self, node: Node, access: int) -> None:
         """Raises Refused (EACCES) if the share reservation of an open of version 4 on the file `node` denies `access`.
 
-        `access` is `claims.READ` or `claims.WRITE`.
+        `access` is `claims.READ` or `claims.WRITE`. Raises Refused (EAGAIN) while only clients without a lease do so,
+        which end soon.
         """
-        if self.claims.denies_io(self.exports.file_of(node.handle), access):
-            raise Refused(errno.EACCES)
+        found = self.claims.deniers(self.exports.file_of(node.handle), access)
+        if found:
+            raise Refused(errno.EAGAIN if self.claims.end_soon(found) else errno.EACCES)

@@ -143,8 +143,8 @@ def io_file(compound: Compound, stateid: nfs4.stateid4, access: int, *, saved: b
     """Returns the open file for READ, WRITE or SETATTR of the size, by a stateid of the caller.
 
     Raises Refused (NFS4ERR_BAD_STATEID and others of RFC 8881 section 8.2.4; NFS4ERR_OPENMODE: not open for writing;
-    NFS4ERR_LOCKED: an open denies it; NFS4ERR_GRACE; NFS4ERR_DELAY: delegations are recalled) or MustWait (run again in
-    a worker thread).
+    NFS4ERR_LOCKED: an open denies it; NFS4ERR_GRACE; NFS4ERR_DELAY: delegations are recalled, or a client is about to
+    end that denies it) or MustWait (run again in a worker thread).
 
     Args:
         compound: the COMPOUND; the current object is a regular file.
@@ -166,8 +166,8 @@ def io_file(compound: Compound, stateid: nfs4.stateid4, access: int, *, saved: b
     if key in _WITHOUT_OPEN:
         if state.claims.in_grace:
             raise Refused(_S.NFS4ERR_GRACE)
-        if not (key == BYPASS and access == READ) and state.claims.denies_io(compound.file_of(node), access):
-            raise Refused(_S.NFS4ERR_LOCKED)
+        if not (key == BYPASS and access == READ):
+            _check_denials(compound, state, compound.file_of(node), access)
         if access == WRITE:
             wait_for_delegations(compound, node)
         return None
@@ -183,9 +183,21 @@ def io_file(compound: Compound, stateid: nfs4.stateid4, access: int, *, saved: b
         if access == WRITE:
             raise Refused(_S.NFS4ERR_OPENMODE)
         # READ is let pass, but not past what other opens deny (RFC 8881 section 9.1.2).
-        if state.claims.denies_io(held.file, READ, getattr(held, "opened", held)):
-            raise Refused(_S.NFS4ERR_LOCKED)
+        _check_denials(compound, state, held.file, READ, getattr(held, "opened", held))
     return file
+
+
+def _check_denials(compound: Compound, state: State, file: bytes, access: int, own: Held | None = None) -> None:
+    """Ends clients without a lease whose opens, but `own`, deny `access`; raises Refused (LOCKED, DELAY), MustWait."""
+
+    def check() -> None:
+        conflicts = state.claims.share_conflicts(file, own, access, 0)
+        if conflicts:
+            state.clients.in_the_way([each.client for each in conflicts], compound.now_s)
+            raise Refused(_S.NFS4ERR_LOCKED)
+
+    if state.claims.denials:
+        state.settle(check, compound.wait)
 
 
 def _gives_rights(compound: Compound, held: Held, access: int) -> bool:

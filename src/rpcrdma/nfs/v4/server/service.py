@@ -127,6 +127,7 @@ class Nfs4Service(nfs4.NFS_V4_Service):
         self._clock = clock
         self._recalls: Recalls | None = None
         self._faults: set[tuple[str, type[Exception]]] = set()
+        state.claims.end_soon = lambda holders: state.end_soon(holders, clock())
 
     @returns_steps
     def compound(self, args: CompoundCall, context: CallContext) -> Steps[EncodedReply]:

@@ -224,7 +224,7 @@ class State(HeldStates):
 
         The caller does not hold the lock. Makes clients courteous whose lease has passed, and ends unconfirmed ones.
         Ends courteous clients that hold nothing, have been silent for `NFS4_COURTESY_S`, or conflict with callers
-        without state (NFS version 3, special stateids). Recalls delegations that such callers await; repeats recalls.
+        without state (NFS version 3). Recalls delegations that such callers await; repeats recalls.
         """
         self.database.begin()
         with self.locked():
@@ -237,6 +237,12 @@ class State(HeldStates):
         self.evict(ending)
         self._recall_again(now_s)
         self.end_grace(now_s)
+
+    def end_soon(self, holders: Iterable[Held], now_s: float) -> bool:
+        """Returns whether the clients of all `holders` have no lease at `now_s`; takes the lock."""
+        with self.locked():
+            self.clients.pass_leases(now_s)
+            return {held.client.state for held in holders} <= {ClientState.COURTEOUS, ClientState.EXPIRING}
 
     def close(self) -> None:
         """Deletes clients that hold nothing from the recovery database, and closes it; may block."""
@@ -329,7 +335,7 @@ class State(HeldStates):
                 self.revoke(each, _S.NFS4ERR_DELEG_REVOKED)
 
     def recall_those_in_the_way(self, now_s: float) -> None:
-        """Recalls the delegations for which callers without state (NFSv3, special stateids) wait; takes the lock."""
+        """Recalls the delegations for which callers without state (NFS version 3) wait; takes the lock."""
         with self.locked():
             self._recall_in_the_way(now_s)
 
