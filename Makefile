@@ -85,7 +85,7 @@ check: $(DEV_STAMP)
 
 # From the source distributions, so that they are known to be whole. Then an environment that has the wheels alone runs the
 # demonstration with that of the library, whose hint names the lab, and with all three the commands that README begins with.
-# W009: the native module has two modules on purpose.
+# W009: the native module has two modules on purpose. RPATH, RUNPATH: folders of the builder's machine.
 WHEELS_VENV := build/wheels-venv
 WHEELS_PIP := $(BIN)/python -m pip --python $(WHEELS_VENV)/bin/python install --quiet --disable-pip-version-check
 wheels: $(DEV_STAMP) $(VENV)/.group-wheels
@@ -104,6 +104,7 @@ wheels: $(DEV_STAMP) $(VENV)/.group-wheels
 	$(WHEELS_VENV)/bin/rpcrdma decode 2>&1 | grep 'decode is a command of rpcrdma-lab'
 	$(WHEELS_PIP) build/wheels/*.whl
 	$(WHEELS_VENV)/bin/rpcrdma doctor | grep 'data path  *native,'
+	! readelf --dynamic --wide $(WHEELS_VENV)/lib/python*/site-packages/rpcrdma_*.so | grep -E '\((RPATH|RUNPATH)\)'
 	RPCRDMA_COMMANDS=$(WHEELS_VENV)/bin $(BIN)/python -m pytest tests/house/test_readme.py -k first_commands_of_readme
 	@ls build/wheels
 

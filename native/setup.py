@@ -7,10 +7,21 @@ import sysconfig
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 HERE = Path(__file__).parent
 LIMITED = not sysconfig.get_config_var("Py_GIL_DISABLED")
 FLAGS = ["-std=c11", "-O2", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wconversion"]
+
+
+class BuildForAnyMachine(build_ext):
+    """Builds the modules without a search path for libraries: that of this Python is another folder elsewhere."""
+
+    def build_extensions(self) -> None:
+        """Links without the options -rpath that this Python was itself linked with."""
+        linker = self.compiler.linker_so
+        self.compiler.linker_so = [word for word in linker if not word.startswith(("-Wl,-rpath", "-Wl,-R"))]
+        super().build_extensions()
 
 
 def extension(name: str, folder: str, **more: list[str]) -> Extension:
@@ -27,6 +38,7 @@ def extension(name: str, folder: str, **more: list[str]) -> Extension:
 
 
 setup(
+    cmdclass={"build_ext": BuildForAnyMachine},
     ext_modules=[
         extension("rpcrdma_native", "src"),
         # It opens libibverbs and librdmacm itself, so that neither is needed here.

@@ -150,6 +150,8 @@ def _install_python(library: Path) -> None:
     pip = (sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile")
     # Of two builds in different folders the debugging information would differ, and with it the number of the build.
     os.environ["CFLAGS"] = "-g0"
+    # Nor are objects used again that other flags have made.
+    shutil.rmtree(ROOT / "native" / "build", ignore_errors=True)
     _run(*pip, "--target", str(library), f"{ROOT}[{EXTRAS}]", str(ROOT / "native"))
     for folder in ("bin", "lib"):
         # Its launchers name this Python, and the units have their place elsewhere.

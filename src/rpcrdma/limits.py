@@ -505,6 +505,24 @@ HOST_NAMES_AT_ONCE = 16
 HOST_NAME_VALID_S = 1800.0
 """Seconds for which the addresses of a name are used, as Linux's server does: after that it is looked up again."""
 
+# Looking at the directories and stores of exports in the configuration of a server
+
+EXPORT_ANSWERS_S = 5.0
+"""Seconds for the directory or store of an export to answer, before a start, a check or a reload goes on without it:
+local disks and near stores take less. One that takes longer is served as soon as it has answered."""
+
+EXPORT_NEEDED_ANSWERS_S = 30.0
+"""Seconds for an export without which a server does not start, or a reload is refused: disks that sleep, file systems
+that are mounted when they are first used, and servers that start again have answered by then."""
+
+EXPORTS_CHANGE_S = 60.0
+"""Seconds for a reload to open new exports, and to put data of exports that end on their disk: some GB at the pace of a
+disk. After that a file system counts as one that does not answer; a later reload finds what is on the disk by then."""
+
+CONFIGURATION_READ_S = 60.0
+"""Seconds for a reload to read the configuration and to look at what that names: twice the time that an export may
+take to answer. A file system that holds the files of the server does not answer then."""
+
 # Asking a server for its programs
 
 PROBED_PROGRAMS_MAX = 256

@@ -19,6 +19,7 @@ from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.aio.host_options import HostAuthentication
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, serve
+from rpcrdma.aio.server.tcp_server import TcpServerConfig
 from rpcrdma.errors import HostAuthenticationFailed, ProgramUnavailable
 from rpcrdma.nfs import mount, v3
 from rpcrdma.rpc.program import null_procedure
@@ -186,3 +187,14 @@ def test_a_server_needs_a_certificate_and_for_mutual_tls_authorities(hosts: Host
         HostAuthentication(authorities=hosts.authority.path).tls(Role.SERVER, "tls")
     with pytest.raises(HostAuthenticationFailed, match="there are no authorities"):
         HostAuthentication(certificate=hosts.server).tls(Role.SERVER, "mtls")
+
+
+async def test_settings_that_a_server_could_not_keep_are_not_ignored(hosts: Hosts) -> None:
+    for given, lacking in (
+        (HostAuthentication(certificate=hosts.server, names=["client.example"]), "there are no authorities"),
+        (HostAuthentication(names=["client.example"]), "there is no certificate of this host"),
+        (HostAuthentication(key=hosts.server), "there is no certificate of this host"),
+        (HostAuthentication(authorities=hosts.authority.path), "there is no certificate of this host"),
+    ):
+        with pytest.raises(HostAuthenticationFailed, match=lacking):
+            await serve([Nfs()], options=ServeOptions(tcp=TcpServerConfig(host_authentication=given)))

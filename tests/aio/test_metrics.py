@@ -296,7 +296,7 @@ async def test_an_address_in_use_is_reported_with_its_remedy() -> None:
         with socket.socket() as other:
             other.bind(("127.0.0.1", 0))
             other.listen()
-            with pytest.raises(ConnectFailed, match="in use; choose another address"):
+            with pytest.raises(ConnectFailed, match="in use by this process; listen there once, or choose another"):
                 MetricsExporter(server).start("127.0.0.1", other.getsockname()[1])
 
 

@@ -409,6 +409,7 @@ def test_options_that_cannot_serve_are_refused_with_the_remedy(hosts: Hosts) -> 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     for options, words in (
         (ConnectOptions(xprtsec="mtls"), "no certificate of this host; name its file (HostAuthentication(cert"),
+        (ConnectOptions(xprtsec="tls", host_authentication=HostAuthentication(key=hosts.client)), "no certificate of"),
         (ConnectOptions(xprtsec="tls", host_authentication=HostAuthentication(context=context)), "serves over RDMA"),
         (
             ConnectOptions(xprtsec="tls", host_authentication=HostAuthentication(policy="required", authorities="x")),

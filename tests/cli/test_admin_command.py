@@ -16,6 +16,7 @@ from rpcrdma.aio.urls import parse_url
 from rpcrdma.cli import admin
 from rpcrdma.cli.serve_admin import admin_socket_path
 from rpcrdma.nfs.mount import MNT, MOUNT_V3
+from support.cases import each_case
 from support.commands import Command
 from support.nfs4_client import READ, WRITE, Client, lock, open_, putfh, test_stateid
 from support.nfs4_connection import TcpConnection
@@ -41,6 +42,37 @@ def test_the_socket_stands_in_the_state_directory_unless_it_is_named_or_off() ->
     assert admin_socket_path(None, state) == Path("/state/admin.sock")
     assert admin_socket_path(Path("/run/x"), state) == Path("/run/x")
     assert admin_socket_path("off", state) is None
+
+
+@each_case(
+    ("text", "asked"),
+    [
+        ("workers = 0\nsquish = 1\n", "rpcrdma/admin.sock"),
+        ('workers = "x"\nadmin = "own.sock"\nstate-dir = 1\n[[export]]\n', "own.sock"),
+        ('listen = []\nstate-dir = "other"\n', "other/admin.sock"),
+        # Another server may have the default.
+        ("state-dir = 1\n", ""),
+        ('admin = ""\n', ""),
+        ("workers = \n", ""),
+    ],
+)
+def test_a_server_is_asked_although_its_file_has_a_mistake_elsewhere(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch, text: str, asked: str
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    file = tmp_path / "c.toml"
+    file.write_text(text)
+    ask = ("admin", "status", "--config", str(file))
+    ran = command.run(*ask)
+    lines = ran.err.splitlines()
+    if not asked:
+        assert (ran.status, lines[0].startswith(f"error: {file}:1: ")) == (2, True)
+        assert lines[-1] == "hint: --admin PATH finds the server without its file"
+        asked = "own.sock"
+        ran = command.run(*ask, "--admin", str(tmp_path / asked))
+        lines = ran.err.splitlines()
+    assert lines[0].startswith(f"warning: {file}:1: ")
+    assert (ran.status, lines[-2]) == (3, f"error: no server answers at {tmp_path}/{asked}")
 
 
 @pytest.mark.thorough

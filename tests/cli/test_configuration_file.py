@@ -7,10 +7,14 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from debian_package import configuration
+from rpcrdma.cli.settings import toml_lines
 from rpcrdma.cli.settings.file import read_configuration
-from rpcrdma.cli.settings.table import NAME_OF_EXPORT, OF_EXPORTS, OF_SERVER, SOURCES_OF_EXPORT
+from rpcrdma.cli.settings.table import NAME_OF_EXPORT, OF_EXPORTS, OF_RULES, OF_SERVER, SOURCES_OF_EXPORT
 from rpcrdma.cli.settings.toml_lines import key_lines, line_of
+from rpcrdma.commands.setting import Renewal
 from rpcrdma.file_limits import CONFIGURATION_FILES_MAX, CONFIGURATION_OCTETS_MAX
 from rpcrdma.nfs.export.access_terms import ANONYMOUS
 from rpcrdma.nfs.export.export_limits import NFS_FSSPEC_VALID_S
@@ -102,6 +106,7 @@ def test_a_value_of_another_type_is_told_for_each_key(tmp_path: Path) -> None:
         ('nfs = "2"', '1: nfs is \'2\'; write "3,4", "3" or "4"'),
         ('keytab = ""', "1: keytab is empty; write a text"),
         ('keytab = "a\\u0000"', "1: keytab has a null character; write a text"),
+        ('tls-name = ["*.a"]', "1: tls-name: '*.a' is not the name of a host"),
         ("listen = []", "1: listen is empty; leave it out for the default"),
         ('listen = ["tcp://a", "tcp://a"]', "1: listen has 'tcp://a' twice; leave one out"),
         ("listen = [1]", "1: an item of listen is a whole number; write a text in quotes"),
@@ -147,6 +152,17 @@ def test_a_value_of_another_type_is_told_for_each_key(tmp_path: Path) -> None:
         ('[[export]]\ndirectory = "/a"', '1: an export has no name; write name = "/NAME", or "/" for the root'),
         ('[[export]]\nname = "a"\ndirectory = "/a"', "2: name: 'a' is not the name of an export; write /a"),
         ('[[export]]\nname = "/../a"\ndirectory = "/a"', "2: name: '/../a' is not the name of an export; write /NAME"),
+        *(
+            (
+                f'[[export]]\nname = "/a{rest}"\ndirectory = "/a"',
+                f"2: name: '/a{shown} is not a name for an export: {remedy}",
+            )
+            for rest, shown, remedy in (
+                ("\\n", "\\n'", "remove its control characters"),
+                ("n" * 255, "n" * 58 + "...'", "shorten the part of 256 octets to 255"),
+                ("/nnn" * 256, "/nnn" * 14 + "/n...'", "shorten its 1026 octets to 1024"),
+            )
+        ),
         ('[[export]]\nname = "/a"', '1: an export has no directory; write directory = "/..."'),
         (GOOD + 'url = "s3://b"', "1: an export has both a directory and a url; keep one"),
         ('[[export]]\nname = "/a"\nurl = "/a"', "3: url: '/a' is no URL; write PROTOCOL://PATH, or directory"),
@@ -295,6 +311,35 @@ def test_each_key_of_a_document_has_its_line() -> None:
         ("w", "x.y", "z"): 21,
     }
     assert (line_of(lines, ("c", "e", 0)), line_of(lines, ("u", 2)), line_of(lines, ())) == (4, 12, 1)
+
+
+@each_case(
+    "text",
+    [
+        'a = """\nb = 1\n"""\nc = 2\n',
+        'a = """x"""\nb = """"x" """\nc = "" # "\nd = \'\'\'\n#\'\'\'\ne = 1',
+        'a = [ # [\n"]",\n]\nb = ["[", "#"] # ]\nc = [1, 2]\r\nd = [["]"], [],\n]\ne = 1',
+        'a = "x # y" # z = 1\nb = \'#\'\nc = "\\\\"\nd = "\\"["\ne = "="\n',
+        'a = { b = "}" }\nc.d = 1\n"e" = "f = 1"\n g\t=\t1979-05-27T07:32:00Z',
+        " # a = 1\n\n\t\n[a]#]\nb = 1\n  [[c]]\nb = 1 # [d]\n",
+    ],
+)
+def test_usual_lines_are_counted_as_their_pieces_would_be(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    tomllib.loads(text)
+    counted = key_lines(text)
+    monkeypatch.setattr(toml_lines, "_USUAL_LINE", re.compile(r"(?!)"))
+    assert key_lines(text) == counted
+
+
+def test_a_reload_applies_each_setting_of_its_class() -> None:
+    # `RunningServer` applies these by name.
+    names = {each: [setting.name for setting in OF_SERVER if setting.renewal is each] for each in Renewal}
+    assert names[Renewal.HANG_UP] == [
+        "listen", "connections", "connections-per-host", "idle-timeout", "access-log", "log-level"
+    ]  # fmt: skip
+    assert names[Renewal.INCREASE] == ["memory"]
+    of_exports = (NAME_OF_EXPORT, *SOURCES_OF_EXPORT, *OF_EXPORTS, *OF_RULES)
+    assert {setting.renewal for setting in of_exports} == {Renewal.HANG_UP}
 
 
 def test_defaults_of_the_table_are_those_of_an_export() -> None:

@@ -125,7 +125,7 @@ def test_the_way_out_is_asked_of_the_kernel() -> None:
 def test_a_port_is_free_until_somebody_listens() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        assert network.why_not_listening(port) == "address already in use"
+        assert network.why_not_listening(port) == "address already in use by this process"
     assert network.why_not_listening(port) == ""
 
 

@@ -97,3 +97,17 @@ def test_a_url_is_known_by_its_beginning(text: str, source: Path | str, own: dic
 def test_an_option_that_cannot_be_meant_is_refused_in_words(text: str, words: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match=words):
         parsed(text)
+
+
+@each_case(
+    ("name", "words"),
+    [
+        ("a/../b", "the name must be a path such as data or home/data"),
+        ("a\nb", "'/a\\\\nb' is not a name for an export: remove its control characters"),
+        ("x" * 300, "x...' is not a name for an export: shorten the part of 300 octets to 255"),
+        ("/".join("x" * 1000), "is not a name for an export: shorten its 2000 octets to 1024"),
+    ],
+)
+def test_a_name_that_no_client_can_mount_is_refused_in_words(name: str, words: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match=words):
+        parse_export(f"{name}=/home")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import fcntl
+import logging
 import os
 import pty
 import signal
@@ -16,7 +18,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rpcrdma.cli.main import main
+from rpcrdma.cli import serve
+from rpcrdma.cli.main import build_parser, main
+from rpcrdma.cli.serve_admin import AdminAnswers
+from rpcrdma.cli.settings.effective import effective
 from rpcrdma.transport import VERSION_CHOICES
 from support.cases import each_case
 from support.command_process import HANG_S, CommandProcess, run_command
@@ -203,6 +208,32 @@ def test_a_file_system_of_fsspec_is_served_beside_a_directory(
     more = exported["/more"]
     assert (more["directory"], more["mode"], more["acts_as_caller"]) == (f"file://{data}", "read-only", False)
     assert exported["/"]["mode"] == "read-write"
+
+
+def test_an_export_is_told_with_the_widest_access_of_its_rules(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "c.toml"
+    rule = '[[export.rule]]\nhosts = ["192.0.2.1"]\naccess = "{}"\n'
+    exports = (
+        ('directory = "d"\naccess = "none"', "none", "no-access; everybody is refused"),
+        ('directory = "d"\naccess = "none"\n' + rule.format("none"), "none", "no-access, by 1 rule; everybody is"),
+        ('directory = "d"\naccess = "none"\n' + rule.format("ro"), "ro", "read-only, by 1 rule; callers act"),
+        ('directory = "d"\naccess = "ro"\n' + rule.format("rw"), "rw", "read-write, by 1 rule; callers act"),
+        ('url = "file:///d"', "ro", "read-only; everybody may read all"),
+        ('url = "file:///d"\naccess = "none"', "none", "no-access; everybody is refused"),
+    )
+    file.write_text("".join(f'[[export]]\nname = "/{n}"\n{text}\n' for n, (text, _, _) in enumerate(exports)))
+    args = build_parser().parse_args(["serve", "--config", str(file)])
+    effective(args).put_into(args)
+    answers = AdminAnswers(args, None, None, None, dict, None)  # type: ignore[arg-type] - it asks none of them
+    told = asyncio.run(answers._exports({}))["exports"]
+    caplog.set_level(logging.INFO)
+    for export in args.exports:
+        serve._announce_export(args, export, as_callers=True)
+    assert [each["access"] for each in told] == [access for _, access, _ in exports]
+    for message, (number, (_, _, words)) in zip(caplog.messages, enumerate(exports), strict=True):
+        assert f" as /{number}, {words}" in message
 
 
 @contextlib.contextmanager

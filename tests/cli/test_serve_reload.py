@@ -7,15 +7,18 @@ import asyncio
 import logging
 import signal
 import socket
+import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rpcrdma.cli import serve_reload
+from rpcrdma.aio.drivers.audit_log import AuditFile, AuditLog, Nowhere
+from rpcrdma.cli import serve_reload, served_exports
+from rpcrdma.cli.daemon_threads import DaemonThreads
 from rpcrdma.cli.main import build_parser
 from rpcrdma.cli.running_server import RunningServer
 from rpcrdma.cli.serve_reload import ConfigurationReload
@@ -23,19 +26,20 @@ from rpcrdma.cli.served_exports import ServedExports
 from rpcrdma.cli.service_manager import ServiceManager
 from rpcrdma.cli.settings import check
 from rpcrdma.cli.settings.effective import effective
-from rpcrdma.cli.settings.table import NAME_OF_EXPORT, OF_EXPORTS, OF_RULES, OF_SERVER, SOURCES_OF_EXPORT
 from rpcrdma.cli.waiting_exports import WaitingExports
-from rpcrdma.commands.setting import Renewal
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed
 from rpcrdma.nfs.export.server_state import open_state
 from rpcrdma.nfs.server import build_services
+from rpcrdma.nfs.server.exports_change import ExportsChange
 from support.cases import each_case
 from support.command_process import HANG_S
+from support.functions_entered import functions_entered
 from support.loops import in_virtual_time
-from support.waiting import until
+from support.waiting import time_passes, until
 
 if TYPE_CHECKING:
     from support.commands import StartServer
+    from support.host_pair import Hosts
 
 FILE = """\
 log-level = "info"
@@ -64,7 +68,7 @@ class Manager(ServiceManager):
 
 
 class FakeServer:
-    """Keeps the changes of a server; its calls outlast so many looks at them as `busy` says."""
+    """Keeps the changes of a server; its calls outlast so many waits for them as `busy` says."""
 
     def __init__(self) -> None:
         self.listening = ["tcp://127.0.0.1:2049"]
@@ -87,8 +91,10 @@ class FakeServer:
     def set_limits(self, **limits: Any) -> None:
         self.limits = limits
 
-    async def settle(self, _deadline_s: float) -> bool:
+    async def settle(self, deadline_s: float) -> bool:
         self.busy -= 1
+        if self.busy >= 0:
+            await time_passes(deadline_s)
         return self.busy < 0
 
 
@@ -256,6 +262,47 @@ async def test_an_export_that_waits_for_a_restart_is_opened_to_nobody_else_meanw
         assert [tree.export for tree in reloading.services.nfs.exports.trees] == [terms]
 
 
+CERTIFICATE = 'tls-cert = "CERTIFICATE"\nhost-auth = "off"\n'
+JUDGED = CERTIFICATE + 'tls-ca = "AUTHORITIES"\n'
+NAMES = 'tls-name = ["a.example"]\n'
+OF_HOST = '[[export.rule]]\ncertificates = ["kiosk.example"]\naccess = "none"\n'
+REQUIRED = JUDGED.replace('host-auth = "off"\n', "")
+
+
+@each_case(
+    ("before", "after", "waiting"),
+    [
+        (FILE, JUDGED + FILE + OF_HOST, ["tls-cert", "tls-ca", "host-auth", "a rule of /one"]),
+        (JUDGED + FILE, NAMES + JUDGED + FILE + TWO + 'xprtsec = "mtls"\n', ["tls-name", "xprtsec of /two"]),
+        (JUDGED + FILE, REQUIRED + FILE + TWO, ["host-auth", "/two with host authentication"]),
+        (CERTIFICATE + FILE, REQUIRED + FILE + TWO, ["tls-ca", "host-auth", "/two with host authentication"]),
+        # Exports that stay as they are need no restart, nor do rules for which the server is prepared.
+        (JUDGED + FILE + OF_HOST, NAMES + JUDGED + FILE + OF_HOST, ["tls-name"]),
+        (JUDGED + FILE, JUDGED + FILE + OF_HOST, []),
+    ],
+)
+def test_what_certificates_are_to_close_is_not_open_until_the_server_judges_them(
+    file: Path, hosts: Hosts, before: str, after: str, waiting: list[str]
+) -> None:
+    def text(shown: str) -> str:
+        return shown.replace('"CERTIFICATE"', f'"{hosts.server}"').replace("AUTHORITIES", str(hosts.authority.path))
+
+    file.write_text(text(before))
+
+    @in_virtual_time
+    async def reload() -> None:
+        reloading = Reloading(file)
+        for _ in range(2):
+            await reloading.again(text(after))
+            event = reloading.events.pop()
+            assert [each["message"].removesuffix(" needs a restart") for each in event["needs_restart"]] == waiting
+            assert reloading.names == ["/one"]
+            (tree,) = reloading.services.nfs.exports.trees
+            assert len(tree.export.rules) == (OF_HOST in (before if waiting else after))
+
+    reload()
+
+
 @in_virtual_time
 async def test_hosts_stay_refused_while_their_names_cannot_be_looked_up(
     file: Path, monkeypatch: pytest.MonkeyPatch
@@ -324,6 +371,33 @@ async def test_addresses_and_limits_are_taken_at_once(file: Path) -> None:
     assert reloading.events.pop()["applied"] == []
 
 
+@in_virtual_time
+async def test_an_access_log_moves_at_once_and_begins_at_a_restart(file: Path) -> None:
+    def settings(log: str) -> str:
+        return f'access-log = "{log}"\n{FILE}'
+
+    reloading = Reloading(file)
+    told = (await reloading.again(settings("log")))[-1]
+    assert told == "STATUS=reloaded, but c.toml:1: access-log needs a restart"
+    log = reloading.running._log = AuditLog(AuditFile(file.parent / "first"))
+    for name in ("second", "third", "off", "fourth"):
+        assert (await reloading.again(settings(name)))[-1] == f"STATUS={LISTENING}"
+        assert reloading.events.pop()["applied"] == ["access-log"]
+        if name == "off":
+            await until(lambda: isinstance(log._destination, Nowhere))
+        else:
+            log.put(name.encode())
+            await until((file.parent / name).read_text)
+    unfit = settings("none/log")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(check, "faults_of_paths", lambda *_: ())
+        told = (await reloading.again(unfit))[-1]
+    assert told.startswith("STATUS=reload refused: c.toml: cannot write the access log: ")
+    log.close()
+    found = {path.name: path.read_text() for path in file.parent.iterdir() if path.is_file() and path != file}
+    assert found == {"first": "", "second": "second\n", "third": "third\n", "fourth": "fourth\n"}
+
+
 @each_case(
     ("old", "new", "at_once"),
     [
@@ -368,6 +442,43 @@ async def test_the_service_manager_hears_of_the_end_once_removed_exports_are_clo
     await reloading.exports.close()
 
 
+def test_a_disk_that_does_not_answer_refuses_a_reload_and_holds_up_no_later_one(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end = threading.Event()
+
+    async def reload() -> None:
+        asyncio.get_running_loop().set_default_executor(DaemonThreads())
+        reloading = Reloading(file)
+        for module, bound, owner, step, told in (
+            (
+                serve_reload,
+                "CONFIGURATION_READ_S",
+                serve_reload,
+                "_examined",
+                "c.toml: reading it, and looking at what",
+            ),
+            (
+                served_exports,
+                "EXPORTS_CHANGE_S",
+                ExportsChange,
+                "plan",
+                "c.toml: opening new exports, and writing data",
+            ),
+        ):
+            with monkeypatch.context() as patch:
+                patch.setattr(module, bound, 0)
+                patch.setattr(owner, step, lambda *_: end.wait(HANG_S))
+                *_, status = await reloading.again(FILE + TWO)
+            assert status.startswith(f"STATUS=reload refused: {told}"), status
+            assert reloading.names == ["/one"]
+        assert (await reloading.again(FILE + TWO))[-1] == f"STATUS={LISTENING}"
+        assert reloading.names == ["/one", "/two"]
+        end.set()
+
+    asyncio.run(reload())
+
+
 @each_case(
     ("text", "status"),
     [
@@ -375,6 +486,9 @@ async def test_the_service_manager_hears_of_the_end_once_removed_exports_are_clo
         ("workers = 0\nlog-level", "2: this is no TOML"),
         (FILE.replace('"one"', '"absent"') + "squish = 1\n", "7: unknown key"),
         (FILE.replace("info", "error").replace('"one"', '"absent"\nmissing = "fail"'), "4: /"),
+        (FILE.replace("workers", f'access-log = "{"a" * 256}"\nworkers'), "2: /"),
+        (FILE.replace("workers", "connections = 1000000000000\nworkers"), "2: too few open files are allowed"),
+        (FILE.replace("workers", 'host-auth = "optional"\nworkers'), "2: host authentication takes a certificate"),
         ("", " there is no export"),
     ],
 )
@@ -434,15 +548,35 @@ async def test_a_fault_of_the_program_ends_no_later_reload(file: Path, monkeypat
     assert await reloading.again() == ["RELOADING=1", "READY=1", f"STATUS={LISTENING}"]
 
 
-def test_a_reload_applies_each_setting_of_its_class() -> None:
-    # `RunningServer` applies these by name.
-    names = {each: [setting.name for setting in OF_SERVER if setting.renewal is each] for each in Renewal}
-    assert names[Renewal.HANG_UP] == [
-        "listen", "connections", "connections-per-host", "idle-timeout", "log-level"
-    ]  # fmt: skip
-    assert names[Renewal.INCREASE] == ["memory"]
-    of_exports = (NAME_OF_EXPORT, *SOURCES_OF_EXPORT, *OF_EXPORTS, *OF_RULES)
-    assert {setting.renewal for setting in of_exports} == {Renewal.HANG_UP}
+@each_case(
+    ("directory", "bound"),
+    [(lambda number: f"d{number}", 1000), (lambda number: f"d{number + 1000}", 1300)],
+)
+def test_a_reading_enters_few_functions_for_each_export_a_present_or_a_new_one(
+    file: Path, monkeypatch: pytest.MonkeyPatch, directory: Callable[[int], str], bound: int
+) -> None:
+    async def at_once(work: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        return work(*arguments, **options)
+
+    def text(number: int, directory: Callable[[int], str]) -> str:
+        tables = []
+        for each in range(number):
+            (file.parent / directory(each)).mkdir(exist_ok=True)
+            tables.append(f'[[export]]\nname = "/e{each}"\ndirectory = "{directory(each)}"\naccess = "none"\n{RULE}')
+        return FILE + "".join(tables)
+
+    # The profile is one of this thread.
+    monkeypatch.setattr(asyncio, "to_thread", at_once)
+    entered = []
+    for number in (10, 40):
+        file.write_text(text(number, lambda each: f"d{each}"))
+        reloading = Reloading(file)
+        file.write_text(text(number, directory))
+        read = reloading.reload._read(reloading.running, None, lambda *_: None)
+        entered.append(functions_entered(lambda read=read: asyncio.run(read)))
+        assert len(reloading.names) == number + 1
+    # 200 exports have 100 ms, in which some 300,000 functions are entered.
+    assert entered[1] - entered[0] < 30 * bound
 
 
 @pytest.mark.thorough

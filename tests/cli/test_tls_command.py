@@ -123,6 +123,7 @@ def test_options_of_serve_that_do_not_fit_together_are_refused(command: Command,
         assert (ran.status, ran.err.splitlines()) == (2, [f"error: {error}", f"hint: {hint}"])
 
 
+@pytest.mark.req("NF-4")
 def test_by_default_a_server_with_tls_alone_does_not_listen_on_rdma() -> None:
     parse = build_parser().parse_args
     for options, listens in (
@@ -136,6 +137,7 @@ def test_by_default_a_server_with_tls_alone_does_not_listen_on_rdma() -> None:
         args = parse(["serve", *options, "--export", "a=/a"])
         effective(args).put_into(args)
         assert serve_protection.listen_at(args) == listens
+        assert "4" in args.nfs
 
 
 def test_the_weakest_export_decides_which_calls_are_answered_at_all() -> None:

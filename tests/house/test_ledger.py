@@ -36,7 +36,7 @@ IDS = {
     "rpc-tls.toml": numbered("TLS-", 41),
     "nfs-ulb.toml": numbered("NF-", 17),
     "nfs4.toml": numbered("NF4-", 53),
-    "nfs4-state.toml": [f"NF4-{number}" for number in range(101, 133)],
+    "nfs4-state.toml": [f"NF4-{number}" for number in range(101, 165)],
 }
 # RFC 2119 words; in lower case where the source demands without them, "rule" where it only describes.
 LEVELS = {"MUST", "MUST NOT", "REQUIRED", "SHOULD", "SHOULD NOT", "MAY", "OPTIONAL", "must", "should", "rule"}

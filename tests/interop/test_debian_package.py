@@ -66,6 +66,8 @@ def test_the_package_names_nothing_of_the_machine_that_built_it(tree: Path) -> N
         assert not path.name.endswith(".pyc"), path
         if path.name.endswith(".so"):
             assert b".debug_info" not in content, path
+            # A folder of the builder's in which libraries would be looked for.
+            assert not re.search(r"\((RPATH|RUNPATH)\)", said("readelf", "--dynamic", "--wide", path)), path
 
 
 def test_dpkg_knows_what_the_package_needs_and_its_files(tree: Path) -> None:

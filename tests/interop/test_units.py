@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from rpcrdma.cli.main import main
+from rpcrdma.cli.settings import unit as of_exports
+
 pytestmark = [
     pytest.mark.interop,
     pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze: make interop"),
@@ -24,17 +27,51 @@ EXPOSURE_MAX = "25"
 def test_systemd_takes_a_unit_and_calls_its_exposure_low(
     name: str, instance: str, rpcrdma_command: str, tmp_path: Path
 ) -> None:
-    # It looks for the command, which is installed elsewhere here.
     unit = tmp_path / instance
-    text = (UNITS / name).read_text()
-    unit.write_text(text.replace("=rpcrdma ", f"={rpcrdma_command} "))
+    write(unit, name, rpcrdma_command)
+    assert analyzed(unit, "verify", "--recursive-errors=no") == ""
+    analyzed(unit, "security", "--offline=true", f"--threshold={EXPOSURE_MAX}")
+
+
+def test_systemd_takes_the_drop_in_of_exports(
+    rpcrdma_command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unit = tmp_path / "rpcrdma.service"
+    write(unit, unit.name, rpcrdma_command)
+    file = tmp_path / "c.toml"
+    directories = ("/srv/a b%i", "/srv/ä-x", "/srv/must")
+    monkeypatch.setattr(of_exports, "mount_points", lambda: frozenset(map(Path, directories)))
+    file.write_text(
+        "".join(f'[[export]]\nname = "/{number}"\ndirectory = "{path}"\n' for number, path in enumerate(directories))
+        + 'missing = "fail"\n'
+    )
+    assert main(["config", "unit", "--config", str(file)]) == 0
+    text = capsys.readouterr().out
+    drop_in = tmp_path / "rpcrdma.service.d" / "exports.conf"
+    drop_in.parent.mkdir()
+    drop_in.write_text(text)
+    assert analyzed(unit, "verify", "--recursive-errors=no") == ""
+    points = said("systemd-escape", "--path", "--suffix=mount", *directories).split()
+    for order in ("Wants", "After"):
+        assert [line for line in text.splitlines() if line.startswith(f"{order}=")] == [
+            f"{order}={point}" for point in points[:2]
+        ]
+    analyzed(unit, "security", "--offline=true", f"--threshold={EXPOSURE_MAX}")
+
+
+def write(unit: Path, name: str, rpcrdma_command: str) -> None:
+    """Writes a unit with the command as it is installed here, for which systemd looks."""
+    unit.write_text((UNITS / name).read_text().replace("=rpcrdma ", f"={rpcrdma_command} "))
     assert unit.read_text().count(rpcrdma_command) == 2
 
-    def analyzed(*words: str) -> str:
-        command = ["systemd-analyze", *words, str(unit)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stderr
 
-    assert analyzed("verify", "--recursive-errors=no") == ""
-    analyzed("security", "--offline=true", f"--threshold={EXPOSURE_MAX}")
+def analyzed(unit: Path, *words: str) -> str:
+    """What `systemd-analyze` complains of."""
+    return said("systemd-analyze", *words, str(unit), of="stderr")
+
+
+def said(*command: str, of: str = "stdout") -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found: str = getattr(done, of)
+    return found

@@ -164,7 +164,9 @@ class StateModel:
     def _open(self, state: State, name: str, deny: int, *, reclaims: bool = False) -> tuple[State, Observation]:
         refused = self._may_claim(state, name, reclaims=reclaims)
         if refused is None:
-            in_the_way = [each for each in state.others(name) if each[1].deny is not None and each[1].deny | deny]
+            # The own open of a client counts like that of another (RFC 8881 section 9.7), unless it is reclaimed again.
+            opens = state.others(name) if reclaims else state.clients
+            in_the_way = [each for each in opens if each[1].deny is not None and each[1].deny | deny]
             state, refused = self._claim(state, in_the_way, "SHARE_DENIED", reclaims=reclaims)
         if refused is None:
             return state.put(name, deny=(state.known(name).deny or 0) | deny).record(name), "OK"

@@ -150,6 +150,6 @@ def test_more_connections_than_files_are_refused(tmp_path: Path) -> None:
     command = ["sh", "-c", 'ulimit -n 1200; exec "$@"', "sh"]
     command += [sys.executable, "-m", "rpcrdma", "serve", str(tmp_path), "--connections", "1100"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "error: too few open files are allowed" in done.stderr
     assert "hint: raise the hard limit" in done.stderr

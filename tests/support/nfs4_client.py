@@ -316,10 +316,17 @@ def open_(
     reclaim: bool = False,
     delegation: int = 0,
     delegated: Stateid | None = None,
+    attributes: bytes = bytes(8),
+    seqid: int = 0,
+    client: int = 0,
 ) -> bytes:
-    """OPEN by a name (CLAIM_NULL), of the current file (CLAIM_FH, CLAIM_DELEG_CUR_FH), or again (CLAIM_PREVIOUS)."""
+    """OPEN by a name (CLAIM_NULL), of the current file (CLAIM_FH, CLAIM_DELEG_CUR_FH), or again (CLAIM_PREVIOUS).
+
+    `attributes` is an encoded fattr4, in place of which `size` may stand.
+    """
     how = bytes(4)
-    attributes = bytes(8) if size is None else struct.pack(">IIIQ", 1, 1 << 4, 8, size)
+    if size is not None:
+        attributes = struct.pack(">IIIQ", 1, 1 << 4, 8, size)
     if create is not None:
         given = {EXCLUSIVE: verifier, EXCLUSIVE4_1: verifier + attributes}.get(create, attributes)
         how = struct.pack(">II", 1, create) + given
@@ -328,15 +335,15 @@ def open_(
         claim = struct.pack(">I", 5) + delegated.octets
     if name is not None:
         claim = struct.pack(">I", 0) + opaque(name.encode())
-    return _op(18, "IIIQ", 0, access, deny, 0) + opaque(owner) + how + claim
+    return _op(18, "IIIQ", seqid, access, deny, client) + opaque(owner) + how + claim
 
 
-def close(stateid: Stateid) -> bytes:
-    return _op(4, "I", 0) + stateid.octets
+def close(stateid: Stateid, *, seqid: int = 0) -> bytes:
+    return _op(4, "I", seqid) + stateid.octets
 
 
-def open_downgrade(stateid: Stateid, access: int, deny: int = 0) -> bytes:
-    return _op(21) + stateid.octets + struct.pack(">III", 0, access, deny)
+def open_downgrade(stateid: Stateid, access: int, deny: int = 0, *, seqid: int = 0) -> bytes:
+    return _op(21) + stateid.octets + struct.pack(">III", seqid, access, deny)
 
 
 def test_stateid(*stateids: Stateid) -> bytes:
@@ -354,23 +361,33 @@ def free_stateid(stateid: Stateid) -> bytes:
     return _op(45) + stateid.octets
 
 
-def lock(opened: Stateid, owner: bytes, kind: int, start: int, length: int, *, reclaim: bool = False) -> bytes:
+def lock(
+    opened: Stateid,
+    owner: bytes,
+    kind: int,
+    start: int,
+    length: int,
+    *,
+    reclaim: bool = False,
+    seqid: int = 0,
+    client: int = 0,
+) -> bytes:
     """The first LOCK of a lock owner on a file."""
-    new = struct.pack(">II", 1, 0) + opened.octets + struct.pack(">IQ", 0, 0) + opaque(owner)
+    new = struct.pack(">II", 1, seqid) + opened.octets + struct.pack(">IQ", seqid, client) + opaque(owner)
     return _op(12, "IIQQ", kind, reclaim, start, length) + new
 
 
-def lock_more(locked: Stateid, kind: int, start: int, length: int) -> bytes:
+def lock_more(locked: Stateid, kind: int, start: int, length: int, *, seqid: int = 0) -> bytes:
     """A further LOCK."""
-    return _op(12, "IIQQI", kind, 0, start, length, 0) + locked.octets + bytes(4)
+    return _op(12, "IIQQI", kind, 0, start, length, 0) + locked.octets + struct.pack(">I", seqid)
 
 
-def lockt(owner: bytes, kind: int, start: int, length: int) -> bytes:
-    return _op(13, "IQQQ", kind, start, length, 0) + opaque(owner)
+def lockt(owner: bytes, kind: int, start: int, length: int, *, client: int = 0) -> bytes:
+    return _op(13, "IQQQ", kind, start, length, client) + opaque(owner)
 
 
-def locku(locked: Stateid, start: int, length: int) -> bytes:
-    return _op(14, "II", 1, 0) + locked.octets + struct.pack(">QQ", start, length)
+def locku(locked: Stateid, start: int, length: int, *, kind: int = 1, seqid: int = 0) -> bytes:
+    return _op(14, "II", kind, seqid) + locked.octets + struct.pack(">QQ", start, length)
 
 
 def rpc_call(xid: int, arguments: bytes, *, uid: int = 0) -> bytes:

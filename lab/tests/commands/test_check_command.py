@@ -291,7 +291,7 @@ def test_writing_leaves_the_directory_as_it_was(command: Command, ours: tuple[st
 def test_a_used_port_is_refused_with_the_remedy(command: Command, ours: tuple[str, Path]) -> None:
     ran = command.run("check", "--listen", ours[0].partition("/?")[0])
     assert ran.status == 3
-    assert "address already in use\nhint: stop what listens there" in ran.err
+    assert re.search(r"address already in use by \S+ \(pid \d+\)\nhint: stop it, or choose another port", ran.err)
 
 
 @pytest.mark.thorough

@@ -320,8 +320,8 @@ def test_a_port_in_use_is_told_with_advice(capsys) -> None:
         url = f"rdma://127.0.0.1:{sock.getsockname()[1]}"
         assert main(["proxy", "--listen", url, "--to", "rdma://127.0.0.1:1"]) == 1
     complaint, advice = capsys.readouterr().err.splitlines()
-    assert complaint == f"error: cannot listen at {url}: address already in use"
-    assert advice.startswith("hint: stop what listens there")
+    assert complaint == f"error: cannot listen at {url}: address already in use by this process"
+    assert advice.startswith("hint: listen there once, or choose another port")
 
 
 @pytest.mark.thorough

@@ -57,7 +57,8 @@ class HostAuthentication:
     nothing else."""
     names: Sequence[str] = ()
     """DNS names, IP addresses or URIs, of which the peer's certificate must have one. If empty, a client expects the
-    host that it connects to, and a server accepts every host that its authorities vouch for."""
+    host that it connects to, and a server accepts every host that its authorities vouch for. A server needs
+    `authorities` for them."""
 
     @property
     def wanted(self) -> HostPolicy:
@@ -119,7 +120,8 @@ class HostAuthentication:
 
         Args:
             role: client or server.
-            xprtsec: the least protection. With "mtls" a client needs a certificate, and a server authorities.
+            xprtsec: the least protection. With "mtls" a client needs a certificate, and a server authorities. A server
+                always needs a certificate, a key that of its certificate, and `names` of clients need authorities.
             host: the host that a client connects to, expected of the peer if `names` is empty; None at a server.
 
         Raises:
@@ -128,9 +130,10 @@ class HostAuthentication:
         """
         if self.context is not None:
             _unfit("a prepared SSL context serves over RDMA alone", "name the files for TLS")
-        if role is Role.SERVER or xprtsec == "mtls":
+        if role is Role.SERVER or xprtsec == "mtls" or self.key is not None:
             self._expect_certificate()
-        if role is Role.SERVER and xprtsec == "mtls" and self.authorities is None:
+        if role is Role.SERVER and (xprtsec == "mtls" or self.names):
+            # Nobody would vouch for a name, and clients without a certificate would get in.
             self._expect_authorities()
         try:
             names = [host_name(name) for name in self.names or ([] if host is None else [host])]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import errno
 import gzip
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,6 +15,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from rpcrdma.aio.drivers.page_server import Answer, Page, PageServer, Request
+from rpcrdma.aio.drivers.port_owner import address_in_use
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.errors import ConnectFailed
 from rpcrdma.rpc.call_statistics import OperationStatistics
@@ -180,9 +182,11 @@ class MetricsEndpoint(ABC, Generic[T]):
         try:
             address = self._http.start(host, port)
         except OSError as error:
-            where = authority(host, port)
-            cause = (error.strerror or str(error)).lower()
-            raise ConnectFailed(f"cannot offer metrics at {where}: {cause}; choose another address") from None
+            cause, remedy = (error.strerror or str(error)).lower(), "choose another address"
+            if error.errno == errno.EADDRINUSE:
+                cause, remedy = address_in_use(host, port)
+                remedy = f"{remedy}, or choose another port"
+            raise ConnectFailed(f"cannot offer metrics at {authority(host, port)}: {cause}; {remedy}") from None
         self.url = f"http://{authority(host, address[1])}/metrics"
 
     def stop_listening(self) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from rpcrdma.cli.serve_admin import admin_socket_path
 from rpcrdma.cli.settings.check import report
-from rpcrdma.cli.settings.effective import effective
+from rpcrdma.cli.settings.effective import DEFAULT, effective
 from rpcrdma.cli.settings.table import ADMIN, STATE_DIR
 from rpcrdma.commands import CommandParser, ExitStatus, add_json, console
 from rpcrdma.limits import ADMIN_ANSWER_OCTETS_MAX, ADMIN_ANSWER_S
@@ -92,8 +92,13 @@ def _ask(args: argparse.Namespace, show: Callable[[Mapping[str, Any]], None]) ->
     args.directory = None
     found = effective(args)
     errors = [fault for fault in found.faults if not fault.is_warning]
-    if (status := report(errors, as_json=False)) is not ExitStatus.DONE:
+    needed = {"admin"} if found.server["admin"].origin != DEFAULT else {"admin", "state-dir"}
+    if needed & found.mistaken_settings:
+        status = report(errors, as_json=False)
+        console.talk("hint: --admin PATH finds the server without its file")
         return status
+    # The server runs with earlier content of its file.
+    report([fault._replace(is_warning=True) for fault in errors], as_json=False)
     path = admin_socket_path(found.server["admin"].value, found.server["state-dir"].value)
     if path is None:
         origin = found.server["admin"].origin

@@ -55,11 +55,13 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(://|::)")
 class RuleArgument:
     """An access rule as a configuration file has it; `own` are the settings that it sets, by attribute names.
 
-    `origins` has the place of the rule in the file under "", and that of each of its own settings.
+    `origins` has the place of the rule in the file under "", and that of each of its own settings. `mistaken_terms` are
+    the settings whose values there are mistakes, and left out.
     """
 
     own: Mapping[str, Any]
     origins: Mapping[str, str]
+    mistaken_terms: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,8 @@ class ExportArgument:
 
     `source` is a directory or a URL of fsspec. `origins` has the place of the export in a file under "", and that of
     each of its own settings; it is empty for exports of the command line. `mistaken`: whether its table has mistakes;
-    mistaken values are left out, and a name that is left out is the place of the export.
+    mistaken values, of the settings `mistaken_terms`, are left out, and a name that is left out is the place of the
+    export.
     """
 
     name: str
@@ -77,6 +80,7 @@ class ExportArgument:
     origins: Mapping[str, str] = field(default_factory=dict)
     rules: Sequence[RuleArgument] = ()
     mistaken: bool = False
+    mistaken_terms: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +102,8 @@ class ExportedRule:
     certificates: Sequence[str] = ()
     origins: Mapping[str, str] = field(compare=False)
     """The place of the rule or export in a file under "", and that of each term by its attribute."""
+    mistaken: frozenset[str] = field(default=frozenset(), compare=False)
+    """The attributes whose values in a file are mistakes: others are in their place."""
 
     @property
     def flavors(self) -> tuple[SecurityFlavor, ...]:
@@ -160,17 +166,25 @@ class Exported(ExportedRule):
     @property
     def restrained_hosts(self) -> list[str]:
         """The hosts of rules that give less than a later rule, which would match them if their own rules did not."""
-        restraining = [
-            rule
-            for number, rule in enumerate(self.rules)
-            if any(rule.gives_less_than(later) for later in (*self.rules[number + 1 :], self))
-        ]
-        return [host for rule in restraining for host in rule.hosts if host != ALL_HOSTS]
+        restraining: list[ExportedRule] = []
+        # From the last rule up, each with one rule for each of the few combinations of terms below it.
+        below: dict[object, ExportedRule] = {}
+        for rule in (self, *reversed(self.rules)):
+            if any(rule.gives_less_than(each) for each in below.values()):
+                restraining.append(rule)
+            below.setdefault((rule.access, rule.squash, rule.xprtsec, rule.flavors), rule)
+        return [host for rule in reversed(restraining) for host in rule.hosts if host != ALL_HOSTS]
+
+    @property
+    def most_access(self) -> str:
+        """The most access that a rule, or the export itself, gives: "none", "ro" or "rw"; never "rw" for a URL."""
+        most = max((rule.access for rule in self.admitting), key=_ACCESS.index)
+        return "ro" if most == "rw" and isinstance(self.source, str) else most
 
     @property
     def is_read_only(self) -> bool:
         """Whether every change is refused; always True for the URL of a file system of fsspec."""
-        return isinstance(self.source, str) or all(rule.access != "rw" for rule in self.admitting)
+        return self.most_access != "rw"
 
     @property
     def security(self) -> tuple[SecurityFlavor, ...]:
@@ -256,8 +270,10 @@ def parse_export(text: str) -> ExportArgument:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not an export: write NAME=DIR, NAME=URL, or NAME=DIR:ro for read-only"
         )
-    if (path := export_name(name)) in {None, "/"}:
+    path = export_name(name)
+    if path is None or path == "/":
         raise argparse.ArgumentTypeError(f"{text!r}: the name must be a path such as data or home/data")
+    _check_name(path)
     fields: dict[str, Any] = {}
     while (found := _last_option(directory)) is not None:
         directory, field, value = found
@@ -265,13 +281,14 @@ def parse_export(text: str) -> ExportArgument:
             raise argparse.ArgumentTypeError(f"{text!r} has two options for one thing")
         fields[field] = value
     rest, colon, word = directory.rpartition(":")
-    if colon and Path(rest).is_dir() and not os.path.lexists(directory):
+    # Unlike `Path.is_dir`, this raises nothing where the user may not look.
+    if colon and os.path.isdir(rest) and not os.path.lexists(directory):  # noqa: PTH112
         known = ", ".join((*_SWITCHES, *(f"{name}=" for name in (*_VALUED, "hosts"))))
         raise argparse.ArgumentTypeError(f"{text!r}: there is no option {word!r}, and no such directory: use {known}")
     source = _source(directory)
     if isinstance(source, str) and fields.get("access") == "rw":
         raise argparse.ArgumentTypeError(f"{text!r}: a URL is exported read-only: leave out :rw")
-    return ExportArgument(str(path), source, fields)
+    return ExportArgument(path, source, fields)
 
 
 def parse_root(text: str) -> ExportArgument:
@@ -305,7 +322,18 @@ def absolute_export_name(text: str) -> str:
     name = export_name(text)
     if name is None or name != text:
         raise argparse.ArgumentTypeError(f"{text!r} is not the name of an export; write {name or '/NAME'}")
+    _check_name(name)
     return name
+
+
+def _check_name(name: str) -> None:
+    """Raises ArgumentTypeError if no client can mount an export by the name of some version of NFS."""
+    from rpcrdma.nfs.export.access_terms import check_name  # noqa: PLC0415
+
+    try:
+        check_name(name)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def fsspec_url(text: str) -> str:
@@ -338,16 +366,14 @@ def host_or_network(text: str) -> str:
     Raises:
         ArgumentTypeError: `text` is none of these, or has the zone of an address (%eth0).
     """
-    import ipaddress  # noqa: PLC0415 - only a server has hosts
+    from rpcrdma.cli.host_names import network_of  # noqa: PLC0415 - only a server has hosts
 
-    try:
-        ipaddress.ip_network(text, strict=False)
-    except ValueError:
-        if text != ALL_HOSTS and (not _HOST_NAME.fullmatch(text) or _NUMBER.fullmatch(text.rpartition(".")[2])):
-            raise argparse.ArgumentTypeError(
-                f"{text!r} is no host: write an address such as 192.0.2.7 or 2001:db8::7, a network such as"
-                f" 192.0.2.0/24, a name without wildcards, or * for all hosts"
-            ) from None
+    is_name = text == ALL_HOSTS or (_HOST_NAME.fullmatch(text) and not _NUMBER.fullmatch(text.rpartition(".")[2]))
+    if network_of(text) is None and not is_name:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no host: write an address such as 192.0.2.7 or 2001:db8::7, a network such as"
+            f" 192.0.2.0/24, a name without wildcards, or * for all hosts"
+        )
     if "%" in text:
         raise argparse.ArgumentTypeError(f"{text!r}: rules do not tell interfaces apart: leave out % and what follows")
     return text
@@ -418,14 +444,17 @@ def existing_directory(directory: Path) -> Path:
     Raises:
         OSError: `directory` is no directory, or cannot be read; the error has the absolute path.
     """
+    from rpcrdma.nfs.export.mount_table import real_path  # noqa: PLC0415 - only a server has directories
+
     try:
-        found = directory.resolve(strict=True)
+        # `Path.resolve` tells of a circle of links by an error of its own.
+        found = Path(real_path(directory, strict=True))
         if not stat.S_ISDIR(found.stat().st_mode):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
         if not os.access(found, os.R_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
-        # `resolve` names the first missing part of the path.
+        # It names the first missing part of the path.
         error.filename = str(directory.absolute())
         raise
     return found
@@ -440,6 +469,8 @@ def served_directory(export: Exported) -> Path | None:
     if isinstance(export.source, str):
         return None
     directory = existing_directory(export.source)
+    # Clients of a network file system remember names, and would not notice that its server is gone; this asks it.
+    os.statvfs(directory)
     if export.mount_point and not directory.is_mount():
         raise OSError(f"{directory}: no file system is mounted there; mount it")
     return directory

@@ -6,10 +6,11 @@ import argparse
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rpcrdma.cli.export_options import Exported, ExportedRule
 from rpcrdma.cli.host_names import HostNames
+from rpcrdma.cli.serve_audit import opened_log
 from rpcrdma.cli.serve_protection import hosts_of, least_protection, listen_at
 from rpcrdma.cli.served_exports import ServedExports
 from rpcrdma.cli.settings.effective import DEFAULT, Effective
@@ -21,12 +22,16 @@ from rpcrdma.limits import RDMA_IDLE_S, RPC_IDLE_S
 from rpcrdma.rpc.host_identity import XPRTSEC_CHOICES
 
 if TYPE_CHECKING:
+    from rpcrdma.aio.drivers.audit_log import AuditLog
     from rpcrdma.aio.server.serve import Server
     from rpcrdma.aio.urls import Url
     from rpcrdma.nfs.server.registration import RegisteredPrograms
     from rpcrdma.nfs.v4.server.service import Nfs4Service
 
 __all__ = ["RunningServer", "changes_of_exports", "idle_s", "names_of_exports", "plain_addresses"]
+
+_JUDGING: Final = frozenset({"tls-ca", "tls-name"})
+"""The settings that decide which certificates of hosts are believed."""
 
 
 class RunningServer:
@@ -38,6 +43,7 @@ class RunningServer:
         exports: its exports.
         nfs4: the service of NFS version 4; None: it is not offered.
         registered: its programs at rpcbind; None: they are not registered.
+        log: its access log; None: it has been started without one.
     """
 
     def __init__(
@@ -47,18 +53,25 @@ class RunningServer:
         exports: ServedExports,
         nfs4: Nfs4Service | None,
         registered: RegisteredPrograms | None,
+        log: AuditLog | None = None,
     ) -> None:
         self._args = args
         self._server = server
         self._exports = exports
         self._nfs4 = nfs4
         self._registered = registered
+        self._log = log
         self._has_keys = any(flavor.service is not None for export in args.exports for flavor in export.security)
         hosts = hosts_of(args)
         self._offers_tls = hosts.certificate is not None
         self._judges_hosts = hosts.authorities is not None
         self._listens_at = listen_at(args)
         self._requires_hosts = hosts.wanted.value == "required"
+
+    @property
+    def exports(self) -> ServedExports:
+        """The exports that the server serves."""
+        return self._exports
 
     @property
     def status(self) -> str:
@@ -77,15 +90,25 @@ class RunningServer:
         """
         waiting: list[Mistake] = []
         server = dict(found.server)
+        kept = set()
         for setting in OF_SERVER:
             value, old = server[setting.name], before.server[setting.name]
-            if value.value != old.value and not _takes_at_once(setting, old.value, value.value):
+            if value.value != old.value and not self._takes_at_once(setting, old.value, value.value):
                 waiting.append(_restart(path if value.origin == DEFAULT else value.origin, setting.name))
                 server[setting.name] = old
+                kept.add(setting.name)
+        judges = self._judges_hosts and kept.isdisjoint(_JUDGING)
+        args = argparse.Namespace(**vars(self._args))
+        found.put_into(args)
+        requires = hosts_of(args).wanted.value == "required" and not self._requires_hosts
         known = {export.name: export for export in before.exports}
         exports: list[Exported] = []
         for export in found.exports:
-            fitting, lacking = self._fitting(export, known.get(export.name))
+            old_export = known.get(export.name)
+            if export == old_export:
+                exports.append(export)
+                continue
+            fitting, lacking = self._fitting(export, old_export, judges=judges, requires=requires)
             waiting += lacking
             exports += fitting
         if not exports:
@@ -93,31 +116,58 @@ class RunningServer:
             exports = list(before.exports)
         return found._replace(server=server, exports=tuple(exports)), waiting
 
-    def _fitting(self, export: Exported, old: Exported | None) -> tuple[list[Exported], list[Mistake]]:
+    def _takes_at_once(self, setting: Setting, old: Any, new: Any) -> bool:
+        if setting.renewal is Renewal.INCREASE:
+            return bool(new >= old)
+        if setting.name == "listen":
+            return not _share_a_port(old or (), new or ())
+        if setting.name == "access-log":
+            # Without a log the handlers of calls know none.
+            return self._log is not None
+        return setting.renewal is Renewal.HANG_UP
+
+    def _fitting(
+        self, export: Exported, old: Exported | None, *, judges: bool, requires: bool
+    ) -> tuple[list[Exported], list[Mistake]]:
         """Returns an export as the server can take it without a restart, and a mistake for each change that needs one.
 
         The list has at most one export. If a change needs a restart, it is `old`, the export in use, unchanged, since
         some new terms may open to everybody what others close; no export if `old` is None.
+
+        Args:
+            export: the export.
+            old: the export of its name that is in use, with other terms; None: there is none.
+            judges: whether the server judges hosts as the new settings say.
+            requires: whether it will ask all hosts for a certificate only after a restart.
         """
         place = export.origins[""]
         waiting = []
-        for name in self._lacks(export):
+        if requires:
+            waiting.append(_restart(place, f"{export.name} with host authentication"))
+        for name in self._lacks(export, judges=judges):
             origin = export.origins[name]
             waiting.append(_restart(place if origin == DEFAULT else origin, f"{name} of {export.name}"))
         waiting += [
-            _restart(rule.origins[""], f"a rule of {export.name}") for rule in export.rules if self._lacks(rule)
+            _restart(rule.origins[""], f"a rule of {export.name}")
+            for rule in export.rules
+            if self._lacks(rule, judges=judges)
         ]
         if waiting:
             return ([] if old is None else [old]), waiting
         return [export], waiting
 
-    def _lacks(self, rule: ExportedRule) -> list[str]:
-        """Returns those of "sec" and "xprtsec" in `rule` for which the server started without keys or certificates."""
+    def _lacks(self, rule: ExportedRule, *, judges: bool) -> list[str]:
+        """Returns those of "sec", "xprtsec" and "certificates" in `rule` for which the server has no keys, or files.
+
+        `judges`: whether the server judges hosts by the certificates that the rule may ask for.
+        """
         lacking = []
         if not self._has_keys and any(flavor.service is not None for flavor in rule.flavors):
             lacking.append("sec")
-        if rule.xprtsec != "none" and not (self._judges_hosts if rule.xprtsec == "mtls" else self._offers_tls):
+        if rule.xprtsec != "none" and not (judges if rule.xprtsec == "mtls" else self._offers_tls):
             lacking.append("xprtsec")
+        if rule.certificates and not judges:
+            lacking.append("certificates")
         return lacking
 
     async def apply(self, found: Effective, names: HostNames, renew: Callable[[], None] | None = None) -> None:
@@ -143,15 +193,22 @@ class RunningServer:
             least = least_protection(args.exports)
         # Lower protection goes before an address that has none; the exports themselves ask for more.
         server.require(min(old_least, least, key=XPRTSEC_CHOICES.index))
+        log = None
         try:
             await server.listen(*added)
+            if self._log is not None and args.access_log != before.access_log:
+                log = await asyncio.to_thread(opened_log, args.access_log)
             await asyncio.to_thread(self._note_for_next_run, at, [*before.exports, *args.exports])
             await self._exports.replace(args.exports, names, renew or _nothing)
         except BaseException:
             server.stop_listening(*added)
             server.require(old_least)
+            if log is not None:
+                log.close()
             await asyncio.to_thread(self._note_for_next_run, self._listens_at, before.exports)
             raise
+        if self._log is not None and log is not None:
+            self._log.move(log)
         server.require(least)
         server.stop_listening(*(url for url in self._listens_at if url not in at))
         self._listens_at = at
@@ -209,6 +266,8 @@ def changes_of_exports(before: Effective, found: Effective) -> Iterator[str]:
         if known is None:
             yield f"the new export {export.name}"
             continue
+        if export == known:
+            continue
         if export.source != known.source:
             yield f"the source of {export.name}"
         if export.rules != known.rules:
@@ -223,14 +282,6 @@ def changes_of_exports(before: Effective, found: Effective) -> Iterator[str]:
 
 def _restart(place: str, change: str) -> Mistake:
     return Mistake(place, f"{change} needs a restart", is_warning=True)
-
-
-def _takes_at_once(setting: Setting, old: Any, new: Any) -> bool:
-    if setting.renewal is Renewal.INCREASE:
-        return bool(new >= old)
-    if setting.name == "listen":
-        return not _share_a_port(old or (), new or ())
-    return setting.renewal is Renewal.HANG_UP
 
 
 def _share_a_port(old: Iterable[Url], new: Iterable[Url]) -> bool:

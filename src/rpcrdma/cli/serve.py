@@ -6,23 +6,27 @@ import argparse
 import asyncio
 import contextlib
 import functools
+import gc
 import logging
 import os
 import secrets
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
+from rpcrdma.cli.daemon_threads import DaemonThreads
 from rpcrdma.cli.event_loop import run_async
 from rpcrdma.cli.export_options import Exported
+from rpcrdma.cli.export_sources import ExportSources
 from rpcrdma.cli.running_server import RunningServer, idle_s, names_of_exports, plain_addresses
 from rpcrdma.cli.serve_admin import AdminAnswers
 from rpcrdma.cli.serve_audit import audited
+from rpcrdma.cli.serve_conflicts import conflicts
 from rpcrdma.cli.serve_health import ServerHealth
-from rpcrdma.cli.serve_protection import hosts_of, least_protection, listen_at, tls_conflict
+from rpcrdma.cli.serve_protection import hosts_of, least_protection, listen_at
 from rpcrdma.cli.serve_registration import register
 from rpcrdma.cli.serve_reload import ConfigurationReload
 from rpcrdma.cli.served_exports import ServedExports
@@ -34,7 +38,7 @@ from rpcrdma.cli.stop_requests import handle_hang_ups, stop_at_eof, stop_on_sign
 from rpcrdma.cli.waiting_exports import WaitingExports
 from rpcrdma.commands import CommandParser, ExitStatus, add_json, console, describe
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed
-from rpcrdma.limits import RDMA_IDLE_S, RPC_CONNECTIONS_MAX, RPC_IDLE_S
+from rpcrdma.limits import RDMA_IDLE_S, RPC_IDLE_S
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
 
 if TYPE_CHECKING:
@@ -42,6 +46,7 @@ if TYPE_CHECKING:
     from rpcrdma.aio.server.serve import Server
     from rpcrdma.nfs.server import NfsServices, ServerState
     from rpcrdma.nfs.server.registration import RegisteredPrograms
+    from rpcrdma.nfs.server.services import ServedNfs
     from rpcrdma.nfs.v4.server.service import Nfs4Service
 
 __all__ = ["add_arguments", "run"]
@@ -70,14 +75,11 @@ a Linux client mounts it, by version 4.2:
   mount -t nfs -o rdma HOST:/ /mnt
   mount -t nfs -o proto=tcp,port=20048 HOST:/ /mnt
 """
-_T = TypeVar("_T")
 _LOGGER = logging.getLogger("rpcrdma.server")
 _NFS_PORT = 2049
 """The port of NFS over TCP: rpc.gssd makes contexts there, for mounts over RDMA as well (RFC 8166 section 8.2.2.1)."""
 _IDLE_S = 5.0
 """How often files that are no longer in use are closed: the space of deleted ones is free only then."""
-_LOOK_S = 5.0
-"""How long a look for missing exports, which asks their stores, may hold up the other work."""
 _DRAIN_S = 10.0
 """Seconds for calls in progress after the server was asked to stop."""
 _SWITCH_S = 0.0005
@@ -121,22 +123,28 @@ def run(args: argparse.Namespace) -> int:
     found.put_into(args)
     if args.check:
         return report(find_mistakes(args, found), as_json=args.json)
-    if (status := report(at_start(args, found), as_json=False)) is not ExitStatus.DONE:
+    sources = ExportSources()
+    if (status := report(at_start(args, found, sources), as_json=False)) is not ExitStatus.DONE:
         return status
-    if (fault := tls_conflict(args)) is not None:
-        return console.error(*fault, status=ExitStatus.USAGE)
+    faults = [(conflict.cause, conflict.remedy) for conflict in conflicts(args)]
+    for fault in faults:
+        console.error(*fault, status=ExitStatus.USAGE)
+    if faults:
+        return ExitStatus.USAGE
     if args.log_level is not None:
         logging.getLogger().setLevel(args.log_level.upper())
     reload = None if args.config is None else ConfigurationReload(given, found)
     if not args.json:
-        return run_async(_serve(args, found, reload))
+        return run_async(_serve(args, found, reload, sources))
     from rpcrdma.cli.event_lines import server_events  # noqa: PLC0415
 
     with server_events() as args.events:
-        return run_async(_serve(args, found, reload))
+        return run_async(_serve(args, found, reload, sources))
 
 
-async def _serve(args: argparse.Namespace, found: Effective, reload: ConfigurationReload | None) -> int:
+async def _serve(
+    args: argparse.Namespace, found: Effective, reload: ConfigurationReload | None, sources: ExportSources
+) -> int:
     from rpcrdma.aio.security_options import KerberosKeys  # noqa: PLC0415
     from rpcrdma.aio.server.connection_limits import descriptors_for, raise_file_limit  # noqa: PLC0415
     from rpcrdma.aio.server.rdma_server import RdmaServerConfig  # noqa: PLC0415
@@ -148,14 +156,11 @@ async def _serve(args: argparse.Namespace, found: Effective, reload: Configurati
 
     if (fitting := raise_file_limit(args.connections)) < args.connections:
         limit = f"ulimit -Hn {descriptors_for(args.connections)}"
-        if args.connections > RPC_CONNECTIONS_MAX:
-            return console.error(
-                f"too few open files are allowed for {args.connections} connections of RDMA and of TCP each",
-                f"raise the hard limit: {limit}",
-            )
         _LOGGER.warning("%d connections of RDMA and of TCP each, as few files may be open (%s)", fitting, limit)
         args.connections = fitting
     sys.setswitchinterval(_SWITCH_S)
+    # A file system that does not answer keeps the process from its end no more than from its other work.
+    asyncio.get_running_loop().set_default_executor(DaemonThreads())
     stop = asyncio.Event()
     on_signal = stop_on_signals(stop)
     if args.stop_at_eof:
@@ -163,7 +168,7 @@ async def _serve(args: argparse.Namespace, found: Effective, reload: Configurati
     with contextlib.ExitStack() as stack:
         with found.blamed("state-dir"):
             state = stack.enter_context(contextlib.closing(_open_state(args)))
-        waiting = WaitingExports(args.exports, None if reload is None else reload.names)
+        waiting = WaitingExports(args.exports, None if reload is None else reload.names, sources)
         if not (ready := waiting.ready()):
             return console.error("no export can be served", "the warnings above have the causes")
         services = build_services(ready, state=state)
@@ -224,7 +229,11 @@ async def _serve(args: argparse.Namespace, found: Effective, reload: Configurati
         as_callers = services.nfs.local.parts.callers.switches
         _announce(args, served, server, metrics, as_callers=as_callers)
         manager = ServiceManager()
-        running = RunningServer(args, server, exports, nfs4, registered)
+        running = RunningServer(args, server, exports, nfs4, registered, audit)
+        if gc.get_freeze_count():
+            # As in `main.run`: what is loaded lives until the end. A collection that looks through it, which a reload
+            # brings about, keeps calls waiting for tens of milliseconds.
+            gc.freeze()
         manager.ready(running.status)
         health.start()
         health.ready(registered)
@@ -248,10 +257,9 @@ async def _serve(args: argparse.Namespace, found: Effective, reload: Configurati
         for part in (metrics, admin):
             if part is not None:
                 await part.close()
-        failures = await asyncio.to_thread(services.nfs.close)
+        failures = await _closed(services.nfs)
     for failure in failures:
-        message, _, _ = describe(failure)
-        console.error(f"written data may be lost: {message}")
+        console.error(*describe(failure)[:2])
     _event(args, {"event": "stopped"}, "stopped")
     return ExitStatus.FAILED if failures else ExitStatus.DONE
 
@@ -312,6 +320,16 @@ def _nfs4(args: argparse.Namespace, services: NfsServices, state: ServerState) -
     )
 
 
+async def _closed(nfs: ServedNfs) -> list[OSError]:
+    """Puts unstable data on the disk and closes all files, in _DRAIN_S seconds at most; returns what failed."""
+    closing = asyncio.ensure_future(asyncio.to_thread(nfs.close))
+    await asyncio.wait((closing,), timeout=_DRAIN_S)
+    if not closing.done():
+        text = f"the disks have not taken all data within {_DRAIN_S:g} s"
+        return [OSError(f"{text}; clients send again what they have not committed")]
+    return [OSError(f"written data may be lost: {describe(failure)[0]}") for failure in closing.result()]
+
+
 async def _wait(
     stop: asyncio.Event, services: NfsServices, nfs4: Nfs4Service | None, exports: ServedExports
 ) -> AsyncIterator[Exported]:
@@ -320,35 +338,34 @@ async def _wait(
     Yields:
         The exports that are served from now on.
     """
-    looking: asyncio.Task[list[Exported] | None] | None = None
+    found: asyncio.Queue[Exported | None] = asyncio.Queue()
+
+    async def look() -> None:
+        for export in await exports.look():
+            found.put_nowait(export)
+
+    sweeps = [services.nfs.close_idle, *([] if nfs4 is None else [nfs4.sweep])]
+    works: list[Callable[[], Awaitable[object]]] = [functools.partial(asyncio.to_thread, sweep) for sweep in sweeps]
+    # A disk or a store that does not answer must hold up neither leases nor the end.
+    tasks = [asyncio.create_task(_regularly(work)) for work in (look, *works)]
+    stopping = asyncio.create_task(stop.wait())
+    stopping.add_done_callback(lambda _: found.put_nowait(None))
     try:
-        while not stop.is_set():
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_IDLE_S):
-                    await stop.wait()
-                    return
-            for sweep in (services.nfs.close_idle, *([] if nfs4 is None else [nfs4.sweep])):
-                await _tried(asyncio.to_thread(sweep))
-            if looking is None:
-                looking = asyncio.create_task(_tried(exports.look()))
-            # A store that does not answer must hold up no lease.
-            await asyncio.wait((looking,), timeout=_LOOK_S)
-            if looking.done():
-                found, looking = looking.result() or (), None
-                for export in found:
-                    yield export
+        while (export := await found.get()) is not None:
+            yield export
     finally:
-        if looking is not None:
-            looking.cancel()
+        for task in (*tasks, stopping):
+            task.cancel()
 
 
-async def _tried(work: Awaitable[_T]) -> _T | None:
-    """Awaits a part of the regular work and returns its result; logs a failure, and returns None."""
-    try:
-        return await work
-    except Exception:  # the next time may succeed, and the server goes on
-        _LOGGER.exception("cannot close idle files, end leases, or look for exports")
-        return None
+async def _regularly(work: Callable[[], Awaitable[object]]) -> None:
+    """Does a part of the regular work every 5 s; logs failures."""
+    while True:
+        await asyncio.sleep(_IDLE_S)
+        try:
+            await work()
+        except Exception:  # the next time may succeed, and the server goes on
+            _LOGGER.exception("cannot close idle files, end leases, or look for exports")
 
 
 def _announce(
@@ -390,7 +407,7 @@ def _announce(
 
 def _announce_export(args: argparse.Namespace, export: Exported, *, as_callers: bool) -> None:
     directory, is_local = export.shown, isinstance(export.source, Path)
-    mode = "read-only" if export.is_read_only else "read-write"
+    mode = {"rw": "read-write", "ro": "read-only", "none": "no-access"}[export.most_access]
     security = [str(flavor) for flavor in export.security if flavor is not SecurityFlavor.NONE]
     _event(
         args,
@@ -406,7 +423,7 @@ def _announce_export(args: argparse.Namespace, export: Exported, *, as_callers: 
             "rules": len(export.rules),
         },
         f"exporting {directory} as {export.name}, {mode}{_proof(security)}{_in_tls(export)}{_by_rules(export)}; "
-        f"{_acting(export, as_callers=as_callers) if is_local else 'everybody may read all'}",
+        f"{_acting(export, as_callers=as_callers)}",
     )
 
 
@@ -425,8 +442,10 @@ def _proof(security: list[str]) -> str:
 
 
 def _acting(export: Exported, *, as_callers: bool) -> str:
-    if all(rule.access == "none" for rule in export.admitting):
+    if export.most_access == "none":
         return "everybody is refused"
+    if not isinstance(export.source, Path):
+        return "everybody may read all"
     if not as_callers:
         return f"everybody acts as user {os.geteuid()}"
     if len({(rule.squash, rule.anonuid) for rule in export.admitting}) > 1:

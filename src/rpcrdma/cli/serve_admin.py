@@ -70,7 +70,7 @@ class AdminAnswers:
         path = admin_socket_path(setting, self.args.state_dir)
         if path is None:
             return None
-        from rpcrdma.aio.server.admin_socket import AdminSocket  # noqa: PLC0415
+        from rpcrdma.aio.server.admin_socket import AdminSocket, SocketInUse  # noqa: PLC0415
 
         handlers = {"status": self._status, "clients": self._clients, "exports": self._exports, "revoke": self._revoke}
         admin = AdminSocket(path, handlers)
@@ -79,7 +79,9 @@ class AdminAnswers:
         except OSError as error:
             cause = error.strerror or str(error)
             if setting is not None:
-                raise ConnectFailed(f"{cause}; stop that server, or name another path (--admin PATH)") from None
+                remedy = "stop that server" if isinstance(error, SocketInUse) else "mend that"
+                end = "" if "; " in cause else f"; {remedy}, or name another path"
+                raise ConnectFailed(f"{cause}{end} (--admin PATH)") from None
             _LOGGER.warning("%s; rpcrdma admin does not reach this server (--admin PATH gives it a socket)", cause)
             return None
         return admin
@@ -153,7 +155,7 @@ class AdminAnswers:
                 {
                     "name": export.name,
                     "source": export.shown,
-                    "access": "ro" if export.is_read_only else "rw",
+                    "access": export.most_access,
                     "available": export.name not in away,
                     **({"opens": 0, "locks": 0, "delegations": 0} if of_export is None else asdict(of_export)),
                 }

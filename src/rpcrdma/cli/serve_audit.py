@@ -6,16 +6,17 @@ import argparse
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rpcrdma.commands import describe
 
 if TYPE_CHECKING:
-    from rpcrdma.aio.drivers.audit_log import AuditLog
+    from rpcrdma.aio.drivers.audit_log import AuditLog, Destination
     from rpcrdma.nfs.server import NfsServices
     from rpcrdma.nfs.v4.server.service import Nfs4Service
 
-__all__ = ["audited"]
+__all__ = ["audited", "opened_log"]
 
 
 @contextmanager
@@ -31,14 +32,10 @@ def audited(args: argparse.Namespace, services: NfsServices, nfs4: Nfs4Service |
     if args.access_log == "off":
         yield None
         return
-    from rpcrdma.aio.drivers.audit_log import AuditFile, AuditLog, Journal  # noqa: PLC0415
+    from rpcrdma.aio.drivers.audit_log import AuditLog  # noqa: PLC0415
     from rpcrdma.nfs.server.audit import Audit  # noqa: PLC0415
 
-    try:
-        log = AuditLog(Journal() if args.access_log == "journal" else AuditFile(args.access_log))
-    except OSError as error:
-        remedy = "name a file in a directory to which this user may write (--access-log)"
-        raise OSError(f"cannot write the access log: {describe(error)[0]}; {remedy}") from None
+    log = AuditLog(opened_log(args.access_log))
     audit = Audit(args.audit, log.put, time.time_ns)
     audit.watch(services)
     if nfs4 is not None:
@@ -49,3 +46,20 @@ def audited(args: argparse.Namespace, services: NfsServices, nfs4: Nfs4Service |
         yield log
     finally:
         log.close()
+
+
+def opened_log(setting: Path | str) -> Destination:
+    """Opens the place of the access log, the value of `access-log`: a file, "journal" or "off"; may block.
+
+    Raises:
+        OSError: the log cannot be written; the text has the cause and a remedy.
+    """
+    from rpcrdma.aio.drivers.audit_log import AuditFile, Journal, Nowhere  # noqa: PLC0415
+
+    try:
+        if isinstance(setting, Path):
+            return AuditFile(setting)
+        return Journal() if setting == "journal" else Nowhere()
+    except OSError as error:
+        remedy = "name a file in a directory to which this user may write (--access-log)"
+        raise OSError(f"cannot write the access log: {describe(error)[0]}; {remedy}") from None

@@ -66,7 +66,8 @@ class ServerHealth:
         absent: returns the exports that are not served yet.
         certificate: the file of the server's certificate; None: it has none.
         audit: the access log, whose lost records are reported; None: there is none.
-        clock: returns seconds since 1970.
+        clock: returns the seconds of a clock that nobody sets.
+        wall_clock: returns seconds since 1970.
     """
 
     def __init__(
@@ -76,17 +77,19 @@ class ServerHealth:
         certificate: str | PathLike[str] | None,
         audit: AuditLog | None = None,
         *,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._exports = exports
         self._absent = absent
         self._certificate = None if certificate is None else Path(certificate)
         self._audit = audit
         self._clock = clock
+        self._wall_clock = wall_clock
         self._away: dict[str, str] = {}
         """The cause for each export whose directory cannot be reached, by the export's name."""
         self._looking: tuple[str, float] | None = None
-        """The name of the export that is being checked, and the time at which its check began; None between checks."""
+        """The name of the export that is being checked, and when its check began, by `clock`; None between checks."""
         self._expires_s: float | None = None
         self._warned_day = -1
         self._unready = "the server starts"
@@ -114,7 +117,7 @@ class ServerHealth:
         """
         self._reload_taken = taken
         if taken:
-            self._reload_taken_at_s = self._clock()
+            self._reload_taken_at_s = self._wall_clock()
 
     def stopping(self) -> None:
         """Records that the server stops, so that it is not ready any more."""
@@ -152,7 +155,7 @@ class ServerHealth:
 
     def look(self) -> None:
         """Checks the certificate and the directory of each export once, and logs changes and warnings. May block."""
-        now_s = self._clock()
+        now_s = self._wall_clock()
         if self._certificate is not None:
             self._expires_s = _expiry_s(self._certificate)
             day = int(now_s // _DAY_S)

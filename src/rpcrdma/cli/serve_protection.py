@@ -14,16 +14,17 @@ from rpcrdma.rpc.host_identity import XPRTSEC_CHOICES, XprtSec
 if TYPE_CHECKING:
     from rpcrdma.aio.host_options import HostAuthentication
 
-__all__ = ["hosts_of", "least_protection", "listen_at", "tls_conflict"]
+__all__ = ["hosts_of", "least_protection", "listen_at", "weakest_protection"]
 
 
-def _weakest(exports: Sequence[Exported]) -> XprtSec:
-    return min((export.least_protection for export in exports), key=XPRTSEC_CHOICES.index)
+def weakest_protection(exports: Sequence[Exported]) -> XprtSec:
+    """Returns the least TLS protection with which any of `exports` admits calls; "none" without exports."""
+    return min((export.least_protection for export in exports), key=XPRTSEC_CHOICES.index, default="none")
 
 
 def least_protection(exports: Sequence[Exported]) -> XprtSec:
     """Returns the least TLS protection with which the server answers any call over TCP, MOUNT included."""
-    return "none" if any(export.mount_in_clear for export in exports) else _weakest(exports)
+    return "none" if any(export.mount_in_clear for export in exports) else weakest_protection(exports)
 
 
 def hosts_of(args: argparse.Namespace) -> HostAuthentication:
@@ -41,20 +42,4 @@ def listen_at(args: argparse.Namespace) -> list[str]:
     """Returns the URLs at which the server listens; by default no rdma:// URL if every export asks for TLS."""
     if args.listen:
         return [str(url) for url in args.listen]
-    return [url for url in DEFAULT_LISTEN if url.startswith("tcp://") or _weakest(args.exports) == "none"]
-
-
-def tls_conflict(args: argparse.Namespace) -> tuple[str, str] | None:
-    """Returns cause and remedy if the options about TLS contradict each other or lack files; else None."""
-    from rpcrdma.aio.host_options import NO_TLS_OVER_RDMA  # noqa: PLC0415 - only where TLS is wanted
-
-    wanted = [rule.xprtsec for export in args.exports for rule in export.admitting]
-    hosts = hosts_of(args)
-    if _weakest(args.exports) != "none" and any(url.startswith("rdma://") for url in listen_at(args)):
-        cause, _, remedy = NO_TLS_OVER_RDMA.partition("; ")
-        return f"--xprtsec is for tcp://: {cause}", f"leave out --listen rdma://, or {remedy}"
-    if any(choice != "none" for choice in wanted) and hosts.certificate is None:
-        return "TLS takes a certificate of this host", "name its files (--tls-cert, --tls-key)"
-    if "mtls" in wanted and hosts.authorities is None:
-        return "there are no authorities that may vouch for clients", "name the file of theirs (--tls-ca)"
-    return None
+    return [url for url in DEFAULT_LISTEN if url.startswith("tcp://") or weakest_protection(args.exports) == "none"]

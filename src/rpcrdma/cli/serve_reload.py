@@ -6,9 +6,10 @@ import argparse
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Final, TypeAlias
 
+from rpcrdma.cli.export_sources import ExportSources
 from rpcrdma.cli.host_names import HostNames
 from rpcrdma.cli.running_server import RunningServer, changes_of_exports
 from rpcrdma.cli.service_manager import ServiceManager
@@ -19,6 +20,7 @@ from rpcrdma.cli.settings.table import OF_SERVER
 from rpcrdma.commands import describe
 from rpcrdma.commands.setting import Renewal
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed
+from rpcrdma.limits import CONFIGURATION_READ_S
 from rpcrdma.wire.peer_text import printable
 
 __all__ = ["ConfigurationReload"]
@@ -84,11 +86,16 @@ class ConfigurationReload:
             A line about settings that could not be applied, "" if there are none; and whether the settings are in use.
         """
         args, names = argparse.Namespace(**vars(self._given)), self.names.renewed()
+        before, path = self._in_use, str(args.config)
         # Disks and name servers may take their time, and calls go on.
-        found, faults = await asyncio.to_thread(_examined, args, names)
+        examined = asyncio.to_thread(_examined, args, names, server.exports.waiting.sources, server.exports.names)
+        try:
+            found, faults = await asyncio.wait_for(examined, CONFIGURATION_READ_S)
+        except TimeoutError:
+            text = f"reading it, and looking at what it names, takes over {CONFIGURATION_READ_S:g} s"
+            faults = [Mistake(path, f"{text}; reload again when its file systems answer")]
         _log(faults)
         refusals = [fault for fault in faults if not fault.is_warning]
-        before, path = self._in_use, str(args.config)
         if not refusals:
             # Comparing hundreds of exports takes longer than a call should wait.
             fitting, waiting, changes = await asyncio.to_thread(_compared, server, before, found, path)
@@ -132,11 +139,16 @@ def _compared(
     return fitting, waiting, list(changes_of_exports(before, fitting))
 
 
-def _examined(args: argparse.Namespace, names: HostNames) -> tuple[Effective, list[Mistake]]:
-    """Reads the files, sets the values of `args`, and checks them as --check does; returns settings and mistakes."""
+def _examined(
+    args: argparse.Namespace, names: HostNames, sources: ExportSources, served: Collection[str]
+) -> tuple[Effective, list[Mistake]]:
+    """Reads the files, sets the values of `args`, and checks them as --check does; returns settings and mistakes.
+
+    The other arguments are those of `find_mistakes`.
+    """
     found = effective(args)
     found.put_into(args)
-    return found, find_mistakes(args, found, names)
+    return found, find_mistakes(args, found, names, sources, served)
 
 
 def _log(faults: list[Mistake]) -> None:

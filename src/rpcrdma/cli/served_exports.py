@@ -12,6 +12,7 @@ from rpcrdma.cli.export_options import Exported
 from rpcrdma.cli.host_names import HostNames
 from rpcrdma.cli.waiting_exports import WaitingExports
 from rpcrdma.commands import describe
+from rpcrdma.limits import EXPORTS_CHANGE_S
 
 if TYPE_CHECKING:
     from rpcrdma.nfs.server import Export, NfsServices
@@ -52,6 +53,11 @@ class ServedExports:
         self._turn = asyncio.Lock()
         self._ending: set[asyncio.Task[None]] = set()
 
+    @property
+    def names(self) -> list[str]:
+        """The names of the exports that are served now."""
+        return [export.name for export in self._served]
+
     async def look(self) -> list[Exported]:
         """Begins to serve exports that have become ready, and admits hosts by their present addresses.
 
@@ -66,7 +72,7 @@ class ServedExports:
             ready = await asyncio.to_thread(self.waiting.ready)
             if ready != self._served:
                 change = self._change(ready, stay=True)
-                await asyncio.to_thread(change.plan)
+                await _plan(change)
                 self._install(change, ready)
             return [export for export in before if export not in self.waiting.absent]
 
@@ -82,10 +88,10 @@ class ServedExports:
             ValueError, OSError: an export cannot be served, or data of a removed export is lost; nothing has changed.
         """
         async with self._turn:
-            waiting = WaitingExports(exports, names, served=self._served)
+            waiting = WaitingExports(exports, names, self.waiting.sources, served=self._served)
             ready = await asyncio.to_thread(waiting.ready)
             change = self._change(ready)
-            await asyncio.to_thread(change.plan)
+            await _plan(change)
             try:
                 step()
             except BaseException:
@@ -93,11 +99,18 @@ class ServedExports:
                 raise
             self._install(change, ready)
             self.waiting = waiting
-            if change.gone:
-                try:
-                    await self._retire(change)
-                except Exception:  # the other exports are served already
-                    _LOGGER.exception("cannot close removed exports")
+            if change.gone or change.closed:
+                task = asyncio.create_task(self._retire(change))
+                self._ending.add(task)
+                task.add_done_callback(self._ending.discard)
+                # A call, or a file system that does not answer, holds up no later reload.
+                _, late = await asyncio.wait((task,), timeout=_RETIRE_S)
+                if late and change.gone:
+                    _LOGGER.warning(
+                        "calls in removed exports have not ended within %g s, or their disks do not answer; the file "
+                        "systems can be unmounted after that",
+                        _RETIRE_S,
+                    )
 
     def _change(self, ready: list[Export], *, stay: bool = False) -> ExportsChange:
         from rpcrdma.nfs.server.exports_change import ExportsChange  # noqa: PLC0415
@@ -109,29 +122,38 @@ class ServedExports:
         self._served = ready
 
     async def _retire(self, change: ExportsChange) -> None:
-        # State of version 4 ends at once; what running calls open is closed after them.
-        _report(await asyncio.to_thread(change.retire, close=False))
-        if await self._settle(_RETIRE_S):
-            _report(await asyncio.to_thread(change.retire, close=True))
-            return
-        _LOGGER.warning(
-            "calls in removed exports have not ended within %g s; the file systems can be unmounted after them",
-            _RETIRE_S,
-        )
-        task = asyncio.create_task(self._retire_later(change))
-        self._ending.add(task)
-        task.add_done_callback(self._ending.discard)
-
-    async def _retire_later(self, change: ExportsChange) -> None:
-        while not await self._settle(_RETIRE_S):
+        try:
+            # State of version 4 ends at once; what running calls open is closed after them.
             _report(await asyncio.to_thread(change.retire, close=False))
-        _report(await asyncio.to_thread(change.retire, close=True))
+            while not await self._settle(_RETIRE_S):
+                _report(await asyncio.to_thread(change.retire, close=False))
+            _report(await asyncio.to_thread(change.retire, close=True))
+        except Exception:  # the other exports are served already
+            _LOGGER.exception("cannot close removed exports")
 
     async def close(self) -> None:
         """Cancels the waiting for calls in removed exports; the files of these stay open until the server closes."""
         for task in self._ending:
             task.cancel()
         await asyncio.gather(*self._ending, return_exceptions=True)
+
+
+async def _plan(change: ExportsChange) -> None:
+    """Plans a change of exports in a thread, EXPORTS_CHANGE_S seconds at most.
+
+    Raises:
+        ValueError, OSError: an export cannot be served, data of an export that ends is lost, or a file system does not
+            answer; nothing has changed.
+    """
+    planning = asyncio.ensure_future(asyncio.to_thread(change.plan))
+    await asyncio.wait((planning,), timeout=EXPORTS_CHANGE_S)
+    if not planning.done():
+        planning.add_done_callback(lambda done: None if done.cancelled() or done.exception() else change.discard())
+        raise TimeoutError(
+            f"opening new exports, and writing data of those that end, has not come to its end within "
+            f"{EXPORTS_CHANGE_S:g} s; reload again when their file systems answer"
+        )
+    planning.result()
 
 
 def _report(failures: list[OSError]) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rpcrdma.cli.export_options import ALL_HOSTS, Exported, ExportedRule, reached_source
+from rpcrdma.cli.export_options import ALL_HOSTS, Exported, ExportedRule
+from rpcrdma.cli.export_sources import ExportSources
 from rpcrdma.cli.host_names import HostNames, Network
 from rpcrdma.cli.settings.effective import COMMAND_LINE
 from rpcrdma.commands import describe
@@ -23,24 +24,32 @@ _LOGGER = logging.getLogger("rpcrdma.server")
 class WaitingExports:
     """Makes the exports of a server from its settings, and keeps those that it can serve only later.
 
-    An export waits while its directory is missing, its URL leads to no directory or cannot be reached, or a host that
-    restrains others has no address.
+    An export waits while its directory is missing or does not answer, its URL leads to no directory or cannot be
+    reached, or a host that restrains others has no address.
 
     Args:
         exports: all exports. The error of an export with `missing` "fail" is raised by `ready`.
         names: looks up names of hosts; None: a new `HostNames`.
+        sources: looks at the directories and stores, and may have their answers; None: a new `ExportSources`.
         served: exports that a server serves now: their stores are not asked again, and stay while they are out of
             reach.
     """
 
     def __init__(
-        self, exports: Sequence[Exported], names: HostNames | None = None, *, served: Sequence[Export] = ()
+        self,
+        exports: Sequence[Exported],
+        names: HostNames | None = None,
+        sources: ExportSources | None = None,
+        *,
+        served: Sequence[Export] = (),
     ) -> None:
         self.absent = list(exports)
         """The exports that are not served yet."""
         self._exports = list(exports)
         self.names = names or HostNames()
         """Looks up the names of the exports' hosts."""
+        self.sources = sources or ExportSources()
+        """Looks at the exports' directories and stores."""
         self._stores = {(export.name, export.url) for export in served}
         self._made: dict[str, Export] = {}
         """The exports that can be served, by name."""
@@ -49,16 +58,19 @@ class WaitingExports:
         self._told = False
 
     def ready(self) -> list[Export]:
-        """Returns all exports that can be served, with the present addresses of their hosts; may block.
+        """Returns all exports that can be served, with the present addresses of their hosts; may block for seconds.
 
-        The log has the reason why each other export waits, at the first call.
+        The first call takes the answers that `sources` has already, and logs why each other export waits.
 
         Raises:
             OSError: an export with `missing` "fail" has no directory, a store out of reach, or a host without an
                 address; the text begins with its place in a file.
         """
+        asked = [export for export in self.absent if not self._is_open(export)]
+        self.sources.look(asked, again=self._told)
         # At once, so that all of them together wait for their name servers once.
         self.names.look_up(host for export in self._exports for host in export.all_hosts)
+        earlier = tuple(self._made)
         for export in tuple(self.absent):
             try:
                 self._made[export.name] = self._new(export)
@@ -77,9 +89,10 @@ class WaitingExports:
             else:
                 self.absent.remove(export)
         self._told = True
-        for export in self._exports:
-            if export.name in self._made and export.all_hosts:
-                self._admit_hosts(export)
+        by_name = {export.name: export for export in self._exports}
+        for name in earlier:
+            if by_name[name].all_hosts:
+                self._admit_hosts(by_name[name])
         return [self._made[export.name] for export in self._exports if export.name in self._made]
 
     def _admit_hosts(self, exported: Exported) -> None:
@@ -96,8 +109,8 @@ class WaitingExports:
         # A host must not have the rights of a later rule because its name has no address.
         for error in self.names.networks_of(exported.restrained_hosts)[1]:
             raise error
-        is_open = (exported.name, exported.source) in self._stores
-        export, unknown = _export(exported, None if is_open else reached_source(exported), self.names)
+        directory = None if self._is_open(exported) else self.sources.directory_of(exported)
+        export, unknown = _export(exported, directory, self.names)
         if unknown:
             if exported.missing == "fail":
                 raise unknown[0]
@@ -105,6 +118,10 @@ class WaitingExports:
             for error in unknown:
                 _LOGGER.warning("%s does not admit %s until the name has an address", export.name, describe(error)[0])
         return export
+
+    def _is_open(self, exported: Exported) -> bool:
+        """Returns whether the source of an export is a store that is being served."""
+        return (exported.name, exported.source) in self._stores
 
 
 def _export(exported: Exported, directory: Path | None, names: HostNames) -> tuple[Export, list[OSError]]:

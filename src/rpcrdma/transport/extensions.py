@@ -19,12 +19,7 @@ from rpcrdma.transport.carriers import Batcher, CarriedCall, CarriedResults, Car
 from rpcrdma.transport.chunks import ChunkLists
 from rpcrdma.transport.config import Role
 from rpcrdma.transport.connection_states import State
-from rpcrdma.transport.message import (
-    Cause,
-    Inbound,
-    Kind,
-    Refusal,
-)
+from rpcrdma.transport.message import Cause, Inbound, Kind, Refusal
 from rpcrdma.transport.message_memory import MessageMemory
 from rpcrdma.transport.outbox import Outbox
 from rpcrdma.transport.receive_buffers import ReceiveBuffers
@@ -333,7 +328,9 @@ class ExtensionLink:
     def answer(self, xid: int, value: Any) -> bool:
         """Ends the wait of `ask` for the answer to the message `xid`; returns False if nothing waits for that.
 
-        `value` is the result of `ask`; an exception is raised by it.
+        Args:
+            xid: the transaction identifier of the message.
+            value: the result of `ask`; an exception is raised by it.
         """
         return self.asked.end(xid, value)
 
@@ -448,16 +445,23 @@ class ExtensionLink:
             self.send(header_type, body, xid=xid, answer=answer)
 
     def on_refused(self, xid: int, refusal: Refusal) -> bool:
-        """Handles the peer's refusal of the call with XID `xid` in an extension message; returns False without one.
+        """Handles the peer's refusal of a call in an extension message; returns False if no call has this XID.
 
-        The call fails or is sent again, as its carrier decides (`CarriedCall.form_after`) by the reason `refusal`.
+        Args:
+            xid: the transaction identifier of the call.
+            refusal: the reason, by which the carrier of the call may send it again (`CarriedCall.form_after`).
         """
         requester, version = self._hub.requester, self._hub.session.dialect.version
         error = Inbound(Kind.ERROR, xid, 0, version, refusal=refusal)
         return requester is not None and requester.on_refused(error, None)
 
     def fail_call(self, xid: int, error: RpcRdmaError) -> bool:
-        """Ends the call of this side with XID `xid`, which raises `error`; returns False if no call matches."""
+        """Ends a call of this side; returns False if no call has this XID.
+
+        Args:
+            xid: the transaction identifier of the call.
+            error: the error that the call raises.
+        """
         return self._hub.requester is not None and self._hub.requester.fail(xid, error)
 
     def refuse_call(self, xid: int, cause: Cause, limit: int = 0) -> None:

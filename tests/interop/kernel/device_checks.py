@@ -17,6 +17,7 @@ TCP_PORT = 20053
 _VERSIONS = ("--rpcrdma-version 1", "--rpcrdma-version 2", "--extension rtr")
 _COMMAND = "python3 -m rpcrdma"
 START = f"""
+rm -f /run/serve.log
 mkdir -p /run/served
 {_COMMAND} serve --provider verbs --no-root-squash --state-dir /run/state --listen rdma://ADDRESS:{OUR_PORT} \\
     --listen tcp://ADDRESS:{TCP_PORT} VERSION /run/served >/run/serve.log 2>&1 &
@@ -105,7 +106,7 @@ def verbs_client_at_the_kernels_server(lab: Lab) -> None:
 @check(quick=True)
 def verbs_invalidate_remotely_and_keep_registrations(lab: Lab) -> None:
     """Our client at our server, in each version: the server's replies end windows, and memory stays registered."""
-    for options in _VERSIONS[:3]:
+    for options in _VERSIONS[:2]:
         version = options.split()[-1]
         script = START.replace("VERSION", options)
         script += f"{_COMMAND} ping --count 3 --provider verbs {options} rdma://ADDRESS:{OUR_PORT}\n"
@@ -154,7 +155,8 @@ def verbs_server_mounted_by_the_kernel(lab: Lab) -> None:
         mount = f"mount.nfs {guest.address}:/ /mnt -o {options}"
         guest.run(f"set -e; {mount}; cp /run/original /mnt/copy; sync; cmp /run/original /run/served/copy", _FILES_S)
         guest.run(f"set -e; umount /mnt; {mount}; cmp /run/original /mnt/copy; rm /mnt/copy; umount /mnt", _FILES_S)
-    guest.run(f"{UNPACK}; rm -r /data/original", _SUITE_S)
+    _run(guest, STOP + "python3 /data/device_memory.py invalidated /run/serve.log")
+    _run(guest, f"{start}{UNPACK}; rm -r /data/original", _SUITE_S)
     guest.run(f"set -e; {mount}; mkdir /mnt/tree; cd /mnt/tree; tar -xf /data/source.tar", _SUITE_S)
     guest.run("set -e; echo 3 >/proc/sys/vm/drop_caches;" + COMPARE.format(directory="/mnt/tree"), _SUITE_S)
     _run(guest, "python3 /data/file_exerciser.py /mnt/exercised 1 300; echo 0 >/mnt/locked\n", _SUITE_S)
@@ -164,7 +166,7 @@ def verbs_server_mounted_by_the_kernel(lab: Lab) -> None:
     guest.run("set -e; echo after >/mnt/after; sync; cmp /mnt/after /run/served/after; rm /tmp/held", _SUITE_S)
     lines = holder.wait().output.strip()
     guest.run(f"set -e; umount /mnt; test $(grep -c line /run/served/locked) = {lines}", _FILES_S)
-    _run(guest, STOP + "python3 /data/device_memory.py invalidated /run/serve.log")
+    _run(guest, STOP)
 
 
 @check(named=True)

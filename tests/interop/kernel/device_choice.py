@@ -14,6 +14,7 @@ _COMMAND = "python3 -m rpcrdma"
 _START = f"""
 ulimit -l unlimited
 mkdir -p /run/chosen
+rm -f /run/chosen.log
 {_COMMAND} serve --no-root-squash --state-dir /run/state LISTEN --listen tcp://ADDRESS:{_TCP_PORT} \\
     /run/chosen >/run/chosen.log 2>&1 &
 echo $! >/run/chosen.pid

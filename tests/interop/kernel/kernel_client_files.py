@@ -41,7 +41,7 @@ def appends_truncates_and_holes(lab: Lab) -> None:
             dd if=/data/source.tar of=/tmp/holes bs=4k count=5 seek=1000
             dd if=/data/source.tar of=holes bs=777 count=5 seek=1000 conv=notrunc,fsync
             dd if=/data/source.tar of=/tmp/holes bs=777 count=5 seek=1000 conv=notrunc
-            {DROP}; cmp holes /tmp/holes; rm -f /tmp/file /tmp/holes
+            {DROP}; cmp holes /tmp/holes; rm -f /tmp/log /tmp/file /tmp/holes
             """,
             120,
         )

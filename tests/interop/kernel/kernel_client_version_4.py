@@ -40,6 +40,21 @@ _XATTRS = (
     'os.setxattr("/mnt", name, b"new", os.XATTR_REPLACE); os.setxattr("/mnt", "user.gone", b""); '
     'os.removexattr("/mnt", "user.gone")'
 )
+_READ_BY_ONE_OPEN = """
+import os, pathlib, time
+file = os.open("/mnt/stored/changing", os.O_RDONLY)
+for word in ("first", "second"):
+    while os.pread(file, 1 << 20, 0) != word.encode() * 9999:
+        time.sleep(0.2)
+    pathlib.Path("/tmp/read-" + word).touch()
+try:
+    while True:
+        os.pread(file, 1, 0)
+        time.sleep(0.2)
+except OSError as error:
+    assert error.errno == 116, error
+"""
+"""Reads a file of a store, by one open, until it has its second content, and then until it is gone (ESTALE)."""
 
 
 @check(quick=True)
@@ -162,7 +177,10 @@ def newer_kernel_reads_holes_by_read_plus(lab: Lab) -> None:
 
 @check()
 def several_exports(lab: Lab) -> None:
-    """The pseudo root has the exports as mounts of their own: one to write to, one read-only, one of an fsspec URL."""
+    """The pseudo root has the exports as mounts of their own: one to write to, one read-only, one of an fsspec URL.
+
+    A file of the URL is changed and removed while the client has it open.
+    """
     with contextlib.ExitStack() as stack:
         shown, stored = (
             Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rpcrdma-export-", dir="/dev/shm")))
@@ -170,6 +188,7 @@ def several_exports(lab: Lab) -> None:
         )
         shown.chmod(0o755)
         (shown / "notice").write_text("read me\n")
+        (stored / "changing").write_bytes(b"first" * 9999)
         large = {"large": os.urandom(3_000_001)}
         (stored / "large").write_bytes(large["large"])
         sums = {"large": hashlib.md5(large["large"]).hexdigest()} | _small_files(stored / "directory")
@@ -187,6 +206,7 @@ def several_exports(lab: Lab) -> None:
             """,
             240,
         )
+        _read_while_it_changes(lab.client, stored / "changing")
         _compare(lab.client, "/mnt/stored", sums)
         # Commands that look up each name in the pseudo root, again without the client's cache.
         run("set -e; cd /; umount /mnt/home /mnt/shown /mnt/stored")
@@ -196,6 +216,19 @@ def several_exports(lab: Lab) -> None:
             raise CheckFailed("the file that was copied from one export to the other has other content")
         lab.mount(VERSION_4, path="/shown")
         run("set -e; cat /mnt/notice; umount /mnt")
+
+
+def _read_while_it_changes(guest: Guest, path: Path) -> None:
+    """Changes and removes a file of the exported URL while the client has it open."""
+    guest.run("rm -f /tmp/read-*")
+    reader = guest.start(f"{PYTHON}python3 -c '{_READ_BY_ONE_OPEN}'", 400)
+    guest.run("until test -e /tmp/read-first; do usleep 100000; done", 120)
+    later = path.with_name("later")
+    later.write_bytes(b"second" * 9999)
+    later.rename(path)
+    guest.run("until test -e /tmp/read-second; do usleep 100000; done", 120)
+    path.unlink()
+    reader.wait()
 
 
 @contextlib.contextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from guest import Guest
 
 __all__ = ["EXPORT", "PORT", "start_kernel_server", "stop_kernel_server"]
@@ -45,6 +47,11 @@ def start_kernel_server(guest: Guest, *, rdma: bool = True) -> None:
     guest.run("set -e\n" + _START.replace("RDMA", 'echo "rdma 20049" >portlist' if rdma else ""))
 
 
-def stop_kernel_server(guest: Guest) -> None:
-    """Ends nfsd and its connections; the exported files stay."""
-    guest.run(_STOP)
+def stop_kernel_server(guest: Guest, meanwhile: Callable[[], object] = lambda: None) -> None:
+    """Ends nfsd and its connections; the exported files stay.
+
+    `meanwhile` is called once nfsd has been told, whose threads wait for the RDMA Reads that clients have not answered.
+    """
+    stopping = guest.start(_STOP)
+    meanwhile()
+    stopping.wait()

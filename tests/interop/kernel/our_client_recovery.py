@@ -80,8 +80,7 @@ def restarted_during_a_put(lab: Lab) -> None:
     server = lab.server
     server.run(f"rm -rf {EXPORT}/restart; mkdir {EXPORT}/restart")
     with putting(server, url_of(server, "restart"), f"{EXPORT}/restart", files=60) as put:
-        stop_kernel_server(server)
-        put.send_signal(signal.SIGCONT)
+        stop_kernel_server(server, lambda: put.send_signal(signal.SIGCONT))
         time.sleep(0.5)
         start_kernel_server(server)
 

@@ -21,6 +21,7 @@ PYTHON = "export PYTHONHOME=/python LD_LIBRARY_PATH=/python/libraries PATH=/pyth
 START_OUR_SERVER = (
     PYTHON
     + """
+rm -f /run/serve.log
 python3 -m rpcrdma serve --no-root-squash --state-dir /run/state --listen rdma://0.0.0.0 \
     --listen tcp://0.0.0.0:20048 /srv >/run/serve.log 2>&1 &
 echo $! >/run/serve.pid

@@ -139,12 +139,12 @@ def test_ranges_and_their_holders_are_counted_until_they_are_unlocked() -> None:
     for start in (0, 10, 20):
         claims.change_range(FILE, "a", start, start + 5, True)
     claims.change_range(FILE, "b", 30, 31, False)
-    assert (claims.range_count, claims.range_holders(FILE), len(claims)) == (4, 2, 1)
+    assert (claims.range_count, len(claims.range_holders(FILE)), len(claims)) == (4, 2, 1)
     assert claims.ranges(FILE, "b") == [Range(30, 31, False)]
     claims.change_range(FILE, "a", 5, 20, True)
     assert claims.range_count == 2
     claims.change_range(FILE, "a", 0, END, None)
-    assert (claims.range_count, claims.range_holders(FILE)) == (1, 1)
+    assert (claims.range_count, len(claims.range_holders(FILE))) == (1, 1)
     for _ in range(2):
         claims.change_range(FILE, "b", 0, END, None)
-    assert (claims.range_count, claims.range_holders(FILE), len(claims)) == (0, 0, 0)
+    assert (claims.range_count, len(claims.range_holders(FILE)), len(claims)) == (0, 0, 0)

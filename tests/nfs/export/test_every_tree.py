@@ -504,6 +504,27 @@ def test_a_method_that_may_not_wait_answers_or_gives_none(kind: str, tmp_path: P
         assert many is None or many.kind is FileKind.DIRECTORY
 
 
+def test_a_change_within_a_tick_of_the_clock_is_seen_in_each_export_and_in_listings(tmp_path: Path) -> None:
+    with exported("local", tmp_path) as exports:
+        assert isinstance(exports, LocalExports)
+        file: Any = created(root_of(exports), b"file", b"data")
+        directory = exports.trees[0].export.directory
+        exports.install(exports.plan([Export(name=name, directory=directory) for name in ("/", "/again")]))
+        again = found(exports.trees[1].root, b"file")
+        assert again.handle != file.handle
+        before = again.attributes()
+        with open_object.Changing(file, Change()):
+            # The time of a change does not move within a tick.
+            pass
+        after = again.attributes()
+        assert (after.ctime_ns, after.change) == (before.ctime_ns, before.change + 1)
+        assert after.change == file.attributes().change
+        for tree in exports.trees:
+            (listed,) = (each for each in tree.root.entries(ME, 2, detailed=True) if each.name == b"file")
+            assert listed.attributes is not None
+            assert listed.attributes.change == after.change
+
+
 def test_the_counts_of_changes_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(open_object, "NFS_CHANGES_COUNTED_MAX", 5)
     with exported("local", tmp_path) as exports:

@@ -5,8 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.export.claims import READ, WRITE
+from rpcrdma.nfs.export.local_files import Files
+from rpcrdma.nfs.export.tree import MODIFY
 from support.cases import each_case
 
 HOLDER = "an open of version 4"
@@ -22,6 +26,7 @@ def statuses(server: Any, tree: Path) -> dict[str, str]:
     found = {
         "read": server.status("read", v3.READ3args(handle, 0, 5)),
         "write": server.status("write", v3.WRITE3args(handle, 0, 1, v3.stable_how.FILE_SYNC, b"x")),
+        "commit": server.status("commit", v3.COMMIT3args(handle, 0, 0)),
         "mode": server.status("setattr", v3.SETATTR3args(handle, server.sattr(mode=0o640), unguarded)),
         "size": server.status("setattr", v3.SETATTR3args(handle, server.sattr(size=0), unguarded)),
         "cut": server.status("create", v3.CREATE3args(server.dirop(root, "hello.txt"), cut)),
@@ -68,6 +73,29 @@ def test_changes_wait_while_clients_reclaim_and_reads_do_not(server: Any, tree: 
     assert server.status("rename", rename) == "JUKEBOX"
     claims.in_grace = False
     assert set(statuses(server, tree).values()) == {"OK"}
+
+
+def test_a_delegation_given_before_a_change_opens_the_file_is_waited_for(
+    server: Any, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claims, content = server.services.nfs.claims, (tree / "hello.txt").read_bytes()
+    handle = v3.nfs_fh3(server.lookup(server.mount(), "hello.txt"))
+
+    def opened(node: Any, who: Any, wanted: int, *, at_once: bool) -> Any:
+        if wanted == MODIFY:
+            with claims.lock:
+                claims.delegate(server.services.nfs.exports.file_of(handle.data), HOLDER)
+        return open_of_node(node, who, wanted, at_once=at_once)
+
+    open_of_node = Files.open
+    monkeypatch.setattr(Files, "open", opened)
+    size = v3.SETATTR3args(handle, server.sattr(size=0), v3.sattrguard3(False, None))
+    for name, args in (("setattr", size), ("write", v3.WRITE3args(handle, 0, 1, v3.stable_how.FILE_SYNC, b"x"))):
+        assert server.status(name, args) == "JUKEBOX"
+        assert (tree / "hello.txt").read_bytes() == content
+        with claims.lock:
+            claims.undelegate(server.services.nfs.exports.file_of(handle.data), HOLDER)
+        server.services.nfs.local.parts.files.close()
 
 
 def test_changes_wait_for_delegations_and_ask_for_them_and_reads_do_not(server: Any, tree: Path) -> None:

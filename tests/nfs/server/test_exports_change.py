@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import ipaddress
 import os
-import sys
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,22 +19,28 @@ from rpcrdma.nfs import v3
 from rpcrdma.nfs.export.file_access import OpenFile
 from rpcrdma.nfs.server import Export
 from rpcrdma.nfs.server.exports_change import ExportsChange
+from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from served_directory import Server
 from support.cases import each_case
+from support.functions_entered import functions_entered
 from support.nfs4_client import (
+    ANONYMOUS,
     READ,
     WRITE,
     Client,
     Stateid,
+    close,
     commit,
     free_stateid,
     getattr_,
     lock,
+    locku,
     lookup,
     lookupp,
     open_,
     putfh,
     putrootfh,
+    read,
     readdir,
     test_stateid,
     write,
@@ -201,6 +207,55 @@ def test_state_on_a_removed_export_is_revoked_and_that_of_others_stays(changing:
     assert stranger.run(putfh(file), lock(mine, b"l", 2, 0, 10)).status == "OK"
 
 
+def test_state_on_an_export_that_version_4_serves_no_more_is_revoked_and_can_be_freed(changing: Changing) -> None:
+    a, b = changing.exports
+    client, service, file = changing.client, changing.service, changing.file("a")
+    opened, kept = client.opened(file, READ | WRITE, WRITE), client.opened(changing.file("b"), READ)
+    locked = client.locked(file, opened)
+    assert client.run(putfh(file), write(opened, 0, b"unstable")).status == "OK"
+    assert changing.write(file) == "ACCES", "a share reservation denies it"
+    changing.to(replace(a, versions=(3,)), b)
+    assert client.run(putfh(file)).status == "ACCESS"
+    assert client.run(test_stateid(opened, locked, kept)).value(55) == ["ADMIN_REVOKED", "ADMIN_REVOKED", "OK"]
+    assert (service.state.claims.denials, len(service.state.claims), len(service.state.mirrors)) == (0, 1, 0)
+    assert changing.write(file) == "OK"
+    assert client.run().value(53)[-1] == ADMIN_STATE_REVOKED
+    for stateid in (locked, opened):
+        assert client.run(free_stateid(stateid)).status == "OK"
+    assert client.run().value(53)[-1] == 0
+    changing.to(a, b)
+    removal = changing.plan(replace(a, versions=(3,)), b)
+    removal.install(8)
+    changing.to(a, b)
+    again = client.opened(file, READ)
+    assert removal.retire(close=True) == []
+    assert client.run(test_stateid(again)).value(55) == ["OK"], "version 4 serves it again"
+
+
+@each_case(
+    "terms, status",
+    [
+        ({"hosts": (ipaddress.ip_network("198.51.100.0/24"),)}, "ACCESS"),
+        ({"security": (SecurityFlavor.KRB5,)}, "WRONGSEC"),
+    ],
+)
+def test_a_client_without_access_gives_back_what_it_holds_and_does_nothing_else(
+    terms: dict[str, Any], status: str, changing: Changing
+) -> None:
+    a, b = changing.exports
+    changing.to(a, b)
+    client, other, file = changing.client, changing.conversation.client(status).start(), changing.file("a")
+    opened = client.opened(file, READ | WRITE, WRITE)
+    locked = client.locked(file, opened)
+    changing.to(replace(a, **terms), b)
+    for calls in ([getattr_(1 << 4)], [read(opened, 0, 4)], [close(opened), read(ANONYMOUS, 0, 4)], []):
+        assert client.run(putfh(file), *calls).status == status
+    assert other.run(putfh(file), close(opened)).status == status, "it holds nothing there"
+    assert client.run(putfh(file), locku(locked, 0, 10)).status == "OK"
+    assert client.run(putfh(file), getattr_(1 << 4), close(opened)).status == "OK"
+    assert len(changing.service.state.claims) == 0
+
+
 def test_nothing_of_a_removed_export_stays_open(changing: Changing) -> None:
     a, b = changing.exports
     before = 0
@@ -297,6 +352,22 @@ def test_exports_that_cannot_be_served_change_nothing(changing: Changing, fault:
     assert [node.ex_dir for node in changing.server.call("export")] == ["/a", "/b"]
 
 
+@each_case("step", ["object_identity", "MountTable.file_system_of", "lives_in_memory", "TreeSearch", "os.readlink"])
+def test_a_directory_that_cannot_be_examined_leaves_nothing_open(
+    changing: Changing, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    def fails(*_: object) -> None:
+        raise OSError(errno.EIO, "the disk fails")
+
+    before = descriptors()
+    with monkeypatch.context() as patch:
+        patch.setattr(f"rpcrdma.nfs.export.object_tree.{step}", fails)
+        with pytest.raises(OSError, match="the disk fails"):
+            changing.server.services.nfs.local.plan([changing.export("c")])
+        there = len(list(Path("/proc/self/fd").iterdir()))
+    assert there == before, "before the next collection of garbage"
+
+
 def test_an_export_of_a_url_comes_and_goes_beside_directories(changing: Changing) -> None:
     a, b = changing.exports
     file = changing.file("a")
@@ -339,22 +410,6 @@ def test_mounts_of_removed_exports_leave_the_list(changing: Changing) -> None:
     assert [mount.ml_directory for mount in changing.server.call("dump")] == ["/b"]
 
 
-def _entered(run: Callable[[], object]) -> int:
-    """The functions that a call enters, those in C included."""
-    count = 0
-
-    def profile(_frame: Any, event: str, _argument: Any) -> None:
-        nonlocal count
-        count += event in {"call", "c_call"}
-
-    sys.setprofile(profile)
-    try:
-        run()
-    finally:
-        sys.setprofile(None)
-    return count
-
-
 def test_the_swap_of_many_exports_enters_few_functions_and_no_system_call(
     changing: Changing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -368,7 +423,7 @@ def test_the_swap_of_many_exports_enters_few_functions_and_no_system_call(
     for name in ("open", "fstat", "stat", "fsync", "readlink", "close"):
         monkeypatch.setattr(os, name, lambda *_, **__: pytest.fail("it waits for the system"))
     # 20 ms are room for 100,000 on the slowest machine that serves.
-    assert _entered(lambda: change.install(7)) < 40 * many
+    assert functions_entered(lambda: change.install(7)) < 40 * many
     monkeypatch.undo()
     change.retire(close=True)
 

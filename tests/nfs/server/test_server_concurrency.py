@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from rpcrdma.nfs import v3
-from rpcrdma.nfs.export import local_tree, object_tree
+from rpcrdma.nfs.export import local_tree
 from rpcrdma.nfs.export.file_access import OpenFiles
+from rpcrdma.nfs.export.mount_table import MountTable
 from rpcrdma.nfs.export.object_cache import ObjectCache
 from rpcrdma.nfs.server import Export
 
@@ -104,7 +105,7 @@ def test_a_change_that_waits_for_one_disk_keeps_none_on_another_waiting(
     """Though their objects have one lock among those of a file system."""
     monkeypatch.setattr(local_tree, "_LOCKS", 1)
     disks = iter((b"still", b"good", b"good"))
-    monkeypatch.setattr(object_tree, "file_system_of", lambda _mount: next(disks))
+    monkeypatch.setattr(MountTable, "file_system_of", lambda *_: next(disks))
     names = {"/still": tree / "a", "/good": tree / "a" / "b", "/more": tree}
     server = start([Export(name=name, directory=path) for name, path in names.items()])
     roots = {name: server.mount(name) for name in names}
@@ -138,7 +139,7 @@ def test_a_change_that_waits_for_one_disk_keeps_none_on_another_waiting(
 
 def test_each_call_that_takes_a_thread_tells_its_disk(start: Any, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     disks = iter((b"one", b"other", b"one"))
-    monkeypatch.setattr(object_tree, "file_system_of", lambda _mount: next(disks))
+    monkeypatch.setattr(MountTable, "file_system_of", lambda *_: next(disks))
     server = start([Export(name="/a", directory=tree), Export(name="/a/b", directory=tree / "a")])
     nfs, mount = server.services
     handles = {path: v3.nfs_fh3(server.mount(path)) for path in ("/a", "/a/b")}

@@ -136,10 +136,29 @@ def test_the_log_says_which_host_was_refused_and_why(start: Any, caplog: pytest.
     assert record.getMessage().endswith(", 192.0.2.7/32 and 2 more alone")
 
 
-@each_case("name", ["", "data", "/data/", "//", "/a//b", "/a/../b", "/.", "/\0"])
-def test_names_that_no_client_could_mount_are_refused(name: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="not a name for an export"):
+@each_case(
+    "name, remedy",
+    [
+        *((name, "use / or /NAME") for name in ("", "data", "/data/", "//", "/a//b", "/a/../b", "/.")),
+        *((name, "remove its control characters") for name in ("/\0", "/a\nb", "/a/\x7f", "/\x85")),
+        ("/a/" + "n" * 256, "shorten the part of 256 octets to 255, the most for a name in a directory"),
+        ("/" + "\xe4" * 128, "shorten the part of 256 octets to 255, the most for a name in a directory"),
+        ("/" + "/".join(["n" * 204] * 5), "shorten its 1025 octets to 1024, the most for a path in MOUNT"),
+    ],
+)
+def test_names_that_no_client_could_mount_are_refused(name: str, remedy: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="not a name for an export") as caught:
         Export(name=name, directory=tmp_path)
+    assert str(caught.value).endswith(f": {remedy}")
+    assert len(str(caught.value)) < 200
+
+
+def test_the_longest_names_are_listed_and_mounted(start: Any, tree: Path) -> None:
+    names = ["/" + "n" * 255, "/" + "/".join(["n" * 204] * 4 + ["n" * 203])]
+    server = start([export(name, tree) for name in names])
+    assert [node.ex_dir for node in server.call("export")] == names
+    for name in names:
+        assert server.call("mnt", name).fhs_status.name == "MNT3_OK"
 
 
 @each_case("number", [-1, 0xFFFFFFFF])

@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 
 from rpcrdma.nfs.export.file_handle import IDENTITY_MAX, HandleSeal, export_identity, kernel_handle, object_identity
+from rpcrdma.nfs.export.linux_calls import birth_and_mount
+from rpcrdma.nfs.export.mount_table import MountTable
 from rpcrdma.nfs.export.object_cache import ObjectCache
-from rpcrdma.nfs.export.server_state import FORMAT, NameInDirectory, PlaceIndex, exposes, open_state
+from rpcrdma.nfs.export.server_state import FORMAT, NameInDirectory, PlaceIndex, StatePlace, open_state
 from rpcrdma.nfs.export.tree import Refused
 from rpcrdma.nfs.server import Export, build_services
 from rpcrdma.nfs.v3 import nfsstat3
@@ -100,14 +102,34 @@ def test_a_server_exports_no_directory_that_holds_its_state(tmp_path: Path, monk
             export = {"url": source, "read_only": True} if isinstance(source, str) else {"directory": source}
             with pytest.raises(OSError, match="contains the directory of the server's state"):
                 build_services([Export(name="/a", **export)], state=state)
-    assert not exposes(tmp_path / "top" / "state" / "x", tmp_path / "top" / "state")
-    assert not exposes("s3://b/", tmp_path)
+    place = StatePlace(tmp_path / "top" / "state")
+    assert not place.is_shown_by(tmp_path / "top" / "state" / "x")
+    assert not place.is_shown_by("s3://b/")
     # Another place where the file system is mounted; a file system that is mounted within the export.
-    mounts = [(b"8:1", b"/", b"/"), (b"8:1", b"/srv/with space", bytes(tmp_path / "top")), (b"8:2", b"/", b"/")]
+    mounts = [(b"8:1", "/", "/"), (b"8:1", "/srv/with space", str(tmp_path / "top")), (b"8:2", "/", "/")]
     for second, exposed in ((mounts[1], True), (mounts[2], False)):
-        answers = iter([mounts[0], second])
-        monkeypatch.setattr("rpcrdma.nfs.export.linux_calls._mounted", lambda _mount, answers=answers: next(answers))
-        assert exposes(Path("/srv"), tmp_path / "top" / "state") is exposed
+        answers = iter([second, mounts[0]])
+        monkeypatch.setattr(MountTable, "_mount", lambda *_, answers=answers: next(answers))
+        assert StatePlace(tmp_path / "top" / "state").is_shown_by(Path("/srv")) is exposed
+
+
+def test_the_mounts_of_many_exports_are_read_once_until_one_is_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fd = os.open(tmp_path, os.O_PATH)
+    number = birth_and_mount(fd)[1]
+    os.close(fd)
+    table = tmp_path / "mountinfo"
+    monkeypatch.setattr("rpcrdma.nfs.export.mount_table._TABLE", table)
+    table.write_text(f"{number} 1 8:1 /a\\040b {tmp_path} rw - ext4 x rw\n")
+    mounts = MountTable()
+    assert mounts.place_of(tmp_path / "c") == (b"8:1", "/a b/c")
+    table.write_text("")
+    assert mounts.place_of(tmp_path) == (b"8:1", "/a b")
+    table.write_text("77 1 8:2 / /mnt rw - ext4 x rw\n")
+    assert mounts.file_system_of(77) == b"8:2"
+    assert mounts.file_system_of(78) == b""
+    assert mounts.place_of(tmp_path / "c") == (b"", str(tmp_path / "c"))
 
 
 def test_keys_are_unpredictable_by_default(tmp_path: Path) -> None:

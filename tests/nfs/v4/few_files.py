@@ -88,7 +88,7 @@ class File:
         self.tree.told = told
         return FewLease(self.tree) if self.tree.leases else None
 
-    def range_locks(self) -> None:
+    def range_locks(self, *, exclusive: bool) -> None:
         return None
 
     def create(self, who: Any, name: bytes, create: Create, change: Change) -> Made:
@@ -120,7 +120,7 @@ class FewFiles:
         self.files: dict[bytes, File] = {}
         self.verifiers: dict[bytes, bytes] = {}
         self.read_only = False
-        self.in_memory = True
+        self.in_memory = self.keeps_removed = True
         self.xattrs = False
         self.cold = False
         """Whether everything would have to be waited for."""

@@ -427,6 +427,7 @@ def test_a_further_client_takes_the_place_of_the_one_without_a_lease_for_longest
     ]
 
 
+@pytest.mark.req("NF4-161")
 def test_a_client_without_sessions_and_state_is_destroyed_at_its_wish() -> None:
     rig = StateRig()
     client = rig.client()

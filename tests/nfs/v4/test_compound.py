@@ -311,7 +311,7 @@ def test_items_of_a_call_are_as_long_as_the_definition_allows() -> None:
         decode_call(Decoder(call_of(SEQUENCE, tag=b"t" * 1025)))
 
 
-@pytest.mark.req("NF4-8", "NF4-9", "NF4-10")
+@pytest.mark.req("NF4-8", "NF4-9", "NF4-10", "NF4-151")
 @each_case(
     "operations, answers",
     {

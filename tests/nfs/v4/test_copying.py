@@ -23,6 +23,7 @@ from support.nfs4_client import (
     WRITE,
     Client,
     clone,
+    close,
     commit,
     copy,
     getattr_,
@@ -167,8 +168,10 @@ def test_denials_and_a_grace_period_are_obeyed_on_both_sides(two: Two) -> None:
             putfh(handles[0]), savefh(), putfh(handles[1]), copy(ANONYMOUS, ANONYMOUS, 0, 0, 0), minor=2
         ).status
 
+    two.served.client.run(putfh(target), close(two.writes))
     two.served.client.opened(target, WRITE, WRITE, owner=b"writer")
     assert (status(source, target), status(target, third)) == ("LOCKED", "OK")
+    two.served.client.run(putfh(source), close(two.reads))
     two.served.client.opened(source, READ, READ)
     assert (status(source, third), status(third, source)) == ("LOCKED", "OK")
     two.served.server.claims.in_grace = True

@@ -247,7 +247,7 @@ def test_a_client_that_does_not_answer_keeps_no_recall_of_another_one_waiting() 
                 nothing: Any = None
                 name = b"%d" % number
                 node: Any = SimpleNamespace(handle=name)
-                found.append(Delegation(client, rig.state.new_other(client), node, name, nothing, nothing))
+                found.append(Delegation(client, rig.state.new_other(client), node, name, nothing, nothing, nothing))
                 rig.state.add(found[-1])
             return found
 
@@ -344,6 +344,7 @@ def test_a_delegation_is_no_open_and_no_lock() -> None:
     assert two.client.run(free_stateid(two.given(two.other))).status == "BAD_STATEID"
 
 
+@pytest.mark.req("NF4-155")
 def test_a_delegation_is_freed_by_its_return_alone() -> None:
     two = Two()
     assert two.client.run(free_stateid(two.given())).status == "LOCKS_HELD"

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from conversation import FakeConnection
 from rpcrdma.nfs.export import tree_search
 from rpcrdma.nfs.export.file_access import OpenFile
 from rpcrdma.rpc.auth import AuthSys
@@ -18,6 +19,7 @@ from support.nfs4_client import (
     ANONYMOUS,
     BYPASS,
     FORE,
+    GUARDED,
     READ,
     WRITE,
     access,
@@ -267,6 +269,25 @@ def test_an_open_for_writing_reads_nothing_that_another_open_denies(serve: Calla
     assert [served.status(putfh(handle), read(each, 0, 4)) for each in stateids] == ["OK", "OK"]
 
 
+@pytest.mark.req("NF4-143")
+def test_a_stateid_gives_no_rights_to_another_user_of_the_client(serve: Callable[..., Served], tmp_path: Path) -> None:
+    served = serve()
+    (tmp_path / "files/file").chmod(0o600)
+    tmp_path.chmod(0o755)
+    handle = served.client.handle("file")
+    opened = served.client.opened(handle, READ | WRITE)
+    stateids = opened, served.client.locked(handle, opened)
+    calls = [operation for each in stateids for operation in (read(each, 0, 4), write(each, 0, b"data"))]
+
+    def statuses(uid: int) -> set[str]:
+        served.client.exchange = lambda octets: served.server.answer(octets, FakeConnection(), AuthSys(uid=uid, gid=0))
+        return {served.status(putfh(handle), call) for call in calls}
+
+    assert (statuses(1000), statuses(0)) == ({"ACCESS"}, {"OK"})
+    os.chown(tmp_path / "files/file", 1000, 1000)
+    assert statuses(1000) == {"OK"}
+
+
 def test_data_is_read_without_an_open_by_those_who_may(serve: Callable[..., Served], tmp_path: Path) -> None:
 
     served = serve()
@@ -356,11 +377,37 @@ def test_objects_are_made_and_become_the_current_one(serve: Callable[..., Served
     made = served.run(putrootfh(), getattr_(CHANGE), create("new", kind, data, fattr(mode)), getattr_(1 << 1))
     assert made.value(9)[1] == u32(kind)
     (atomic, before, after), words = made.value(6)
-    assert (atomic, words) == (1, (0, 1 << 33 - 32))
+    assert (atomic, words) == (1, () if kind == 5 else (0, 1 << 33 - 32)), "a symbolic link has no mode"
     assert before != after
     now = served.run(putrootfh(), getattr_(CHANGE)).value(9)[1]
     assert now == u64(after)
     assert served.status(putrootfh(), create("new", kind, data)) == "EXIST"
+
+
+def test_the_attributes_that_are_told_as_set_are_those_that_were_set(
+    serve: Callable[..., Served], tmp_path: Path
+) -> None:
+    served = serve()
+    files = tmp_path / "files"
+    files.chmod(0o777)
+    os.chown(files / "file", 1001, 1001)
+    user = served.server.client("user", credential=AuthSys(uid=1001, gid=1001)).start()
+    owner, group, mode = {36: opaque(b"1234")}, {37: opaque(b"1001")}, {33: u32(0o700)}
+    made = user.run(putrootfh(), create("new", 2, attributes=fattr({4: u64(5)} | owner | group | mode)))
+    assert made.value(6)[1] == (0, 1 << 37 - 32 | 1 << 33 - 32)
+    assert (files / "new").stat().st_uid == 1001
+    opened = user.run(putrootfh(), open_(b"o", WRITE, name="created", create=GUARDED, attributes=fattr(owner | mode)))
+    assert opened.value(18)["attributes"] == (0, 1 << 33 - 32)
+    by_root = served.run(putrootfh(), create("of root", 2, attributes=fattr(owner)))
+    assert (by_root.value(6)[1], (files / "of root").stat().st_uid) == ((0, 1 << 36 - 32), 1234)
+
+    file = putfh(user.handle("file"))
+    failed = user.run(file, setattr_({4: u64(0), 36: opaque(b"0")} | mode))
+    assert (failed.status, failed.value(34)) == ("PERM", (1 << 4,))
+    assert (files / "file").stat().st_size == 0
+    assert (files / "file").stat().st_mode & 0o777 != 0o700
+    failed = user.run(file, setattr_({4: u64(0), 36: opaque(b"0")}))
+    assert (failed.status, failed.value(34)) == ("PERM", ()), "nothing has changed"
 
 
 def test_a_device_has_its_number_and_a_file_is_not_made_by_create(serve: Callable[..., Served]) -> None:
@@ -464,3 +511,22 @@ def test_calls_on_what_is_in_memory_stay_in_the_event_loop(serve: Callable[..., 
         assert served.status(putfh(handle), operation) == "OK"
     assert served.status(putrootfh(), lookup("file"), getfh(), getattr_(SIZE)) == "OK"
     assert served.server.hops == before
+
+
+def test_a_large_file_in_memory_loses_its_last_name_in_a_thread(
+    serve: Callable[..., Served], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = serve()
+    monkeypatch.setattr(served.local.trees[0], "in_memory", True)
+    files = tmp_path / "files"
+    for name, octets in (("small", 4096), ("moved", 4096), ("large", (4 << 20) + 1), ("larger", 5 << 20)):
+        (files / name).touch()
+        os.truncate(files / name, octets)
+    served.client.handle("file")
+    hops = served.server.hops
+    assert served.status(putrootfh(), remove("small")) == "OK"
+    assert served.server.hops == hops
+    assert served.status(putrootfh(), remove("large")) == "OK"
+    assert served.status(putrootfh(), savefh(), rename("moved", "larger")) == "OK"
+    assert served.server.hops == hops + 2
+    assert served.status(putrootfh(), remove("none")) == "NOENT"

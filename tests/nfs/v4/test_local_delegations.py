@@ -17,6 +17,8 @@ import pytest
 
 from conversation import Conversation
 from rpcrdma.nfs.export import local_leases
+from rpcrdma.nfs.export.local_files import Files
+from rpcrdma.nfs.export.tree import MODIFY
 from rpcrdma.nfs.v4.server.recovery import ClientRow
 from served_exports import Served, u32
 from state_rig import LEASE_S
@@ -27,9 +29,17 @@ from support.nfs4_client import (
     WRITE,
     Client,
     Stateid,
+    allocate,
+    clone,
     close,
+    commit,
+    copy,
+    deallocate,
     delegreturn,
     link,
+    lock,
+    lockt,
+    locku,
     open_,
     putfh,
     putrootfh,
@@ -46,6 +56,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the server acts as it
 
 NONE_WANTED = 0x400
 READ_DELEGATION = 1
+READ_LT, WRITE_LT = 1, 2
 
 
 class Leased:
@@ -163,6 +174,7 @@ def test_a_writer_passes_by_a_server_whose_event_loop_stands_still(
         ("file", setattr_size(ANONYMOUS, 0)),
         ("file", setattr_({33: u32(0o600)})),
         ("file", write(ANONYMOUS, 0, b"x")),
+        ("file", commit()),
         ("root", remove("file")),
         ("root", rename("file", "other")),
         ("root", rename("link", "file")),
@@ -190,6 +202,40 @@ def test_a_change_by_another_client_leaves_file_and_lease_alone_until_the_delega
     assert len(leased.leases) == 0
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        write(ANONYMOUS, 0, b"x"),
+        setattr_size(ANONYMOUS, 0),
+        allocate(ANONYMOUS, 0, 100),
+        deallocate(ANONYMOUS, 0, 4),
+        copy(ANONYMOUS, ANONYMOUS, 0, 0, 0),
+        clone(ANONYMOUS, ANONYMOUS, 0, 0, 0),
+    ],
+)
+def test_a_delegation_given_before_a_change_opens_the_file_is_waited_for(
+    serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch, change: bytes
+) -> None:
+    leased = Leased(serve())
+    source = leased.path.with_name("source")
+    source.write_bytes(b"other data")
+    saved = putfh(leased.client.handle("source"))
+    before = leased.path.read_bytes()
+    given: list[Stateid] = []
+
+    def opened(node: Any, who: Any, wanted: int, *, at_once: bool) -> Any:
+        if wanted == MODIFY and not given:
+            given.append(leased.given())
+        return open_of_node(node, who, wanted, at_once=at_once)
+
+    open_of_node = Files.open
+    monkeypatch.setattr(Files, "open", opened)
+    for _ in range(2):
+        assert leased.other.run(saved, savefh(), leased.file, change, minor=2).status == "DELAY"
+    assert leased.path.read_bytes() == before
+    assert [each.other for each in leased.server.recalled] == [given[0].other]
+
+
 def test_a_clients_own_changes_recall_nothing(leased: Leased) -> None:
     stateid = leased.given()
     client = leased.client
@@ -204,6 +250,26 @@ def test_a_clients_own_changes_recall_nothing(leased: Leased) -> None:
     assert client.run(leased.file, close(opened)).status == "OK"
     assert client.run(leased.file, delegreturn(stateid)).status == "OK", "the handle lasts as long as the delegation"
     assert client.run(leased.file).status == "STALE"
+
+
+def test_local_writers_wait_also_after_others_have_locked_for_reading_or_asked_for_locks(leased: Leased) -> None:
+    stateid = leased.given()
+    reader, writer = leased.other.opened(leased.handle, READ | NONE_WANTED), leased.client.opened(leased.handle, READ)
+    locked = leased.other.run(leased.file, lock(reader, b"l", READ_LT, 0, 5))
+    assert locked.status == "OK"
+    for operation, status in (
+        (lockt(b"l", READ_LT, 0, 1), "OK"),
+        (lockt(b"l", WRITE_LT, 0, 1), "OK"),
+        (lock(reader, b"l", WRITE_LT, 0, 1), "OPENMODE"),
+        (lock(writer, b"l", WRITE_LT, 0, 1), "BAD_STATEID"),
+        (locku(locked.value(12), 0, 5), "OK"),
+    ):
+        assert leased.other.run(leased.file, operation).status == status
+        assert leased.lease_holds
+    with pytest.raises(BlockingIOError):
+        os.open(leased.path, os.O_WRONLY | os.O_NONBLOCK)
+    assert leased.asked.wait(60)
+    assert [each.other for each in leased.server.recalled] == [stateid.other]
 
 
 def test_a_descriptor_for_writing_that_nobody_needs_is_in_nobodys_way(leased: Leased) -> None:

@@ -14,8 +14,10 @@ import pytest
 
 from rpcrdma.nfs.export.claims import Claims, Range
 from rpcrdma.nfs.export.lock_mirror import LocalLocks, LockMirrors
+from rpcrdma.rpc.host_shares import HostShares
 from served_exports import Served
 from state_rig import LEASE_S
+from support.cases import each_case
 from support.nfs4_client import MAX64, Client, Stateid, close, lock, lockt, locku, putfh
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the server acts as its callers")
@@ -26,11 +28,11 @@ READ_LT, WRITE_LT = 1, 2
 class Locking:
     """A server of a directory with one file, the file as a local process has it open, and two clients."""
 
-    def __init__(self, served: Served) -> None:
+    def __init__(self, served: Served, handle: bytes = b"") -> None:
         self.local = os.open(served.place / "files/file", os.O_RDWR)
         self.server = served.server
         self.client, self.other = served.client, served.server.client("b").start()
-        self.handle = self.client.handle("file")
+        self.handle = handle or self.client.handle("file")
         self.file = putfh(self.handle)
 
     def opened(self, client: Client) -> Stateid:
@@ -111,6 +113,69 @@ def test_the_locks_of_a_client_that_ends_are_free_for_local_processes(served: Lo
     assert served.is_free(WRITE_LT, 0, 10)
 
 
+def test_a_write_lock_is_seen_also_after_a_read_lock_by_a_read_only_export(serve: Callable[..., Served]) -> None:
+    served = serve({"name": "/ro", "read_only": True}, {"name": "/rw"})
+    by_reader, by_writer = served.client.handle("ro", "file"), served.client.handle("rw", "file")
+    locals_ = Locking(served, by_writer)
+    reader, writer = locals_.client, locals_.other
+    opened = writer.opened(by_writer, 3)
+    read_lock = reader.run(putfh(by_reader), lock(reader.opened(by_reader, 1), b"l", READ_LT, 0, 10)).value(12)
+    write_lock = writer.run(putfh(by_writer), lock(opened, b"l", WRITE_LT, 100, 10)).value(12)
+    assert [locals_.is_free(READ_LT, start) for start in (0, 99, 100, 109, 110)] == [True, True, False, False, True]
+    assert [locals_.is_free(WRITE_LT, start) for start in (0, 9, 10)] == [False, False, True], "the read lock stays"
+    assert writer.run(putfh(by_writer), locku(write_lock, 0, MAX64)).status == "OK"
+    assert [locals_.is_free(WRITE_LT, start) for start in (0, 100)] == [False, True]
+    assert reader.run(putfh(by_reader), locku(read_lock, 0, MAX64)).status == "OK"
+    assert locals_.is_free(WRITE_LT, 0, 0)
+    assert len(served.server.state.mirrors) == 0
+    os.close(locals_.local)
+
+
+def test_locks_of_an_owner_by_two_exports_of_one_file_are_those_of_one_owner(serve: Callable[..., Served]) -> None:
+    served = serve({"name": "/a"}, {"name": "/b"})
+    one, two = served.client.handle("a", "file"), served.client.handle("b", "file")
+    locking = Locking(served, one)
+    client, other, first, second = locking.client, locking.other, putfh(one), putfh(two)
+    of_first = client.locked(one, client.opened(one, 3), start=0, length=10)
+    assert client.run(second, lockt(b"locker", WRITE_LT, 0, MAX64)).status == "OK"
+    assert client.run(second, lockt(b"another", READ_LT, 0, 1)).status == "DENIED"
+    opened = client.opened(two, 3)
+    of_second = client.run(second, lock(opened, b"locker", READ_LT, 5, 10)).value(12)
+    assert of_second.other != of_first.other
+    for start, kind, status in ((4, READ_LT, "DENIED"), (5, READ_LT, "OK"), (14, WRITE_LT, "DENIED")):
+        assert other.run(first, lockt(b"l", kind, start, 1)).status == status
+        assert locking.is_free(kind, start) is (status == "OK")
+    assert client.run(second, locku(of_second, 2, 4)).status == "OK"
+    for start, status in ((1, "DENIED"), (2, "OK"), (5, "OK"), (6, "DENIED")):
+        assert other.run(first, lockt(b"l", WRITE_LT, start, 1)).status == status
+        assert locking.is_free(WRITE_LT, start) is (status == "OK")
+    assert client.run(first, locku(of_first, 0, MAX64)).status == "OK"
+    assert other.run(second, lockt(b"l", WRITE_LT, 0, MAX64)).status == "OK"
+    assert client.run(second, close(opened)).status == "OK"
+    assert locking.is_free(WRITE_LT, 0, 0)
+    os.close(locking.local)
+
+
+@each_case("held, wanted", [(READ_LT, WRITE_LT), (WRITE_LT, READ_LT)])
+def test_a_lock_that_fails_at_last_leaves_local_processes_the_locks_there_were(
+    served: Locking, monkeypatch: pytest.MonkeyPatch, held: int, wanted: int
+) -> None:
+    opened = served.opened(served.client)
+    assert served.client.run(served.file, lock(opened, b"l", held, 5, 10)).status == "OK"
+
+    def changed(mirror: LocalLocks, to: Range, *, unlock: bool = False) -> bool:
+        # Others have taken the last locks that the server has.
+        monkeypatch.setattr(HostShares, "left", lambda *_: 0)
+        return change(mirror, to, unlock=unlock)
+
+    change = LocalLocks.change
+    monkeypatch.setattr(LocalLocks, "change", changed)
+    assert served.client.run(served.file, lock(opened, b"l", wanted, 0, 20)).status == "DELAY"
+    shared = held == READ_LT
+    assert [served.is_free(READ_LT, start) for start in (4, 5, 14, 15)] == [True, shared, shared, True]
+    assert [served.is_free(WRITE_LT, start) for start in (4, 5, 14, 15)] == [True, False, False, True]
+
+
 def test_a_lock_that_the_system_does_not_remove_keeps_no_other_and_no_client(
     served: Locking, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -152,6 +217,8 @@ def test_a_mirror_is_one_for_all_calls_that_hold_or_await_it() -> None:
     made: list[object] = []
 
     class Locks:
+        exclusive = True
+
         def change(self, _wanted: Range, *, unlock: bool = False) -> bool:
             return unlock or True
 
@@ -161,8 +228,8 @@ def test_a_mirror_is_one_for_all_calls_that_hold_or_await_it() -> None:
     class File:
         handle = b"file"
 
-        def range_locks(self) -> Locks:
-            made.append(self)
+        def range_locks(self, *, exclusive: bool) -> Locks:
+            made.append(exclusive)
             return Locks()
 
     order: list[str] = []

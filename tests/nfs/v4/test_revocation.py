@@ -71,6 +71,7 @@ class Holder:
         return found
 
 
+@pytest.mark.req("NF4-155", "NF4-158")
 def test_others_get_what_a_client_has_lost_and_the_client_learns_of_its_loss() -> None:
     holder = Holder()
     theirs = holder.other.opened(b"file", BOTH)

@@ -12,20 +12,27 @@ from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from support.cases import each_case
 from support.nfs4_client import (
     FORE,
+    READ,
+    WRITE,
     backchannel_ctl,
     bind_conn_to_session,
+    close,
     create_session,
     destroy_clientid,
     destroy_session,
     exchange_id,
     getfh,
+    lockt,
     open_,
     putfh,
     reclaim_complete,
     savefh,
     sequence,
+    test_stateid,
 )
 
+FORE_ONLY, BACK_ONLY, FORE_OR_BOTH, BACK_OR_BOTH = 1, 2, 3, 7
+"""Channels that BIND_CONN_TO_SESSION asks for."""
 CONFIRMED = 0x80000000
 NON_PNFS = 0x10000
 HOST = AuthGss(principal="host/client@EXAMPLE.ORG", flavor=SecurityFlavor.KRB5I)
@@ -162,7 +169,13 @@ def test_a_reply_that_is_to_be_kept_fits_the_slot_or_the_operation_does_not_run(
 @pytest.mark.req("NF4-121")
 def test_sessions_and_clients_come_and_go_without_a_session_but_alone() -> None:
     client = Conversation().client()
-    for operation in (exchange_id(b"a", b"verifier"), create_session(1, 1), destroy_session(bytes(16))):
+    for operation in (
+        exchange_id(b"a", b"verifier"),
+        create_session(1, 1),
+        destroy_session(bytes(16)),
+        destroy_clientid(1),
+        bind_conn_to_session(bytes(16), 1),
+    ):
         assert client.compound(operation, getfh()).status == "NOT_ONLY_OP"
     assert client.compound(getfh()).status == "OP_NOT_IN_SESSION"
     client.start()
@@ -269,6 +282,33 @@ def test_a_lost_back_channel_is_reported_until_the_client_binds_another_one() ->
     assert other.is_ready
 
 
+@pytest.mark.req("NF4-150")
+@each_case("asked, bound", [(FORE_ONLY, 1), (BACK_ONLY, 2), (FORE_OR_BOTH, 3), (BACK_OR_BOTH, 3)])
+def test_a_connection_is_bound_to_the_channels_that_are_asked_for(asked: int, bound: int) -> None:
+    server = Conversation()
+    connection = FakeConnection()
+    client = server.client().start()
+    more = server.client(connection=connection)
+    back = server.state.sessions.find(client.session).back_channel
+    for _ in range(2):
+        assert more.compound(bind_conn_to_session(client.session, asked)).value(41) == (client.session, bound, 0)
+        assert (back.caller is connection) is (bound > 1), "the server calls over it if it has said so"
+
+
+@pytest.mark.req("NF4-152")
+def test_the_connection_for_calls_to_the_client_does_not_become_one_for_requests_alone() -> None:
+    server = Conversation()
+    connection = FakeConnection()
+    client = server.client(connection=connection).start()
+    back = server.state.sessions.find(client.session).back_channel
+    assert back.caller is connection
+    assert client.compound(bind_conn_to_session(client.session, FORE_ONLY)).status == "INVAL"
+    for again in (FORE_OR_BOTH, BACK_OR_BOTH):
+        assert client.compound(bind_conn_to_session(client.session, again)).value(41) == (client.session, 3, 0)
+    assert back.caller is connection
+    assert client.compound(bind_conn_to_session(bytes(16), FORE_OR_BOTH)).status == "BADSESSION"
+
+
 def test_the_credential_and_program_of_calls_to_the_client_can_be_changed() -> None:
     server = Conversation()
     client = server.client().start()
@@ -280,6 +320,7 @@ def test_the_credential_and_program_of_calls_to_the_client_can_be_changed() -> N
     assert back.program == 0x40000007
 
 
+@pytest.mark.req("NF4-154")
 def test_a_session_ends_itself_by_the_last_operation_alone() -> None:
     client = Conversation().client().start()
     assert client.run(destroy_session(client.session), putfh(b"file")).status == "NOT_ONLY_OP"
@@ -289,9 +330,60 @@ def test_a_session_ends_itself_by_the_last_operation_alone() -> None:
     assert client.compound(destroy_session(client.session)).status == "BADSESSION"
 
 
+@pytest.mark.req("NF4-153", "NF4-154")
+def test_a_session_that_another_one_ends_takes_no_state_along() -> None:
+    server = Conversation()
+    server.files.leases = True
+    server.files.add("read")
+    client, other = server.client("a").start(), server.client("b").start()
+    opened = client.opened(b"file", READ | WRITE)
+    locked = client.locked(b"file", opened)
+    delegation = client.run(putfh(b"read"), open_(b"o", READ)).value(18)["delegation"]
+    first, client.number = client.session, 0
+    client.session = client.compound(create_session(client.id, 2)).value(43)["session"]
+    assert client.run(destroy_session(first), putfh(b"file"), getfh()).status == "OK"
+    assert client.compound(sequence(first, 9)).status == "BADSESSION"
+    assert client.run(test_stateid(opened, locked, delegation)).value(55) == ["OK"] * 3
+    assert client.compound(destroy_session(client.session)).status == "OK"
+    assert other.run(putfh(b"file"), open_(b"o", READ, READ)).status == "SHARE_DENIED"
+    assert other.run(putfh(b"read"), open_(b"o", WRITE)).status == "DELAY"
+    assert other.run(putfh(b"file"), lockt(b"o", 1, 0, 1)).status == "DENIED"
+
+
+@pytest.mark.req("NF4-156")
+@each_case("slot, number", [(0, 2), (5, 1), (9, 1)])
+def test_the_result_of_sequence_names_session_slot_and_number_of_the_request(slot: int, number: int) -> None:
+    server = Conversation()
+    server.client("another").start()
+    client = server.client().start()
+    for each in (number, number + 1):
+        found = client.compound(sequence(client.session, each, slot)).value(53)
+        assert found[:3] == (client.session, each, slot)
+
+
+@pytest.mark.req("NF4-161")
+def test_a_client_with_sessions_or_state_is_not_destroyed() -> None:
+    server = Conversation()
+    client, other = server.client("a").start(), server.client("b").start()
+    opened = client.opened(b"file")
+    for caller in (client, other):
+        assert caller.run(destroy_clientid(client.id)).status == "CLIENTID_BUSY", "it has a session"
+    assert client.compound(destroy_clientid(client.id)).status == "CLIENTID_BUSY"
+    assert client.compound(destroy_session(client.session)).status == "OK"
+    assert other.run(destroy_clientid(client.id)).status == "CLIENTID_BUSY", "it has an open"
+    client.session, client.number = client.compound(create_session(client.id, 2)).value(43)["session"], 0
+    assert client.run(putfh(b"file"), close(opened)).status == "OK"
+    assert client.run(destroy_clientid(client.id)).status == "CLIENTID_BUSY", "of the session of the call as well"
+    assert client.compound(destroy_session(client.session)).status == "OK"
+    assert other.run(destroy_clientid(client.id)).status == "OK"
+    assert other.run(destroy_clientid(client.id)).status == "STALE_CLIENTID"
+
+
+@pytest.mark.req("NF4-163", "NF4-164")
 def test_reclaim_complete_comes_once() -> None:
     client = Conversation().client().start(complete=False)
     assert client.run(reclaim_complete(one=True)).status == "NOFILEHANDLE"
     assert client.run(putfh(b"file"), reclaim_complete(one=True)).status == "OK"
+    assert client.run(putfh(b"file"), open_(b"owner", READ)).status == "GRACE", "it was for one file system"
     assert client.run(reclaim_complete()).status == "OK"
     assert client.run(reclaim_complete()).status == "COMPLETE_ALREADY"

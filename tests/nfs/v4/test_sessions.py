@@ -210,7 +210,7 @@ def test_a_back_channel_is_granted_with_a_credential_that_we_can_make(
         assert not back.alive
 
 
-@pytest.mark.req("NF4-113")
+@pytest.mark.req("NF4-113", "NF4-157")
 @each_case(
     "change, status",
     [

@@ -13,12 +13,13 @@ import queue
 import socket
 import stat
 import threading
+from collections import deque
 from pathlib import Path
 from typing import Final, Protocol
 
 from rpcrdma.limits import AUDIT_RECORDS_MAX
 
-__all__ = ["AuditFile", "AuditLog", "Destination", "Journal", "NotWritten"]
+__all__ = ["AuditFile", "AuditLog", "Destination", "Journal", "NotWritten", "Nowhere"]
 
 _LOGGER = logging.getLogger("rpcrdma.server")
 _AT_ONCE: Final = 256
@@ -155,6 +156,16 @@ class Journal:
         self._socket.close()
 
 
+class Nowhere:
+    """A destination that drops all records: that of an audit log which is turned off while the server runs."""
+
+    def write(self, records: list[bytes]) -> None:
+        """Does nothing."""
+
+    def close(self) -> None:
+        """Does nothing."""
+
+
 class AuditLog:
     """A log whose records a thread of its own writes, so that callers never wait. Thread-safe.
 
@@ -166,6 +177,8 @@ class AuditLog:
 
     def __init__(self, destination: Destination) -> None:
         self._destination = destination
+        self._moves: deque[Destination] = deque()
+        """Further destinations, of which the last one takes the records from now on."""
         self._waiting: queue.Queue[bytes] = queue.Queue(AUDIT_RECORDS_MAX)
         self._guard = threading.Lock()
         self._lost = 0
@@ -189,6 +202,17 @@ class AuditLog:
         except queue.Full:
             self._lose(1)
 
+    def move(self, destination: Destination) -> None:
+        """Writes to another destination from now on, also the records that wait; closes the present one; never waits.
+
+        Args:
+            destination: the place of the records; the log closes it.
+        """
+        self._moves.append(destination)
+        # If the queue is full, the thread has to wake up anyway.
+        with contextlib.suppress(queue.Full):
+            self._waiting.put_nowait(b"")
+
     def close(self) -> None:
         """Waits up to 2 s until the queue is written and the destination closed; logs how many records were lost."""
         self._closes = True
@@ -208,6 +232,9 @@ class AuditLog:
             records = [self._waiting.get()]
             while len(records) < _AT_ONCE and not self._waiting.empty():
                 records.append(self._waiting.get())
+            while self._moves:
+                self._destination.close()
+                self._destination = self._moves.popleft()
             self._write([record for record in records if record])
             if self._closes and self._waiting.empty():
                 self._destination.close()

@@ -270,6 +270,8 @@ def cannot_connect(host: str, port: int, error: OSError) -> ConnectFailed:
 def cannot_listen(place: str, error: OSError) -> ConnectFailed:
     """Returns the error for an address at which this process cannot listen; the message names cause and remedy.
 
+    It looks for the process that has the address, which may take half a second.
+
     Args:
         place: The URL, or HOST:PORT.
         error: The error of the socket.
@@ -277,9 +279,11 @@ def cannot_listen(place: str, error: OSError) -> ConnectFailed:
     cause = (error.strerror or str(error)).lower()
     remedy = "choose an address of this machine"
     if error.errno == errno.EADDRINUSE:
-        # The event loop puts the address before the cause.
-        cause = os.strerror(errno.EADDRINUSE).lower()
-        remedy = "stop what listens there, or choose another port (0 takes a free one)"
+        from rpcrdma.aio.drivers.port_owner import address_in_use  # noqa: PLC0415 - clients do without it
+
+        host, _, port = place.rpartition("://")[2].partition("?")[0].rpartition(":")
+        cause, remedy = address_in_use(host.strip("[]"), int(port))
+        remedy = f"{remedy}, or choose another port (0 takes a free one)"
     elif error.errno in (errno.EACCES, errno.EPERM):
         remedy = "choose a port above 1023, or run as root"
     elif error.errno == errno.ENOSYS:

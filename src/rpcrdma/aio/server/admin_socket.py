@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import fcntl
 import json
 import logging
@@ -21,12 +22,15 @@ from typing import Any, Final
 
 from rpcrdma.limits import ADMIN_ANSWER_S, ADMIN_CONNECTIONS_MAX, ADMIN_REQUEST_OCTETS_MAX, ADMIN_REQUEST_S
 
-__all__ = ["AdminSocket", "SocketInUse", "reachable_path"]
+__all__ = ["AdminSocket", "SocketInUse", "reachable_path", "unfit_name"]
 
 _LOGGER = logging.getLogger("rpcrdma.server")
 _MODE: Final = 0o600
 _CREDENTIALS: Final = struct.Struct("@3i")
 """struct ucred: process, user, group."""
+_NAME_OCTETS_MAX: Final = 85
+"""Beside the name, an address of `reachable_path` has "/proc/self/fd/", at most seven digits and a slash; a socket's
+address has at most 107 octets."""
 
 Request = Mapping[str, Any]
 Handler = Callable[[Request], Awaitable[Mapping[str, Any]]]
@@ -47,6 +51,14 @@ class SocketInUse(OSError):
         self.process = process
 
 
+def unfit_name(path: Path) -> str:
+    """Returns why the last part of a path cannot be the name of a socket; "": it can."""
+    octets = len(os.fsencode(path.name))
+    if not octets:
+        return "there is no name of a socket at its end"
+    return f"its name has {octets} octets, more than {_NAME_OCTETS_MAX}" if octets > _NAME_OCTETS_MAX else ""
+
+
 @contextlib.contextmanager
 def reachable_path(path: Path) -> Iterator[tuple[int, str]]:
     """Opens the directory of a socket, so that its address is short (below 108 octets) however long that path is.
@@ -55,8 +67,10 @@ def reachable_path(path: Path) -> Iterator[tuple[int, str]]:
         The descriptor of the directory, which is closed at exit, and an address of the socket that is valid until then.
 
     Raises:
-        OSError: there is no such directory, or this user may not enter it.
+        OSError: the name is unfit for a socket, there is no such directory, or this user may not enter it.
     """
+    if text := unfit_name(path):
+        raise OSError(errno.EINVAL, text)
     directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield directory, f"/proc/self/fd/{directory}/{path.name}"

@@ -22,7 +22,10 @@ from rpcrdma.limits import (
 )
 from rpcrdma.rpc.host_shares import network_of
 
-__all__ = ["Admission", "connections_of_host", "connections_that_fit", "descriptors_for", "raise_file_limit"]
+__all__ = [
+    "Admission", "connections_of_host", "connections_permitted", "connections_that_fit", "descriptors_for",
+    "raise_file_limit",
+]  # fmt: skip
 
 _OTHER_DESCRIPTORS = 64
 """Descriptors beside files and connections: standard streams, listeners, the state's database, wake-ups."""
@@ -54,7 +57,15 @@ def connections_of_host(connections: int) -> int:
 
 def connections_that_fit(most: int = RPC_CONNECTIONS_MAX) -> int:
     """Returns how many RDMA connections, and as many over TCP, this process's descriptors permit: 1 to `most`."""
-    descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return _fitting(resource.getrlimit(resource.RLIMIT_NOFILE)[0], most)
+
+
+def connections_permitted(most: int) -> int:
+    """Returns what `raise_file_limit` would for `most` connections of each kind, without raising the limit."""
+    return _fitting(resource.getrlimit(resource.RLIMIT_NOFILE)[1], most)
+
+
+def _fitting(descriptors: int, most: int) -> int:
     if descriptors == resource.RLIM_INFINITY:
         return most
     return max(1, min(most, (descriptors * 5 // 8 - _OTHER_DESCRIPTORS) // 2))

@@ -291,7 +291,8 @@ class Server:
             else:
                 added = {(host, port): [] for host, port, _ in await self._tcp.listen(target.host, target.port)}
         except OSError as error:
-            raise cannot_listen(str(target), error) from None
+            # Calls go on while it looks for the process that has the address.
+            raise (await asyncio.to_thread(cannot_listen, str(target), error)) from None
         places = self._of_url[url] = [str(Url(scheme=target.scheme, host=host, port=port)) for host, port in added]
         for place, providers in zip(places, added.values(), strict=True):
             if place not in self.providers:

@@ -127,9 +127,12 @@ class TcpServer:
         self._authorities = AuthoritiesInUse(self.config.host_authentication)
 
     def _server_tls(self, config: TcpServerConfig) -> ServerTls | None:
-        if config.xprtsec == "none" and config.host_authentication.certificate is None:
+        hosts = config.host_authentication
+        # A prepared context is for RDMA alone; what takes a certificate, and has none, is refused below.
+        given = hosts.certificate or (hosts.context is None and (hosts.key or hosts.authorities or hosts.names))
+        if config.xprtsec == "none" and not given:
             return None
-        settings = config.host_authentication.tls(Role.SERVER, config.xprtsec)
+        settings = hosts.tls(Role.SERVER, config.xprtsec)
         return ServerTls(
             settings, config.xprtsec, self.dispatcher, self._may_begin, self._secured, self._refused_in_clear
         )

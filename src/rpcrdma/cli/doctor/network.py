@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import struct
@@ -11,6 +12,7 @@ from typing import Any
 
 from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.aio.connections.negotiated import Negotiated
+from rpcrdma.aio.drivers.port_owner import address_in_use
 from rpcrdma.aio.drivers.provider import ProviderInUse
 from rpcrdma.aio.host_options import HostAuthentication
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
@@ -137,7 +139,7 @@ def why_not_listening(port: int) -> str:
         with socket.create_server(("", port)):
             return ""
     except OSError as error:
-        return os.strerror(error.errno or 0).lower()
+        return address_in_use("", port)[0] if error.errno == errno.EADDRINUSE else os.strerror(error.errno or 0).lower()
 
 
 def interface_towards(address: str) -> str | None:

@@ -6,16 +6,21 @@ import argparse
 import importlib.util
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
-from rpcrdma.cli.export_options import Exported, reached_source
+from rpcrdma.cli.export_options import Exported
+from rpcrdma.cli.export_sources import ExportSources
 from rpcrdma.cli.host_names import HostNames
+from rpcrdma.cli.serve_conflicts import conflicts
 from rpcrdma.cli.serve_health import expiry_warning
-from rpcrdma.cli.serve_protection import hosts_of, least_protection, tls_conflict
+from rpcrdma.cli.serve_protection import hosts_of, least_protection
+from rpcrdma.cli.settings.check_paths import FILES_OF_HOSTS, PATHS, faults_of_paths
+from rpcrdma.cli.settings.credentials import Credential
 from rpcrdma.cli.settings.effective import COMMAND_LINE, DEFAULT, Effective, in_keys
-from rpcrdma.cli.settings.file import Mistake, Value
-from rpcrdma.cli.settings.rules import doubts, faults_of_hosts
+from rpcrdma.cli.settings.file import Mistake
+from rpcrdma.cli.settings.rules import doubts
 from rpcrdma.commands import ExitStatus, console, describe
 from rpcrdma.file_limits import CONFIGURATION_FAULTS_MAX
 
@@ -23,13 +28,22 @@ __all__ = [
     "as_entries", "at_start", "find_mistakes", "first_ones", "is_installed", "report",
 ]  # fmt: skip
 
+_OF_TLS: Final = frozenset({*FILES_OF_HOSTS, "tls-name", "host-auth", "rpcrdma-version", "listen"})
+"""The settings of a server that have to fit together, and with the `xprtsec` of exports."""
+
 
 def is_installed(package: str) -> bool:
     """Returns whether Python finds the module `package`, without importing it."""
     return importlib.util.find_spec(package) is not None
 
 
-def find_mistakes(args: argparse.Namespace, found: Effective, names: HostNames | None = None) -> list[Mistake]:
+def find_mistakes(
+    args: argparse.Namespace,
+    found: Effective,
+    names: HostNames | None = None,
+    sources: ExportSources | None = None,
+    served: Collection[str] = (),
+) -> list[Mistake]:
     """Returns a mistake (place, cause, remedy) for each fault in files and each setting unfit for this machine.
 
     It looks up host names, asks the stores of URLs, and reads certificates and directories, and so may block; it binds
@@ -39,29 +53,24 @@ def find_mistakes(args: argparse.Namespace, found: Effective, names: HostNames |
         args: parsed arguments, with the values of `found`.
         found: the settings.
         names: looks up names of hosts; None: a new `HostNames`.
+        sources: looks at directories and stores; None: a new `ExportSources`.
+        served: the names of exports that a server serves now: they could not be served on if they did not answer, so
+            that this is an error.
     """
-    names = names or HostNames()
+    names, sources = names or HostNames(), sources or ExportSources()
     exports = (*found.exports, *found.mistaken)
+    sources.look(exports, needed=served)
     names.look_up(host for export in exports for host in export.all_hosts)
     faults = [*found.faults, *no_exports(args, found)]
-    if not exports:
-        return faults
-    for export in found.exports:
-        faults += _faults_of_export(export, found, names)
-    for export in found.mistaken:
-        faults += _faults_of_source(export)
-        faults += faults_of_hosts(export, names)
-    faults += _exposed_state(found)
-    faults += _directories_within(exports)
-    faults += _faults_of_state(found.server["state-dir"])
-    admin = found.server["admin"]
-    if isinstance(admin.value, Path) and not admin.value.absolute().parent.is_dir():
-        faults.append(Mistake(admin.origin, f"there is no directory {admin.value.parent} for the socket; make it"))
+    for export in exports:
+        faults += _faults_of_export(export, found, names, sources, served)
+    faults += _exposed_state(found, sources)
+    faults += _directories_within([export for export in exports if not sources.is_silent(export)])
+    faults += _conflicts(args, found)
     faults += _faults_of_certificates(args, found)
-    keytab = found.server["keytab"]
-    if keytab.value is not None and not os.access(keytab.value, os.R_OK):
-        faults.append(Mistake(keytab.origin, f"{keytab.value} cannot be read; name a keytab that this user may read"))
-    rules = [rule for export in found.exports for rule in export.admitting]
+    faults += faults_of_paths(found, PATHS)
+    faults += _faults_of_credentials(found, PATHS)
+    rules = [rule for export in exports for rule in export.admitting if "sec" not in rule.mistaken]
     proved = next((rule for rule in rules if any(flavor.service is not None for flavor in rule.flavors)), None)
     if proved is not None and not is_installed("gssapi"):
         faults.append(
@@ -73,36 +82,27 @@ def find_mistakes(args: argparse.Namespace, found: Effective, names: HostNames |
     metrics = found.server["metrics"]
     if metrics.value is not None and not is_installed("prometheus_client"):
         faults.append(Mistake(metrics.origin, "metrics takes the package prometheus-client; install it"))
-    faults += _faults_of_access_log(found)
+    audit, log = found.server["audit"], found.server["access-log"]
+    if audit.origin != DEFAULT and log.value == "off" and "access-log" not in found.mistaken_settings:
+        faults.append(Mistake(audit.origin, "audit has no effect without access-log; set it", is_warning=True))
     return faults
 
 
-def _faults_of_access_log(found: Effective) -> Iterator[Mistake]:
-    log, audit = found.server["access-log"], found.server["audit"]
-    if log.value == "off":
-        if audit.origin != DEFAULT:
-            yield Mistake(audit.origin, "audit has no effect without access-log; set it", is_warning=True)
-    elif isinstance(log.value, Path):
-        path = log.value.absolute()
-        there = path if path.exists() else path.parent
-        if path.exists() and not path.is_file():
-            yield Mistake(log.origin, f"{path} is no regular file; name another one")
-        elif not there.exists():
-            yield Mistake(log.origin, f"there is no directory {there}; make it")
-        elif not os.access(there, os.W_OK):
-            yield Mistake(log.origin, f"this user may not write to {there}; allow it, or name another file")
-
-
-def at_start(args: argparse.Namespace, found: Effective) -> list[Mistake]:
+def at_start(args: argparse.Namespace, found: Effective, sources: ExportSources) -> list[Mistake]:
     """Returns the mistakes in settings (place, cause, remedy) with which a server must not start.
 
-    Those that opening, binding or loading would find are left out: the start finds them itself. `args` are parsed
-    arguments with the values of `found`.
+    Those that opening, binding or loading would find are left out: the start finds them itself. Doubts about the mounts
+    of exports are among them, as warnings. `args` are parsed arguments with the values of `found`. `sources` looks at
+    the directories and stores of the exports, and has their answers afterwards.
     """
-    faults = [*found.faults, *no_exports(args, found), *_exposed_state(found)]
+    sources.look((*found.exports, *found.mistaken))
+    faults = [*found.faults, *no_exports(args, found), *_exposed_state(found, sources)]
+    faults += _faults_of_credentials(found, (*FILES_OF_HOSTS, *PATHS))
+    for export in found.exports:
+        faults += _doubts_about_mount(export, sources)
     if args.config is not None:
         # A reload would refuse such a file, too.
-        faults += _conflicts_of_tls(args, found)
+        faults += _conflicts(args, found)
         for export in found.exports:
             faults += _faults_of_url(export)
     return faults
@@ -121,45 +121,82 @@ def no_exports(args: argparse.Namespace, found: Effective) -> list[Mistake]:
     return [Mistake(str(args.config), "there is no export; write [[export]], or name a directory")]
 
 
-def _faults_of_export(export: Exported, found: Effective, names: HostNames) -> Iterator[Mistake]:
-    yield from _faults_of_source(export)
+def _faults_of_export(
+    export: Exported, found: Effective, names: HostNames, sources: ExportSources, served: Collection[str]
+) -> Iterator[Mistake]:
+    yield from _faults_of_source(export, sources, served)
+    yield from _doubts_about_mount(export, sources)
     yield from doubts(export, names)
+    if "versions" in export.mistaken:
+        return
     if (served := found.server["nfs"].value) and not any(str(each) in served.split(",") for each in export.versions):
         text = f"no version of {export.name} is served, since nfs is {served}; change one of both"
         yield Mistake(export.origins["versions"], text)
 
 
-def _faults_of_source(export: Exported) -> Iterator[Mistake]:
-    """Yields a mistake (place, cause, remedy) if the source of an export cannot be served at present; may block."""
+def _faults_of_source(export: Exported, sources: ExportSources, served: Collection[str]) -> Iterator[Mistake]:
+    """Yields a mistake (place, cause, remedy) if the source of an export cannot be served at present.
+
+    `sources` has looked at it. No answer of an export in `served` is an error, of others a warning if they may wait.
+    """
     if faults := [*_faults_of_url(export)]:
         yield from faults
         return
     try:
-        reached_source(export)
+        sources.directory_of(export)
     except OSError as error:
         message, hint, _ = describe(error)
         text = f"{message}; {hint or 'make the directory, or name another one'}"
-        yield Mistake(export.origins[""], text, is_warning=export.missing == "skip")
+        may_wait = export.missing == "skip" and not (export.name in served and sources.is_silent(export))
+        yield Mistake(export.origins[""], text, is_warning=may_wait)
 
 
-def _exposed_state(found: Effective) -> Iterator[Mistake]:
+def _doubts_about_mount(export: Exported, sources: ExportSources) -> Iterator[Mistake]:
+    """Yields a warning if callers may change an export whose file system is mounted read-only in this process's view.
+
+    systemd mounts what no `ReadWritePaths=` of a unit names read-only for its processes, and no reload changes that.
+    """
+    rules = (*export.rules, export)
+    if export.is_read_only or sources.is_silent(export) or any("access" in rule.mistaken for rule in rules):
+        return
+    try:
+        directory = sources.directory_of(export)
+        is_read_only = directory is not None and bool(os.statvfs(directory).f_flag & os.ST_RDONLY)
+    except OSError:
+        return
+    if is_read_only:
+        text = (
+            f"{export.name} may be changed, but its file system is mounted read-only for this process; renew the "
+            'drop-in by rpcrdma config unit and restart, mount it anew, or write access = "ro"'
+        )
+        yield Mistake(export.origins[""], text, is_warning=True)
+
+
+def _exposed_state(found: Effective, sources: ExportSources) -> Iterator[Mistake]:
     """Yields a mistake (place, cause, remedy) for each export that contains the directory of the server's state.
 
-    A client that reads the key of file handles there can make handles of its own.
+    A client that reads the key of file handles there can make handles of its own. An export whose source has not
+    answered is left out: it is looked at again before it is served.
     """
-    from rpcrdma.nfs.export.server_state import exposes  # noqa: PLC0415 - the database takes its time
+    from rpcrdma.nfs.export.server_state import StatePlace  # noqa: PLC0415 - the database takes its time
 
+    exports = [export for export in (*found.exports, *found.mistaken) if not sources.is_silent(export)]
+    if not exports or "state-dir" in found.mistaken_settings:
+        return
     state = found.server["state-dir"].value
-    for export in (*found.exports, *found.mistaken):
-        if exposes(export.source, state):
+    of_state = StatePlace(state)
+    for export in exports:
+        if of_state.is_shown_by(export.source):
             place = export.origins[""]
             text = f"the export {export.name} has the directory of the server's state, {_real(state)}"
             yield Mistake(place, in_keys(f"{text}; set --state-dir to one that is not exported", place))
 
 
-def _real(path: Path | str) -> Path:
+def _real(path: Path | str) -> str:
     """Returns the absolute path without symbolic links; a circle of links stays as it is."""
-    return Path(os.path.realpath(path))
+    from rpcrdma.nfs.export.mount_table import real_path  # noqa: PLC0415 - only a server has directories
+
+    return real_path(path)
 
 
 def _faults_of_url(export: Exported) -> Iterator[Mistake]:
@@ -190,61 +227,79 @@ def _faults_of_url(export: Exported) -> Iterator[Mistake]:
             return
 
 
-def _faults_of_state(state: Value) -> Iterator[Mistake]:
-    """Yields a mistake if the server cannot make or use the directory in `state`, value and origin of `state-dir`."""
-    directory = Path(state.value).absolute()
-    place = next(each for each in (directory, *directory.parents) if os.path.lexists(each))
-    if not place.is_dir():
-        yield Mistake(state.origin, f"{place} is no directory, so that it cannot hold the state; set another state-dir")
-    elif not os.access(place, os.W_OK | os.X_OK):
-        yield Mistake(state.origin, f"this user may not write to {place}; allow it, or set another state-dir")
-    else:
-        from rpcrdma.nfs.export.server_state import check_format  # noqa: PLC0415 - as above
-
-        try:
-            check_format(directory)
-        except OSError as error:
-            yield Mistake(state.origin, str(error))
-
-
-def _directories_within(exports: tuple[Exported, ...]) -> Iterator[Mistake]:
-    by_directory: dict[Path, Exported] = {}
-    local = [export for export in exports if isinstance(export.source, Path)]
-    for export in sorted(local, key=lambda export: len(_real(export.source).parts)):
-        directory = _real(export.source)
-        above = next((by_directory[each] for each in (directory, *directory.parents) if each in by_directory), None)
+def _directories_within(exports: Sequence[Exported]) -> Iterator[Mistake]:
+    by_directory: dict[str, Exported] = {}
+    local = [(_real(export.source), export) for export in exports if isinstance(export.source, Path)]
+    for directory, export in sorted(local, key=lambda each: each[0].rstrip("/").count("/")):
+        above = next((by_directory[each] for each in _at_and_above(directory) if each in by_directory), None)
         if above is not None:
             text = f"{directory} lies within the export {above.name}, whose terms hold for it as well; compare both"
             yield Mistake(export.origins[""], text, is_warning=True)
         by_directory.setdefault(directory, export)
 
 
-def _conflicts_of_tls(args: argparse.Namespace, found: Effective) -> Iterator[Mistake]:
-    """Yields a mistake if the settings about TLS contradict each other or lack files; at most one."""
-    if found.exports and (fault := tls_conflict(args)) is not None:
-        rules = [rule for export in found.exports for rule in export.admitting]
-        asking = next((rule for rule in rules if rule.xprtsec != "none"), rules[0])
-        place = asking.origins["xprtsec"]
-        yield Mistake(place, in_keys("; ".join(fault), place))
+def _at_and_above(directory: str) -> Iterator[str]:
+    yield directory
+    while directory != "/":
+        directory = directory.rpartition("/")[0] or "/"
+        yield directory
+
+
+def _conflicts(args: argparse.Namespace, found: Effective) -> list[Mistake]:
+    """Returns a mistake for each setting that takes another one that is missing, or more than this machine allows.
+
+    Where a setting about TLS is mistaken, no other one about it is said to lack it.
+    """
+    exports = [*found.exports, *found.mistaken]
+    rules = [rule for export in exports for rule in export.admitting]
+    faults = []
+    for conflict in conflicts(argparse.Namespace(**vars(args) | {"exports": exports})):
+        if conflict.setting == "xprtsec":
+            place = next(rule for rule in rules if rule.xprtsec != "none").origins["xprtsec"]
+        else:
+            place = found.server[conflict.setting].origin
+        if conflict.setting == "connections" or found.mistaken_settings.isdisjoint(_OF_TLS):
+            faults.append(Mistake(place, in_keys(f"{conflict.cause}; {conflict.remedy}", place)))
+    return faults
+
+
+def _faults_of_credentials(found: Effective, names: Iterable[str]) -> Iterator[Mistake]:
+    """Yields a mistake for each setting in `names` that names a credential of systemd which cannot be read."""
+    for value, place in map(found.server.__getitem__, names):
+        if isinstance(value, Credential) and (fault := value.fault()) is not None:
+            yield Mistake(place, fault)
 
 
 def _faults_of_certificates(args: argparse.Namespace, found: Effective) -> Iterator[Mistake]:
+    """Yields a mistake if files of certificates cannot be used, expire, or leave hosts without one unjudged.
+
+    They are read only if they can be and fit together with all other settings.
+    """
+    faults = [*faults_of_paths(found, FILES_OF_HOSTS), *_faults_of_credentials(found, FILES_OF_HOSTS)]
+    yield from faults
     certificate = found.server["tls-cert"]
-    conflicts = [*_conflicts_of_tls(args, found)]
-    yield from conflicts
-    if conflicts or certificate.value is None or not found.exports:
+    if faults or certificate.value is None or not found.mistaken_settings.isdisjoint(_OF_TLS):
+        return
+    if (warning := expiry_warning(args.host_cert, time.time())) is not None:
+        yield Mistake(certificate.origin, warning, is_warning=True)
+    if any(conflict.setting != "connections" for conflict in conflicts(args)):
         return
     from rpcrdma.errors import HostAuthenticationFailed  # noqa: PLC0415
     from rpcrdma.transport.config import Role  # noqa: PLC0415
 
+    hosts = hosts_of(args)
     try:
-        hosts_of(args).tls(Role.SERVER, least_protection(found.exports))
-        hosts_of(args).source(Role.SERVER)
+        hosts.tls(Role.SERVER, least_protection(found.exports))
+        hosts.source(Role.SERVER)
     except HostAuthenticationFailed as error:
         message, hint, _ = describe(error)
-        yield Mistake(certificate.origin, f"{message}; {hint}" if hint else message)
-    if (warning := expiry_warning(certificate.value, time.time())) is not None:
-        yield Mistake(certificate.origin, warning, is_warning=True)
+        place = found.place_of_files(message)
+        yield Mistake(place, in_keys(f"{message}; {hint}" if hint else message, place))
+    rules = [rule for export in found.exports for rule in export.admitting]
+    judged = hosts.wanted.value == "required" or any(rule.xprtsec == "mtls" or rule.certificates for rule in rules)
+    if hosts.names and not judged:
+        text = 'a client without a certificate needs none of these names; ask for one: xprtsec = "mtls"'
+        yield Mistake(found.server["tls-name"].origin, text, is_warning=True)
 
 
 def report(faults: list[Mistake], *, as_json: bool) -> int:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 from rpcrdma.cli.export_options import ExportArgument, Exported, ExportedRule
+from rpcrdma.cli.settings.credentials import Credential
 from rpcrdma.cli.settings.file import FileSettings, Mistake, Value, read_configuration
 from rpcrdma.cli.settings.rules import contradictions
 from rpcrdma.cli.settings.table import OF_EXPORTS, OF_RULES, OF_SERVER
@@ -20,6 +21,8 @@ __all__ = ["COMMAND_LINE", "DEFAULT", "Effective", "effective", "in_keys"]
 
 DEFAULT: Final = "default"
 COMMAND_LINE: Final = "command line"
+_INHERITED: Final = [setting.dest for setting in OF_RULES if setting in OF_EXPORTS]
+"""The attributes of rules that an export has as well."""
 _OPTION: Final = re.compile(r"(?<![\w-])--(?=[a-z])")
 """The dashes before an option, whose name is that of its key."""
 
@@ -37,6 +40,8 @@ class Effective(NamedTuple):
     """The mistakes in the files and in the names of exports."""
     mistaken: tuple[Exported, ...] = ()
     """Exports with mistakes in their tables, without the mistaken values: a check looks at the others."""
+    mistaken_settings: frozenset[str] = frozenset()
+    """The names of the settings of the server whose values in a file are mistaken: the defaults are in their place."""
 
     @contextmanager
     def blamed(self, name: str) -> Iterator[None]:
@@ -45,22 +50,39 @@ class Effective(NamedTuple):
         ConnectFailed and OSError are raised anew with that place in front of the message.
 
         Args:
-            name: the setting of the server that is to blame; errors about certificates are those of `tls-cert`.
+            name: the setting of the server that is to blame for other errors than those about certificates.
         """
         try:
             yield
         except (ConnectFailed, OSError) as error:
-            place = self.server["tls-cert" if isinstance(error, HostAuthenticationFailed) else name].origin
+            place = self.server[name].origin
+            if isinstance(error, HostAuthenticationFailed):
+                place = self.place_of_files(str(error))
             if place in {DEFAULT, COMMAND_LINE}:
                 raise
             message, hint, _ = describe(error)
             kind = ConnectFailed if isinstance(error, ConnectFailed) else OSError
             raise kind(in_keys(f"{place}: {message}; {hint}" if hint else f"{place}: {message}", place)) from None
 
+    def place_of_files(self, message: str) -> str:
+        """Returns the place of the setting with the file of certificates that `message` names, else of `tls-cert`."""
+        files = [self.server[name] for name in ("tls-cert", "tls-key", "tls-ca")]
+        paths = [each.value.path if isinstance(each.value, Credential) else each.value for each in files]
+        named = [
+            (len(str(path)), each.origin)
+            for path, each in zip(paths, files, strict=True)
+            if path is not None and str(path) in message
+        ]
+        return max(named, default=(0, files[0].origin))[1]
+
     def put_into(self, args: argparse.Namespace) -> None:
-        """Sets the attributes of parsed arguments to the server's values, and `exports` to the list of exports."""
+        """Sets the attributes of parsed arguments to the server's values, and `exports` to the list of exports.
+
+        In place of a credential it is the path of its file.
+        """
         for setting in OF_SERVER:
-            setattr(args, setting.dest, self.server[setting.name].value)
+            value = self.server[setting.name].value
+            setattr(args, setting.dest, value.path if isinstance(value, Credential) else value)
         args.exports = list(self.exports)
 
 
@@ -81,16 +103,24 @@ def effective(args: argparse.Namespace) -> Effective:
     if "verbose" in args.on_command_line and "log_level" not in args.on_command_line:
         server["log-level"] = Value(None, COMMAND_LINE)
     defaults = _values(OF_EXPORTS, args, file.defaults)
+    terms = {setting.dest: defaults[setting.name] for setting in OF_EXPORTS}
     given: list[ExportArgument] = [*getattr(args, "export", ())]
     if args.directory is not None:
         given.insert(0, args.directory)
     wanted = given or file.exports
-    exports = tuple(_complete(export, defaults) for export in wanted if not export.mistaken)
-    mistaken = tuple(_complete(export, defaults) for export in wanted if export.mistaken)
+    unknown = frozenset(
+        setting.dest
+        for setting in OF_EXPORTS
+        if setting.name in file.mistaken_defaults and defaults[setting.name].origin == DEFAULT
+    )
+    exports = tuple(_complete(export, terms, unknown) for export in wanted if not export.mistaken)
+    mistaken = tuple(_complete(export, terms, unknown) for export in wanted if export.mistaken)
     faults = [*file.faults, *_equal_names(file.exports), *_equal_names(given)]
-    for export in exports:
-        faults += contradictions(export, has_authorities=server["tls-ca"].value is not None)
-    return Effective(server, defaults, exports, faults, mistaken)
+    mistaken_settings = file.mistaken_settings - {name for name in server if server[name].origin == COMMAND_LINE}
+    judges_hosts = server["tls-ca"].value is not None or "tls-ca" in mistaken_settings
+    for export in (*exports, *mistaken):
+        faults += contradictions(export, has_authorities=judges_hosts)
+    return Effective(server, defaults, exports, faults, mistaken, frozenset(mistaken_settings))
 
 
 def _values(settings: Iterable[Setting], args: argparse.Namespace, in_file: Mapping[str, Value]) -> dict[str, Value]:
@@ -104,33 +134,39 @@ def _value(setting: Setting, args: argparse.Namespace, in_file: Mapping[str, Val
     return in_file.get(setting.name) or Value(default() if callable(default) else default, DEFAULT)
 
 
-def _complete(export: ExportArgument, defaults: Mapping[str, Value]) -> Exported:
-    """Returns an export with values of all settings: its own, else `defaults`; --read-only replaces access "rw"."""
-    terms: dict[str, Any] = {setting.dest: defaults[setting.name].value for setting in OF_EXPORTS}
-    origins = {setting.dest: defaults[setting.name].origin for setting in OF_EXPORTS}
+def _complete(export: ExportArgument, defaults: Mapping[str, Value], unknown: frozenset[str]) -> Exported:
+    """Returns an export with values of all settings: its own, else `defaults`; --read-only replaces access "rw".
+
+    `defaults` has the values by attribute (`Setting.dest`); `unknown` are the attributes whose defaults are mistaken in
+    a file.
+    """
+    terms: dict[str, Any] = {**{dest: each.value for dest, each in defaults.items()}, **export.own}
+    origins = {dest: each.origin for dest, each in defaults.items()}
     origins |= {"": COMMAND_LINE, **dict.fromkeys(export.own, COMMAND_LINE), **export.origins}
-    terms |= export.own
     if not export.origins:
         # An export of the command line: the user who typed it reads the error.
         terms["missing"], origins["missing"] = "fail", COMMAND_LINE
-    inherited = [setting.dest for setting in OF_RULES if setting.dest in terms]
+    unknown = unknown.difference(export.own) | export.mistaken_terms
+    of_rules = {name: terms[name] for name in _INHERITED} if export.rules else {}
     rules = [
         (
-            {**{name: terms[name] for name in inherited}, **rule.own},
-            {**{name: origins[name] for name in inherited}, **rule.origins},
+            {**of_rules, **rule.own},
+            {**{name: origins[name] for name in _INHERITED}, **rule.origins},
+            unknown.intersection(_INHERITED).difference(rule.own) | rule.mistaken_terms,
         )
         for rule in export.rules
     ]
     if defaults["access"] == Value("ro", COMMAND_LINE):
         # --read-only is a promise for all exports.
-        for each, places in ((terms, origins), *rules):
+        for each, places in ((terms, origins), *(rule[:2] for rule in rules)):
             if each["access"] == "rw":
                 each["access"], places["access"] = defaults["access"]
     return Exported(
         name=export.name,
         source=export.source,
-        rules=[ExportedRule(origins=places, **each) for each, places in rules],
+        rules=[ExportedRule(origins=places, mistaken=wrong, **each) for each, places, wrong in rules],
         origins=origins,
+        mistaken=unknown,
         **terms,
     )
 

@@ -49,6 +49,11 @@ _EXPORT: Final = "export"
 _RULE: Final = "rule"
 _KEY_COMPARED_MAX: Final = 64
 """Characters of an unknown key that are compared with the known ones, which are shorter."""
+_SERVER_KEYS: Final = {setting.name: setting for setting in OF_SERVER}
+_DEFAULTS_KEYS: Final = {setting.name: setting for setting in OF_EXPORTS}
+_EXPORT_KEYS: Final = {setting.name: setting for setting in (NAME_OF_EXPORT, *SOURCES_OF_EXPORT, *OF_EXPORTS)}
+_RULE_KEYS: Final = {setting.name: setting for setting in OF_RULES}
+"""The settings of each kind of table, by their keys."""
 _OF_RULES_ALONE: Final = {setting.name for setting in OF_RULES} - {setting.name for setting in OF_EXPORTS}
 _AS_KEYS: Final = {
     option: (setting.name if setting.constant is None else f"{setting.name} = {json.dumps(setting.constant)}")
@@ -90,13 +95,16 @@ class Mistake(NamedTuple):
 class FileSettings:
     """The settings that configuration files have, by name, and the files' mistakes; mistaken values are left out.
 
-    An export is in `exports` if its table has a source, even if other values of it are mistaken.
+    An export is in `exports` if its table has a source, even if other values of it are mistaken. `mistaken_settings`
+    and `mistaken_defaults` are the names of the settings of the server, and of exports, whose values are left out.
     """
 
     server: dict[str, Value] = field(default_factory=dict)
     defaults: dict[str, Value] = field(default_factory=dict)
     exports: list[ExportArgument] = field(default_factory=list)
     faults: list[Mistake] = field(default_factory=list)
+    mistaken_settings: set[str] = field(default_factory=set)
+    mistaken_defaults: set[str] = field(default_factory=set)
 
 
 def read_configuration(path: Path) -> FileSettings:
@@ -127,12 +135,17 @@ class _File:
 
     def __init__(self, path: Path, found: FileSettings) -> None:
         self._path = path
+        self._folder = path.parent
         self._found = found
         self._lines: dict[KeyPath, int] = {}
 
     def read(self, *, whole: bool) -> None:
         """Reads the file; `whole`: whether it may have other keys than [[export]] tables."""
+        before = len(self._found.faults)
         document = self._document()
+        if whole and len(self._found.faults) > before:
+            # What it says of them is unknown.
+            self._found.mistaken_settings.update(setting.name for setting in OF_SERVER)
         for key, value in document.items():
             if key == _EXPORT:
                 self._read_exports(value)
@@ -140,11 +153,12 @@ class _File:
                 self._fault((key,), f"{key!r} is no key of files in exports.d; write [[export]] tables alone")
             elif key == _DEFAULTS:
                 if isinstance(value, dict):
-                    self._read_table((_DEFAULTS,), value, OF_EXPORTS, self._found.defaults)
+                    wrong = self._read_table((_DEFAULTS,), value, _DEFAULTS_KEYS, self._found.defaults)
+                    self._found.mistaken_defaults |= wrong
                 else:
                     self._fault((key,), "defaults is no table; write [defaults], and its keys below")
             else:
-                self._read_value((key,), value, OF_SERVER, self._found.server)
+                self._found.mistaken_settings |= self._read_table((), {key: value}, _SERVER_KEYS, self._found.server)
 
     def _document(self) -> dict[str, Any]:
         """Returns the file's content as `tomllib` does; if that is impossible, notes a mistake and returns {}."""
@@ -173,9 +187,13 @@ class _File:
         # Without O_NONBLOCK a pipe in the place of the file would keep the server waiting.
         descriptor = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
                 raise OSError("it is no regular file; name one")
-            octets = file.read(CONFIGURATION_OCTETS_MAX + 1)
+            # Room for the largest file takes longer to get than most files to read.
+            octets = file.read(min(status.st_size, CONFIGURATION_OCTETS_MAX) + 1)
+            if len(octets) > status.st_size:
+                octets += file.read(CONFIGURATION_OCTETS_MAX + 1 - len(octets))
         if len(octets) > CONFIGURATION_OCTETS_MAX:
             raise OSError(f"it has more than {CONFIGURATION_OCTETS_MAX} octets; split it into files in exports.d")
         return octets
@@ -202,7 +220,7 @@ class _File:
         before = len(self._found.faults)
         values: dict[str, Value] = {}
         terms = {key: value for key, value in table.items() if key != _RULE}
-        self._read_table(path, terms, (NAME_OF_EXPORT, *SOURCES_OF_EXPORT, *OF_EXPORTS), values)
+        wrong = self._read_table(path, terms, _EXPORT_KEYS, values)
         rules = self._read_rules((*path, _RULE), table.get(_RULE, []), "url" in values)
         if "name" not in table:
             self._fault(path, 'an export has no name; write name = "/NAME", or "/" for the root')
@@ -222,8 +240,9 @@ class _File:
             return
         mistaken = len(self._found.faults) > before
         name = values["name"].value if "name" in values else self._place(path)
-        own, origins = self._own_terms(path, values, OF_EXPORTS)
-        self._found.exports.append(ExportArgument(name, source.value, own, origins, rules, mistaken))
+        own, origins = self._own_terms(path, values, _DEFAULTS_KEYS)
+        unknown = frozenset(_DEFAULTS_KEYS[key].dest for key in wrong if key in _DEFAULTS_KEYS)
+        self._found.exports.append(ExportArgument(name, source.value, own, origins, rules, mistaken, unknown))
 
     def _read_rules(self, path: KeyPath, tables: Any, of_url: bool) -> list[RuleArgument]:
         if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
@@ -232,21 +251,22 @@ class _File:
         rules = []
         for number, table in enumerate(tables):
             values: dict[str, Value] = {}
-            self._read_table((*path, number), table, OF_RULES, values)
+            wrong = self._read_table((*path, number), table, _RULE_KEYS, values)
             if of_url:
                 self._check_of_url((*path, number), values)
-            rules.append(RuleArgument(*self._own_terms((*path, number), values, OF_RULES)))
+            unknown = frozenset(_RULE_KEYS[key].dest for key in wrong)
+            rules.append(RuleArgument(*self._own_terms((*path, number), values, _RULE_KEYS), unknown))
         return rules
 
     def _own_terms(
-        self, path: KeyPath, values: Mapping[str, Value], settings: Iterable[Setting]
+        self, path: KeyPath, values: Mapping[str, Value], known: Mapping[str, Setting]
     ) -> tuple[dict[str, Any], dict[str, str]]:
-        """Returns (values, places FILE:LINE) of the keys that the table at `path` has, by attribute (`Setting.dest`).
+        """Returns (values, places FILE:LINE) of the `known` keys in the table at `path`, by attribute (`Setting.dest`).
 
         `path` has names and indices from the document down; `values` has values and places by the keys. The place of
         the table itself is under "".
         """
-        terms = {setting.dest: values[setting.name] for setting in settings if setting.name in values}
+        terms = {known[key].dest: value for key, value in values.items() if key in known}
         origins = {"": self._place(path)} | {dest: value.origin for dest, value in terms.items()}
         return {dest: value.value for dest, value in terms.items()}, origins
 
@@ -255,22 +275,26 @@ class _File:
             self._fault((*path, "access"), 'a url is exported read-only; leave out access, or write "ro"')
 
     def _read_table(
-        self, path: KeyPath, table: Mapping[str, Any], settings: Iterable[Setting], into: dict[str, Value]
-    ) -> None:
-        for key, value in table.items():
-            self._read_value((*path, key), value, settings, into)
+        self, path: KeyPath, table: Mapping[str, Any], known: Mapping[str, Setting], into: dict[str, Value]
+    ) -> set[str]:
+        """Reads the values of a table, whose settings are `known`, into `into`, and notes mistakes.
 
-    def _read_value(self, path: KeyPath, raw: Any, settings: Iterable[Setting], into: dict[str, Value]) -> None:
-        key = str(path[-1])
-        by_name = {setting.name: setting for setting in settings}
-        setting = by_name.get(key)
-        if setting is None:
-            self._fault(path, _unknown(key, by_name))
-            return
-        try:
-            into[key] = Value(self._parsed(setting, raw), self._place(path))
-        except ValueError as error:
-            self._fault(path, str(error))
+        Returns:
+            The names of the settings that the mistakes are about: mistaken values, and keys that unknown ones resemble.
+        """
+        mistaken = set()
+        for key, raw in table.items():
+            setting = known.get(key)
+            if setting is None:
+                self._fault((*path, key), _unknown(key, known))
+                mistaken.update(_near(key, known))
+                continue
+            try:
+                into[key] = Value(self._parsed(setting, raw), self._place((*path, key)))
+            except ValueError as error:
+                self._fault((*path, key), str(error))
+                mistaken.add(key)
+        return mistaken
 
     def _parsed(self, setting: Setting, raw: Any) -> Any:
         """Returns the value of a setting from its TOML value `raw`.
@@ -318,7 +342,7 @@ class _File:
             raise ValueError(f"{setting.name} has {text!r}; write each item in quotes of its own")
         value = _value_of(setting, text)
         # Not of the working directory, which depends on the start of the server.
-        return self._path.parent / value if isinstance(value, Path) else value
+        return self._folder / value if isinstance(value, Path) else value
 
     def _place(self, path: KeyPath) -> str:
         return f"{self._path}:{line_of(self._lines, path)}"
@@ -367,9 +391,14 @@ def _unknown(key: str, known: Mapping[str, Setting]) -> str:
     if key in {setting.name for setting in OF_SERVER}:
         return f"{key} belongs to the server; write it above the first line in brackets"
     above_all = [_RULE] if "access" in known else [_DEFAULTS, _EXPORT]
-    near = difflib.get_close_matches(key[:_KEY_COMPARED_MAX], [*known, *above_all, *of_exports], 1)
+    near = _near(key, [*known, *above_all, *of_exports])
     hint = f"did you mean {near[0]}?" if near else "rpcrdma config show lists the known ones"
     return f"unknown key {key!r}; {hint}"
+
+
+def _near(key: str, known: Iterable[str]) -> list[str]:
+    """Returns the key of `known` that an unknown one resembles most, in a list; an empty one if there is none."""
+    return difflib.get_close_matches(key[:_KEY_COMPARED_MAX], list(known), 1)
 
 
 def _cause(error: OSError) -> str:

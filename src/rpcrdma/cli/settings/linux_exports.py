@@ -7,9 +7,9 @@ import ipaddress
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from rpcrdma.cli.export_options import export_name, host_or_network, parse_security
+from rpcrdma.cli.export_options import absolute_export_name, export_name, host_or_network, parse_security
 from rpcrdma.cli.settings.file import Mistake
 from rpcrdma.commands.options import XPRTSEC_WORDS
 
@@ -60,20 +60,23 @@ def in_toml(text: str, name: str) -> tuple[str, list[Mistake]]:
     """Converts lines of exports(5) to `[[export]]` tables; returns their text, and the mistakes.
 
     There is a mistake for each client and option that the tables cannot express. Clients with other options than others
-    have a rule of their own. A line without a client that can be expressed is left out: no table admits more hosts, or
-    grants more, than its line.
+    have a rule of their own; those of all lines of a directory are in one export. A line without a client that can be
+    expressed is left out: no table admits more hosts, or grants more, than its lines.
 
     Args:
         text: lines of exports(5).
         name: the name of their file.
     """
-    faults: list[Mistake] = []
-    tables = []
+    faults: list[tuple[int, Mistake]] = []
+    exports: dict[str, _Export] = {}
     for number, line in _logical_lines(text):
-        found = _Line(f"{name}:{number}", faults).tables(line)
+        place = _Place(name, number, faults)
+        found = _Line(place).export(line)
         if found is not None:
-            tables.append("\n" + found)
-    return _HEAD.format(name=name) + "".join(tables), faults
+            exported, path, clients = found
+            exports.setdefault(exported, _Export(place, exported, path)).clients += clients
+    tables = ["\n" + export.tables() for export in exports.values()]
+    return _HEAD.format(name=name) + "".join(tables), [fault for _, fault in sorted(faults, key=lambda each: each[0])]
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
@@ -95,27 +98,44 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
         yield began, whole
 
 
-class _Line:
-    """The conversion of one logical line of exports(5), at `place` (FILE:LINE); adds mistakes to `faults`."""
+class _Place(NamedTuple):
+    """A logical line of the file `name`, at its first line `number`; mistakes there are added to `faults`."""
 
-    def __init__(self, place: str, faults: list[Mistake]) -> None:
+    name: str
+    number: int
+    faults: list[tuple[int, Mistake]]
+
+    def fault(self, text: str) -> None:
+        """Adds a mistake with the cause and the remedy in `text`."""
+        self.faults.append((self.number, Mistake(f"{self.name}:{self.number}", text)))
+
+
+class _Client(NamedTuple):
+    """A client of an export: a host, a network or "" (all), with its terms, by keys of the configuration file."""
+
+    place: _Place
+    host: str
+    terms: dict[str, Any]
+
+    @property
+    def kind(self) -> int:
+        """Its place in the order in which Linux looks for a client: hosts precede networks, and these all hosts."""
+        return 2 if not self.host else 1 if "/" in self.host else 0
+
+
+class _Export:
+    """An export of the directory `path`, of which `place` is the first line; `clients` are those of all its lines."""
+
+    def __init__(self, place: _Place, name: str, path: str) -> None:
         self._place = place
-        self._faults = faults
+        self._name = name
+        self._path = path
+        self.clients: list[_Client] = []
 
-    def tables(self, line: str) -> str | None:
-        """Returns the TOML tables of the export in `line` and its rules; None, noting a mistake, if impossible."""
-        words = _WORD.findall(line)
-        octets = words[0].replace('"', "").encode("utf-8", "surrogateescape")
-        path = _OCTAL.sub(lambda found: bytes([int(found[1], 8) & 0xFF]), octets).decode("utf-8", "surrogateescape")
-        name = export_name(path)
-        if not path.startswith("/") or name is None or not path.isprintable():
-            self._fault(f"{words[0]} is not the path of a directory in UTF-8; the line is left out")
-            return None
-        groups = self._groups(words[1:])
-        if not groups:
-            self._fault(f"no client of {path} can be expressed; the line is left out")
-            return None
-        head: dict[str, Any] = {"name": name, "directory": path}
+    def tables(self) -> str:
+        """Returns the TOML tables of the export and its rules; adds mistakes about what they cannot express."""
+        groups = self._groups()
+        head: dict[str, Any] = {"name": self._name, "directory": self._path}
         # A term of the whole export: what one client must not see without its file system, no other client sees.
         mounted = [terms.pop("mount-point", False) for _, terms in groups]
         if any(mounted):
@@ -128,7 +148,7 @@ class _Line:
             if values:
                 head[key] = any(terms.get(key, True) for _, terms in groups)
             if len({terms.get(key, True) for _, terms in groups}) > 1:
-                self._fault(f"{option} for some clients of {path} cannot be expressed; none has it")
+                self._place.fault(f"{option} for some clients of {self._path} cannot be expressed; none has it")
         *others, (hosts, last) = groups
         if hosts != [""]:
             others, last = groups, {"access": "none"}
@@ -139,15 +159,64 @@ class _Line:
             for hosts, terms in others
         )
 
-    def _groups(self, words: list[str]) -> list[tuple[list[str], dict[str, Any]]]:
+    def _groups(self) -> list[tuple[list[str], dict[str, Any]]]:
         """Returns groups of hosts with the terms that they share, in the order in which Linux looks for a client.
 
         Hosts precede networks, and these precede all hosts, which are [""]. Neighbours with equal terms are one group.
-        `words` are those of a line behind its directory: clients, as "host(rw)", and options of all, as "-sync". Terms
-        are values by keys of the configuration file.
+        Adds a mistake for each client with other terms than one before it of which it is a part.
+        """
+        clients: list[_Client] = []
+        for client in self.clients:
+            above = next((each for each in clients if each.kind == client.kind and _is_within(client, each)), None)
+            if above is None:
+                clients.append(client)
+            elif above.terms != client.terms:
+                part, whole = client.host or "*", above.host or "*"
+                client.place.fault(f"{part} is a part of {whole} before it; its own options are left out")
+        groups: list[tuple[list[str], dict[str, Any]]] = []
+        for client in sorted(clients, key=lambda each: each.kind):
+            if groups and groups[-1][1] == client.terms:
+                hosts = groups[-1][0]
+                groups[-1] = [*hosts, client.host] if client.host else [""], client.terms
+            else:
+                groups.append(([client.host], client.terms))
+        return groups
+
+
+class _Line:
+    """The reading of one logical line of exports(5), at `place`; adds mistakes there."""
+
+    def __init__(self, place: _Place) -> None:
+        self._place = place
+        self._fault = place.fault
+
+    def export(self, line: str) -> tuple[str, str, list[_Client]] | None:
+        """Returns the name, the directory and the clients of the export in `line`; None, noting a mistake, without."""
+        words = _WORD.findall(line)
+        octets = words[0].replace('"', "").encode("utf-8", "surrogateescape")
+        path = _OCTAL.sub(lambda found: bytes([int(found[1], 8) & 0xFF]), octets).decode("utf-8", "surrogateescape")
+        name = export_name(path)
+        if not path.startswith("/") or name is None or not path.isprintable():
+            self._fault(f"{words[0]} is not the path of a directory in UTF-8; the line is left out")
+            return None
+        try:
+            absolute_export_name(name)
+        except argparse.ArgumentTypeError as error:
+            self._fault(f"{error}; the line is left out")
+            return None
+        clients = self._clients(words[1:])
+        if not clients:
+            self._fault(f"no client of {path} can be expressed; the line is left out")
+            return None
+        return name, path, clients
+
+    def _clients(self, words: list[str]) -> list[_Client]:
+        """Returns the clients in `words`, those of a line behind its directory, in their order.
+
+        The words are clients, as "host(rw)", and options of all clients behind them, as "-sync".
         """
         defaults = ""
-        clients: list[tuple[int, str, dict[str, Any]]] = []
+        clients = []
         for word in words or ["*"]:
             if word.startswith("-"):
                 defaults = word[1:]
@@ -158,21 +227,9 @@ class _Line:
                 continue
             host = self._host(found[1])
             terms = self._terms(",".join(filter(None, [defaults, found[2]])))
-            if host is None or terms is None:
-                continue
-            kind = 2 if not host else 1 if "/" in host else 0
-            above = next((each for each in clients if each[0] == kind and _is_within(host, each[1])), None)
-            if above is None:
-                clients.append((kind, host, terms))
-            elif above[2] != terms:
-                self._fault(f"{host or '*'} is a part of {above[1] or '*'} before it; its own options are left out")
-        groups: list[tuple[list[str], dict[str, Any]]] = []
-        for _, host, terms in sorted(clients, key=lambda each: each[0]):
-            if groups and groups[-1][1] == terms:
-                groups[-1] = [*groups[-1][0], host] if host else [""], terms
-            else:
-                groups.append(([host], terms))
-        return groups
+            if host is not None and terms is not None:
+                clients.append(_Client(self._place, host, terms))
+        return clients
 
     def _host(self, client: str) -> str | None:
         """Returns a host as the configuration file has it, "" for all hosts; None, noting a mistake, if it cannot."""
@@ -242,21 +299,18 @@ class _Line:
                 self._fault(f"the option {option} cannot be expressed; it is left out")
         return terms
 
-    def _fault(self, text: str) -> None:
-        self._faults.append(Mistake(self._place, text))
-
 
 def _table(header: str, keys: Mapping[str, Any]) -> str:
     return "\n".join([header, *(f"{key} = {_written(value)}" for key, value in keys.items()), ""])
 
 
-def _is_within(host: str, other: str) -> bool:
-    """Returns whether the addresses of `host` are among those of `other`; both are hosts, networks or "" (all)."""
-    if host == other:
+def _is_within(client: _Client, other: _Client) -> bool:
+    """Returns whether the addresses of a client are among those of another one of its kind."""
+    if client.host == other.host:
         return True
-    if "/" not in host:
+    if "/" not in client.host:
         return False
-    inner, outer = ipaddress.ip_network(host), ipaddress.ip_network(other)
+    inner, outer = ipaddress.ip_network(client.host), ipaddress.ip_network(other.host)
     return inner.version == outer.version and inner.subnet_of(outer)  # type: ignore[arg-type]
 
 

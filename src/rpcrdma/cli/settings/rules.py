@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from typing import Final, TypeAlias
 
 from rpcrdma.cli.export_options import ALL_HOSTS, Exported, ExportedRule
 from rpcrdma.cli.host_names import HostNames, Network, network_of
 from rpcrdma.cli.settings.file import Mistake
 from rpcrdma.commands import describe
 
-__all__ = ["contradictions", "covers", "doubts", "faults_of_hosts"]
+__all__ = ["contradictions", "doubts", "faults_of_hosts"]
+
+_Key: TypeAlias = str | tuple[int, int, int]
+"""A name, or a network: the version of IP, the length of its prefix, and the prefix as a number."""
+_Items: TypeAlias = Sequence[Sequence[_Key]]
+"""For each host, principal or certificate that a rule names, the keys of which a wider rule has at least one."""
+
+_MATCHED: Final = frozenset({"hosts", "principals", "certificates"})
+"""The attributes of a rule that decide which calls it matches."""
 
 
 def contradictions(export: Exported, *, has_authorities: bool) -> Iterator[Mistake]:
     """Yields a mistake for each reason why no call can match a rule of an export, in the order of the rules.
 
     `has_authorities`: whether the server has certificate authorities (tls-ca), by which it checks clients' hosts.
+    Nothing is said about values that are mistaken in the file.
     """
-    for number, rule in enumerate(export.rules):
-        above = next((each for each in export.rules[:number] if covers(each, rule)), None)
-        if above is not None:
+    above_all = _RulesAbove()
+    for rule in export.rules:
+        if rule.mistaken.isdisjoint(_MATCHED) and (above := above_all.covering(rule)) is not None:
             text = f"no call can match this rule behind that of {above.origins['']}; move it up, or leave it out"
             yield Mistake(rule.origins[""], text)
-        if rule.principals and rule.access != "none" and not any(each.service for each in rule.flavors):
+        proves = any(each.service for each in rule.flavors) or "sec" in rule.mistaken
+        if rule.principals and rule.access != "none" and not proves:
             text = 'principals take a proof by Kerberos; add sec = ["krb5p"], krb5i or krb5'
             yield Mistake(rule.origins["principals"], text)
         if rule.certificates and not has_authorities:
@@ -37,46 +49,122 @@ def doubts(export: Exported, names: HostNames) -> Iterator[Mistake]:
     """
     yield from faults_of_hosts(export, names)
     for rule in (*export.rules, export):
-        if _trusts_all(rule) and (rule is export or rule.origins["squash"] != export.origins["squash"]):
+        if (
+            not rule.mistaken
+            and _trusts_all(rule)
+            and (rule is export or rule.origins["squash"] != export.origins["squash"])
+        ):
             text = f'squash "none" lets every host act as root in {export.name}; name hosts, or ask for krb5 or mtls'
             yield Mistake(rule.origins["squash"], text, is_warning=True)
 
 
-def covers(rule: ExportedRule, later: ExportedRule) -> bool:
-    """Returns whether every call that the rule `later` could match matches `rule`, which stands before it."""
-    for wide, narrow in ((rule.principals, later.principals), (rule.certificates, later.certificates)):
-        if wide and (not narrow or not all(_is_among(each, wide) for each in narrow)):
-            return False
-    if not rule.hosts or ALL_HOSTS in rule.hosts:
-        return True
-    if not later.hosts or ALL_HOSTS in later.hosts:
-        return False
-    networks = [network for host in rule.hosts if (network := network_of(host)) is not None]
-    return all(host in rule.hosts or _is_within(host, networks) for host in later.hosts)
+class _RulesAbove:
+    """The rules above the next one of an export, by what they name: the next one is compared with few of them.
+
+    Comparing each rule with all above it takes seconds for a thousand of them.
+    """
+
+    def __init__(self) -> None:
+        self._rules: list[tuple[ExportedRule, list[set[_Key]]]] = []
+        """Each rule with the keys of its hosts, of its principals and of its certificates."""
+        self._groups: dict[tuple[bool, ...], _Group] = {}
+        """The rules that name hosts, principals and certificates or not, by these three answers."""
+        self._lengths: defaultdict[int, set[int]] = defaultdict(set)
+        """The lengths of the prefixes of all networks so far, by the version of IP."""
+
+    def covering(self, rule: ExportedRule) -> ExportedRule | None:
+        """Returns the first rule above that matches every call that `rule` could match; None: `rule` joins those above.
+
+        A rule behind a wider one is not kept, since what it covers, the wider one covers as well.
+        """
+        hosts = () if ALL_HOSTS in rule.hosts else rule.hosts
+        named: list[_Items] = [
+            [self._over_host(host) for host in hosts],
+            [_over_name(name) for name in rule.principals],
+            [_over_name(name) for name in rule.certificates],
+        ]
+        found = [number for group in self._groups.values() for number in self._first_of(group, named)]
+        if found:
+            return self._rules[min(found)][0]
+        keys: list[set[_Key]] = [{self._own_key(host) for host in hosts}, {*rule.principals}, {*rule.certificates}]
+        group = self._groups.setdefault(tuple(map(bool, keys)), _Group())
+        group.add(len(self._rules), keys)
+        self._rules.append((rule, keys))
+        return None
+
+    def _first_of(self, group: _Group, named: Sequence[_Items]) -> Iterator[int]:
+        """Yields the number of the first rule of `group` that covers one that names `named`, if one does."""
+        for number in group.candidates(named):
+            if all(_has_all(keys, items) for keys, items in zip(self._rules[number][1], named, strict=True)):
+                yield number
+                return
+
+    def _own_key(self, host: str) -> _Key:
+        if (network := network_of(host)) is None:
+            return host
+        self._lengths[network.version].add(network.prefixlen)
+        return _prefix(network, network.prefixlen)
+
+    def _over_host(self, host: str) -> Sequence[_Key]:
+        if (network := network_of(host)) is None:
+            return (host,)
+        return [_prefix(network, length) for length in self._lengths[network.version] if length <= network.prefixlen]
 
 
-def _is_among(name: str, names: Sequence[str]) -> bool:
-    """Returns whether a principal or name of a certificate is in `names`, or its realm is there as *@REALM."""
-    return name in names or f"*@{name.rpartition('@')[2]}" in names
+class _Group:
+    """The numbers of rules that name the same kinds of callers, of hosts, principals and certificates."""
+
+    def __init__(self) -> None:
+        self._numbers: list[int] = []
+        self._by_key: list[defaultdict[_Key, list[int]]] = []
+
+    def add(self, number: int, keys: Sequence[set[_Key]]) -> None:
+        """Adds a rule with the keys of its hosts, principals and certificates, behind all others."""
+        self._numbers.append(number)
+        self._by_key = self._by_key or [defaultdict(list) for _ in keys]
+        for by_key, some in zip(self._by_key, keys, strict=True):
+            for key in some:
+                by_key[key].append(number)
+
+    def candidates(self, named: Sequence[_Items]) -> Sequence[int]:
+        """Returns the numbers, in order, of rules that may cover one that names `named`: as few as a key tells."""
+        fewest = self._numbers
+        for by_key, items in zip(self._by_key, named, strict=True):
+            if by_key and not items:
+                return ()
+            for keys in items if by_key else ():
+                some = [by_key[key] for key in keys if key in by_key]
+                if sum(map(len, some)) < len(fewest):
+                    fewest = sorted({number for numbers in some for number in numbers})
+        return fewest
 
 
-def _is_within(host: str, networks: list[Network]) -> bool:
-    network = network_of(host)
-    return network is not None and any(
-        network.version == each.version and network.subnet_of(each)  # type: ignore[arg-type]
-        for each in networks
-    )
+def _has_all(keys: set[_Key], items: _Items) -> bool:
+    """Returns whether `keys`, of which none stand for all callers, have one of the keys of each item."""
+    return not keys or all(not keys.isdisjoint(each) for each in items)
+
+
+def _over_name(name: str) -> Sequence[_Key]:
+    """Returns the names in rules that a principal or certificate matches: its own, and *@REALM for a principal."""
+    return name, f"*@{name.rpartition('@')[2]}"
+
+
+def _prefix(network: Network, length: int) -> _Key:
+    return network.version, length, int(network.network_address) >> (network.max_prefixlen - length)
 
 
 def faults_of_hosts(export: Exported, names: HostNames) -> Iterator[Mistake]:
     """Yields a mistake for each host of the rules of an export that has no address; `names` has looked them up."""
+    lacking: list[tuple[ExportedRule, OSError]] = []
     for rule in (*export.rules, export):
         # A rule may have the hosts of the export.
         hosts = () if rule is not export and rule.hosts is export.hosts else rule.hosts
-        for error in names.networks_of(host for host in hosts if host != ALL_HOSTS)[1]:
-            text = f"{describe(error)[0]}; correct the name, or write its address"
-            serves = export.missing == "skip" and error.filename not in export.restrained_hosts
-            yield Mistake(rule.origins["hosts"], text, is_warning=serves)
+        lacking += [(rule, error) for error in names.networks_of(host for host in hosts if host != ALL_HOSTS)[1]]
+    restrained = frozenset(export.restrained_hosts if lacking else ())
+    for rule, error in lacking:
+        text = f"{describe(error)[0]}; correct the name, or write its address"
+        serves = export.missing == "skip" and error.filename not in restrained
+        yield Mistake(rule.origins["hosts"], text, is_warning=serves)
 
 
 def _trusts_all(rule: ExportedRule) -> bool:

@@ -19,6 +19,7 @@ from rpcrdma.cli.export_options import (
     parse_security,
     principal,
 )
+from rpcrdma.cli.settings.credentials import credential_or_path
 from rpcrdma.commands import octets
 from rpcrdma.commands.arguments import (
     group_number,
@@ -89,13 +90,29 @@ _ANONYMOUS: Final = 65534
 
 _HOSTS = replace(
     TLS_NAME,
+    parse=certificate_name,
     default_text="any",
     help="DNS name, IP address or URI that a client's certificate must have; may be repeated",
 )
+
+
+def _of_unit(setting: Setting) -> Setting:
+    """Returns a copy of a setting with a file, which may be a credential of the unit as well."""
+    return replace(
+        setting,
+        parse=credential_or_path,
+        help=f"{setting.help}; credential:NAME is the file of LoadCredential=NAME:FILE in the unit of systemd",
+    )
+
+
 HOST_SETTINGS: Final = (
-    replace(TLS_CERT, renewal=Renewal.CONTENT),
-    replace(TLS_KEY, renewal=Renewal.CONTENT),
-    replace(TLS_CA, help="certificates of the authorities that sign the peer's certificate", renewal=Renewal.CONTENT),
+    _of_unit(replace(TLS_CERT, renewal=Renewal.CONTENT)),
+    _of_unit(replace(TLS_KEY, renewal=Renewal.CONTENT)),
+    _of_unit(
+        replace(
+            TLS_CA, help="certificates of the authorities that sign the peer's certificate", renewal=Renewal.CONTENT
+        )
+    ),
     _HOSTS,
     HOST_AUTH,
 )
@@ -141,12 +158,13 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
     ),
     STATE_DIR,
     ADMIN,
-    Setting(
-        name="keytab",
-        parse=Path,
-        metavar="FILE",
-        default_text="the system's, /etc/krb5.keytab",
-        help="keys of the Kerberos principal nfs/HOST",
+    _of_unit(
+        Setting(
+            name="keytab",
+            metavar="FILE",
+            default_text="the system's, /etc/krb5.keytab",
+            help="keys of the Kerberos principal nfs/HOST",
+        )
     ),
     PROVIDER,
     BUSY_POLL,
@@ -230,6 +248,7 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
         metavar="FILE",
         default="off",
         default_text="off",
+        renewal=Renewal.HANG_UP,
         help="write a line of JSON for each mount, change of a name or of attributes, and refused call to FILE, or to "
         "the journal of systemd (journal); a file that is renamed is made anew",
     ),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Final
 
 from rpcrdma.cli.settings.effective import DEFAULT, Effective
 from rpcrdma.cli.settings.file import Mistake
+from rpcrdma.cli.settings.mount_units import mount_points, mount_unit
 
 __all__ = ["drop_in"]
 
@@ -24,15 +26,20 @@ _FILES: Final = ("tls-cert", "tls-key", "tls-ca", "keytab")
 def drop_in(found: Effective, config: Path | None) -> tuple[str, list[Mistake]]:
     """Returns the text of a systemd drop-in for `rpcrdma.service` by the settings of a server, and mistakes.
 
-    An export within another one has no path of its own: the mount point that systemd makes for a path would lie within
-    the outer export, and clients do not enter mount points. There is a mistake for each directory that has a
-    character that no unit can have; the text lacks these.
+    The unit requires the mounts of exports with `missing` "fail"; it begins after those of others, and without one that
+    fails. An export within another one has no path of its own: the mount point that systemd makes for a path would lie
+    within the outer export, and clients do not enter mount points. There is a mistake for each directory that has a
+    character that no unit can have; the text lacks these. A warning is about an export at a mount point where, without
+    the mount, another directory would be served.
 
     Args:
         found: the settings.
         config: the configuration file; None: there is none.
     """
     writable: dict[Path, bool] = {}
+    required: set[Path] = set()
+    wanted: set[Path] = set()
+    mounted = mount_points()
     faults: list[Mistake] = []
 
     def expressible(directory: Path, origin: str) -> bool:
@@ -45,9 +52,19 @@ def drop_in(found: Effective, config: Path | None) -> tuple[str, list[Mistake]]:
     for export in found.exports:
         if not isinstance(export.source, Path):
             continue
-        directory = export.source.resolve()
+        directory = Path(os.path.realpath(export.source))
         if expressible(directory, export.origins[""]):
             writable[directory] = writable.get(directory, False) or not export.is_read_only
+            if export.missing == "fail":
+                required.add(directory)
+                continue
+            wanted |= mounted & {directory, *directory.parents}
+            if directory in mounted and not export.mount_point:
+                text = (
+                    f"{export.name} is a mount point, and the server starts without the mount; set mount-point = true, "
+                    "lest clients change what lies below it"
+                )
+                faults.append(Mistake(export.origins[""], text, is_warning=True))
     roots = {
         root: any(may_write for path, may_write in writable.items() if path.is_relative_to(root))
         for root in sorted(writable)
@@ -59,11 +76,12 @@ def drop_in(found: Effective, config: Path | None) -> tuple[str, list[Mistake]]:
         if setting.origin == DEFAULT or not isinstance(setting.value, Path):
             continue
         # A socket and a log that logrotate renames are made anew: their directory is written.
-        directory = (setting.value if name == "state-dir" else setting.value.parent).resolve()
+        directory = Path(os.path.realpath(setting.value if name == "state-dir" else setting.value.parent))
         covered = any(roots[root] and directory.is_relative_to(root) for root in roots)
         if not covered and directory not in own and expressible(directory, setting.origin):
             own.append(directory)
-    read = [path.absolute() for path in (config, *(found.server[name].value for name in _FILES)) if path is not None]
+    files = (config, *(found.server[name].value for name in _FILES))
+    read = [path.absolute() for path in files if isinstance(path, Path)]
     # The empty value takes away /srv, which may lie within an export.
     service = ["ReadWritePaths="]
     service += [f"ReadWritePaths={_word(path, '-')}" for path in (*(root for root in roots if roots[root]), *own)]
@@ -75,7 +93,9 @@ def drop_in(found: Effective, config: Path | None) -> tuple[str, list[Mistake]]:
         service.append("PrivateTmp=no")
     if any(rule.squash == "none" for export in found.exports for rule in export.admitting):
         service.append(f"CapabilityBoundingSet={_OF_ROOT}")
-    mounts = [f"RequiresMountsFor={_word(path)}" for path in (*roots, *own)]
+    mounts = [f"RequiresMountsFor={_word(path)}" for path in (*sorted(required), *own)]
+    # A mount that is required and fails keeps the unit from its start, and one that is unmounted stops it.
+    mounts += [f"{order}={mount_unit(point)}" for point in sorted(wanted) for order in ("Wants", "After")]
     return "\n".join(["[Unit]", *mounts, "", "[Service]", *service, ""]), faults
 
 

@@ -270,8 +270,7 @@ class NfsFilesystem(ObjectCalls):
             The octets; None if the file has changed or is gone, or no reply shows that it is unchanged, as when no
             octets are to be read.
 
-        Raises:
-            ValueError, NfsError, OutOfMemory: as `read_bytes`.
+        Raises the errors of `read_bytes`.
         """
         told: list[bool] = []
 

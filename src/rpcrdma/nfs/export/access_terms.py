@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,7 @@ __all__ = [
     "ExportTerms",
     "Network",
     "UserAndGroups",
+    "check_name",
     "check_names",
     "check_principal",
     "parse_network",
@@ -37,6 +39,11 @@ UNPROVED = (SecurityFlavor.SYS, SecurityFlavor.NONE)
 """The default security flavors of an export: those that ask for no proof of the user's identity."""
 VERSIONS = (3, 4)
 """The versions of NFS; 4 stands for 4.1 and 4.2."""
+_PART_OCTETS_MAX, _NAME_OCTETS_MAX = 255, 1024
+"""The most octets between two slashes of the name of an export, which is a name in a directory of version 4, and of the
+whole name, which is a path in MOUNT (RFC 1813 section 5)."""
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_SHOWN_MAX = 60
 _NO_ID = 0xFFFFFFFF
 """Not a valid user or group: in system calls this number stands for "no change"."""
 
@@ -176,11 +183,7 @@ class ExportTerms(AccessTerms):
     def __post_init__(self) -> None:
         # `super()` does not find the class that `slots` makes anew.
         AccessTerms.__post_init__(self)
-        parts = self.name.split("/")
-        if parts[0] or len(parts) == 1 or (self.name != "/" and any(part in {"", ".", ".."} for part in parts[1:])):
-            raise ValueError(f"{self.name!r} is not a name for an export: use / or /NAME")
-        if "\0" in self.name:
-            raise ValueError(f"{self.name!r} is not a name for an export: remove the null character")
+        check_name(self.name)
         for what, given, known in (("transports", self.transports, TRANSPORTS), ("versions", self.versions, VERSIONS)):
             if not given or not set(given) <= set(known):
                 raise ValueError(f"{what} of {self.name} is {given!r}: use some of {', '.join(map(str, known))}")
@@ -296,6 +299,28 @@ def check_principal(text: str) -> str:
     if not name or not realm or ("*" in name and name != "*"):
         raise ValueError(f"{text!r} is no principal: write user@REALM, or *@REALM for all of a realm")
     return text
+
+
+def check_name(name: str) -> str:
+    """Returns `name` unchanged if clients of all versions can mount an export by it: "/", "/NAME" or deeper.
+
+    Raises:
+        ValueError: no client can; the message says how to correct the name.
+    """
+    parts = name.split("/")
+    octets = [len(part.encode("utf-8", "surrogateescape")) for part in parts]
+    if parts[0] or len(parts) == 1 or (name != "/" and any(part in {"", ".", ".."} for part in parts[1:])):
+        remedy = "use / or /NAME"
+    elif _CONTROL.search(name):
+        remedy = "remove its control characters"
+    elif max(octets) > _PART_OCTETS_MAX:
+        remedy = f"shorten the part of {max(octets)} octets to {_PART_OCTETS_MAX}, the most for a name in a directory"
+    elif (total := sum(octets) + len(parts) - 1) > _NAME_OCTETS_MAX:
+        remedy = f"shorten its {total} octets to {_NAME_OCTETS_MAX}, the most for a path in MOUNT"
+    else:
+        return name
+    shown = name if len(name) <= _SHOWN_MAX else name[:_SHOWN_MAX] + "..."
+    raise ValueError(f"{shown!r} is not a name for an export: {remedy}")
 
 
 def check_names(exports: Iterable[ExportTerms]) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from operator import attrgetter
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -77,11 +77,10 @@ def change_ranges(ranges: list[Range], start: int, end: int, exclusive: bool | N
     ranges[first:last] = changed
 
 
-def _overlapping(held: Iterable[list[Range]], start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yields (start, end) of each range that overlaps `start` to before `end`, in `held`, sorted lists by holder."""
+def _overlapping(held: Iterable[list[Range]], start: int, end: int) -> Iterator[Range]:
+    """Yields each range that overlaps `start` to before `end`, in `held`, sorted lists by holder."""
     for ranges in held:
-        for number in range(bisect_right(ranges, start, key=_END), bisect_left(ranges, end, key=_START)):
-            yield ranges[number][:2]
+        yield from ranges[bisect_right(ranges, start, key=_END) : bisect_left(ranges, end, key=_START)]
 
 
 def _nothing() -> None:
@@ -278,10 +277,10 @@ class Claims(Generic[S, L]):
         number = bisect_right(ranges, start, key=_END)
         return number < len(ranges) and ranges[number].start < start and end < ranges[number].end
 
-    def range_holders(self, file: bytes) -> int:
-        """Returns the number of lock owners with byte-range locks on `file`, a key by `Exports.file_of`."""
+    def range_holders(self, file: bytes) -> Collection[L]:
+        """Returns the lock owners with byte-range locks on `file`, a key by `Exports.file_of`; valid under `lock`."""
         claims = self._files.get(file)
-        return 0 if claims is None else len(claims.ranges)
+        return () if claims is None else claims.ranges.keys()
 
     def change_range(self, file: bytes, holder: L, start: int, end: int, exclusive: bool | None) -> None:
         """Locks the octets from `start` to before `end` for a lock owner, or unlocks them if `exclusive` is None.
@@ -298,12 +297,16 @@ class Claims(Generic[S, L]):
             del claims.ranges[holder]
             self._drop_empty(file, claims)
 
+    def locked(self, file: bytes, start: int, end: int) -> list[Range]:
+        """Returns the locks of all owners on octets `start` to before `end` of `file`, cut to these, maybe repeated."""
+        claims = self._files.get(file)
+        held = [] if claims is None else _overlapping(claims.ranges.values(), start, end)
+        return [Range(max(each.start, start), min(each.end, end), each.exclusive) for each in held]
+
     def unlocked(self, file: bytes, start: int, end: int) -> list[tuple[int, int]]:
         """Returns those ranges (start, end) within `start` to before `end` of `file` that no lock owner has locked."""
-        claims = self._files.get(file)
-        held = [] if claims is None else sorted(_overlapping(claims.ranges.values(), start, end))
         found = []
-        for left, right in held:
+        for left, right, _ in sorted(self.locked(file, start, end)):
             if start < left and start < end:
                 found.append((start, min(left, end)))
             start = max(start, right)

@@ -42,7 +42,7 @@ from rpcrdma.nfs.export.linux_calls import (
 )
 from rpcrdma.nfs.export.local_leases import LocalLeases
 from rpcrdma.nfs.export.object_cache import ObjectCache
-from rpcrdma.nfs.export.object_tree import ObjectTree, file_of
+from rpcrdma.nfs.export.object_tree import ObjectTree
 from rpcrdma.nfs.export.open_object import Changing
 from rpcrdma.nfs.export.server_state import ServerState
 from rpcrdma.nfs.export.sparse_file import SparseObject
@@ -192,6 +192,7 @@ class OpenFile(SparseObject):
     def __init__(self, fd: int, node: HeldNode, state: ServerState, *, readable: bool, writable: bool) -> None:
         self.fd = fd
         self.handle = node.handle
+        self.file = node.file
         self.fsid = node.fsid
         self.changes = node.changes
         self.lock = node.lock
@@ -446,7 +447,7 @@ class OpenFiles:
     def _open(self, node: HeldNode, caller: CallerIdentity, mode: int) -> OpenFile:
         readable, writable = True, mode == os.O_RDWR
         if writable:
-            self._leases.make_way(file_of(node.tree, node.handle))
+            self._leases.make_way(node.file)
         try:
             with caller:
                 try:

@@ -22,11 +22,19 @@ import errno
 import hashlib
 import hmac
 import struct
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from rpcrdma.nfs.export.linux_calls import birth_and_mount, name_to_handle
 
-__all__ = ["IDENTITY_MAX", "HandleSeal", "OpenedHandle", "export_identity", "kernel_handle", "object_identity"]
+__all__ = [
+    "IDENTITY_MAX",
+    "OBJECT_IN_HANDLE",
+    "HandleSeal",
+    "OpenedHandle",
+    "export_identity",
+    "kernel_handle",
+    "object_identity",
+]
 
 _HANDLE_OCTETS_MAX = 64
 """The most octets of a handle in NFSv3; NFSv4 allows 128."""
@@ -35,6 +43,8 @@ _HEAD = struct.Struct(">B4sQ")
 _SEAL_OCTETS = 16
 IDENTITY_MAX = _HANDLE_OCTETS_MAX - _HEAD.size - _SEAL_OCTETS
 """The most octets of an object's identity."""
+OBJECT_IN_HANDLE: Final = slice(5, -_SEAL_OCTETS)
+"""The octets of inode number and identity in a handle."""
 _BIRTH = struct.Struct(">Bq")
 _UNSUPPORTED = {errno.EOPNOTSUPP, errno.EOVERFLOW, errno.ENOSYS, errno.EPERM, errno.EINVAL}
 
@@ -116,7 +126,7 @@ class HandleSeal:
     @staticmethod
     def object_in(handle: bytes) -> bytes:
         """Returns the octets of inode number and identity in a handle, equal in all exports; checks no digest."""
-        return handle[5:-_SEAL_OCTETS]
+        return handle[OBJECT_IN_HANDLE]
 
     @staticmethod
     def identity_in(handle: bytes) -> bytes:

@@ -11,7 +11,7 @@ from rpcrdma.nfs.export.access_terms import Export, check_names
 from rpcrdma.nfs.export.file_handle import export_identity
 from rpcrdma.nfs.export.fsspec_tree import FsspecNode, FsspecParts, FsspecTree
 from rpcrdma.nfs.export.grant import Grant, ServingUser
-from rpcrdma.nfs.export.server_state import ServerState
+from rpcrdma.nfs.export.server_state import ServerState, StatePlace
 from rpcrdma.nfs.export.tree import Refused
 from rpcrdma.rpc.service import CallContext
 
@@ -58,7 +58,7 @@ class FsspecExports(AdmittedExports):
             tree = self._trees.get(export_identity(export.name))
             if tree is None or not tree.stands_for(export):
                 assert export.url is not None
-                self._state.refuse_to_export(export.url)
+                StatePlace(self._state.directory).refuse(export.url)
                 tree = FsspecTree(export, self.parts)
             planned.append((tree, export))
         return planned

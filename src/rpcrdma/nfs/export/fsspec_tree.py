@@ -314,6 +314,7 @@ class FsspecTree:
     """
 
     in_memory = False
+    keeps_removed = False
     transfer_octets = TRANSFER_OCTETS_MAX
     xattrs = False
 

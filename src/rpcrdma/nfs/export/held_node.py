@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from rpcrdma.nfs.export.file_handle import OBJECT_IN_HANDLE
 from rpcrdma.nfs.export.open_object import OpenObject
 from rpcrdma.nfs.export.tree import KINDS, TYPE_BITS
 
@@ -23,6 +24,8 @@ class HeldNode(OpenObject):
     def __init__(self, tree: Any, fd: int, handle: bytes, status: os.stat_result) -> None:
         self.fd = fd
         self.handle = handle
+        self.file = tree.file_system + handle[OBJECT_IN_HANDLE]
+        """The key of the object in `claims.Claims`, the same in each export and mount of its file system."""
         self.inode = status.st_ino
         self.fsid = tree.fsid
         self.changes = tree.changes

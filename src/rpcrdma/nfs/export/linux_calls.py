@@ -12,10 +12,8 @@ import fcntl
 import functools
 import os
 import platform
-import re
 import struct
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 __all__ = [
@@ -37,7 +35,6 @@ __all__ = [
     "faccess_as_caller",
     "fallocate",
     "file_clock_ns",
-    "file_system_of",
     "has_user_xattrs",
     "lives_in_memory",
     "mark_for_events",
@@ -45,7 +42,6 @@ __all__ = [
     "open_beneath",
     "open_by_handle",
     "open_cached",
-    "path_in_file_system",
     "set_file_times",
     "signal_events",
     "sync_file_system",
@@ -73,8 +69,6 @@ USER_XATTRS = b"user."
 """The prefix of the extended attributes that the permissions of their object protect."""
 
 _MAX_HANDLE = 128
-_OCTAL = re.compile(rb"\\([0-7]{3})")
-"""An octet of a path in /proc/self/mountinfo that would end the path there."""
 _SYS_FACCESSAT2 = 439
 _SYS_OPENAT2 = 437
 _MEMORY_FILE_SYSTEMS = {0x01021994, 0x858458F6}
@@ -218,50 +212,6 @@ def birth_and_mount(fd: int) -> tuple[int, int]:
     (mount,) = struct.unpack_from("=Q", out, 144)
     birth = seconds * 1_000_000_000 + nanoseconds if mask & _STATX_BTIME else 0
     return birth, mount if mask & _STATX_MNT_ID else os.fstat(fd).st_dev
-
-
-def file_system_of(mount: int) -> bytes:
-    """Returns the device number (b"major:minor") of a mount's file system, the same for all its mounts; b"": unknown.
-
-    `mount` is the number of the mount in /proc/self/mountinfo. Raises OSError if that file cannot be read.
-    """
-    return _mounted(mount)[0]
-
-
-def _mounted(mount: int) -> tuple[bytes, bytes, bytes]:
-    """Returns a mount's device number as text, the path in its file system that is mounted, and the path of the mount.
-
-    All three are b"" if the number `mount` is unknown.
-    """
-    with open("/proc/self/mountinfo", "rb") as mounts:
-        for line in mounts:
-            number, _, device, root, point, _ = line.split(b" ", 5)
-            if int(number) == mount:
-                return device, _OCTAL.sub(_octet, root), _OCTAL.sub(_octet, point)
-    return b"", b"", b""
-
-
-def _octet(escape: re.Match[bytes]) -> bytes:
-    return bytes((int(escape[1], 8),))
-
-
-def path_in_file_system(path: Path) -> tuple[bytes, Path]:
-    """Returns the device number of a path's file system, as text, and the path there, the same through all its mounts.
-
-    Symbolic links are followed. The path need not exist: the file system is that of the first directory above that
-    does. Where the mount is unknown, the number is b"" and the path is the absolute one. May block; raises OSError.
-    """
-    real = Path(os.path.realpath(path))
-    above = next(each for each in (real, *real.parents) if os.path.lexists(each))
-    fd = os.open(above, os.O_PATH | os.O_CLOEXEC)
-    try:
-        device, root, point = _mounted(birth_and_mount(fd)[1])
-    finally:
-        os.close(fd)
-    mounted_at = Path(os.fsdecode(point))
-    if not device or not real.is_relative_to(mounted_at):
-        return b"", real
-    return device, Path(os.fsdecode(root)) / real.relative_to(mounted_at)
 
 
 def lives_in_memory(fd: int) -> bool:

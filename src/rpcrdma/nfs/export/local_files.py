@@ -18,7 +18,6 @@ from rpcrdma.nfs.export.local_leases import LocalLease
 from rpcrdma.nfs.export.local_object import LocalObject
 from rpcrdma.nfs.export.lock_mirror import LocalLocks
 from rpcrdma.nfs.export.name_rules import check_new_name
-from rpcrdma.nfs.export.object_tree import file_of
 from rpcrdma.nfs.export.open_object import Changing
 from rpcrdma.nfs.export.tree import (
     NOT_SYNC,
@@ -100,25 +99,27 @@ class Files(LocalObject):
 
         `on_writer` is called, in any thread, when the lease breaks. May block.
         """
-        parts, handle = self.tree.parts, self.handle
+        parts = self.tree.parts
         return parts.leases.lease(
             self.proc_path,
-            file_of(self.tree, handle),
-            HandleSeal.identity_in(handle),
+            self.file,
+            HandleSeal.identity_in(self.handle),
             on_writer,
             lambda: parts.files.drop_idle_writer(self),
         )
 
-    def range_locks(self) -> LocalLocks | None:
+    def range_locks(self, *, exclusive: bool) -> LocalLocks | None:
         """Returns a new, empty set of locks of the system on this file; None if the server's user may not open it.
 
-        Gives up the kernel's lease on the file (`LocalLeases.make_way`), since it opens the file for writing if it may.
+        `exclusive`: it is to take write locks, if the server may write the file. The kernel's lease on the file is then
+        given up (`LocalLeases.make_way`).
         """
-        self.tree.parts.leases.make_way(file_of(self.tree, self.handle))
-        modes = (os.O_RDONLY,) if self.tree.export.never_changes else (os.O_RDWR, os.O_RDONLY)
-        for mode in modes:
+        if exclusive:
+            self.tree.parts.leases.make_way(self.file)
+        for mode in (os.O_RDWR, os.O_RDONLY) if exclusive else (os.O_RDONLY,):
             with suppress(OSError):
-                return LocalLocks(os.open(self.proc_path, mode | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC))
+                fd = os.open(self.proc_path, mode | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+                return LocalLocks(fd, exclusive=mode == os.O_RDWR)
         return None
 
     def set_attributes(

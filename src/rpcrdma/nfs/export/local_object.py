@@ -18,6 +18,7 @@ from rpcrdma.nfs.export.file_handle import HandleSeal
 from rpcrdma.nfs.export.held_node import HeldNode
 from rpcrdma.nfs.export.linux_calls import has_user_xattrs
 from rpcrdma.nfs.export.local_leases import LocalLeases
+from rpcrdma.nfs.export.mount_table import MountTable
 from rpcrdma.nfs.export.object_cache import ObjectCache
 from rpcrdma.nfs.export.object_tree import N, ObjectTree
 from rpcrdma.nfs.export.open_object import ChangeCounts
@@ -83,12 +84,18 @@ class LocalParts:
 class PartedTree(ObjectTree[N]):
     """An exported local directory; `parts` has what all such trees of the server share, such as open files."""
 
+    keeps_removed = True
     transfer_octets = TRANSFER_OCTETS_MAX
 
     def __init__(
-        self, export: Export, parts: LocalParts, cache: ObjectCache[N], locks: Mapping[bytes, Sequence[threading.RLock]]
+        self,
+        export: Export,
+        parts: LocalParts,
+        cache: ObjectCache[N],
+        locks: Mapping[bytes, Sequence[threading.RLock]],
+        mounts: MountTable,
     ) -> None:
-        super().__init__(export, parts.seal, parts.state.places, cache, locks, parts.changes)
+        super().__init__(export, parts.seal, parts.state.places, cache, locks, parts.changes, mounts)
         self.parts = parts
         self.xattrs = has_user_xattrs(self.root.proc_path)
 

@@ -21,9 +21,10 @@ from rpcrdma.nfs.export.local_listing import Listing
 from rpcrdma.nfs.export.local_names import Naming
 from rpcrdma.nfs.export.local_object import LocalParts, PartedTree
 from rpcrdma.nfs.export.local_xattrs import Xattrs
+from rpcrdma.nfs.export.mount_table import MountTable
 from rpcrdma.nfs.export.object_cache import ObjectCache
 from rpcrdma.nfs.export.object_tree import file_of
-from rpcrdma.nfs.export.server_state import ServerState
+from rpcrdma.nfs.export.server_state import ServerState, StatePlace
 from rpcrdma.nfs.export.tree import BAD_HANDLE, Refused
 from rpcrdma.nfs.export.user_groups import UserGroups
 from rpcrdma.rpc.service import CallContext
@@ -99,14 +100,16 @@ class LocalExports(AdmittedExports):
         """
         check_names(exports)
         planned: list[tuple[LocalTree, Export]] = []
+        mounts = MountTable()
+        of_state = StatePlace(self.parts.state.directory, mounts)
         try:
             for export in exports:
                 self.parts.callers.try_out(export)
                 assert export.directory is not None
                 tree = self._trees.get(export_identity(export.name))
                 if tree is None or not (stay or tree.stands_for(export.directory)):
-                    self.parts.state.refuse_to_export(export.directory)
-                    before, tree = tree, LocalTree(export, self.parts, self.nodes, self._locks)
+                    of_state.refuse(export.directory)
+                    before, tree = tree, LocalTree(export, self.parts, self.nodes, self._locks, mounts)
                     if before is not None and before.root.handle == tree.root.handle:
                         _LOGGER.warning(
                             "%s: clients that have mounted it meet the new directory by their old handle, since both "

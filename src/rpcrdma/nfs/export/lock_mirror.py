@@ -31,10 +31,14 @@ _IN_THE_WAY: Final = {errno.EAGAIN, errno.EACCES}
 
 
 class LocalLocks:
-    """Open file description locks of Linux on the file of a descriptor that it owns; implements `tree.RangeLocks`."""
+    """Open file description locks of Linux on the file of a descriptor that it owns; implements `tree.RangeLocks`.
 
-    def __init__(self, fd: int) -> None:
+    `exclusive`: the descriptor is open for writing as well, as write locks need.
+    """
+
+    def __init__(self, fd: int, *, exclusive: bool) -> None:
         self._fd = fd
+        self.exclusive = exclusive
 
     def __del__(self) -> None:
         os.close(self._fd)
@@ -118,24 +122,39 @@ class LockMirrors:
         return len(self._mirrors)
 
     @contextlib.contextmanager
-    def of(self, node: Node, file: bytes) -> Iterator[RangeLocks | None]:
+    def of(self, node: Node, file: bytes, *, exclusive: bool = False) -> Iterator[RangeLocks | None]:
         """A context manager that lets one thread at a time use the mirror of a file, the system's locks for clients.
 
-        `file` is the key of the file by `Exports.file_of`, and `node` its object. May block. Yields the system's locks,
-        an empty set at first; None: no local process could see them, or the server may not open the file. At exit the
-        mirror is dropped if no client has locks on the file and no thread waits for it.
+        `file` is the key of the file by `Exports.file_of`, and `node` its object; `exclusive`: a write lock is to be
+        added. May block. Yields the system's locks, an empty set at first; None: no local process could see them, or
+        the server may not open the file. At exit the mirror is dropped if no client has locks on the file and no thread
+        waits for it.
         """
         with self._held(file) as mirror:
             if mirror is not None:
-                yield mirror.locks
+                yield self._locks(mirror, node, file, exclusive=exclusive)
                 return
-        locks = node.range_locks()
+        locks = node.range_locks(exclusive=exclusive)
         if locks is None:
             yield None
             return
+        # Another thread may have made a mirror meanwhile.
         with self._held(file, _Mirror(locks)) as mirror:
             assert mirror is not None
-            yield mirror.locks
+            yield self._locks(mirror, node, file, exclusive=exclusive)
+
+    def _locks(self, mirror: _Mirror, node: Node, file: bytes, *, exclusive: bool) -> RangeLocks:
+        """Returns the locks of a mirror that the thread holds, moved to a set for write locks first if need be.
+
+        The arguments are those of `of`.
+        """
+        if exclusive and not mirror.locks.exclusive:
+            further = node.range_locks(exclusive=True)
+            if further is not None and further.exclusive:
+                # For a moment both sets have the same read locks, so that no local process gets in between.
+                self._repeat(further, file, Range(0, 1 << 64, False))
+                mirror.locks = further
+        return mirror.locks
 
     def shrink(self, file: bytes) -> None:
         """Removes the system's locks of a file on octets that no client has locked; no effect without a mirror.
@@ -163,6 +182,21 @@ class LockMirrors:
                     self._told.add(error.errno)
                     # As text: a kept record of the error would keep its frames, and by them the descriptor.
                     _LOGGER.warning("local processes may see locks that clients no longer have: %s", str(error))
+
+    def restore(self, locks: RangeLocks, file: bytes, part: Range) -> None:
+        """Makes `locks` on the octets of `part` those that clients have, after a lock that no client has got.
+
+        The arguments and conditions are those of `unlock`.
+        """
+        self.unlock(locks, file, part)
+        self._repeat(locks, file, part)
+
+    def _repeat(self, locks: RangeLocks, file: bytes, part: Range) -> None:
+        """Adds to `locks` those that clients have on octets of `part` of a file, as far as the system takes them."""
+        with self._claims.lock:
+            held = self._claims.locked(file, part.start, part.end)
+        for each in held:
+            locks.change(each)
 
     @contextlib.contextmanager
     def _held(self, file: bytes, made: _Mirror | None = None) -> Iterator[_Mirror | None]:

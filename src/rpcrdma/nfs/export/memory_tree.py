@@ -239,7 +239,7 @@ class MemoryNode(MemoryObject):
         """Returns a lease that never breaks, since all writers are clients; `on_writer` is never called."""
         return MemoryLease()
 
-    def range_locks(self) -> None:
+    def range_locks(self, *, exclusive: bool) -> None:
         """Returns None: no local process sees the file, so locks need no mirror."""
 
     def path_limits(self) -> PathLimits:
@@ -306,6 +306,7 @@ class MemoryTree:
     fsid = 1
     in_memory = False
     """False, so that calls run in worker threads, as those on a disk do."""
+    keeps_removed = True
     xattrs = True
 
     def __init__(

@@ -21,7 +21,7 @@ import os
 import stat
 import threading
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from itertools import islice
 from pathlib import Path
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -31,13 +31,13 @@ from rpcrdma.nfs.export.file_handle import HandleSeal, OpenedHandle, export_iden
 from rpcrdma.nfs.export.held_node import HeldNode
 from rpcrdma.nfs.export.linux_calls import (
     birth_and_mount,
-    file_system_of,
     lives_in_memory,
     open_by_handle,
     open_cached,
     sync_file_system,
 )
 from rpcrdma.nfs.export.long_paths import LEVELS_AT_ONCE, path_above, path_of_ancestor, reach
+from rpcrdma.nfs.export.mount_table import MountTable
 from rpcrdma.nfs.export.object_cache import ObjectCache
 from rpcrdma.nfs.export.open_object import ChangeCounts
 from rpcrdma.nfs.export.server_state import DELETED, PlaceIndex
@@ -82,6 +82,7 @@ class ObjectTree(Generic[N]):
         cache: ObjectCache[N],
         locks: Mapping[bytes, Sequence[threading.RLock]],
         changes: ChangeCounts,
+        mounts: MountTable,
     ) -> None:
         self.changes = changes
         self.export = export
@@ -95,17 +96,22 @@ class ObjectTree(Generic[N]):
         self._search_lock = threading.Lock()
         assert export.directory is not None
         fd = os.open(export.directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        self._identity = object_identity(fd)
-        self._mount = self._identity[1]
-        self.file_system = file_system_of(self._mount)
-        self.locks = locks[self.file_system]
-        self.in_memory = lives_in_memory(fd)
-        """Whether reading and writing files never waits for a disk."""
-        self._search = TreeSearch(fd, self._mount)
-        self.root = self._adopt(fd)
-        self._root_path = _with_slash(os.readlink(self.root.proc_path))
-        self._readable_root = self._open_for_handles()
-        self._may_ask_cached = self._can_ask_cached()
+        with ExitStack() as undo:
+            undo.callback(os.close, fd)
+            self._identity = object_identity(fd)
+            self._mount = self._identity[1]
+            self.file_system = mounts.file_system_of(self._mount)
+            self.locks = locks[self.file_system]
+            self.in_memory = lives_in_memory(fd)
+            """Whether reading and writing files never waits for a disk."""
+            self._search = TreeSearch(fd, self._mount)
+            undo.pop_all()
+            self.root = self._adopt(fd)
+            undo.callback(self.close)
+            self._root_path = _with_slash(os.readlink(self.root.proc_path))
+            self._readable_root = self._open_for_handles()
+            self._may_ask_cached = self._can_ask_cached()
+            undo.pop_all()
 
     def stands_for(self, directory: Path) -> bool:
         """Returns whether the path `directory` leads to this tree's directory, over the same mount; may block.
@@ -292,10 +298,8 @@ class ObjectTree(Generic[N]):
     def removed(self, node: N) -> bool:
         """Drops the cached node of an object that has lost a name, and the name recorded for it.
 
-        Returns whether that was its last name.
-
-        The object itself is examined: a local process may have renamed it before another object was removed by its
-        name.
+        Returns whether that was its last name. The object itself is examined: a local process may have renamed it
+        before another object was removed by its name.
         """
         self._cache.drop(node.handle)
         deleted = not self.is_inside(node) if node.kind == stat.S_IFDIR else os.fstat(node.fd).st_nlink == 0
@@ -322,10 +326,8 @@ class ObjectTree(Generic[N]):
     def _can_ask_cached(self) -> bool:
         try:
             os.close(open_cached(self.root.fd, b"."))
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
+        except OSError as error:
+            return isinstance(error, BlockingIOError)
         return True
 
     def _adopt(self, fd: int) -> N:

@@ -15,10 +15,10 @@ __all__ = ["ChangeCounts", "Changing", "OpenObject", "attributes_of"]
 
 
 ChangeCounts: TypeAlias = dict[bytes, tuple[int, int]]
-"""For each object, by its handle: (change time in ns, number of changes by clients that left this time as it was). The
-kernel's clock for change times ticks in milliseconds. The `change` attribute is the sum of the change time and this
-number, so that it moves with every change by a client. A change by a local process within one tick, or one whose count
-was dropped, stays unseen until the next change."""
+"""For each object, by its key of `object_tree.file_of`, which is the same in all exports: (change time in ns, number of
+changes by clients that left this time as it was). The kernel's clock for change times ticks in milliseconds. The
+`change` attribute is the sum of the change time and this number, so that it moves with every change by a client. A
+change by a local process within one tick, or one whose count was dropped, stays unseen until the next change."""
 _NONE_COUNTED = (-1, 0)
 
 
@@ -26,14 +26,15 @@ class OpenObject:
     """An object of a local directory behind the descriptor `fd`, which closes with the last reference to the instance.
 
     `lock` is held during changes of the object, `fsid` is the number of its export, and `changes` counts changes of all
-    objects. Subclasses set all fields.
+    objects, by keys like `file`. Subclasses set all fields.
     """
 
-    __slots__ = ("changes", "fd", "fsid", "handle", "lock", "told", "used")
+    __slots__ = ("changes", "fd", "file", "fsid", "handle", "lock", "told", "used")
 
     changes: ChangeCounts
 
     fd: int
+    file: bytes
     fsid: int
     handle: bytes
     lock: threading.RLock
@@ -49,7 +50,7 @@ class OpenObject:
         """Returns the present attributes by `fstat`, the same instance while they are unchanged; never waits."""
         status = os.fstat(self.fd)
         try:
-            counted = self.changes[self.handle]
+            counted = self.changes[self.file]
         except KeyError:
             counted = _NONE_COUNTED
         state = (
@@ -67,9 +68,7 @@ class OpenObject:
         told = self.told
         if told is not None and told[0] == state:
             return told[1]
-        attributes = attributes_of(status, self.fsid)
-        if counted[0] == status.st_ctime_ns:
-            attributes.change += counted[1]
+        attributes = attributes_of(status, self.fsid, counted)
         self.told = state, attributes
         return attributes
 
@@ -80,16 +79,20 @@ class OpenObject:
         oldest count is dropped.
         """
         changes, ctime = self.changes, present.ctime_ns
-        changes[self.handle] = ctime, present.change - ctime + 1
+        changes[self.file] = ctime, present.change - ctime + 1
         if len(changes) > NFS_CHANGES_COUNTED_MAX:
             with suppress(KeyError, RuntimeError):
                 del changes[next(iter(changes))]
 
 
-def attributes_of(status: os.stat_result, fsid: int) -> Attributes:
-    """Converts the result of `os.stat` to the attributes of an object; `fsid` is the number of its export."""
+def attributes_of(status: os.stat_result, fsid: int, counted: tuple[int, int] | None = None) -> Attributes:
+    """Converts the result of `os.stat` to the attributes of an object; `fsid` is the number of its export.
+
+    `counted` is the entry of the object in `ChangeCounts`, None without one.
+    """
     mode = status.st_mode
     device = status.st_rdev
+    changed = status.st_ctime_ns
     return Attributes(
         KINDS[mode & TYPE_BITS],
         mode & 0o7777,
@@ -103,8 +106,8 @@ def attributes_of(status: os.stat_result, fsid: int) -> Attributes:
         status.st_ino,
         status.st_atime_ns,
         status.st_mtime_ns,
-        status.st_ctime_ns,
-        status.st_ctime_ns,
+        changed,
+        changed + counted[1] if counted is not None and counted[0] == changed else changed,
     )
 
 

@@ -20,7 +20,7 @@ class ReadOnlyNode:
     def lease(self, on_writer: Callable[[], object]) -> None:
         """Returns None: changes of the file by others go unnoticed, so that it cannot be delegated."""
 
-    def range_locks(self) -> None:
+    def range_locks(self, *, exclusive: bool) -> None:
         """Returns None: no local process can see the file, or locks on it."""
 
     def opened_for_writing(self) -> None:

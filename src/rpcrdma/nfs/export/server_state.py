@@ -25,10 +25,19 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from rpcrdma.nfs.export.export_limits import NFS_PLACES_IN_MEMORY_MAX, NFS_PLACES_MAX, NFS_PLACES_UNWRITTEN_MAX
-from rpcrdma.nfs.export.linux_calls import path_in_file_system
+from rpcrdma.nfs.export.mount_table import MountTable, is_at_or_below, real_path
 from rpcrdma.nfs.export.state_database import is_damage, open_database, put_aside
 
-__all__ = ["DELETED", "FORMAT", "NameInDirectory", "PlaceIndex", "ServerState", "check_format", "exposes", "open_state"]
+__all__ = [
+    "DELETED",
+    "FORMAT",
+    "NameInDirectory",
+    "PlaceIndex",
+    "ServerState",
+    "StatePlace",
+    "check_state",
+    "open_state",
+]
 
 _LOGGER = logging.getLogger("rpcrdma.server")
 FORMAT: Final = 1
@@ -239,41 +248,60 @@ class ServerState:
         """Replaces the write verifier after a loss of unstable data, so that clients send that again."""
         self.write_verifier = hashlib.blake2b(self.write_verifier, key=self.key, digest_size=8).digest()
 
-    def refuse_to_export(self, source: Path | str) -> None:
-        """Raises OSError if `source`, the directory or URL of an export, contains the directory of this state."""
-        if exposes(source, self.directory):
-            text = f"{source} contains the directory of the server's state, {self.directory}"
-            raise OSError(f"{text}; keep the state in a directory that is not exported")
-
     def close(self) -> None:
         """Writes the recorded places of objects to the database, and closes it; may block, and may be called again."""
         self.places.close()
 
 
-def exposes(source: Path | str, directory: Path) -> bool:
-    """Returns whether an export shows its clients the state in `directory`, with the key of all file handles.
+class StatePlace:
+    """The place of the directory of a server's state, and whether an export shows it, with the key of all file handles.
 
-    Symbolic links are followed, and a directory is known under all places where its file system is mounted; what is
-    mounted below an exported directory is part of the export only if that is a URL. False if one of both cannot be
-    examined. May block.
+    It is for one pass over exports, which all are held against one place. Making it, and its methods, may block.
 
     Args:
-        source: the exported directory or URL. Of URLs only those that lead to a directory of this machine expose it.
-        directory: the directory of the state, which need not exist.
+        directory: the directory, which need not exist.
+        mounts: the table of mounts for this pass; None: a new one.
     """
-    if isinstance(source, str):
-        protocol, colons, path = source.rpartition("::")[2].rpartition("://")
-        if colons and protocol not in _LOCAL_PROTOCOLS:
+
+    def __init__(self, directory: Path, mounts: MountTable | None = None) -> None:
+        self._directory = directory
+        self._mounts = mounts or MountTable()
+        try:
+            self._place: tuple[bytes, str] | None = self._mounts.place_of(directory)
+        except OSError:
+            self._place = None
+
+    def is_shown_by(self, source: Path | str) -> bool:
+        """Returns whether an export shows its clients the directory of the state.
+
+        Symbolic links are followed, and a directory is known under all places where its file system is mounted; what is
+        mounted below an exported directory is part of the export only if that is a URL. False if one of both cannot be
+        examined.
+
+        Args:
+            source: the exported directory or URL. Of URLs only those that lead to a directory of this machine can show
+                it.
+        """
+        if isinstance(source, str):
+            protocol, colons, path = source.rpartition("::")[2].rpartition("://")
+            if colons and protocol not in _LOCAL_PROTOCOLS:
+                return False
+            source = Path(path)
+            if is_at_or_below(real_path(self._directory), real_path(source)):
+                return True
+        if self._place is None:
             return False
-        source = Path(path)
-        if Path(os.path.realpath(directory)).is_relative_to(os.path.realpath(source)):
-            return True
-    try:
-        device, exported = path_in_file_system(source)
-        of_state, state = path_in_file_system(directory)
-    except OSError:
-        return False
-    return device == of_state and state.is_relative_to(exported)
+        try:
+            device, exported = self._mounts.place_of(source)
+        except OSError:
+            return False
+        return device == self._place[0] and is_at_or_below(self._place[1], exported)
+
+    def refuse(self, source: Path | str) -> None:
+        """Raises OSError if `source`, the directory or URL of an export, contains the directory of the state."""
+        if self.is_shown_by(source):
+            text = f"{source} contains the directory of the server's state, {self._directory}"
+            raise OSError(f"{text}; keep the state in a directory that is not exported")
 
 
 def open_state(directory: Path, random_bytes: Callable[[int], bytes] = os.urandom) -> ServerState:
@@ -291,13 +319,27 @@ def open_state(directory: Path, random_bytes: Callable[[int], bytes] = os.urando
         OSError: the directory or a file in it cannot be used, or is of a newer format.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not check_format(directory):
+    if not _check_format(directory):
         _name_format(directory / _FORMAT_FILE, random_bytes)
     key = _read_or_make_key(directory / _KEY_FILE, random_bytes)
     return ServerState(key, random_bytes(_VERIFIER_OCTETS), PlaceIndex(directory / _INDEX_FILE), directory)
 
 
-def check_format(directory: Path) -> bool:
+def check_state(directory: Path) -> None:
+    """Checks that `open_state` takes the format and the key in a state directory, which need not exist; makes no file.
+
+    Raises:
+        OSError: the format is newer, the key is none or open to other users, or a file cannot be read.
+    """
+    _check_format(directory)
+    key = directory / _KEY_FILE
+    with contextlib.suppress(FileNotFoundError):
+        # For root the state may be that of another user's server, which alone can tell.
+        if os.geteuid() != 0 or key.lstat().st_uid == 0:
+            _read_key(key)
+
+
+def _check_format(directory: Path) -> bool:
     """Checks that this version knows the format of a state directory.
 
     Returns:
@@ -333,10 +375,14 @@ def _name_format(path: Path, random_bytes: Callable[[int], bytes]) -> None:
 
 def _read_or_make_key(path: Path, random_bytes: Callable[[int], bytes]) -> bytes:
     try:
-        key = _read(path, _KEY_OCTETS + 1, "to get a new key", private=True)
+        return _read_key(path)
     except FileNotFoundError:
         _make_file(path, random_bytes(_KEY_OCTETS), random_bytes)
-        key = _read(path, _KEY_OCTETS + 1, "to get a new key", private=True)
+    return _read_key(path)
+
+
+def _read_key(path: Path) -> bytes:
+    key = _read(path, _KEY_OCTETS + 1, "to get a new key", private=True)
     if len(key) != _KEY_OCTETS:
         raise OSError(f"{path} has {len(key)} octets, no key of {_KEY_OCTETS}: remove it to get a new one")
     return key

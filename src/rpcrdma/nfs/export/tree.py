@@ -381,6 +381,10 @@ class RangeLocks(Protocol):
     Where the file system or the system call cannot represent a lock, `change` accepts it and `in_the_way` finds none.
     """
 
+    @property
+    def exclusive(self) -> bool:
+        """Whether the set takes write locks, and not read locks alone."""
+
     def change(self, wanted: Range, *, unlock: bool = False) -> bool:
         """Locks the octets of `wanted`, for writing if `wanted.exclusive` else reading, or unlocks them; never waits.
 
@@ -484,10 +488,11 @@ class Node(Protocol):
             The lease; None: changes by local processes would go unnoticed, so the file cannot be delegated.
         """
 
-    def range_locks(self) -> RangeLocks | None:
+    def range_locks(self, *, exclusive: bool) -> RangeLocks | None:
         """Returns a new, empty set of locks on this file; None: no local process sees it, or it cannot be opened.
 
-        After the call a lease on the file does not make local writers wait, and only reports them.
+        `exclusive`: the set has to take write locks. The file is then opened for writing, so that a lease on it does
+        not make local writers wait any more, and only reports them.
         """
 
     def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Made:
@@ -568,6 +573,13 @@ class Tree(Protocol):
     @property
     def transfer_octets(self) -> int:
         """The most octets of one READ or WRITE."""
+
+    @property
+    def keeps_removed(self) -> bool:
+        """Whether a file that is open stays when its last name is removed.
+
+        False: it is gone then, and an `OpenFile` is one state of its content, so that each READ opens the present one.
+        """
 
     @property
     def xattrs(self) -> bool:

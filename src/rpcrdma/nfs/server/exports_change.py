@@ -18,9 +18,9 @@ __all__ = ["ExportsChange"]
 class ExportsChange:
     """A change of the exports of running services to other exports, in three steps: `plan`, `install` and `retire`.
 
-    An export of the same name and directory stays, with other terms; so do its handles, opens and locks. The handles of
-    an export that is gone, or has another directory, are answered with NFS3ERR_STALE or NFS4ERR_STALE; they are valid
-    again when the export is served again.
+    An export of the same name and directory stays, with other terms; so do its handles, and its opens and locks as long
+    as version 4 serves it. The handles of an export that is gone, or has another directory, are answered with
+    NFS3ERR_STALE or NFS4ERR_STALE; they are valid again when the export is served again.
 
     Args:
         services: the services of version 3 and MOUNT.
@@ -44,19 +44,25 @@ class ExportsChange:
         self._planned: Any = None
         self.gone: set[Any] = set()
         """The exported trees that are no longer served; empty before `install`."""
+        self.closed: set[Any] = set()
+        """The exported trees that stay, but not for version 4; empty before `plan`."""
 
     def plan(self) -> None:
         """Opens the trees of new exports, and commits unstable data of exports that will end; changes nothing else.
+
+        An export that version 4 will not serve any more counts as one that ends.
 
         May block for the disk: to be called in a worker thread. Raises ValueError if two exports have one name, and
         OSError if a directory or a URL cannot be exported, or data of an export that will end is lost; then nothing has
         changed.
         """
         planned = self._planned = self._served.plan(self._exports, stay=self._stay)
+        pairs: list[tuple[Any, Export]]
         pairs = [*planned.local, *planned.remote] if isinstance(planned, PlannedJoint) else planned
         leaving = set(self._served.trees) - {tree for tree, _ in pairs}
+        self.closed = {tree for tree, export in pairs if 4 in tree.export.versions and 4 not in export.versions}
         try:
-            self._commit(leaving)
+            self._commit(leaving | self.closed)
         except BaseException:
             self.discard()
             raise
@@ -89,7 +95,7 @@ class ExportsChange:
         """Revokes the opens, locks and delegations of version 4 on files of the exports that ended; closes the files.
 
         To be called after `install`, and again after the calls that began before it, which may have opened files since.
-        May block.
+        May block. Of exports that stay for version 3 alone, the state is revoked unless version 4 serves them again.
 
         Args:
             close: whether the calls that began before `install` have ended, so that the directories of the exports that
@@ -99,14 +105,16 @@ class ExportsChange:
             The errors of the disk, which mean that data that clients have written since `plan` may be lost; empty: none
                 is.
         """
-        if not self.gone:
+        ended = self.gone | {tree for tree in self.closed if 4 not in tree.export.versions}
+        if not ended:
             return []
         failures: list[OSError] = []
         if self._nfs4 is not None:
+            # Of a client that may not use the export any more it could not be given back, and would stay for ever.
             try:
-                self._nfs4.commit(self.gone)
+                self._nfs4.commit(ended)
             except OSError as error:
                 failures.append(error)
-            self._nfs4.revoke_on(self.gone)
+            self._nfs4.revoke_on(ended)
         self._services.mount.forget_gone()
         return [*failures, *self._served.retire(self.gone, close=close)]

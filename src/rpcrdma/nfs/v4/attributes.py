@@ -23,6 +23,7 @@ from rpcrdma.nfs.export.tree import (
     TRANSFER_OCTETS_MAX,
     Attributes,
     FileKind,
+    Node,
     PathLimits,
     Space,
     Time,
@@ -42,8 +43,10 @@ __all__ = [
     "Shown",
     "bits",
     "bits_of",
+    "differing",
     "equal_to",
     "fattr_of",
+    "set_on_new",
     "wanted_of",
     "words",
 ]
@@ -187,6 +190,10 @@ _VALUES: Final[dict[int, _Value]] = {
 SET_ONLY: Final[int] = bits(_A.FATTR4_TIME_ACCESS_SET, _A.FATTR4_TIME_MODIFY_SET)
 """The set of attributes that can be set and not be read."""
 _SETTABLE: Final[int] = SET_ONLY | bits(_A.FATTR4_SIZE, _A.FATTR4_MODE, _A.FATTR4_OWNER, _A.FATTR4_OWNER_GROUP)
+_OWNERS: Final = bits(_A.FATTR4_OWNER, _A.FATTR4_OWNER_GROUP)
+_SIZE: Final = bits(_A.FATTR4_SIZE)
+_NEVER_SET: Final = {FileKind.FILE: 0, FileKind.SYMLINK: _SIZE | bits(_A.FATTR4_MODE)}
+"""The set of attributes that a new object never gets, by its kind; that of other kinds is `_SIZE`."""
 _READABLE: Final = bits(*_VALUES)
 SUPPORTED: Final[int] = _READABLE | SET_ONLY
 """The set of all attributes that the server supports."""
@@ -306,6 +313,29 @@ def wanted_of(given: fattr4, *, exclusive: bool = False) -> Wanted:
     uid = None if owner is None else _account(owner, _user)
     gid = None if group is None else _account(group, _group)
     return Wanted(mode=mode, uid=uid, gid=gid, size=size, atime=atime, mtime=mtime)
+
+
+def differing(wanted: Wanted, present: Attributes) -> int:
+    """Returns the set of those attributes in `wanted`, without the times, of which `present` has another value."""
+    values = {
+        _A.FATTR4_SIZE: (wanted.size, present.size),
+        _A.FATTR4_MODE: (wanted.mode, present.mode),
+        _A.FATTR4_OWNER: (wanted.uid, present.uid),
+        _A.FATTR4_OWNER_GROUP: (wanted.gid, present.gid),
+    }
+    return bits(*(number for number, (value, found) in values.items() if value not in {None, found}))
+
+
+def set_on_new(given: fattr4, wanted: Wanted, node: Node) -> int:
+    """Returns the set of those attributes in `given`, which `wanted` has decoded, that the new object `node` has got.
+
+    A tree passes over an owner that the caller may not set, the mode of a symbolic link, and the size of what is no
+    regular file. Raises OSError if the attributes cannot be read.
+    """
+    attributes = bits_of(given.attrmask) & ~_NEVER_SET.get(node.kind, _SIZE)
+    if attributes & _OWNERS:
+        attributes &= ~(differing(wanted, node.attributes()) & _OWNERS)
+    return attributes
 
 
 def _decode_time(dec: Decoder) -> Time:

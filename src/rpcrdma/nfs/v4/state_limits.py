@@ -91,6 +91,9 @@ them, 1 ms of work; calls of others go on before the next ones."""
 
 # Calls of NFS version 4.2
 
+NFS4_FREED_AT_ONCE_OCTETS = 4 << 20
+"""Octets of a file in memory (tmpfs) that the event loop frees with its last name, 1 ms; a thread frees more."""
+
 NFS4_COPY_OCTETS_MAX = 64 << 20
 """Octets of one COPY: half a second of a slow disk's time, so that a client's call is answered long before it repeats
 it. The client asks for the rest in further calls."""

@@ -7,7 +7,7 @@ import contextlib
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.export import claims
 from rpcrdma.nfs.export.grant import Grant
-from rpcrdma.nfs.export.tree import Change, Create, CreateHow, FileKind, Made, Make, Node, Wanted
+from rpcrdma.nfs.export.tree import MODIFY, Change, Create, CreateHow, FileKind, Made, Make, Node, Wanted
 from rpcrdma.nfs.v3.server.attributes import name_of, nfs_time, post_op, wanted_of, wcc
 from rpcrdma.nfs.v3.server.procedures import Procedures
 from rpcrdma.nfs.v3.server.statuses import REFUSALS, StatusRefusal, status_of
@@ -43,6 +43,10 @@ class CreationProcedures(Procedures):
             if wanted.size is not None:
                 self.check_claims(node, claims.WRITE)
             self.check_delegations(node)
+            if wanted.size is not None:
+                _file = node.open(who, MODIFY, at_once=False)
+                # While it is open for writing, no client gets a delegation: this is the last look.
+                self.check_delegations(node)
             node.set_attributes(who, wanted, change, guard=guard)
             return v3.SETATTR3res(_OK, v3.SETATTR3resok(wcc(node, change)))
         except REFUSALS as error:

@@ -111,6 +111,9 @@ class DataProcedures(Procedures):
             # Of a read-only export too, which may have been one for writing before: it changes nothing.
             self.check_no_grace()
             node, who = self.locate_in_worker(args.file.data, context)
+            if node.opened_for_writing() is None:
+                # Before the kernel sees the file opened for writing, which ends its lease.
+                self.check_delegations(node)
             file = node.open(who, MODIFY, at_once=False)
             assert file is not None
             verifier = file.commit(change)

@@ -41,6 +41,7 @@ from rpcrdma.nfs.v4.state_limits import (
     NFS4_NETWORK_CLIENTS_MAX,
     NFS4_UNCONFIRMED_CLIENTS_MAX,
 )
+from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.host_shares import HostShares, names_of_host
 
 __all__ = ["Client", "ClientTable", "Delegation", "Held", "Holdings", "InTheWay", "Unrecorded"]
@@ -58,6 +59,8 @@ class Held(abc.ABC):
 
     COUNTED_AS: ClassVar[str]
     """The field of `Holdings` in which states of this class are counted."""
+    credential: Credential
+    """The credential of the call that made the state, or last opened its file."""
     __slots__ = ("client", "file", "handle", "lost", "other", "owner", "parts", "seqid")
 
     def __init__(self, client: Client, other: bytes, owner: bytes, handle: bytes, file: bytes) -> None:
@@ -118,14 +121,25 @@ class Holdings:
 class Delegation(Held):
     """A read delegation of a client on a file; `delegations.delegate` makes it.
 
-    `node` is the file, `file` its key in claims, `reader` the file open for reading, and `lease` reports local writers.
+    `node` is the file, `file` its key in claims, `reader` the file open for reading by `credential`, and `lease`
+    reports local writers.
     """
 
     COUNTED_AS = "delegations"
-    __slots__ = ("asked", "lease", "node", "reader", "recalled_s")
+    __slots__ = ("asked", "credential", "lease", "node", "reader", "recalled_s")
 
-    def __init__(self, client: Client, other: bytes, node: Node, file: bytes, reader: OpenFile, lease: Lease) -> None:
+    def __init__(
+        self,
+        client: Client,
+        other: bytes,
+        node: Node,
+        file: bytes,
+        reader: OpenFile,
+        lease: Lease,
+        credential: Credential,
+    ) -> None:
         super().__init__(client, other, b"", node.handle, file)
+        self.credential = credential
         self.node: Node | None = node
         """The file, which the client may use by its filehandle also after the last name is removed; None once
         revoked."""

@@ -12,6 +12,7 @@ from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.compound import Compound
 from rpcrdma.nfs.v4.server.opens import check_file, io_file
+from rpcrdma.nfs.v4.server.writing import opened_to_write
 from rpcrdma.nfs.v4.state_limits import NFS4_COPY_OCTETS_MAX
 
 __all__ = ["clone", "copy"]
@@ -71,7 +72,7 @@ def _files(compound: Compound, source: nfs4.stateid4, target: nfs4.stateid4) -> 
     reader = io_file(compound, source, claims.READ, saved=True) or saved.open(
         compound.saved_caller, tree.READ, at_once=False
     )
-    writer = io_file(compound, target, claims.WRITE) or node.open(compound.caller, tree.MODIFY, at_once=False)
+    writer = io_file(compound, target, claims.WRITE) or opened_to_write(compound)
     if reader is None or not isinstance(writer, CopyTarget):
         raise Refused(_S.NFS4ERR_NOTSUPP)
     return reader, writer

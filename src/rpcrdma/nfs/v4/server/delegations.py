@@ -93,7 +93,7 @@ def delegate(compound: Compound, wish: int, reader: OpenFile, lease: Lease | Non
         gone = lease.broken or not (client.recorded or client.unaware)
         if gone or not _may_delegate(state, client, node.handle, file, compound.now_s):
             return no_delegation(wish)
-        given = Delegation(client, state.new_other(client), node, file, reader, lease)
+        given = Delegation(client, state.new_other(client), node, file, reader, lease, compound.credential)
         state.add(given)
         state.claims.delegate(given.file, given)
     everybody_else = nfs4.nfsace4(0, 0, 0, b"")

@@ -6,6 +6,8 @@ import errno
 from typing import Final
 
 from rpcrdma.nfs.export import tree
+from rpcrdma.nfs.export.grant import Grant, ServingUser
+from rpcrdma.nfs.export.removed_file import RemovedFile
 from rpcrdma.nfs.export.tree import NAME_OCTETS_MAX, FileKind, Node
 from rpcrdma.nfs.v4.nfs4 import GETFH4resok, LOOKUP4args, PUTFH4args, nfs_opnum4, nfsstat4
 from rpcrdma.nfs.v4.refusal import Refused
@@ -30,6 +32,9 @@ __all__ = [
 
 _S = nfsstat4
 _ASK_FOR_FLAVORS: Final = (nfs_opnum4.OP_SECINFO, nfs_opnum4.OP_SECINFO_NO_NAME)
+_GIVE_BACK: Final = (nfs_opnum4.OP_CLOSE, nfs_opnum4.OP_LOCKU, nfs_opnum4.OP_DELEGRETURN)
+_NO_RIGHTS: Final = Grant(ServingUser(), read_only=True)
+"""Those of a client that gives back what it holds: none of these operations judges the caller."""
 
 
 def checked_name(name: bytes) -> bytes:
@@ -115,9 +120,10 @@ def put_root(compound: Compound, _args: None) -> None:
 def put_handle(compound: Compound, args: PUTFH4args) -> None:
     """Runs PUTFH (RFC 8881 section 18.19): makes the object of a filehandle the current one.
 
-    A caller whose next operation is SECINFO or SECINFO_NO_NAME need not use the right flavor. Raises MustWait (run
-    again in a worker thread), Refused, CredentialTooWeak, tree.Refused or OSError, such as BAD_HANDLE, ESTALE, or
-    EACCES for a closed export.
+    A caller whose next operation is SECINFO or SECINFO_NO_NAME need not use the right flavor. A client that gives back
+    what it holds on a file needs no access, which a reload may have taken. Raises MustWait (run again in a worker
+    thread), Refused, CredentialTooWeak, tree.Refused or OSError, such as BAD_HANDLE, ESTALE, or EACCES for a closed
+    export.
     """
     if not args.object:
         raise Refused(_S.NFS4ERR_BADHANDLE)
@@ -125,27 +131,41 @@ def put_handle(compound: Compound, args: PUTFH4args) -> None:
     try:
         found = exports.locate(args.object, compound.context)
     except CredentialTooWeak:
-        if compound.next_operation not in _ASK_FOR_FLAVORS:
-            raise
-        found = exports.locate(args.object, compound.context, any_flavor=True)
+        if compound.next_operation in _ASK_FOR_FLAVORS:
+            found = exports.locate(args.object, compound.context, any_flavor=True)
+        else:
+            given = _open_node(compound, args.object) if _gives_back(compound) else None
+            if given is None:
+                raise
+            found = given, _NO_RIGHTS
     except tree.Refused as error:
+        closed = error.errno == errno.EACCES and _gives_back(compound)
         # Also where the search for the file has to wait: it may have no name any more.
-        lost = error.errno in (errno.ESTALE, errno.EAGAIN)
+        lost = closed or error.errno in (errno.ESTALE, errno.EAGAIN)
         still_open = _open_node(compound, args.object) if lost else None
         if still_open is None:
             raise
-        found = still_open, compound.or_wait(exports.admit(still_open.tree, compound.context))
+        found = still_open, _NO_RIGHTS if closed else compound.or_wait(exports.admit(still_open.tree, compound.context))
     if found is None:
         raise MustWait
     compound.current, compound.caller = found
     compound.stateid = None
 
 
+def _gives_back(compound: Compound) -> bool:
+    """Returns whether the operations after the running one give back opens, locks or delegations, and do nothing else.
+
+    Attributes, which Linux asks for along with CLOSE and DELEGRETURN, may be among them.
+    """
+    following = set(compound.call.shape.kinds[compound.position + 1 :])
+    return not following.isdisjoint(_GIVE_BACK) and following <= {*_GIVE_BACK, nfs_opnum4.OP_GETATTR}
+
+
 def _open_node(compound: Compound, handle: bytes) -> Node | None:
     """Returns the file of a filehandle that has lost its last name, if the client has it open or delegated, else None.
 
-    OPEN4_RESULT_PRESERVE_UNLINKED tells clients that they may use such a filehandle. Returns None once the export has
-    ended.
+    OPEN4_RESULT_PRESERVE_UNLINKED tells clients that they may use such a filehandle; where it is not told, they can
+    only close and unlock the file. Returns None once the export has ended.
     """
     claims, file = compound.server.state.claims, compound.server.exports.file_of(handle)
     with claims.lock:
@@ -153,7 +173,9 @@ def _open_node(compound: Compound, handle: bytes) -> Node | None:
             if holder.client is compound.client and holder.handle == handle:
                 node: Node | None = holder.node
                 # An export that was removed is served to nobody.
-                return node if node is not None and node.tree in compound.server.exports.trees else None
+                if node is None or node.tree not in compound.server.exports.trees:
+                    return None
+                return node if node.tree.keeps_removed else RemovedFile(node)
     return None
 
 

@@ -6,6 +6,7 @@ one here: a client that wants to wait asks again.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from rpcrdma.nfs.export.claims import READ, WRITE, Claims, HeldRange, Range
@@ -18,6 +19,7 @@ from rpcrdma.nfs.v4.server.opens import Open, check_regular, find
 from rpcrdma.nfs.v4.server.state import State, state_of
 from rpcrdma.nfs.v4.server.stateids import bump
 from rpcrdma.nfs.v4.state_limits import NFS4_RANGE_OWNERS_MAX, NFS4_RANGES_MAX
+from rpcrdma.rpc.auth import Credential
 
 __all__ = ["LockState", "lock", "lock_test", "unlock"]
 
@@ -72,6 +74,11 @@ class LockState(Held):
         """The number of locked ranges of this state."""
         return self.ranges
 
+    @property
+    def credential(self) -> Credential:  # type: ignore[override]
+        """The credential of the call that last opened the file for the open of these locks."""
+        return self.opened.credential
+
     def io_file(self, access: int) -> OpenFile | None:
         """Returns the file as the open of these locks has it open for `access`, `claims.READ` or `claims.WRITE`.
 
@@ -101,8 +108,9 @@ def lock(compound: Compound, args: nfs4.LOCK4args) -> nfs4.LOCK4resok:
             state.check_reclaim(client, compound.now_s)
         else:
             state.check_new(client)
-        _check_conflicts(state, compound, mine, wanted, reclaims=args.reclaim)
-        _check_room(state, client, opened.file, mine)
+        _check_conflicts(state, compound, owner, wanted, reclaims=args.reclaim)
+        for each in {mine, *_owned(state, client, owner, file)}:
+            _check_room(state, client, file, each)
         if mine is None:
             state.check_room(client)
         return mine, opened, owner
@@ -115,11 +123,18 @@ def lock(compound: Compound, args: nfs4.LOCK4args) -> nfs4.LOCK4resok:
             stateid = nfs4.stateid4(mine.seqid, mine.other)
         else:
             stateid = bump(mine)
+        for each in list(_owned(state, client, owner, file)):
+            if each is not mine:
+                state.ranges_of_hosts.add(client.host, each.change(state.claims, wanted.start, wanted.end, None))
         state.ranges_of_hosts.add(client.host, mine.change(state.claims, *wanted))
         return stateid
 
     def step() -> nfs4.stateid4:
-        with state.mirrors.of(node, file) as local:
+        if wanted.exclusive:
+            with state.lock:
+                # Before the kernel sees the file opened for writing, which ends its lease.
+                checked()
+        with state.mirrors.of(node, file, exclusive=wanted.exclusive) as local:
             with state.lock:
                 checked()
             if local is not None and not local.change(wanted):
@@ -129,7 +144,7 @@ def lock(compound: Compound, args: nfs4.LOCK4args) -> nfs4.LOCK4resok:
                     return grant()
             except BaseException:
                 if local is not None:
-                    state.mirrors.unlock(local, file, wanted)
+                    state.mirrors.restore(local, file, wanted)
                 raise
 
     compound.stateid = state.past_courteous(step, compound.wait)
@@ -146,15 +161,13 @@ def lock_test(compound: Compound, args: nfs4.LOCKT4args) -> None:
     node = _lockable(compound)
     file = compound.file_of(node)
     state = state_of(compound)
-    client: Client = compound.client
 
     def step() -> None:
         if state.claims.in_grace:
             raise Refused(_S.NFS4ERR_GRACE)
         with state.mirrors.of(node, file) as local:
             with state.lock:
-                mine = client.held.get((LockState, args.owner.owner, node.handle))
-                _check_conflicts(state, compound, mine, wanted)
+                _check_conflicts(state, compound, args.owner.owner, wanted)
             found = None if local is None else local.in_the_way(wanted)
         if found is not None:
             raise _denied(found, _LOCAL)
@@ -175,10 +188,14 @@ def unlock(compound: Compound, args: nfs4.LOCKU4args) -> nfs4.stateid4:
     with state.mirrors.of(node, file) as local:
         with state.lock:
             mine = find(compound, args.lock_stateid, LockState)
-            # Whatever adds no range is granted, or a client could not get below its bounds again.
-            if state.claims.splits(mine.file, mine, wanted.start, wanted.end):
-                _check_room(state, mine.client, mine.file, mine)
-            state.ranges_of_hosts.add(mine.client.host, mine.change(state.claims, wanted.start, wanted.end, None))
+            owned = list(_owned(state, mine.client, mine.owner, mine.file))
+            for each in owned:
+                # Whatever adds no range is granted, or a client could not get below its bounds again.
+                if state.claims.splits(each.file, each, wanted.start, wanted.end):
+                    _check_room(state, each.client, each.file, each)
+            for each in owned:
+                freed = each.change(state.claims, wanted.start, wanted.end, None)
+                state.ranges_of_hosts.add(each.client.host, freed)
             compound.stateid = bump(mine)
         if local is not None:
             state.mirrors.unlock(local, file, wanted)
@@ -223,18 +240,24 @@ def _locker(compound: Compound, args: nfs4.LOCK4args) -> tuple[LockState | None,
     return known if isinstance(known, LockState) else None, opened, owner
 
 
-def _check_conflicts(
-    state: State, compound: Compound, mine: Held | None, wanted: Range, *, reclaims: bool = False
-) -> None:
+def _owned(state: State, client: Client, owner: bytes, file: bytes) -> Iterator[LockState]:
+    """Yields the lock states of a lock owner with ranges on a file: one for each handle, if several exports have it.
+
+    Together they are the locks of one owner, as POSIX has them. The caller holds `state.lock`.
+    """
+    return (each for each in state.claims.range_holders(file) if each.client is client and each.owner == owner)
+
+
+def _check_conflicts(state: State, compound: Compound, owner: bytes, wanted: Range, *, reclaims: bool = False) -> None:
     """Raises Refused (NFS4ERR_DENIED, with the lock) if another lock on the current file conflicts with `wanted`.
 
-    The locks of `mine`, the state of the lock owner that asks, do not conflict; None: it has none. With `reclaims`, for
-    a reclaim after a restart, the status is NFS4ERR_RECLAIM_CONFLICT. Raises InTheWay if all conflicting locks are of
-    clients whose lease has passed, NFS4ERR_DELAY if one of these is about to end. The caller holds `state.lock`.
+    Locks of the client's lock owner `owner`, which asks, do not conflict. With `reclaims`, for a reclaim after a
+    restart, the status is NFS4ERR_RECLAIM_CONFLICT. Raises InTheWay if all conflicting locks are of clients whose lease
+    has passed, NFS4ERR_DELAY if one of these is about to end. The caller holds `state.lock`.
     """
-    conflicts: list[HeldRange[LockState]] = list(
-        state.claims.range_conflicts(compound.file_of(compound.node), mine, wanted)
-    )
+    file, asks = compound.file_of(compound.node), compound.client
+    found: Iterator[HeldRange[LockState]] = state.claims.range_conflicts(file, None, wanted)
+    conflicts = [each for each in found if each.holder.client is not asks or each.holder.owner != owner]
     if not conflicts:
         return
     state.clients.in_the_way([each.holder.client for each in conflicts], compound.now_s)
@@ -263,6 +286,6 @@ def _check_room(state: State, client: Client, file: bytes, mine: LockState | Non
     if (
         own + _SPLIT > NFS4_RANGES_MAX
         or state.ranges_of_hosts.left(client.host) < _SPLIT
-        or (not own and claims.range_holders(file) >= NFS4_RANGE_OWNERS_MAX)
+        or (not own and len(claims.range_holders(file)) >= NFS4_RANGE_OWNERS_MAX)
     ):
         raise Refused(_S.NFS4ERR_DELAY)

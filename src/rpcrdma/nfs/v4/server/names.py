@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, Final
 
 from rpcrdma.nfs.export import tree
 from rpcrdma.nfs.export.grant import Grant
 from rpcrdma.nfs.export.tree import Change, FileKind, Make, Node, check_changeable
 from rpcrdma.nfs.v4 import nfs4
-from rpcrdma.nfs.v4.attributes import bits_of, wanted_of, words
+from rpcrdma.nfs.v4.attributes import set_on_new, wanted_of, words
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.compound import Compound
 from rpcrdma.nfs.v4.server.delegations import wait_for_delegations, wait_for_delegations_of_name
 from rpcrdma.nfs.v4.server.handles import check_not_covered, checked_name
+from rpcrdma.nfs.v4.state_limits import NFS4_FREED_AT_ONCE_OCTETS
 
 __all__ = ["change_of", "create", "link", "remove", "rename"]
 
@@ -51,8 +53,18 @@ def _directory_to_change(compound: Compound, node: Node, who: Grant, name: bytes
     if compound.server.state.claims.in_grace:
         raise Refused(_S.NFS4ERR_GRACE)
     check_not_covered(compound, node, checked_name(name), covered)
-    compound.wait()
+    if not node.tree.in_memory:
+        compound.wait()
     return node
+
+
+def _wait_if_large(compound: Compound, directory: Node, name: bytes) -> None:
+    """Raises MustWait in the event loop if a file whose memory takes time to be freed may lose its name `name`."""
+    if not compound.context.may_block:
+        with contextlib.suppress(tree.Refused, OSError):
+            found = compound.or_wait(directory.lookup(compound.caller, name, at_once=True))
+            if found.attributes().size > NFS4_FREED_AT_ONCE_OCTETS:
+                compound.wait()
 
 
 def _present(node: Node | None) -> Node:
@@ -85,7 +97,8 @@ def create(compound: Compound, args: nfs4.CREATE4args) -> nfs4.CREATE4resok:
     change = Change()
     made = directory.make(compound.caller, name, Make(kind, target, device), wanted, change)
     compound.set_current(_present(made.node))
-    return nfs4.CREATE4resok(change_of(directory, change), words(bits_of(args.createattrs.attrmask)))
+    attributes = set_on_new(args.createattrs, wanted, compound.node)
+    return nfs4.CREATE4resok(change_of(directory, change), words(attributes))
 
 
 def remove(compound: Compound, args: nfs4.REMOVE4args) -> nfs4.REMOVE4resok:
@@ -95,6 +108,7 @@ def remove(compound: Compound, args: nfs4.REMOVE4args) -> nfs4.REMOVE4resok:
     """
     name, change = args.target, Change()
     directory = _directory_to_change(compound, compound.node, compound.caller, name, _S.NFS4ERR_FILE_OPEN)
+    _wait_if_large(compound, directory, name)
     wait_for_delegations_of_name(compound, directory, name)
     directory.remove(compound.caller, name, change, is_directory=None)
     return nfs4.REMOVE4resok(change_of(directory, change))
@@ -116,6 +130,7 @@ def rename(compound: Compound, args: nfs4.RENAME4args) -> nfs4.RENAME4resok:
     if _is_one_object(compound, source, old, target, new):
         # Two names of one object: nothing is done (RFC 8881 section 18.26.3).
         return nfs4.RENAME4resok(change_of(source, Change()), change_of(target, Change()))
+    _wait_if_large(compound, target, new)
     wait_for_delegations_of_name(compound, source, old)
     wait_for_delegations_of_name(compound, target, new)
     gone, come = Change(), Change()

@@ -18,8 +18,9 @@ from rpcrdma.nfs.export import tree
 from rpcrdma.nfs.export.claims import READ, WRITE, Claims
 from rpcrdma.nfs.export.tree import Change, Create, CreateHow, FileKind, Node, OpenFile, Wanted, check_changeable
 from rpcrdma.nfs.v4 import nfs4
-from rpcrdma.nfs.v4.attributes import SET_ONLY, bits_of, wanted_of, words
+from rpcrdma.nfs.v4.attributes import SET_ONLY, bits_of, set_on_new, wanted_of, words
 from rpcrdma.nfs.v4.refusal import Refused
+from rpcrdma.nfs.v4.server.client_identity import principal_of
 from rpcrdma.nfs.v4.server.clients import Client, Delegation, Held
 from rpcrdma.nfs.v4.server.compound import Compound
 from rpcrdma.nfs.v4.server.delegations import check_delegations, delegate, lease_for, wait_for_delegations
@@ -70,7 +71,7 @@ class Open(Held):
     """
 
     COUNTED_AS = "opens"
-    __slots__ = ("access", "deny", "node", "reader", "shares", "writer")
+    __slots__ = ("access", "credential", "deny", "node", "reader", "shares", "writer")
 
     def __init__(self, client: Client, other: bytes, owner: bytes, handle: bytes, file: bytes) -> None:
         super().__init__(client, other, owner, handle, file)
@@ -152,8 +153,8 @@ def io_file(compound: Compound, stateid: nfs4.stateid4, access: int, *, saved: b
         saved: whether the file is the saved object, a regular file, in place of the current one.
 
     Returns:
-        The file; None if the caller's rights have to be checked now: for a special stateid, or for READ by an open for
-            writing.
+        The file; None if the caller's rights have to be checked now: for a special stateid, for READ by an open for
+            writing, or by the stateid of another principal.
     """
     state: State = compound.server.state
     node = compound.saved if saved else compound.current
@@ -175,13 +176,27 @@ def io_file(compound: Compound, stateid: nfs4.stateid4, access: int, *, saved: b
         if held.handle != node.handle:
             raise Refused(_S.NFS4ERR_BAD_STATEID)
         file = held.io_file(access)
-    if file is None:
+    if file is not None:
+        if held.credential is not compound.context.credential and not _gives_rights(compound, held, access):
+            return None
+    else:
         if access == WRITE:
             raise Refused(_S.NFS4ERR_OPENMODE)
         # READ is let pass, but not past what other opens deny (RFC 8881 section 9.1.2).
         if state.claims.denies_io(held.file, READ, getattr(held, "opened", held)):
             raise Refused(_S.NFS4ERR_LOCKED)
     return file
+
+
+def _gives_rights(compound: Compound, held: Held, access: int) -> bool:
+    """Returns whether a state lets the caller read or write without rights of its own (RFC 8881 section 18.16.4).
+
+    It does if the caller has made it, or is the machine of a client to which SP4_MACH_CRED allows it for all users.
+    """
+    who, client = principal_of(compound.credential), held.client.introduction
+    operation = nfs4.nfs_opnum4.OP_READ if access == READ else nfs4.nfs_opnum4.OP_WRITE
+    allowed = client.allowed is not None and client.allowed >> operation & 1
+    return who == principal_of(held.credential) or bool(allowed and who == client.principal)
 
 
 # OPEN
@@ -229,7 +244,9 @@ def open_file(compound: Compound, args: nfs4.OPEN4args) -> nfs4.OPEN4resok:
     def claimed() -> tuple[Open, nfs4.stateid4, tuple[int, int, int]]:
         owner, handle = args.owner.owner, node.handle
         mine = client.held.get((Open, owner, handle))
-        conflicts = state.claims.share_conflicts(file, mine, access | target.cut * WRITE, deny)
+        # That of the same owner counts as any other one (RFC 8881 section 18.16.3), unless it is reclaimed again.
+        own = mine if reclaims else None
+        conflicts = state.claims.share_conflicts(file, own, access | target.cut * WRITE, deny)
         if conflicts:
             state.clients.in_the_way([each.client for each in conflicts], compound.now_s)
             raise Refused(_S.NFS4ERR_RECLAIM_CONFLICT if reclaims else _S.NFS4ERR_SHARE_DENIED)
@@ -242,8 +259,9 @@ def open_file(compound: Compound, args: nfs4.OPEN4args) -> nfs4.OPEN4resok:
             state.add(mine)
             stateid = nfs4.stateid4(mine.seqid, mine.other)
         before = mine.access, mine.deny, mine.shares
-        mine.node = node
-        mine.shares |= _share_bit(access, deny)
+        mine.node, mine.credential = node, compound.credential
+        # The ints of the table are shared by all opens.
+        mine.shares = mine.shares | _share_bit(access, deny) if mine.shares else _share_bit(access, deny)
         if access & READ:
             mine.reader = opened
         if access & WRITE:
@@ -259,7 +277,7 @@ def open_file(compound: Compound, args: nfs4.OPEN4args) -> nfs4.OPEN4resok:
     return nfs4.OPEN4resok(
         stateid,
         target.change,
-        nfs4.OPEN4_RESULT_LOCKTYPE_POSIX | nfs4.OPEN4_RESULT_PRESERVE_UNLINKED,
+        nfs4.OPEN4_RESULT_LOCKTYPE_POSIX | (nfs4.OPEN4_RESULT_PRESERVE_UNLINKED if node.tree.keeps_removed else 0),
         words(target.attributes_set),
         delegate(compound, wish, opened, lease),
     )
@@ -368,6 +386,8 @@ def _created(compound: Compound, directory: Node, name: bytes, how: nfs4.createh
         return _Target(found, nfs4.change_info4(False, change, change), asked, cut=cut)
     if made.node is None:
         raise tree.Refused(errno.ESTALE)
+    if isinstance(value, nfs4.fattr4):
+        asked = set_on_new(value, create.wanted, made.node)
     if later != Wanted():
         made.node.set_attributes(compound.caller, later, Change())
     before, after = change_of_directory.before, change_of_directory.after
@@ -455,8 +475,11 @@ def open_downgrade(compound: Compound, args: nfs4.OPEN_DOWNGRADE4args) -> nfs4.s
     return compound.stateid
 
 
+_SHARE_BITS: Final = tuple(1 << number for number in range(16))
+
+
 def _share_bit(access: int, deny: int) -> int:
-    return 1 << (access << 2 | deny)
+    return _SHARE_BITS[access << 2 | deny]
 
 
 def _union(sets: Iterable[int]) -> int:

@@ -262,6 +262,7 @@ class _PseudoTree:
     export = ExportTerms(name="/", read_only=True)
     fsid = 0
     in_memory = True
+    keeps_removed = True
     transfer_octets = TRANSFER_OCTETS_MAX
     xattrs = False
 

@@ -94,4 +94,4 @@ def _is_locked(compound: Compound) -> bool:
     """Returns whether any client has a byte-range lock on the current file; takes the lock of the `State`."""
     state = state_of(compound)
     with state.lock:
-        return state.claims.range_holders(compound.file_of(compound.node)) > 0
+        return bool(state.claims.range_holders(compound.file_of(compound.node)))

@@ -33,7 +33,8 @@ def file_to_read(compound: Compound, stateid: stateid4) -> OpenFile:
     if node.kind is not _FILE:
         check_regular(node)
     file = io_file(compound, stateid, claims.READ)
-    if file is None:
+    if file is None or not node.tree.keeps_removed:
+        # A store's file that was opened before has the content of then, the present object that of its attributes.
         file = compound.or_wait(node.open(compound.caller, tree.READ, at_once=compound.at_once))
     return file
 

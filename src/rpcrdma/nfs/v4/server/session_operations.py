@@ -172,7 +172,8 @@ def sequence(compound: Compound, args: nfs4.SEQUENCE4args) -> bytes:
 def bind_conn_to_session(compound: Compound, args: nfs4.BIND_CONN_TO_SESSION4args) -> nfs4.BIND_CONN_TO_SESSION4resok:
     """Runs BIND_CONN_TO_SESSION (RFC 8881 section 18.34): uses the connection of the call for a session.
 
-    If asked for, the server calls the client over it, too. Raises Refused: NFS4ERR_BADSESSION or NFS4ERR_WRONG_CRED.
+    If asked for, the server calls the client over it, too. Raises Refused: NFS4ERR_BADSESSION, NFS4ERR_WRONG_CRED, or
+    NFS4ERR_INVAL (the server calls the client over it, and is asked for requests alone).
     """
     state, caller = state_of(compound), compound.context.client
     back = args.bctsa_dir is not nfs4.channel_dir_from_client4.CDFC4_FORE

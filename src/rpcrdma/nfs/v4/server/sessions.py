@@ -268,7 +268,12 @@ class SessionTable:
         return next((session for session in sessions if session.back_channel.alive), None)
 
     def bind(self, session: Nfs4Session, caller: ReverseCaller, *, back: bool) -> None:
-        """Binds `caller`, a connection, to a session; with `back`, calls to the client use it from now on."""
+        """Binds `caller`, a connection, to a session; with `back`, calls to the client use it from now on.
+
+        Raises Refused (NFS4ERR_INVAL): the connection is the one for calls to the client, and `back` is False.
+        """
+        if not back and session.back_channel.caller is caller:
+            raise Refused(_S.NFS4ERR_INVAL)
         if session.client.introduction.enforced & _BINDS:
             session.connections = {each for each in session.connections if not each.closed} | {caller}
         if back:

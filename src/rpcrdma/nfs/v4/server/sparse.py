@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from rpcrdma.nfs.export import claims, tree
+from rpcrdma.nfs.export import claims
 from rpcrdma.nfs.export.abilities import SparseFile
 from rpcrdma.nfs.export.tree import OFFSET_MAX, Change, check_changeable
 from rpcrdma.nfs.v4 import nfs4
@@ -13,6 +13,7 @@ from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.compound import Compound
 from rpcrdma.nfs.v4.server.opens import check_file, check_regular, io_file
 from rpcrdma.nfs.v4.server.reading import file_to_read
+from rpcrdma.nfs.v4.server.writing import opened_to_write
 
 __all__ = ["advise", "allocate", "deallocate", "seek"]
 
@@ -79,7 +80,7 @@ def _file_to_change(compound: Compound, stateid: nfs4.stateid4, octets: int) -> 
     if not octets:
         raise Refused(_S.NFS4ERR_INVAL)
     compound.wait()
-    file = io_file(compound, stateid, claims.WRITE) or node.open(compound.caller, tree.MODIFY, at_once=False)
+    file = io_file(compound, stateid, claims.WRITE) or opened_to_write(compound)
     if not isinstance(file, SparseFile):
         raise Refused(_S.NFS4ERR_NOTSUPP)
     return file

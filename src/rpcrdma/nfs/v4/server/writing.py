@@ -6,16 +6,16 @@ import contextlib
 import dataclasses
 from typing import Final
 
-from rpcrdma.nfs.export import claims
-from rpcrdma.nfs.export.tree import MODIFY, OFFSET_MAX, Change, FileKind, Stable, check_changeable
+from rpcrdma.nfs.export import claims, tree
+from rpcrdma.nfs.export.tree import MODIFY, OFFSET_MAX, Change, FileKind, OpenFile, Stable, Wanted, check_changeable
 from rpcrdma.nfs.v4 import nfs4
-from rpcrdma.nfs.v4.attributes import bits, bits_of, wanted_of, words
-from rpcrdma.nfs.v4.refusal import Refused
+from rpcrdma.nfs.v4.attributes import bits, bits_of, differing, wanted_of, words
+from rpcrdma.nfs.v4.refusal import Refused, status_of
 from rpcrdma.nfs.v4.server.compound import Compound
 from rpcrdma.nfs.v4.server.delegations import wait_for_delegations
 from rpcrdma.nfs.v4.server.opens import check_regular, io_file
 
-__all__ = ["commit", "set_attributes", "write"]
+__all__ = ["commit", "opened_to_write", "set_attributes", "write"]
 
 _S = nfs4.nfsstat4
 _BRIEF: Final = {nfs4.nfs_opnum4.OP_GETATTR, None}
@@ -35,11 +35,7 @@ def write(compound: Compound, args: nfs4.WRITE4args) -> nfs4.WRITE4resok:
     if octets and args.offset + octets > OFFSET_MAX:
         raise Refused(_S.NFS4ERR_FBIG)
     who, within = compound.caller, node.tree
-    file = io_file(compound, args.stateid, claims.WRITE)
-    if file is None:
-        file = compound.or_wait(node.open(who, MODIFY, at_once=compound.at_once))
-        # While it is open for writing, no client gets a delegation: this is the last look.
-        wait_for_delegations(compound, node)
+    file = io_file(compound, args.stateid, claims.WRITE) or opened_to_write(compound)
     if not within.in_memory:
         brief = args.stable == nfs4.stable_how4.UNSTABLE4 and compound.next_operation in _BRIEF
         compound.wait(who.identity if brief else None)
@@ -49,27 +45,44 @@ def write(compound: Compound, args: nfs4.WRITE4args) -> nfs4.WRITE4resok:
     return nfs4.WRITE4resok(written.octets, nfs4.stable_how4(written.stable), written.verifier)
 
 
+def opened_to_write(compound: Compound) -> OpenFile:
+    """Returns the current file, opened for writing by the rights of the caller, where `io_file` has returned None.
+
+    Raises MustWait (run again in a worker thread), Refused (NFS4ERR_DELAY while delegations are recalled), tree.Refused
+    or OSError.
+    """
+    node = compound.node
+    file = compound.or_wait(node.open(compound.caller, MODIFY, at_once=compound.at_once))
+    # While it is open for writing, no client gets a delegation: this is the last look.
+    wait_for_delegations(compound, node)
+    return file
+
+
 def commit(compound: Compound, _args: nfs4.COMMIT4args) -> nfs4.COMMIT4resok:
     """Runs COMMIT (RFC 8881 section 18.3): syncs unstable data of the current file; returns the write verifier.
 
-    Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as EIO if data is lost.
+    Raises MustWait (run again in a worker thread), Refused (such as NFS4ERR_DELAY while delegations are recalled),
+    tree.Refused or OSError, such as EIO if data is lost.
     """
     node = compound.node
     check_regular(node)
     # Of a read-only export too, which may have been one for writing before: it changes nothing.
     if not node.tree.in_memory:
         compound.wait()
-    file = node.opened_for_writing() or node.open(compound.caller, MODIFY, at_once=False)
-    assert file is not None
+    file = node.opened_for_writing()
+    if file is None:
+        # Before the kernel sees the file opened for writing, which ends its lease.
+        wait_for_delegations(compound, node)
+        file = opened_to_write(compound)
     return nfs4.COMMIT4resok(file.commit(Change()))
 
 
 def set_attributes(compound: Compound, args: nfs4.SETATTR4args) -> nfs4.SETATTR4resok:
     """Runs SETATTR (RFC 8881 section 18.30): sets attributes; returns the bitmap4 of those set.
 
-    A size is set by the stateid in `args`. Passes over the mode of a symbolic link. Raises MustWait (run again in a
-    worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_ATTRNOTSUPP, NFS4ERR_BAD_STATEID, NFS4ERR_DELAY
-    while delegations are recalled, or EROFS.
+    A size is set by the stateid in `args`. Passes over the mode of a symbolic link. A failure halfway tells which
+    attributes were set. Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as
+    NFS4ERR_ATTRNOTSUPP, NFS4ERR_BAD_STATEID, NFS4ERR_DELAY while delegations are recalled, or EROFS.
     """
     node = compound.node
     check_changeable(compound.caller)
@@ -77,13 +90,27 @@ def set_attributes(compound: Compound, args: nfs4.SETATTR4args) -> nfs4.SETATTR4
     wanted = wanted_of(args.obj_attributes)
     if wanted.size is not None:
         check_regular(node)
-        # Refuses what share reservations, locks and a grace period forbid.
-        io_file(compound, args.stateid, claims.WRITE)
+        # Refuses what share reservations, locks and a grace period forbid. The file stays open until it is cut.
+        _file = io_file(compound, args.stateid, claims.WRITE) or opened_to_write(compound)
     wait_for_delegations(compound, node)
     attributes = bits_of(args.obj_attributes.attrmask)
     if node.kind is FileKind.SYMLINK:
         # Linux has no permissions of symbolic links; its own server passes over them, too.
         wanted = dataclasses.replace(wanted, mode=None)
         attributes &= ~bits(nfs4.FATTR4_MODE)
-    node.set_attributes(compound.caller, wanted, Change())
+    change = Change()
+    try:
+        node.set_attributes(compound.caller, wanted, change)
+    except (tree.Refused, OSError) as error:
+        raise Refused(status_of(error), nfs4.SETATTR4resok(words(_set_before(wanted, change)))) from None
     return nfs4.SETATTR4resok(words(attributes))
+
+
+def _set_before(wanted: Wanted, change: Change) -> int:
+    """Returns the set of attributes that a SETATTR has changed to those in `wanted` before it failed.
+
+    `change` has the attributes of the object before and after. The times are left out, which trees set last.
+    """
+    if change.before is None or change.after is None:
+        return 0
+    return differing(wanted, change.before) & ~differing(wanted, change.after)
