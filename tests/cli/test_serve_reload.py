@@ -7,8 +7,6 @@ import asyncio
 import logging
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -577,28 +575,6 @@ def test_a_reading_enters_few_functions_for_each_export_a_present_or_a_new_one(
         assert len(reloading.names) == number + 1
     # 200 exports have 100 ms, in which some 300,000 functions are entered.
     assert entered[1] - entered[0] < 30 * bound
-
-
-COUNTS = """\
-import gc, os, sys
-from rpcrdma.cli import main, service_manager
-
-def count(*_):
-    print(len(gc.get_objects()), flush=True)
-    os._exit(0)
-
-service_manager.ServiceManager.ready = count
-sys.argv[0] = "rpcrdma"
-main.run()
-"""
-"""A server that tells how many objects a collection of garbage would look through once it is ready."""
-
-
-@pytest.mark.thorough
-def test_no_collection_of_garbage_looks_through_what_a_server_has_loaded(file: Path) -> None:
-    command = [sys.executable, "-c", COUNTS, "serve", "--json", "--config", str(file), "--state-dir", file.parent / "s"]
-    told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
-    assert int(told.splitlines()[-1]) < 1000, "not the modules, which have tens of thousands"
 
 
 @pytest.mark.thorough
