@@ -168,7 +168,7 @@ class World:
         rdma._receive_pool = self.pool = CountingPool(rdma._receive_pool.octets)
         if self._variant == OLDEST:
             admission: Any = rdma._admission
-            admission._starting_max = 1 << 20
+            admission._starting_max = admission._starting_of_network_max = 1 << 20
             admission.displaced_by = functools.partial(_oldest, admission)
 
     async def end(self) -> None:
@@ -209,4 +209,5 @@ def _oldest(admission: Any, _client: str, _now_s: float, **_: bool) -> Any:
     """The oldest connection in its start-up, if 256 others are."""
     if admission.starting < RDMA_STARTING_MAX:
         return None
-    return next(iter(next(iter(admission._starting.values()))))
+    first_network = next(iter(admission._starting.values()))
+    return next(iter(next(iter(first_network.values()))))

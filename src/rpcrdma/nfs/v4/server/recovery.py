@@ -121,7 +121,7 @@ class RecoveryDatabase:
         self._runs: LocalLocks | None = None
         if path is not None:
             beside = path.with_name(f"{path.name}.lock")
-            self._runs = LocalLocks(os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            self._runs = LocalLocks(os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), exclusive=True)
         try:
             database = self._database = open_database(
                 path, _SCHEMA, _PROBE, durable=True, loss="clients lose their locks in this restart"
