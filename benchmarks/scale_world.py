@@ -166,9 +166,11 @@ class World:
         self.server = await serve([Echo()], ["rdma://server"], options=ServeOptions(rdma=self._config)).__aenter__()
         rdma = self.server._rdma
         rdma._receive_pool = self.pool = CountingPool(rdma._receive_pool.octets)
+        admission: Any = rdma._admission
+        # The clients stand for machines of many networks, though all addresses of the fabric are of one.
+        admission._of_network_max = admission._starting_of_network_max = 1 << 20
         if self._variant == OLDEST:
-            admission: Any = rdma._admission
-            admission._starting_max = admission._starting_of_network_max = 1 << 20
+            admission._starting_max = 1 << 20
             admission.displaced_by = functools.partial(_oldest, admission)
 
     async def end(self) -> None:
