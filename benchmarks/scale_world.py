@@ -166,8 +166,10 @@ class World:
         self.server = await serve([Echo()], ["rdma://server"], options=ServeOptions(rdma=self._config)).__aenter__()
         rdma = self.server._rdma
         rdma._receive_pool = self.pool = CountingPool(rdma._receive_pool.octets)
+        admission: Any = rdma._admission
+        # The clients stand for machines of many networks, though all addresses of the fabric are of one.
+        admission._of_network_max = admission._starting_of_network_max = 1 << 20
         if self._variant == OLDEST:
-            admission: Any = rdma._admission
             admission._starting_max = 1 << 20
             admission.displaced_by = functools.partial(_oldest, admission)
 
@@ -209,4 +211,5 @@ def _oldest(admission: Any, _client: str, _now_s: float, **_: bool) -> Any:
     """The oldest connection in its start-up, if 256 others are."""
     if admission.starting < RDMA_STARTING_MAX:
         return None
-    return next(iter(next(iter(admission._starting.values()))))
+    first_network = next(iter(admission._starting.values()))
+    return next(iter(next(iter(first_network.values()))))

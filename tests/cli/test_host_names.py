@@ -12,7 +12,9 @@ import pytest
 
 from rpcrdma.cli import host_names
 from rpcrdma.cli.host_names import HostNames
+from rpcrdma.cli.settings.linux_exports import in_toml
 from rpcrdma.limits import HOST_NAME_VALID_S, HOST_NAMES_AT_ONCE
+from support.functions_entered import functions_entered
 
 
 class Resolver:
@@ -108,3 +110,11 @@ def test_old_addresses_are_looked_up_again_and_kept_without_an_answer(
     assert shown(names, "one") == (["192.0.2.2/32"], []), "its name server is away"
     assert len(resolver.asked) == 3
     assert ipaddress.ip_network("192.0.2.2/32") in names.networks_of(["one"])[0]
+
+
+def test_the_clients_of_a_line_of_exports_5_are_not_compared_each_with_each() -> None:
+    counts = []
+    for number in (50, 200):
+        line = "/srv " + " ".join(f"10.0.{each}.0/24(rw)" for each in range(number))
+        counts.append(functions_entered(lambda line=line: in_toml(line, "exports")))
+    assert counts[1] < 5 * counts[0]

@@ -355,3 +355,26 @@ def test_threads_of_the_server_make_way_for_each_other_soon(data: Path, tmp_path
             assert sys.getswitchinterval() <= 0.001
         finally:
             sys.setswitchinterval(before_s)
+
+
+COUNTS = """\
+import gc, os, sys
+from rpcrdma.cli import main, service_manager
+
+def count(*_):
+    print(len(gc.get_objects()), flush=True)
+    os._exit(0)
+
+service_manager.ServiceManager.ready = count
+sys.argv[0] = "rpcrdma"
+main.run()
+"""
+"""A server that tells how many objects a collection of garbage would look through once it is ready."""
+
+
+@pytest.mark.thorough
+def test_no_collection_of_garbage_looks_through_what_a_server_has_loaded(data: Path, tmp_path: Path) -> None:
+    options = ["--listen", "tcp://127.0.0.1:0", "--state-dir", tmp_path / "state", data]
+    command = [sys.executable, "-c", COUNTS, "serve", "--json", *options]
+    told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert int(told.splitlines()[-1]) < 1000, "not the modules, which have tens of thousands"

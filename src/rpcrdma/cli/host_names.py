@@ -16,9 +16,11 @@ from typing import Final, TypeAlias
 
 from rpcrdma.limits import HOST_NAME_ANSWERS_S, HOST_NAME_VALID_S, HOST_NAMES_AT_ONCE
 
-__all__ = ["HostNames", "Network", "network_of"]
+__all__ = ["HostKey", "HostKeys", "HostNames", "Network", "network_of"]
 
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
+HostKey: TypeAlias = str | tuple[int, int, int]
+"""A name, or a network: the version of IP, the length of its prefix, and the prefix as a number."""
 _NETWORKS_KEPT: Final = 1 << 14
 """Networks that are parsed once, though each rule is compared with all above it."""
 
@@ -132,3 +134,31 @@ def network_of(host: str) -> Network | None:
         return ipaddress.ip_network(host, strict=False)
     except ValueError:
         return None
+
+
+class HostKeys:
+    """Keys of hosts, by which a table finds those that contain another one without a look at each."""
+
+    def __init__(self) -> None:
+        self._lengths: dict[int, set[int]] = {4: set(), 6: set()}
+        """The lengths of the prefixes of all networks that were added, by the version of IP."""
+
+    def add(self, host: str) -> HostKey:
+        """Returns the key of a host, which `over` returns for hosts that are in it from now on.
+
+        `host` is a name, an address or a network.
+        """
+        if (network := network_of(host)) is None:
+            return host
+        self._lengths[network.version].add(network.prefixlen)
+        return _prefix(network, network.prefixlen)
+
+    def over(self, host: str) -> list[HostKey]:
+        """Returns the keys that a host which was added, and contains `host`, can have: of its name or its networks."""
+        if (network := network_of(host)) is None:
+            return [host]
+        return [_prefix(network, length) for length in self._lengths[network.version] if length <= network.prefixlen]
+
+
+def _prefix(network: Network, length: int) -> HostKey:
+    return network.version, length, int(network.network_address) >> (network.max_prefixlen - length)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from rpcrdma.cli.export_options import absolute_export_name, export_name, host_or_network, parse_security
+from rpcrdma.cli.host_names import HostKey, HostKeys
 from rpcrdma.cli.settings.file import Mistake
 from rpcrdma.commands.options import XPRTSEC_WORDS
 
@@ -166,12 +167,14 @@ class _Export:
         Adds a mistake for each client with other terms than one before it of which it is a part.
         """
         clients: list[_Client] = []
+        keys, numbers = HostKeys(), dict[tuple[int, HostKey], int]()
         for client in self.clients:
-            above = next((each for each in clients if each.kind == client.kind and _is_within(client, each)), None)
-            if above is None:
+            above = [numbers[at] for key in keys.over(client.host) if (at := (client.kind, key)) in numbers]
+            if not above:
+                numbers[client.kind, keys.add(client.host)] = len(clients)
                 clients.append(client)
-            elif above.terms != client.terms:
-                part, whole = client.host or "*", above.host or "*"
+            elif (first := clients[min(above)]).terms != client.terms:
+                part, whole = client.host or "*", first.host or "*"
                 client.place.fault(f"{part} is a part of {whole} before it; its own options are left out")
         groups: list[tuple[list[str], dict[str, Any]]] = []
         for client in sorted(clients, key=lambda each: each.kind):
@@ -302,16 +305,6 @@ class _Line:
 
 def _table(header: str, keys: Mapping[str, Any]) -> str:
     return "\n".join([header, *(f"{key} = {_written(value)}" for key, value in keys.items()), ""])
-
-
-def _is_within(client: _Client, other: _Client) -> bool:
-    """Returns whether the addresses of a client are among those of another one of its kind."""
-    if client.host == other.host:
-        return True
-    if "/" not in client.host:
-        return False
-    inner, outer = ipaddress.ip_network(client.host), ipaddress.ip_network(other.host)
-    return inner.version == outer.version and inner.subnet_of(outer)  # type: ignore[arg-type]
 
 
 def _written(value: Any) -> str:

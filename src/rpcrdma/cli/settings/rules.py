@@ -7,15 +7,13 @@ from collections.abc import Iterator, Sequence
 from typing import Final, TypeAlias
 
 from rpcrdma.cli.export_options import ALL_HOSTS, Exported, ExportedRule
-from rpcrdma.cli.host_names import HostNames, Network, network_of
+from rpcrdma.cli.host_names import HostKey, HostKeys, HostNames
 from rpcrdma.cli.settings.file import Mistake
 from rpcrdma.commands import describe
 
 __all__ = ["contradictions", "doubts", "faults_of_hosts"]
 
-_Key: TypeAlias = str | tuple[int, int, int]
-"""A name, or a network: the version of IP, the length of its prefix, and the prefix as a number."""
-_Items: TypeAlias = Sequence[Sequence[_Key]]
+_Items: TypeAlias = Sequence[Sequence[HostKey]]
 """For each host, principal or certificate that a rule names, the keys of which a wider rule has at least one."""
 
 _MATCHED: Final = frozenset({"hosts", "principals", "certificates"})
@@ -65,12 +63,11 @@ class _RulesAbove:
     """
 
     def __init__(self) -> None:
-        self._rules: list[tuple[ExportedRule, list[set[_Key]]]] = []
+        self._rules: list[tuple[ExportedRule, list[set[HostKey]]]] = []
         """Each rule with the keys of its hosts, of its principals and of its certificates."""
         self._groups: dict[tuple[bool, ...], _Group] = {}
         """The rules that name hosts, principals and certificates or not, by these three answers."""
-        self._lengths: defaultdict[int, set[int]] = defaultdict(set)
-        """The lengths of the prefixes of all networks so far, by the version of IP."""
+        self._hosts = HostKeys()
 
     def covering(self, rule: ExportedRule) -> ExportedRule | None:
         """Returns the first rule above that matches every call that `rule` could match; None: `rule` joins those above.
@@ -79,14 +76,14 @@ class _RulesAbove:
         """
         hosts = () if ALL_HOSTS in rule.hosts else rule.hosts
         named: list[_Items] = [
-            [self._over_host(host) for host in hosts],
+            [self._hosts.over(host) for host in hosts],
             [_over_name(name) for name in rule.principals],
             [_over_name(name) for name in rule.certificates],
         ]
         found = [number for group in self._groups.values() for number in self._first_of(group, named)]
         if found:
             return self._rules[min(found)][0]
-        keys: list[set[_Key]] = [{self._own_key(host) for host in hosts}, {*rule.principals}, {*rule.certificates}]
+        keys: list[set[HostKey]] = [{self._hosts.add(host) for host in hosts}, {*rule.principals}, {*rule.certificates}]
         group = self._groups.setdefault(tuple(map(bool, keys)), _Group())
         group.add(len(self._rules), keys)
         self._rules.append((rule, keys))
@@ -99,26 +96,15 @@ class _RulesAbove:
                 yield number
                 return
 
-    def _own_key(self, host: str) -> _Key:
-        if (network := network_of(host)) is None:
-            return host
-        self._lengths[network.version].add(network.prefixlen)
-        return _prefix(network, network.prefixlen)
-
-    def _over_host(self, host: str) -> Sequence[_Key]:
-        if (network := network_of(host)) is None:
-            return (host,)
-        return [_prefix(network, length) for length in self._lengths[network.version] if length <= network.prefixlen]
-
 
 class _Group:
     """The numbers of rules that name the same kinds of callers, of hosts, principals and certificates."""
 
     def __init__(self) -> None:
         self._numbers: list[int] = []
-        self._by_key: list[defaultdict[_Key, list[int]]] = []
+        self._by_key: list[defaultdict[HostKey, list[int]]] = []
 
-    def add(self, number: int, keys: Sequence[set[_Key]]) -> None:
+    def add(self, number: int, keys: Sequence[set[HostKey]]) -> None:
         """Adds a rule with the keys of its hosts, principals and certificates, behind all others."""
         self._numbers.append(number)
         self._by_key = self._by_key or [defaultdict(list) for _ in keys]
@@ -139,18 +125,14 @@ class _Group:
         return fewest
 
 
-def _has_all(keys: set[_Key], items: _Items) -> bool:
+def _has_all(keys: set[HostKey], items: _Items) -> bool:
     """Returns whether `keys`, of which none stand for all callers, have one of the keys of each item."""
     return not keys or all(not keys.isdisjoint(each) for each in items)
 
 
-def _over_name(name: str) -> Sequence[_Key]:
+def _over_name(name: str) -> Sequence[HostKey]:
     """Returns the names in rules that a principal or certificate matches: its own, and *@REALM for a principal."""
     return name, f"*@{name.rpartition('@')[2]}"
-
-
-def _prefix(network: Network, length: int) -> _Key:
-    return network.version, length, int(network.network_address) >> (network.max_prefixlen - length)
 
 
 def faults_of_hosts(export: Exported, names: HostNames) -> Iterator[Mistake]:
