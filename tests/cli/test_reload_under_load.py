@@ -217,27 +217,3 @@ def test_a_server_that_is_killed_in_the_midst_of_a_reload_leaves_its_state_whole
             assert keeper.run(reclaim_complete()).status == "OK"
             assert other.handle("new", "file")
         assert served.stop() == 0
-
-
-COUNTS = """\
-import gc, os, sys
-from rpcrdma.cli import main, service_manager
-
-def count(*_):
-    print(len(gc.get_objects()), flush=True)
-    os._exit(0)
-
-service_manager.ServiceManager.ready = count
-sys.argv[0] = "rpcrdma"
-main.run()
-"""
-"""A server that tells how many objects a collection of garbage would look through once it is ready."""
-
-
-def test_no_collection_of_garbage_looks_through_what_a_server_has_loaded(tmp_path: Path) -> None:
-    (tmp_path / "kept").mkdir()
-    (tmp_path / "c.toml").write_text('listen = ["tcp://127.0.0.1:0"]\n' + KEPT)
-    settings = ["--config", str(tmp_path / "c.toml"), "--state-dir", str(tmp_path / "state")]
-    command = [sys.executable, "-c", COUNTS, "serve", "--json", *settings]
-    told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
-    assert int(told.splitlines()[-1]) < 1000, "not the modules, which have tens of thousands"

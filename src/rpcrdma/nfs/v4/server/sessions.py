@@ -153,17 +153,20 @@ class SessionTable:
     ) -> nfs4.CREATE_SESSION4resok:
         """Creates a session and confirms `client`; a repeat has the earlier outcome (RFC 8881 section 18.36.4).
 
-        A CREATE_SESSION that is refused changes nothing but the sequence number and the outcome for its repeat, and one
+        A CREATE_SESSION that is refused changes nothing but the sequence number, which may be used once more, and one
         that is put off (NFS4ERR_DELAY) not even these: Linux counts up after each error but that. `principal`, a result
         of `principal_of`, `caller`, the connection, and `minor_version` are those of the call; `now_s` is the monotonic
         time in seconds. Raises Refused if the arguments, or the limits of the server, do not allow it, or InTheWay if
         another client, or the earlier incarnation of this one, has to end first.
         """
         if args.csa_sequence == client.sequence:
-            if isinstance(client.created, nfs4.nfsstat4):
+            if not isinstance(client.created, nfs4.nfsstat4):
+                return client.created
+            if client.created is _S.NFS4ERR_SEQ_MISORDERED:
                 raise Refused(client.created)
-            return client.created
-        if args.csa_sequence != (client.sequence + 1) % SEQUENCES:
+            # What was refused has changed nothing, and is judged again: Linux's server leaves the number free for
+            # other arguments, while its client goes on to the next one.
+        elif args.csa_sequence != (client.sequence + 1) % SEQUENCES:
             raise Refused(_S.NFS4ERR_SEQ_MISORDERED)
         try:
             created = self._create(args, client, principal, caller, now_s, minor_version)
