@@ -11,7 +11,7 @@ import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from unittest.mock import AsyncMock
 from xml.etree import ElementTree as ET
 
@@ -21,14 +21,14 @@ from fake_servers import OBLIGING, FakeServer, Frame, null_reply, serving
 from rpcrdma.cli.main import build_parser
 from rpcrdma_lab.check import CATALOGUE, Abilities
 from rpcrdma_lab.check.reports import as_html, as_json, as_junit
-from rpcrdma_lab.check.verdicts import Result, Verdict
+from rpcrdma_lab.check.verdicts import FAILURES, Result, Verdict
 from rpcrdma_lab.commands.check import judging
 from rpcrdma_lab.scripted import Outcome, Passage
 from support.cases import each_case
 from support.command_process import HANG_S, CommandProcess
 
 if TYPE_CHECKING:
-    from support.commands import Command, StartServer
+    from support.commands import Command, Ran, StartServer
 
 SIMPLE = "program SIMPLE { version SIMPLE_3 { void NOTHING(void) = 0; } = 3; } = 100003;"
 IN_NO_HURRY = ("--timeout", "300")
@@ -76,9 +76,17 @@ def broken() -> Iterator[str]:
         yield url
 
 
+def not_shown(ran: Ran) -> list[dict[str, Any]]:
+    """The rows of a report in JSON on checks that were not run, or that the server has failed."""
+    others = {verdict.value for verdict in (*FAILURES, Verdict.NOT_SEEN)}
+    return [row for row in ran.json["checks"] if row["verdict"] in others]
+
+
 @pytest.mark.thorough
 def test_a_server_that_conforms_ends_with_0_and_a_summary(command: Command, ours: tuple[str, Path]) -> None:
-    lines = command.done("check", ours[0], *IN_NO_HURRY).lines
+    ran = command.run("check", ours[0], *IN_NO_HURRY)
+    lines = ran.lines
+    assert ran.status == 0, ran.text
     assert lines[0] == f"{ours[0]}: {len(CATALOGUE)} checks, versions 1 and 2"
     assert "violates" not in "\n".join(lines)
     assert "ignores" not in "\n".join(lines)
@@ -138,9 +146,10 @@ def test_checks_are_chosen_by_pattern_and_listed(command: Command) -> None:
 
 @pytest.mark.thorough
 def test_what_may_stop_a_server_needs_leave(command: Command, ours: tuple[str, Path]) -> None:
-    report = command.done("check", ours[0], "--only", "v1.nomsg.*", "--json", *IN_NO_HURRY).json
-    unseen = [row for row in report["checks"] if row["verdict"] == "not seen"]
+    ran = command.run("check", ours[0], "--only", "v1.nomsg.*", "--json", *IN_NO_HURRY)
+    unseen = not_shown(ran)
     assert [row["id"] for row in unseen] == ["v1.nomsg.empty-segment"]
+    assert ran.status == 0
     assert "--risky" in unseen[0]["cause"]
 
 
@@ -150,9 +159,10 @@ def test_a_program_of_ones_own_is_judged_by_its_empty_procedure(
 ) -> None:
     definition = tmp_path / "simple.x"
     definition.write_text(SIMPLE)
-    report = command.done("check", ours[0], "--program", str(definition), "--only", "v1.*", "--json", *IN_NO_HURRY).json
-    assert report["verdicts"]["conforms"] > 50
-    assert {row["cause"] for row in report["checks"] if row["id"] == "v1.read.inline"} != {None}
+    ran = command.run("check", ours[0], "--program", str(definition), "--only", "v1.*", "--json", *IN_NO_HURRY)
+    assert ran.status == 0, not_shown(ran)
+    assert ran.json["verdicts"]["conforms"] > 50
+    assert {row["cause"] for row in ran.json["checks"] if row["id"] == "v1.read.inline"} != {None}
 
 
 @pytest.mark.thorough
@@ -281,9 +291,8 @@ def test_a_run_that_fails_before_its_checks_has_its_files(
 @pytest.mark.thorough
 def test_writing_leaves_the_directory_as_it_was(command: Command, ours: tuple[str, Path]) -> None:
     before = sorted(ours[1].iterdir())
-    report = command.done("check", ours[0], "--write", ".", "--risky", "--only", "v1.*", "--json", *IN_NO_HURRY).json
-    unseen = [row["id"] for row in report["checks"] if row["verdict"] == "not seen"]
-    assert unseen == []
+    ran = command.run("check", ours[0], "--write", ".", "--risky", "--only", "v1.*", "--json", *IN_NO_HURRY)
+    assert (ran.status, not_shown(ran)) == (0, [])
     assert sorted(ours[1].iterdir()) == before
 
 
