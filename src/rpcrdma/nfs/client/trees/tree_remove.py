@@ -41,7 +41,7 @@ class RemoveReport:
     """The bound of `failures`."""
 
     def failed(self, error: Exception) -> None:
-        """Counts a failure in `failures_total`, and adds it to `failures`, which take 1,000, fewer with long paths.
+        """Counts a failure in `failures_total`, and adds it to `failures` unless that list is full.
 
         Args:
             error: the error.
@@ -74,9 +74,11 @@ class _Level:
 async def remove_tree(volume: Volume, parent: Node, name: str, exclude: Iterable[str] = ()) -> RemoveReport:
     """Removes the directory `name` in `parent` with all contents; returns a report, see `NfsFilesystem.rmtree`.
 
+    The report takes refusals by the server, RpcError for a listing or a REMOVE, and RemoteProtocolError for a listing.
+
     Raises:
-        NfsError: NFS3ERR_NOTDIR: the object is no directory; or it cannot be looked up.
-        RpcRdmaError: the connection is lost, or another error of `Caller.call` for LOOKUP.
+        NfsError: NFS3ERR_NOTDIR: the object is no directory; or LOOKUP of it is refused.
+        RpcRdmaError: the other errors of `Caller.call`, as for a lost connection, which end the removal.
     """
     exclusion = Exclusion(exclude)
     node = await volume.procedures.lookup(parent, name)
@@ -115,9 +117,9 @@ async def _empty(
 ) -> None:
     """Lists entries of `level.node` and removes those that are no directories.
 
-    Up to `room` directories are put in `level.pending`, to be emptied next. Sets `level.more` if there are further
+    Up to `room` directories are put in `level.pending`, to be emptied next. Sets `level.more` if there may be further
     entries, `level.stuck` if entries stay after a failure, or by `exclusion`, which matches paths relative to the path
-    `top`. Puts failures in `report` and raises none, but for a lost connection.
+    `top`. Puts failures in `report`; raises only the errors of `Caller.call` that end the removal (`remove_tree`).
     """
     files: list[DirEntry] = []
     level.more = False
