@@ -186,9 +186,9 @@ class _Listing:
 
 
 class _Circle:
-    """Detects cookies that repeat, in constant memory: keeps every cookie at distances 1, 2, 4, 8...
+    """Detects cookies that repeat, in constant memory: keeps one cookie, and another one after 1, 2, 4, 8... pages.
 
-    `closes` takes the cookie that ends a page, and returns True if that equals the cookie kept last.
+    `closes` takes the cookie that ends a page, and returns True if that equals the kept cookie.
     """
 
     def __init__(self) -> None:

@@ -72,7 +72,7 @@ class Exclusion:
         )
 
     def covers(self, name: str, path: Callable[[], str]) -> bool:
-        """Returns whether a pattern matches the entry `name` or its path from the top, which a call of `path` returns."""
+        """Returns whether a pattern matches the entry `name` or its path from the top, which `path()` returns."""
         if self._names is not None and self._names.match(name):
             return True
         return self._paths is not None and self._paths.match(path()) is not None
