@@ -87,10 +87,10 @@ def places_of(
 class RegisteredPrograms:
     """Keeps the programs of a server registered at this machine's rpcbind, from `start` to `close`.
 
-    A task compares the registrations with the server's addresses every `RPCBIND_LOOK_S` seconds. rpcbind has an owner
-    for each registration, the user who made it. A registration of the same user at another address is replaced unless a
-    server answers there. A registration of another user is replaced by root, with a warning; rpcbind permits nobody
-    else to do so.
+    A task compares the registrations with the server's addresses every `RPCBIND_LOOK_S` (60) seconds. rpcbind has an
+    owner for each registration, the user who made it. A registration of the same user at another address is replaced
+    unless a server answers there. A registration of another user is replaced by root, with a warning; rpcbind permits
+    nobody else to do so.
 
     Args:
         programs: the programs of the server; programs other than NFS and MOUNT are left out.
@@ -202,7 +202,7 @@ class RegisteredPrograms:
         return present is not None and (present.addr, present.owner) == (address, self._owner)
 
     async def _compare(self, rpcbind: TcpConnection) -> list[str]:
-        """Registers the wanted programs that rpcbind lacks, and removes other registrations of this server.
+        """Registers the wanted programs that rpcbind lacks, and removes registrations of this server no longer wanted.
 
         `rpcbind` is a connection. Returns texts of the faults, for the log; raises RpcRdmaError or OSError if a call
         fails.

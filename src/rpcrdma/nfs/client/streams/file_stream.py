@@ -289,12 +289,14 @@ class NfsFile:
         return data
 
     async def pread_ahead(self, size: int, offset: int, ahead: int) -> tuple[bytes, memoryview]:
-        """Reads at `offset` as `pread` does, for a reader that continues: the next octets are fetched meanwhile.
+        """Reads at `offset`, without moving the position, for a reader that continues: fetches the next octets as well.
+
+        Takes turns with `read`, unlike `pread`.
 
         Args:
-            size: the most octets.
+            size: the most octets to return.
             offset: the offset in the file, in octets.
-            ahead: the most octets to fetch behind those meanwhile.
+            ahead: the most octets to fetch behind those, which is not waited for.
 
         Returns:
             (the octets, fewer than `size` only at the end of the file; a view of the octets directly behind them that
@@ -304,6 +306,7 @@ class NfsFile:
         Raises:
             NfsError: the server refuses.
             ValueError: the file is closed or was not opened for reading.
+            OutOfMemory: `size` octets do not fit in memory.
         """
 
         async def fill(buffer: memoryview) -> int:

@@ -210,9 +210,9 @@ def create_symlink(target: str, name: str, directory: int, times_ns: tuple[int, 
 
 
 def identity_of(name: str, directory: int) -> tuple[int, ...] | None:
-    """Returns (st_dev, st_ino, size, mtime in ns) of the regular file `name`; None if there is none of this name.
+    """Returns (st_dev, st_ino, size, mtime in ns) of the file `name`; None if it is missing or no regular file.
 
-    `directory` is the descriptor of its directory. The first two alone may be those of a file that was made after
+    `directory` is the descriptor of its directory. (st_dev, st_ino) alone may be those of a file that was made after
     another file was removed. Raises OSError.
     """
     found = _regular_file(name, directory)

@@ -20,7 +20,7 @@ __all__ = ["Exclusion", "check_descent", "entries_below", "too_many_pending", "w
 
 
 def check_descent(directory: Node) -> None:
-    """Checks a directory against the directories above it, as far as the walk has come from; makes no call.
+    """Checks, before a walk enters `directory`, the directory against those above it in the walk; makes no call.
 
     Raises:
         OSError: ELOOP: `directory` is the same object as a directory above it; ENAMETOOLONG: it is more than

@@ -37,7 +37,10 @@ def text_of(name: bytes) -> str:
 
 
 def nfs_time(nanoseconds: int) -> v3.nfstime3:
-    """Converts nanoseconds since 1970 to nfstime3; times before 1970 become 0, later ones than it has its last second."""
+    """Converts nanoseconds since 1970 to nfstime3; times before 1970 become 0.
+
+    Times after 2106, too large for nfstime3, get its last second, and keep their nanoseconds.
+    """
     seconds = nanoseconds // _SECOND
     if 0 <= seconds <= _U32:
         return v3.nfstime3(seconds, nanoseconds - seconds * _SECOND)
