@@ -46,7 +46,7 @@ class Client(Generic[S]):
         self.waiting: dict[S, None] = {}
 
     def in_order(self) -> Iterator[S]:
-        """Yields the `Share`s of the client's waiting connections: those that hold least first, then the earliest."""
+        """Yields the `Share`s of the client's waiting connections: least held first, of equals the earliest first."""
         return _in_order(self.waiting)
 
 

@@ -33,7 +33,7 @@ class _Told:
     """The counts of one connection, or the sums of several connections to one server.
 
     `counters` are those of RDMA. `made` has the calls of this client, and `answered` the server's calls that this
-    client answered, by procedure and status.
+    client answered, by procedure and status. `reconnects` counts restored transport connections.
     """
 
     counters: TransportStatistics = field(default_factory=TransportStatistics)

@@ -82,6 +82,7 @@ class RdmaDialer:
             HostAuthenticationFailed: either host refused the other.
             NotPermitted: the process may not take a reserved port.
             ConnectFailed: no connection could be made in time; the message names cause, attempts and remedy.
+            OSError: the provider lost the path at once (`Provider.connect`).
         """
         try:
             async with asyncio.timeout(self._timeout_s):

@@ -162,9 +162,9 @@ def _octets_pulled(call: Call) -> str:
 
 
 def tell_of_padding(call: Call) -> None:
-    """Logs a warning that the server of `call` pads results wrongly (RFC 4506 section 3); once a server and process.
+    """Logs a warning that the server of `call` pads results wrongly (RFC 4506 section 3).
 
-    The last SERVERS_KNOWN_MAX such servers are remembered; a warning may come again for an earlier one.
+    In one process each server is warned of once. Only the last SERVERS_KNOWN_MAX such servers are remembered.
     """
     if call.peer in _PADS_WRONGLY:
         return

@@ -64,7 +64,7 @@ def negotiated(
     """Returns the present version, message sizes, credits, properties and other terms of the connection of `endpoint`.
 
     Args:
-        endpoint: the state of the transport.
+        endpoint: this end of the RPC-over-RDMA protocol.
         terms: checksum, limits of RDMA Reads and device, as the providers of both ends have agreed.
         provider: the provider's name.
         round_trip_s: the shortest round trip in seconds; None: unknown.

@@ -116,8 +116,8 @@ class TcpCallsTaken:
     def dawdles(self) -> bool:
         """Whether the client has taken more than RPC_STALLED_S seconds to send a call that this side was ready to read.
 
-        While this side lacks memory for the call, and does not read, the client is late only if no octets of it are
-        unread. The time starts anew when there is memory.
+        While this side does not read because it lacks memory for the call, the client is late only if it has sent no
+        further octets. The time starts anew when there is memory.
         """
         stream, memory = self.stream, self.memory
         if not memory.expected or (stream.paused and not (memory.short and not stream.unread_octets)):

@@ -61,5 +61,5 @@ def random_fraction() -> float:
 
 
 def loop_clock() -> Callable[[], float]:
-    """Returns a monotonic clock, a function that returns seconds: `time.monotonic`, or the simulation's that runs."""
+    """Returns a monotonic clock, a function that returns seconds: `time.monotonic`, or that of a simulation."""
     return _running().clock

@@ -66,7 +66,7 @@ class MemoryDriver(ABC, Generic[Q]):
             self.close()
 
     def expect_end(self) -> None:
-        """Does nothing, since memory takes all data at once: the first `flush` after the connection's end closes it."""
+        """Does nothing, since memory takes all data at once: a `flush` after the connection's end closes the driver."""
 
     def close(self) -> None:
         if self._closed:

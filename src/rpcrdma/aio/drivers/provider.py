@@ -240,7 +240,7 @@ class Provider(Protocol):
         """
 
     def explain_unmade(self, where: str, cause: str) -> str:
-        """Returns a message for people about a server that was reached, but with which no RDMA connection was set up.
+        """Returns a message for people about a server to which there is a link, but no RDMA connection could be set up.
 
         The message has `where`, `cause` and a remedy.
 
