@@ -127,7 +127,7 @@ class Servers:
         self._found: dict[str, Server] = {}
 
     def place(self, path: str) -> ServerPath:
-        """Returns the server that `path`, a path or URL, names, with the path at the server.
+        """Returns the server that `path`, a path or URL, names, with the path at the server and the server's cache.
 
         Raises:
             ValueError: `path` names no server, and neither does the option `host`; or it is a URL of another protocol.
@@ -147,7 +147,7 @@ class Servers:
         return ServerPath(server, prefix, at, known_files(server.key))
 
     def used(self) -> Iterable[Server]:
-        """Returns the servers that `place` has returned so far, with those of its paths that name none."""
+        """Returns the servers that `place` has returned so far; one that paths name in several ways may be repeated."""
         return list(self._found.values())
 
     def _named(self, url: Url) -> Url:
@@ -229,14 +229,17 @@ def strip_url(text: str, protocol: str) -> str:
 
 
 def split_path(stripped: str) -> tuple[str, str]:
-    """Splits a path without scheme, as `strip_url` returns it, into (server, "/PATH"); the server may be empty."""
+    """Splits a path without scheme, as `strip_url` returns it, into (SERVER, "/PATH").
+
+    SERVER is "" if the path names none; "/PATH" is "/" for a server alone.
+    """
     server, _, path = stripped.partition("/")
     return server, f"/{path}"
 
 
 @lru_cache(maxsize=256)
 def server_of(protocol: str, authority: str) -> Url:
-    """Returns the URL of the server that `authority`, the part of a path or URL before its path, names.
+    """Parses `authority`, the part of a path or URL that names the server; returns the server's URL.
 
     `authority` is HOST[:PORT][+MOUNTPORT] or has "?mountport=PORT" at its end. `protocol` is "rdma" or "nfstcp".
 
@@ -256,7 +259,10 @@ def server_of(protocol: str, authority: str) -> Url:
 
 
 def authority_of(url: Url) -> str:
-    """Returns the server of `url` as paths name it: HOST[:PORT][+MOUNTPORT], with the ports that the URL names."""
+    """Returns the server of `url` as paths name it: HOST[:PORT][+MOUNTPORT], with only the ports that the URL names.
+
+    An IPv6 address has all of its eight groups, and no brackets.
+    """
     host = url.host
     if ":" in host:
         address = IPv6Address(host)
