@@ -34,7 +34,7 @@ __all__ = [
 
 
 def is_url(text: str) -> bool:
-    """Returns whether `text` begins as the URL of a server, rdma:// or tcp://, and is not a local path."""
+    """Returns whether `text` begins with rdma:// or tcp://, as the URL of a server does and a local path does not."""
     return text.startswith(("rdma://", "tcp://"))
 
 

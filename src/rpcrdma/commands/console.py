@@ -124,7 +124,7 @@ def shown(name: str) -> str:
 
 @contextlib.contextmanager
 def naming_standard_output() -> Iterator[None]:
-    """Sets the `filename` of an `OSError` that leaves the context to "standard output", if it has none."""
+    """Context manager: sets `filename` of an OSError that leaves the block to "standard output", if it has none."""
     try:
         yield
     except OSError as error:
@@ -183,8 +183,8 @@ def json_text(value: Any) -> str:
 def _expressible(value: Any) -> Any:
     """Returns `value` with surrogates, which stand for octets that are not UTF-8, written as %FF.
 
-    Dictionaries get the unchanged text in Base64 as well, under the key with `_base64` added; "message" and "hint" do
-    not.
+    In dictionaries the octets of each such text are added in Base64, under its key with `_base64` appended, except for
+    the keys "message" and "hint".
     """
     import base64  # noqa: PLC0415
     from urllib.parse import quote  # noqa: PLC0415

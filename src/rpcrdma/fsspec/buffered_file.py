@@ -156,8 +156,8 @@ class BufferedNfsFile(AbstractBufferedFile):
     def readinto(self, b: Buffer) -> int:
         """Fills a buffer with the next octets and returns their number, which is smaller only at the end of the file.
 
-        A buffer of at least 1 MiB, or of a block, is filled without a copy. Errors are those of `read`: ValueError if
-        the file is closed or open for writing, OSError if the server refuses.
+        A buffer of at least 1 MiB or a block, whichever is smaller, is filled without a copy. Errors are those of
+        `read`: ValueError if the file is closed or open for writing, OSError if the server refuses.
 
         Args:
             b: writable memory.

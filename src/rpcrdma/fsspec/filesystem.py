@@ -45,7 +45,7 @@ class RdmaFileSystem(ServerFileSystem):
     Args:
         host: the server of paths that begin with a slash.
         port: the port of `host`, or without it of all servers whose paths name none.
-        mountport: the TCP port of MOUNT likewise, or a dictionary of ports by HOST or HOST:PORT.
+        mountport: the TCP port of MOUNT at `host`, or without it at all servers; or ports by HOST or HOST:PORT.
         options: the `options` of `rpcrdma.nfs_open`, or a dictionary of fields.
         files: the `files` of `rpcrdma.nfs_open`, or a dictionary of fields.
         auto_mkdir: whether missing directories above a written file are made, as tools for object stores expect.
@@ -404,7 +404,10 @@ class RdmaFileSystem(ServerFileSystem):
             await fs.unlink(at)
 
     async def _remove(self, path: str) -> None:
-        """Removes a file, or a directory with all in it; raises OSError, for a directory an ExceptionGroup of them."""
+        """Removes a file, or a directory with all in it.
+
+        Raises OSError; for entries in a directory, after trying all, an ExceptionGroup of OSErrors.
+        """
         async with self._at(path) as (fs, at):
             if (await fs.lstat(at)).is_dir():
                 (await fs.rmtree(at)).check()

@@ -36,9 +36,9 @@ class Known:
 
     Attributes:
         info: the info dictionary of fsspec.
-        entry: the entry with its handle.
-        told_at: the time of caching, in seconds of the cache's clock.
-        data: the content, or the end, of a file; empty if it is not cached.
+        entry: the directory entry, with attributes and NFS file handle.
+        told_at: the time at which the state was cached, in seconds of the cache's clock.
+        data: the content, or the end, of a file; empty if none is cached.
     """
 
     info: Info
@@ -71,10 +71,10 @@ class KnownFiles:
         return found if found is not None and self._clock() < found.told_at + valid_s else None
 
     def is_worth_listing(self, directory: str, valid_s: float) -> bool:
-        """Counts a question about a file of `directory` whose state is not cached.
+        """Counts a question about a file of `directory` whose state is not cached; returns whether it is the third.
 
-        Returns True for the third question within `valid_s` seconds, and False for those before and after it: the
-        caller lists the directory at True, once.
+        The questions within `valid_s` seconds of the first one count; at those after the third the result is False
+        again. The caller lists the directory when the result is True.
         """
         with self._lock:
             now = self._clock()

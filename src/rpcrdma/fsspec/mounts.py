@@ -139,7 +139,7 @@ class Mounts:
         return fs.export, fs
 
     def _export_of(self, path: str) -> str:
-        """Returns the path of the innermost export, mounted or listed, that `path` is in; "" if there is none."""
+        """Returns the path of the innermost export that holds `path`, of those mounted or listed; "" if none does."""
         export = path
         while export not in self._mounted and export not in self._listed:
             if export in {"", "/"}:
@@ -164,7 +164,10 @@ class Mounts:
         return fs
 
     async def _forget_when_lost(self, fs: MountedFilesystem) -> None:
-        """Waits until the connection of `fs` ends for good, then drops and closes `fs`: the next call mounts again."""
+        """Waits until the connection of `fs` ends for good, then removes `fs` from the mounts and closes it.
+
+        The next call of `mounted` mounts again.
+        """
         with contextlib.suppress(RpcRdmaError):
             while True:
                 await fs.connection.wait_reconnected(fs.connection.reconnects)
@@ -175,7 +178,8 @@ class Mounts:
 class MountedPath:
     """Mounts the export of a path: `async with MountedPath(...) as (file system, path in it)`, which stays mounted.
 
-    Errors about paths at the server, in the block and on entering, get paths as the caller spells them.
+    Errors about paths at the server (`ServerPathError`), raised on entering or in the block, get the paths in the
+    caller's form: `prefix`, then the path.
 
     Args:
         mounts: the mounted exports of the server.

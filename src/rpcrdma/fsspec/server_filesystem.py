@@ -195,6 +195,7 @@ class ServerFileSystem(AsyncFileSystem):
         Raises:
             FileNotFoundError: nothing exists there, or a link leads nowhere.
             OSError: the server refuses.
+            ValueError, LocalProtocolError: as `place`.
             ConnectFailed, RpcRdmaError: the server cannot be reached, or does not answer.
         """
         known = None if refresh else self._believed(path)
@@ -238,7 +239,10 @@ class ServerFileSystem(AsyncFileSystem):
         return known.find(place.path, self._valid_s)
 
     async def _list_page(self, place: ServerPath, directory: str) -> None:
-        """Caches the entries of `directory`, at the server of `place`, in one READDIRPLUS reply; ignores failures."""
+        """Reads the first page of the listing of `directory` at the server of `place`, one READDIRPLUS, and caches it.
+
+        Symbolic links are not cached. OSErrors and RpcRdmaErrors are ignored.
+        """
         known = place.known
         changes = known.changes
         with contextlib.suppress(OSError, RpcRdmaError):
@@ -309,7 +313,8 @@ class ServerFileSystem(AsyncFileSystem):
             path: the directory at the top.
             maxdepth: levels of directories, at least 1; None: all.
             topdown: whether a directory precedes those below it.
-            on_error: "omit" ignores each OSError, "raise" raises it; or a function that is called with it.
+            on_error: "omit" ignores the OSError of a directory, "raise" raises it; or a function that is called with
+                it. None: raises it unless the directory is missing.
             kwargs: `detail=True` for infos by name.
 
         Yields:
@@ -438,10 +443,10 @@ class ServerFileSystem(AsyncFileSystem):
 
 
 def _told(on_error: OnError, kwargs: dict[str, Any]) -> tuple[OnError, dict[str, Any]]:
-    """Returns (the `on_error` that a walk uses, `kwargs` for the walk of fsspec's class).
+    """Returns (`on_error`, `kwargs`) for the walk of fsspec's class, from those that a walk of this class got.
 
-    fsspec passes `kwargs` to its walks of directories below, but not `on_error`: so `kwargs` carries it as well. The
-    default, for None, is a function that raises all errors but FileNotFoundError.
+    fsspec passes `kwargs` to its walks of directories below, but not `on_error`: so the returned `kwargs` has it as
+    well. In place of None stands a function that raises all errors but FileNotFoundError.
     """
     tell = kwargs.pop(_BELOW, None) or on_error or _raise_unless_missing
     return tell, kwargs | {_BELOW: tell}

@@ -87,7 +87,8 @@ class Servers:
         protocol: "rdma" or "nfstcp".
         host: the server of paths that name none; None: every path must name its server.
         port: the port of `host`; without a host, of every server whose path names no port. None: the usual port.
-        mount_ports: the TCP port of MOUNT likewise, or ports by HOST or HOST:PORT; None: not known.
+        mount_ports: the TCP port of MOUNT at `host`, or without a host at every server; or ports by HOST or HOST:PORT.
+            None: not known.
         options: the settings of connections, or their fields by name; None for the defaults.
         files: bounds of calls and listings, or their fields by name; None for the defaults.
 
@@ -185,7 +186,7 @@ class Servers:
 
 
 def number_of(name: str, value: Any, kind: Callable[[Any], N]) -> N:
-    """Returns `value`, the option `name` as a number or its text, converted by `kind`: int or float.
+    """Returns `kind(value)`: the value of the option `name`, a number or a number's text, as an int or float.
 
     Raises:
         ValueError: `value` is no such number; the message has `name`.

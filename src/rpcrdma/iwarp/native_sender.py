@@ -130,7 +130,7 @@ class NativeSender(Sender):
 
     @property
     def _reads_due(self) -> bool:
-        """Whether as many RDMA Reads of this side are outstanding as may be (ORD), so that a further one must wait."""
+        """Whether this side has the most RDMA Reads outstanding that it may have (ORD), so that the next must wait."""
         return len(self.reads) >= self.outbound_reads
 
     def _answer(self, response: ReadResponse) -> Work:

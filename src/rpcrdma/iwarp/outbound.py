@@ -74,8 +74,8 @@ class Outbound:
     def append(self, fpdu: Sequence[Buffer], octets: int, source: ResponseSource | None = None) -> None:
         """Appends an FPDU of `octets` octets, whose last piece ends with the CRC.
 
-        `fpdu`: the gather list of the FPDU. `source`: for an FPDU of a Read Response the region that its payload shows,
-        the response, and the offset of the payload in the response; None for other FPDUs.
+        `fpdu`: the gather list of the FPDU. `source`: for an FPDU of a Read Response (the region of which its payload
+        is a view, the response, offset of the payload in the response); None for other FPDUs.
         """
         self.pieces += fpdu
         self.built += octets
@@ -91,8 +91,8 @@ class Outbound:
         Args:
             pieces: the gather list of all FPDUs.
             sizes: the octets of each FPDU.
-            source: for a Read Response the region that the payloads show, the response, and the offset of the first
-                FPDU's payload in the response; None for other messages.
+            source: for a Read Response (the region of which the payloads are views, the response, offset of the first
+                FPDU's payload in the response); None for other messages.
             step: the octets of payload in each FPDU except the last.
         """
         self.pieces += pieces

@@ -38,10 +38,10 @@ class VerbsDriver:
 
     Args:
         manager: the connection manager of the loop.
-        identifier: the connection's identifier, which the driver closes.
-        device: the device, which reports its loss; None: it is not watched.
-        queue_pair: the queue pair, which the driver releases.
-        timer: the connection's timer.
+        identifier: the connection's rdma_cm_id, which the driver closes at its end.
+        device: the device, which reports its loss to the driver; None: it is not watched.
+        queue_pair: the queue pair, which the driver releases at its end.
+        timer: the connection's timer, which the driver stops at its end.
         on_turn, on_closed: as in `Link.open`.
         config: the settings, of which `busy_poll_s` is used.
     """
@@ -231,9 +231,9 @@ class VerbsDriver:
         self._end_now("the peer did not let the connection end")
 
     def _end_now(self, reason: str) -> None:
-        """Aborts the connection for `reason`, calls `on_turn` for its last completions, and releases everything.
+        """Aborts the connection for `reason`, calls `on_turn` for its last completions, then `close`.
 
-        As `on_device_lost` and `on_port_down` it implements `DeviceUser`.
+        It is both `on_device_lost` and `on_port_down` of the interface `DeviceUser`.
         """
         if self.blocked:
             return

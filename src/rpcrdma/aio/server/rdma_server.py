@@ -51,7 +51,7 @@ class RdmaServerConfig:
     Raises:
         ValueError: `rpcrdma_version` or `extension` is unknown, or a number is negative or not finite.
         TypeError: an option is unknown, or a number has another type.
-        LocalProtocolError: two of `extensions` use the same code.
+        LocalProtocolError: as `all_extensions`.
     """
 
     connections_max: int = field(default_factory=connections_that_fit)
@@ -202,7 +202,7 @@ class RdmaServer:
         Args:
             connections_max: the most connections.
             connections_per_host: the most connections of one address; None: the default for `connections_max`.
-            idle_s: seconds after which an idle connection ends; None: never.
+            idle_s: seconds after which an idle connection ends, a present one as well; None: never.
         """
         self._config = replace(
             self._config, connections_max=connections_max, connections_per_host=connections_per_host, idle_s=idle_s

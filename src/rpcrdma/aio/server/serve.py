@@ -350,11 +350,11 @@ class Server:
             pool.serve_soon()
 
     def require(self, xprtsec: XprtSec) -> None:
-        """Changes whether calls over TCP in the clear are answered, from the next call on.
+        """Changes whether calls over TCP in the clear are answered, from the next call on, on present connections, too.
 
         Args:
-            xprtsec: "none": they are; "tls" or "mtls": they are not, except by a server that was made without TLS.
-                Whether clients must show certificates stays.
+            xprtsec: "none": such calls are answered; "tls" or "mtls": they are refused, except by a server that was
+                made without TLS. Whether clients must show certificates does not change.
         """
         self._options = replace(self._options, tcp=replace(self._options.tcp, xprtsec=xprtsec))
         self._tcp.require(xprtsec)

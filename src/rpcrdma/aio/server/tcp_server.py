@@ -173,7 +173,7 @@ class TcpServer:
 
     @property
     def octets_received(self) -> int:
-        """The octets of all calls that have arrived (`calls`), without record headers."""
+        """The number of octets of all calls that have arrived (`calls`), without record headers."""
         return self._ended_octets + sum(connection.calls_taken.octets_taken for connection in self.connections)
 
     async def listen(self, host: str = "127.0.0.1", port: int = 0) -> list[Listening]:
