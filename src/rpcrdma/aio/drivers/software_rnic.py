@@ -27,7 +27,7 @@ class TcpLink:
     """The `Link` of the software RNIC: a connected TCP socket, over which `open` starts iWARP.
 
     The end that connects (`active`) is the MPA initiator. Links of one event loop may share `scratch`, the memory for
-    small frames; `capture` records packets.
+    small frames (None: memory of its own). `capture` records packets (None: no capture).
     """
 
     provider = _NAME
