@@ -225,7 +225,7 @@ class TcpServer:
         await self.stop()
 
     async def stop(self, deadline_s: float = 5.0) -> None:
-        """Accepts and reads nothing more, waits for running calls to be answered, and ends all connections.
+        """Accepts and reads nothing more, waits until replies to running calls are sent, and ends all connections.
 
         The wait takes at most `deadline_s` seconds, and up to 0.5 s more for peers to close their ends; then the rest
         is aborted. A `HandlerRunner` that the server has made itself is drained, without a further wait.
