@@ -72,7 +72,7 @@ _WORDS: Mapping[Cause, Callable[[Refusal], str]] = {
 
 
 def error_of(refusal: Refusal) -> VersionRefused | ChunkRefused | CallRefused:
-    """Returns the exception that the caller of a refused call gets."""
+    """Returns, without raising it, the exception that the caller of a refused call gets."""
     if refusal.cause is Cause.VERSION:
         return VersionRefused(refusal.low, refusal.high)
     if refusal.cause in _OF_CHUNKS:

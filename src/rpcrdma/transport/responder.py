@@ -50,8 +50,8 @@ _tuple = tuple.__new__
 class Responder:
     """The calls of the peer in one direction: reads their Read chunks, reports them as events and sends the replies.
 
-    `unanswered` calls are neither answered nor refused. Of the replies whose buffers are in use until their Send has
-    completed, `replies_sent` are sent, `replies_unsent` are not.
+    `unanswered` counts calls neither answered nor refused. Of the replies whose buffers are in use until their Send has
+    completed, `replies_sent` have ended and `replies_unsent` have not. The events are in the session's `events`.
     """
 
     __slots__ = (
@@ -145,9 +145,9 @@ class Responder:
         return True
 
     def _queue(self, incoming: IncomingCall, inline: int | None) -> None:
-        """Queues a call with Read chunks until there is memory for them; refuses unfit chunks.
+        """Queues a call with Read chunks until there is memory for them; refuses the call if they are unfit.
 
-        `inline`: the octets of its reduced stream; None if a Position-Zero Read chunk has the stream.
+        `inline`: the octets of the call's reduced stream; None if a Position-Zero Read chunk has the stream.
         """
         reads = incoming.chunks.reads
         if incoming.carried is None and not well_placed(reads, inline):
@@ -188,7 +188,7 @@ class Responder:
     def _pull(self, incoming: IncomingCall) -> bool:
         """Posts the RDMA Reads of a call's Read chunks into one buffer, each chunk at a multiple of four octets.
 
-        Refuses a call whose memory cannot be had at all. Returns False if there is none at present, and the call waits.
+        Refuses a call for which there will be no memory. Returns False if no memory is free at present: the call waits.
         """
         session = self._session
         held = incoming.held_octets
@@ -268,7 +268,7 @@ class Responder:
         session.events.append(_tuple(CallArrived, (incoming,)))
 
     def reply_octets_max(self, incoming: IncomingCall, items: Sequence[int]) -> int:
-        """Returns the most octets of a reply besides bulk `items` (octets of each); an extension may carry more."""
+        """Returns the most octets of a reply besides bulk `items` (octets of each), unless an extension carries it."""
         session = self._session
         continued = self._continued if session.splits else (0, 0)
         return reply_octets_max(items, incoming.chunks, session.send_octets, session.dialect.geometry, *continued)
@@ -277,7 +277,8 @@ class Responder:
         """Answers a call: sends the reply, or an error if the reply fits neither a message nor the offered chunks.
 
         After the connection's end it only releases the call's memory. Returns whether the payload's buffers are in use
-        until `ReplySent`. Raises LocalProtocolError for an answered call; any other error ends the connection.
+        until `ReplySent`. Raises LocalProtocolError for an answered call; any other error is raised, and ends the
+        connection.
         """
         if incoming.answered:
             self._answer(incoming)
@@ -341,7 +342,7 @@ class Responder:
 
     @property
     def _continued(self) -> tuple[int, int]:
-        """The longest reply continued despite a Reply chunk, and the longest continued one: octets with header or 0."""
+        """(the longest reply continued despite a Reply chunk, the longest continued one): octets with header, or 0."""
         session = self._session
         if self._direction is CallDirection.REVERSE and session.reverse_support is ReverseSupport.INLINE:
             return 0, 0
@@ -376,7 +377,7 @@ class Responder:
     def fail_call(self, incoming: IncomingCall, cause: Cause) -> None:
         """Refuses a call with an error message of the protocol version for `cause`, and releases the call's memory.
 
-        Raises LocalProtocolError if the call has been answered.
+        After the connection's end it only releases the memory. Raises LocalProtocolError if the call has been answered.
         """
         self._answer(incoming)
         try:
@@ -433,7 +434,7 @@ class Responder:
             self.resume()
 
     def resume(self) -> None:
-        """Starts the RDMA Reads of waiting calls as far as the connection's bound and the memory allow."""
+        """Starts the RDMA Reads of waiting calls, in order, as far as the connection's bound and the memory allow."""
         # A call that is refused when its turn comes is released from here: one loop sees to all that wait.
         if self._resuming:
             return
