@@ -78,11 +78,11 @@ _FURTHER_MESSAGE_OCTETS = 32_000
 class PlanLimits(NamedTuple):
     """The limits by which a requester plans its calls, in octets; see `TransportConfig` for fields of the same names.
 
-    `send_octets` and `receive_octets` are the largest messages. With their headers, calls and replies of up to
-    `call_octets_max` and `reply_octets_max` go in messages although RDMA could move their items: up to the largest
-    message, unless the version continues messages. `segments_max` is the peer's limit for one header. Items of
-    `direct_octets_min` or more are worth a chunk. A reply without such items needs no Reply chunk up to
-    `reply_continued_octets_max`, headers included.
+    `send_octets` and `receive_octets` are the largest messages. Calls of up to `call_octets_max` and replies of up to
+    `reply_octets_max`, headers included, travel in messages although RDMA could move their items; these are the sizes
+    of the largest messages, unless the version continues messages. `segments_max` is the most segments that the peer
+    takes in one header. Items of `direct_octets_min` or more are worth a chunk. A reply without such items needs no
+    Reply chunk up to `reply_continued_octets_max`, headers included.
     """
 
     send_octets: int

@@ -77,7 +77,8 @@ def plan_reply(
         offered: the call's chunk lists.
         send_octets: the largest message, header included.
         geometry: the header sizes of the connection's version.
-        cheap_octets: the longest reply, with its header, that is continued rather than put into a Reply chunk.
+        cheap_octets: the longest reply, with its header, that is continued rather than put into a Reply chunk; 0 if
+            none is.
         continued_octets_max: the longest reply, with its header, that can be continued; 0 if none can.
     """
     header = geometry.reply_header

@@ -76,6 +76,7 @@ class Requester:
                 call cannot be sent (but `CallFailed` if it waits): a buffer is unfit, the header too small, a chunk not
                 permitted.
             TransportClosed: the connection has ended.
+            MemoryError: the system has no memory for the results.
         """
         session = self._session
         if not self._allowed or session.state is _CLOSED:
@@ -419,9 +420,10 @@ class Requester:
             self.on_unsendable(call, error)
 
     def on_closed(self, reason: str, *, protocol_error: bool) -> None:
-        """Ends every call after the connection's end: deregisters its memory, and fails it unless it was abandoned.
+        """Ends every call after the connection's end: invalidates its memory, and fails it unless it was abandoned.
 
-        The error is `TransportClosed`. `reason` is in words. `protocol_error`: whether one side broke the protocol.
+        Failed calls are reported by `CallFailed` with a `TransportClosed`. `reason`: the cause in words, the message of
+        the error. `protocol_error`: whether one side broke the protocol.
         """
         calls = list(self.calls.values())
         self.calls.clear()

@@ -222,7 +222,11 @@ class Responder:
         return True
 
     def on_read(self, incoming: IncomingCall, status: Status) -> None:
-        """Counts an RDMA Read of a call if `status` is SUCCESS; after the last one reports the call, or refuses it."""
+        """Counts a completed RDMA Read of a call; after the last one reports the call by `CallArrived`, or refuses it.
+
+        It refuses a call whose Position-Zero Read chunk has no RPC call with its XID. No effect if `status` is not
+        SUCCESS: the connection then ends.
+        """
         # After a failed one the connection ends, and `on_closed` clears up.
         if status is Status.SUCCESS and incoming in self._reading:
             incoming.pending_reads -= 1
@@ -342,7 +346,10 @@ class Responder:
 
     @property
     def _continued(self) -> tuple[int, int]:
-        """(the longest reply continued despite a Reply chunk, the longest continued one): octets with header, or 0."""
+        """The longest reply continued despite a Reply chunk, and the longest continued one.
+
+        Both in octets, header included; 0 if no reply is continued.
+        """
         session = self._session
         if self._direction is CallDirection.REVERSE and session.reverse_support is ReverseSupport.INLINE:
             return 0, 0
@@ -366,7 +373,7 @@ class Responder:
         raise error
 
     def on_sent(self, incoming: IncomingCall) -> None:
-        """Releases the memory of a call whose reply was sent, and reports `ReplySent`."""
+        """Releases the memory of a call after the Send of its reply has completed, and reports `ReplySent`."""
         self.replies_sent += 1
         self.replies_unsent -= 1
         self._session.owed -= 1
@@ -394,7 +401,8 @@ class Responder:
     def drop(self, incoming: IncomingCall) -> None:
         """Leaves a call unanswered and releases its memory; raises LocalProtocolError if the call has been answered.
 
-        Where credits count calls, the requester loses the credit; where they count messages, a grant returns it.
+        Where credits count calls (version 1), the requester loses the credit; where they count messages, a grant
+        returns it.
         """
         self._answer(incoming)
         self.unanswered -= 1
@@ -480,7 +488,7 @@ class Responder:
 
 
 def _held_by(data: Buffer) -> int:
-    """Returns the octets of memory that a message keeps in use: those of its whole receive buffer."""
+    """Returns the octets of memory that `data`, a received message, keeps in use: those of its whole receive buffer."""
     return as_view(data.obj).nbytes if isinstance(data, memoryview) else len(data)
 
 

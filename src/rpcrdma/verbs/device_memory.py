@@ -101,7 +101,8 @@ def _rights(access: Access, *, iwarp: bool) -> tuple[int, int]:
     """Returns (local, remote) rights, combined from `Right`, of a registration that permits `access`.
 
     InfiniBand places the data of an RDMA Read in memory without remote rights. So the sink of a Read, whose `access` is
-    LOCAL_WRITE with REMOTE_WRITE, gets no remote right there; `iwarp` names the sink on the wire and needs the right.
+    LOCAL_WRITE with REMOTE_WRITE, gets no remote right there. iWARP (`iwarp`) names the sink on the wire and needs the
+    right.
     """
     local = Right.LOCAL_WRITE if access & (Access.LOCAL_WRITE | Access.REMOTE_WRITE) else 0
     remote = Right.REMOTE_READ if access & Access.REMOTE_READ else 0

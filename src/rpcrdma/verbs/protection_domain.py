@@ -174,7 +174,7 @@ class SoftwareProtectionDomain:
         return self.regions.pop(handle, None)
 
     def place(self, handle: int, offset: int, length: int, gather: Sequence[Buffer]) -> None:
-        """Writes octets of an RDMA Write into registered memory.
+        """Writes octets of an RDMA Write into registered memory; discards those for an abandoned region.
 
         Args:
             handle: the handle in the RDMA Write.

@@ -44,9 +44,8 @@ def as_view(buffer: object, name: str = "data", *, writable: bool = False) -> me
     """Returns a flat view of the octets of a C-contiguous object with the buffer protocol, without a copy.
 
     Items of any format, byte order and number of dimensions count as their octets in memory: those of NumPy arrays,
-    `array`, ctypes and mmap. A flat memoryview of octets is returned itself. All octets of callers pass through here
-    once. `buffer`: the object. `name`: the name of the argument in errors. `writable`: whether the memory is to be
-    filled.
+    `array`, ctypes and mmap. All octets of callers pass through here once. `buffer`: the object. `name`: the name of
+    the argument in errors. `writable`: whether the memory is to be filled.
 
     Raises:
         TypeError: the object has no readable octets, or they have gaps or another order. The message has the remedy.
@@ -99,7 +98,7 @@ class Reader:
 
     Shared by the methods:
         field: the name of the field in errors.
-        length: its octets.
+        length: the octets of the field.
         DecodeError: the field does not fit into the octets left.
     """
 

@@ -94,7 +94,7 @@ class Native(Protocol):
         self, descriptor: int, messages: list[Any], position: int, numbers: list[int], tagged_max: int,
         untagged_max: int, crc: bool, reads: int, /,
     ) -> tuple[int, int, int, bytes | None]:  # fmt: skip
-        """Frames and sends messages until the socket is full, or an RDMA Read Request beyond the first `reads` is next.
+        """Frames and sends messages until none is left, the socket is full, or an RDMA Read beyond `reads` is next.
 
         Returns (the number of messages framed as a whole, the octets framed of the next one, the octets of all FPDUs,
         the rest of the last FPDU). The rest is what the full socket has not taken, maybe b""; None: it took all.

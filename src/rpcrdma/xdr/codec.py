@@ -49,10 +49,7 @@ def padding(length: int) -> int:
 
 
 def padded_octets(lengths: Iterable[int]) -> int:
-    """Returns the octets of opaque items of these lengths, padding of each to a multiple of four included.
-
-    The length words of the items are not included.
-    """
+    """Returns the octets of opaque items of these lengths, each padded to a multiple of four, without length words."""
     octets = 0
     for length in lengths:
         octets += (length + 3) & ~3
@@ -301,7 +298,7 @@ class Encoder(Payload):
         return octets
 
     def opaque(self, data: Buffer, limit: int, field: str) -> None:
-        """Appends length word, octets and padding of opaque data; over `limit` octets: raises LocalProtocolError."""
+        """Appends length word, octets and padding of opaque data; raises LocalProtocolError over `limit` octets."""
         if type(data) is not bytes:
             data = as_view(data, field)
         length = len(data)
@@ -312,17 +309,13 @@ class Encoder(Payload):
         self.reduced += _PAD[length & 3]
 
     def string(self, text: str, limit: int, field: str) -> None:
-        """Appends a string as UTF-8, with surrogates as the octets that they stand for (PEP 383).
-
-        Raises LocalProtocolError if it has more than `limit` octets, or characters that have none.
-        """
+        """Appends `text` as UTF-8, surrogates as octets (PEP 383); raises LocalProtocolError over `limit` octets."""
         self.opaque(_text_octets(text, field), limit, field)
 
     def bulk(self, data: Buffer, limit: int, field: str) -> None:
         """Appends the length word of `data` and records the data uncopied; they must not change until they are sent.
 
-        The transport places the data directly or sends it inline. Raises LocalProtocolError for more than `limit`
-        octets.
+        The transport places the data directly or sends them inline. Raises LocalProtocolError over `limit` octets.
         """
         if type(data) is not bytes:
             data = memoryview(data) if type(data) is bytearray else as_view(data, field)
@@ -554,7 +547,7 @@ class Decoder(Reader):
         return data
 
     def opaque(self, limit: int, field: str) -> bytes:
-        """Returns a copy of variable-length opaque data; too few octets or more than `limit`: raises DecodeError."""
+        """Returns a copy of variable-length opaque data; raises DecodeError if they are cut short or over `limit`."""
         start = self.pos + 4
         if start <= self.end:
             length = _U32.unpack_from(self.data, start - 4)[0]
@@ -585,10 +578,7 @@ class Decoder(Reader):
         return data
 
     def bulk_string(self, limit: int, field: str) -> str:
-        """Returns a string, placed directly or in the stream; octets that are not UTF-8 become surrogates (PEP 383).
-
-        Raises DecodeError as `bulk` does.
-        """
+        """Returns a string as `bulk` returns octets, surrogates for octets not in UTF-8 (PEP 383); raises as `bulk`."""
         return str(self.bulk(limit, field), "utf-8", "surrogateescape")
 
     def skip_padding(self, length: int, field: str) -> None:

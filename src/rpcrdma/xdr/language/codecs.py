@@ -109,9 +109,9 @@ class CodecWriter(ValueWriter):
             self.out.call(f"return {item.name}(", values)
 
     def _runs(self, item: model.Struct) -> list[list[model.Member]]:
-        """Returns the members of a structure in runs, in order, for one `Layout` each.
+        """Returns the members of a structure in runs, in order: adjacent fixed-size members, or one other member each.
 
-        A run has adjacent fixed-size members, up to 120 values, or a single other member.
+        A run has at most 120 values.
         """
         runs: list[list[model.Member]] = []
         slots = 0

@@ -90,9 +90,9 @@ def _shortened(text: str) -> str:
 
 
 def first_remarks(remarks: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """Returns the errors and warnings `remarks` in source order, of more than XDR_REMARKS_MAX only the first so many.
+    """Returns the errors and warnings `remarks` in source order, at most the first XDR_REMARKS_MAX.
 
-    Then a further remark, at the place of the last one, states the number of those left out.
+    If there are more, a further remark, at the place of the last one, states the number of those left out.
     """
     ordered = sorted(remarks, key=lambda remark: remark.place)
     more = len(ordered) - XDR_REMARKS_MAX

@@ -17,8 +17,8 @@ _MOST_ELEMENTS = 16
 def slots_of(kind: model.Type, module: model.Module) -> int | None:
     """Returns the number of values that `struct` unpacks for a type; None for types that `struct` is not used for.
 
-    These are types of variable size, unions, empty types, opaque[n] over 64 octets, arrays over 16 elements or of
-    anything but numbers, and structures over 64 values or with such a member.
+    It is not used for types of variable size, unions, empty types, opaque[n] over 64 octets, arrays over 16 elements or
+    of anything but numbers, and structures over 64 values or with a member of such a type.
     """
     kind = model.strip(kind)
     match kind:

@@ -84,7 +84,10 @@ class MessageSizes:
         return sum(_padded(item.most) for item in items)
 
     def of_result(self, procedure: model.Procedure) -> Extent:
-        """Returns the largest size of a result and its bulk items; with `pragma bound` as expressions of `args`."""
+        """Returns the largest size of a procedure's result and of its bulk items; 0 without items for void.
+
+        Sizes that `pragma bound` limits are expressions of `args`, the arguments of the call.
+        """
         if procedure.result is None:
             return Extent(_NOTHING)
         kind = None if procedure.arguments is None else model.strip(procedure.arguments)
