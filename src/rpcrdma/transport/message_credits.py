@@ -155,11 +155,11 @@ class MessageWindow:
         return self._upper_half | given
 
     def admit_several(self, first: Outgoing, count: int) -> int:
-        """Spends one credit for a message with several calls, or several replies.
+        """Spends one credit for a message with several calls, or several replies, and counts all of them.
 
         This side keeps the credits that separate messages would have taken, and the peer grants fewer later. Until then
-        they look like credits for calls, so `allowed` is fixed at its value. `first`: one of the calls or replies.
-        `count`: their number. Returns the credit word for the message's header.
+        they look like credits for calls, so `allowed` is fixed at its present value. `first`: one of the calls or
+        replies. `count`: the number of calls or replies. Returns the credit word for the message's header.
         """
         self._learns = False
         if first.kind is _CALL:

@@ -317,7 +317,10 @@ class DeviceQueuePair:
             self.on_event(event)
 
     def on_event(self, event: ManagerEvent) -> None:
-        """Handles an event of the connection manager for this connection; holds it while a thread runs rdma_connect."""
+        """Handles an event of the connection manager for this connection, which may establish or end the connection.
+
+        While a thread runs rdma_connect, the event is held until `asked`.
+        """
         if self.asking:
             self._held.append(event)
             return
