@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from rpcrdma.errors import RemoteProtocolError, RpcError
 from rpcrdma.limits import NFS_LISTED_NAMES_MAX, NFS_TREE_PENDING_MAX
 from rpcrdma.nfs.client.listing import entry_pages
 from rpcrdma.nfs.client.node import DirEntry, Node
 from rpcrdma.nfs.client.trees.tree_walk import Exclusion, check_descent
-from rpcrdma.nfs.client.trees.tree_work import Kept
+from rpcrdma.nfs.client.trees.tree_work import ENTRY_ERRORS, Kept
 from rpcrdma.nfs.client.volume import Volume
 from rpcrdma.nfs.client.workers import run_workers
-from rpcrdma.nfs.errors import NfsError, NfsNotFound, nfs_error
+from rpcrdma.nfs.errors import NfsNotFound, nfs_error
 from rpcrdma.nfs.v3 import nfsstat3
 
 __all__ = ["RemoveReport", "remove_tree"]
@@ -74,7 +73,7 @@ class _Level:
 async def remove_tree(volume: Volume, parent: Node, name: str, exclude: Iterable[str] = ()) -> RemoveReport:
     """Removes the directory `name` in `parent` with all contents; returns a report, see `NfsFilesystem.rmtree`.
 
-    The report takes refusals by the server, RpcError for a listing or a REMOVE, and RemoteProtocolError for a listing.
+    The report takes the errors of `ENTRY_ERRORS`, which leave the rest of the tree to be removed.
 
     Raises:
         NfsError: NFS3ERR_NOTDIR: the object is no directory; or LOOKUP of it is refused.
@@ -145,7 +144,7 @@ async def _empty(
             if level.more or len(files) + len(level.pending) >= _ROUND_ENTRIES:
                 level.more = True
                 break
-    except (OSError, RemoteProtocolError, RpcError) as error:
+    except ENTRY_ERRORS as error:
         report.failed(error)
         level.stuck = True
     left = iter(files)
@@ -157,7 +156,7 @@ async def _empty(
                 report.files += 1
             except NfsNotFound:
                 pass  # another client has removed it
-            except (OSError, RpcError) as error:
+            except ENTRY_ERRORS as error:
                 report.failed(error)
                 level.stuck = True
 
@@ -173,7 +172,7 @@ async def _remove_directory(volume: Volume, level: _Level, report: RemoveReport)
         await volume.procedures.rmdir(level.parent, level.name)
     except NfsNotFound:
         return True
-    except NfsError as error:
+    except ENTRY_ERRORS as error:
         report.failed(error)
         return False
     report.directories += 1

@@ -32,10 +32,12 @@ from rpcrdma.nfs.client.trees.tree_walk import Exclusion, too_many_pending
 from rpcrdma.nfs.client.workers import run_together, run_workers
 from rpcrdma.nfs.errors import ExportPath, ServerPathError
 
-__all__ = ["C", "CopyDirection", "CopyFailure", "CopyReport", "Folder", "Kept", "TreeWork"]
+__all__ = ["ENTRY_ERRORS", "C", "CopyDirection", "CopyFailure", "CopyReport", "Folder", "Kept", "TreeWork"]
 
 C = TypeVar("C")
 
+ENTRY_ERRORS = (OSError, RpcError, RemoteProtocolError)
+"""Errors of a call that concern one entry of a tree: work goes on with the others, and the report has the error."""
 _SCANNERS = 4
 """The number of tasks that list directories, by one call at a time each; four hide the latency of listing."""
 
@@ -215,7 +217,7 @@ class CopyDirection(Protocol[C]):
         """Returns whether the file system of the target has room for `item.size` octets; raises OSError or RpcError."""
 
     async def leave(self, folder: Folder, *, complete: bool) -> None:
-        """Closes both sides of a directory, also if it raises (OSError, RpcError).
+        """Closes both sides of a directory, also if it raises one of `ENTRY_ERRORS`.
 
         If `complete`, the target directory gets the mode and times of the source before; an existing directory that
         this copy has not made gets them only in a copy with exact modes.
@@ -309,7 +311,7 @@ class TreeWork(Generic[C]):
                 of_server = isinstance(path, ExportPath)
                 raise (ServerPathError if of_server else OSError)(errno.EMFILE, f"{cause}; {_TOO_DEEP_REMEDY}", path)
             folder = await self._direction.enter(parent.folder, item)
-        except (OSError, RemoteProtocolError, RpcError) as error:
+        except ENTRY_ERRORS as error:
             self.report.failed(self._direction.path(parent.folder, item), error)
         else:
             opened = _Open(folder, parent)
@@ -341,7 +343,7 @@ class TreeWork(Generic[C]):
                         self._changed.set()
                     else:
                         await self._queue.put((opened, item))
-        except (OSError, RemoteProtocolError, RpcError) as error:
+        except ENTRY_ERRORS as error:
             self.report.failed(self._direction.path(folder, None), error)
         await self._done(opened)
 
@@ -357,7 +359,7 @@ class TreeWork(Generic[C]):
                     self.report.not_carried.update(item.lost)
                 else:
                     await self._copy_or_link(opened.folder, item, item.shared)
-            except (OSError, RemoteProtocolError, RpcError) as error:
+            except ENTRY_ERRORS as error:
                 self.report.failed(self._direction.path(opened.folder, item), error)
             await self._done(opened)
 
@@ -368,7 +370,7 @@ class TreeWork(Generic[C]):
         if earlier is None:
             links.begin(file)
         else:
-            with contextlib.suppress(OSError, RpcError):
+            with contextlib.suppress(*ENTRY_ERRORS):
                 await self._direction.link(folder, item, earlier)
                 links.linked(file)
                 report.files += 1
@@ -417,6 +419,6 @@ class TreeWork(Generic[C]):
             try:
                 await self._direction.leave(opened.folder, complete=True)
                 self.report.directories += 1
-            except (OSError, RpcError) as error:
+            except ENTRY_ERRORS as error:
                 self.report.failed(self._direction.path(opened.folder, None), error)
             opened = opened.parent
