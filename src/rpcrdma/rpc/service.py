@@ -139,7 +139,10 @@ class ReverseCaller(Caller, Protocol):
 
     @property
     def arguments_octets_max(self) -> int:
-        """The most octets of a call's arguments: over RDMA without chunks, what an inline message has left."""
+        """The most octets of the encoded arguments of `call`, as the size of messages or of chunks permits.
+
+        Over RDMA without chunks for such calls, it is the size of an inline message less the RPC header.
+        """
 
     @property
     def host_identity(self) -> HostIdentity | None:
@@ -193,14 +196,16 @@ class CallContext(Protocol):
 
     @property
     def call_octets(self) -> int:
-        """The octets of the RPC message that made the call: its header, its arguments, and those in Read chunks."""
+        """The octets of the RPC message of the call: header and arguments, also those that came in Read chunks."""
 
     def result_octets_max(self, items: Sequence[int] = ()) -> int:
-        """Returns the octets that the encoded result may have for the reply to fit the memory that the client offered.
+        """Returns the most octets of the encoded result, bulk items excluded, with which the reply can be sent.
+
+        The limits are those of the transport, of the memory that the client offered for the reply, and of RPCSEC_GSS.
 
         Args:
             items: the lengths in octets of the bulk items in the result, in order. Items that the client's Write chunks
-                take do not count; the octets of others are subtracted.
+                take do not count; the octets of others are subtracted from the result.
 
         Returns:
             The octets; 0 if there is no room for an item.
@@ -211,7 +216,7 @@ class CallContext(Protocol):
         """Whether the handler runs in a worker thread, where it may block."""
 
     def buffer(self, length: int) -> memoryview:
-        """Lends memory for a bulk result; it returns to its pool after the reply was sent.
+        """Lends memory for a bulk result, which the server takes back when the reply has been sent.
 
         Args:
             length: the octets to lend.
@@ -303,7 +308,7 @@ def returns_steps(handler: Callable[P, Steps[R]]) -> Callable[P, R]:
 
 
 def execution_of(handler: Callable[..., Any]) -> Execution:
-    """Returns where a handler runs: TASK if it is a coroutine function, else as its decorator says, or else INLINE."""
+    """Returns where a handler runs: TASK if a coroutine function, else as its decorator says; INLINE without one."""
     if inspect.iscoroutinefunction(handler):
         return Execution.TASK
     return getattr(handler, "__rpc_execution__", Execution.INLINE)
