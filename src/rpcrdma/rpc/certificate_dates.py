@@ -20,7 +20,7 @@ def first_expiry_s(pem: str) -> float:
     """Returns the earliest time at which one of the certificates in a text expires, in seconds since 1970 (UTC).
 
     Args:
-        pem: the certificates in PEM, such as one and those of its authorities; other text between them is ignored.
+        pem: the certificates in PEM, such as a host's and those of its authorities; other text is ignored.
 
     Raises:
         ValueError: the text has no certificate, or a broken one.

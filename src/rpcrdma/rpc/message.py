@@ -135,10 +135,11 @@ def auth_octets(auth: OpaqueAuth, what: str) -> bytes:
 def call_tail(
     program: int, version: int, procedure: int, credential: OpaqueAuth = NO_AUTH, verifier: OpaqueAuth = NO_AUTH
 ) -> bytes:
-    """Returns an encoded call header without its XID, so that calls with equal arguments of this function share it.
+    """Returns an encoded call header without the XID; all calls of a procedure with the same credential can share it.
 
     Raises:
-        LocalProtocolError: the body of a credential or verifier is over 400 octets, or a number exceeds 32 bits.
+        LocalProtocolError: the body of a credential or verifier is over 400 octets, or a number does not fit into 32
+            bits.
     """
     try:
         return (
@@ -162,7 +163,8 @@ def encode_call(
     """Appends a call header to `enc`; the caller appends the arguments.
 
     Raises:
-        LocalProtocolError: the body of a credential or verifier is over 400 octets, or a number exceeds 32 bits.
+        LocalProtocolError: the body of a credential or verifier is over 400 octets, or a number does not fit into 32
+            bits.
     """
     enc.u32(xid, "xid")
     enc.reduced += call_tail(program, version, procedure, credential, verifier)
@@ -202,14 +204,14 @@ def _decode_auth(dec: Decoder, field: str, xid: int, stat: AuthStat) -> OpaqueAu
 
 
 def encode_accepted(enc: Encoder, xid: int, stat: AcceptStat, *, low: int = 0, high: int = 0) -> None:
-    """Appends the header of an accepted reply to `enc`, with an empty verifier; results of SUCCESS follow.
+    """Appends the header of an accepted reply to `enc`, with an empty verifier; the caller appends results of SUCCESS.
 
     Args:
         enc: the encoder.
         xid: the XID of the call.
         stat: the outcome.
         low: for PROG_MISMATCH, the lowest version of the program that is offered.
-        high: for PROG_MISMATCH, the highest version.
+        high: for PROG_MISMATCH, the highest version of the program that is offered.
     """
     enc.put(_SIX, xid, MessageType.REPLY, ReplyStat.MSG_ACCEPTED, AuthFlavor.AUTH_NONE, 0, stat)
     if stat is AcceptStat.PROG_MISMATCH:

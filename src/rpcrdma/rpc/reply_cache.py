@@ -62,7 +62,8 @@ def call_key(client: str, xid: int, procedure: Procedure[Any, Any], stream: Deco
         client: the caller's network address without port; under RPCSEC_GSS a space and the principal follow.
         xid: the XID of the call.
         procedure: the procedure.
-        stream: the decoder of the whole message, after decoding; items in Read chunks count in length and checksum.
+        stream: the decoder of the whole message, or under integrity or privacy of the unprotected arguments, after
+            decoding. Items in Read chunks count in length and checksum.
         skipped: octets at the start that do not count, since they differ in each transmission: under RPCSEC_GSS the
             header and the sequence number.
     """

@@ -109,7 +109,7 @@ class ReverseCaller(Caller, Protocol):
             xid: the call's XID, for a repeat, or for a program that numbers its calls across connections; None takes a
                 new one.
             placement: how the round-trip extension moves the call's bulk items: a value of
-                `rpcrdma.extension.Preference`; "" as `RdmaServerConfig.extension` says.
+                `rpcrdma.extension.Preference`; "": as `RdmaServerConfig.extension` sets.
             credential: the credential of this call; None: the one given to `ready`. Sessions of NFS version 4.1 share
                 a connection, and each names the credential of the calls to it (RFC 8881 section 18.36.3).
 
@@ -124,14 +124,14 @@ class ReverseCaller(Caller, Protocol):
         """
 
     def ready(self, credential: Credential | None = None) -> None:
-        """Permits `call`: a call of the client's own program has stated that the client takes calls.
+        """Permits `call`, after a call of the client's own program has stated that the client takes calls.
 
         Before that, `call` raises `LocalProtocolError`: RPC-over-RDMA version 1 cannot ask the client, and a client
         that expects no calls may end the connection (RFC 8167 section 6).
 
         Args:
             credential: the credential of all further calls; None: that of an earlier `ready`, or AUTH_NONE. A client of
-                NFS version 4.1 chooses it (RFC 8881 section 18.36.3); Linux refuses calls without one.
+                NFS version 4.1 chooses the credential (RFC 8881 section 18.36.3); Linux refuses calls without one.
 
         Raises:
             LocalProtocolError: the credential cannot be encoded.
@@ -295,7 +295,7 @@ def inline_or_worker(handler: Callable[P, Steps[R]]) -> Callable[P, R]:
 
 
 def returns_steps(handler: Callable[P, Steps[R]]) -> Callable[P, R]:
-    """Marks a handler that is no generator function but returns the generator of one; see `inline_or_worker`.
+    """Marks a handler that is no generator function but returns the generator of another; see `inline_or_worker`.
 
     Args:
         handler: the method of a service.

@@ -267,7 +267,7 @@ class Peer(NamedTuple):
 
     @property
     def takes_requests(self) -> bool:
-        """Whether the end takes a Transmit Request, whose directions its reply then follows."""
+        """Whether the end takes Transmit Requests, of at least one transmission."""
         return Support.REQUEST in self.support and self.requests_max > 0
 
     @property

@@ -88,7 +88,7 @@ class LentSlots:
         self.octets = self.pinned_octets // count
 
     def view(self, start: int, octets: int) -> memoryview:
-        """Returns a view of `octets` octets of the slots from octet `start` on; octet 0 is the first of all slots."""
+        """Returns a view of `octets` octets of the slots' memory, `start` octets behind the start of the first slot."""
         return self._memory[start : start + octets]
 
 
@@ -204,7 +204,7 @@ class SlabReceives:
         self._to_come = 0
 
     def take(self) -> memoryview:
-        """Returns a buffer for a message of up to `short_octets`; the placeable segments in it begin with a page."""
+        """Returns a buffer for a message of up to `short_octets`; its placeable segments begin on a page boundary."""
         store = self._store
         return store.shorts.pop() if store.shorts else behind(store.head_octets, store.short_octets)
 
@@ -278,7 +278,7 @@ class SlabReceives:
     def keep(self, buffer: SlabBuffer) -> None:
         """Takes back the part of a buffer for headers; views of bulk items may still refer to the rest.
 
-        After the last drawn buffer, other connections may use the rest of the slab.
+        When no drawn buffer is left, other connections may use the rest of the slab.
         """
         buffer.parts = ()
         if isinstance(buffer.slab, LentSlots):

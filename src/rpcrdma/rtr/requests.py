@@ -297,7 +297,7 @@ class SentCall:
         Sent without it are calls that a Report Error refuses; calls whose reply is too long for the transmissions that
         it may have, since plain messages may have more parts; and calls that can offer no larger memory for a result.
         `refusal`: the reason. `form`: the form in which the call was sent. `after`: the next form by the version's own
-        rules (`reactions.form_after`), None if the call fails by these. Returns the next form; None if the call fails.
+        rules (`reactions.form_after`), None if the call fails by these. Returns None if the call fails for good.
         """
         plain = refusal == NOT_TAKEN or refusal.cause is Cause.REPLY_RESOURCE
         if not plain and (after is not None or refusal.cause is not Cause.WRITE_RESOURCE):

@@ -58,7 +58,7 @@ class WaitedLoop(Protocol):
         """
 
     def post(self, begin: Callable[[], Coroutine[Any, Any, Any]]) -> None:
-        """Schedules the coroutine that `begin` makes, without waiting; no effect if the loop has ended, or forked."""
+        """Schedules the coroutine that `begin` makes, without waiting; no effect if the loop has ended, or `forked`."""
 
 
 class BackgroundLoop:
@@ -94,8 +94,8 @@ class BackgroundLoop:
     ) -> T:
         """Runs the coroutine that `begin` makes in the loop, blocks until it ends, and returns its result.
 
-        An exception in this thread, such as KeyboardInterrupt, cancels the coroutine. If the coroutine has returned a
-        result nevertheless, the loop runs `undo(result)`; None: nothing.
+        An exception in this thread, such as KeyboardInterrupt, cancels the coroutine, and is raised once it has ended.
+        If the coroutine has returned a result nevertheless, the loop runs `undo(result)` first; None: nothing.
 
         Raises:
             LocalProtocolError: the loop has ended, or does so while the coroutine runs; this process was forked from
@@ -109,7 +109,7 @@ class BackgroundLoop:
         return wait_for(self._loop, begin, undo=undo)
 
     def post(self, begin: Callable[[], Coroutine[Any, Any, Any]]) -> None:
-        """Schedules the coroutine that `begin` makes, without waiting; no effect if forked, or after the loop's end."""
+        """Schedules the coroutine that `begin` makes, without waiting; no effect if the loop ended, or if `forked`."""
         if not self.forked:
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(lambda: self._loop.create_task(begin()))
@@ -129,9 +129,9 @@ class BackgroundLoop:
         self._closers.pop(id(key), None)
 
     def end(self) -> None:
-        """Closes the registered connections, ends the loop, and waits for its thread; for any thread but the loop's.
+        """Closes the registered connections, ends the loop, and blocks until its thread has ended.
 
-        Errors of `finish` functions are logged, those of closing are ignored.
+        Must not run in that thread. Errors of `finish` functions are logged, those of closing are ignored.
         """
         for finish, close in list(self._closers.values()):
             if finish is not None:
@@ -269,9 +269,9 @@ def waiting(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Ca
 def iterate(loop: WaitedLoop, begin: Callable[[], AsyncIterator[T]], *, at_once: int) -> Iterator[T]:
     """Yields the items of the asynchronous iterator that `begin` makes, which `loop` runs.
 
-    The calling thread blocks until up to `at_once` items are there, then yields these. An exception of the iterator is
-    raised after the items before it, those of `WaitedLoop.run` at once. If the caller stops early, the iterator is
-    closed in the loop, without waiting for that.
+    The calling thread blocks until the next `at_once` items are there, or all that are left, and yields these. An
+    exception of the iterator is raised after the items before it. Errors of `WaitedLoop.run` are raised, too. If the
+    caller stops early, the loop closes the iterator, without the caller waiting for that.
     """
     items: AsyncIterator[T] | None = None
     failure: BaseException | None = None

@@ -121,9 +121,9 @@ class NfsFile(OwnProcess, io.RawIOBase):
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
         """Moves the position to `offset` octets from `whence`, as `io.IOBase.seek`, and returns the new position.
 
-        With `io.SEEK_END` the size comes from the server; OSError is raised if the server refuses that or an earlier
-        write has failed. Raises ValueError for a negative position, for another `whence` than those of
-        `rpcrdma.nfs.NfsFile.seek`, or if the file is closed.
+        With `io.SEEK_END` the server is asked for the size: OSError is raised if it refuses, or if an earlier write has
+        failed. Raises ValueError if the position would be negative, `whence` is none of `io.SEEK_SET`, `io.SEEK_CUR`
+        and `io.SEEK_END`, or the file is closed.
         """
         return self._loop.run(functools.partial(self._asynchronous.seek, operator.index(offset), whence))
 

@@ -162,7 +162,7 @@ class GssCall:
         return self._service is not GssService.NONE and not self._ends
 
     def content_octets_max(self, octets: int) -> int:
-        """Returns the longest plain reply, header included, that `protect` makes at most `octets` long; < 0: none."""
+        """Returns the octets of the longest plain reply that `protect` makes at most `octets` long; < 0: none."""
         mic_octets = self._mic_octets
         service = self._service if self.seals else GssService.NONE
         # Content is XDR, and so needs no padding.
@@ -372,7 +372,7 @@ class Acceptor:
         return len(self._contexts) + len(self._creating)
 
     def open(self, header: CallHeader, signed: bytes, decoder: Decoder, peer: str) -> GssCall | ContextCreation:
-        """Checks the header of a call under RPCSEC_GSS (RFC 2203 section 5.3.3.1).
+        """Checks the header of a call under RPCSEC_GSS (RFC 2203 section 5.3.3.1), and uses up its sequence number.
 
         Args:
             header: the decoded header.
@@ -465,7 +465,7 @@ class Acceptor:
             creating.popitem(last=False)
 
     def keep(self, context: _Context) -> None:
-        """Keeps a finished context, calls `on_made`; over a bound (see `Acceptor`), drops the least recently used one."""
+        """Keeps a finished context, calls `on_made`; over a bound (see `Acceptor`), drops the longest unused one."""
         contexts = self._contexts
         contexts[context.handle] = context
         if len(contexts) > self._principal_contexts_max:

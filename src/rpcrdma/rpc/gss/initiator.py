@@ -116,7 +116,7 @@ class ProtectedCall:
         return self._service is not GssService.NONE and self._procedure is GssProcedure.DATA
 
     def begin(self, procedure: Procedure[Any, Any], args: Any) -> int:
-        """Encodes the arguments for the next `seal` or `encode`; returns the octets of them to checksum or encrypt.
+        """Encodes the arguments for the next `seal` or `encode`, which protect them; returns their length in octets.
 
         Under the service NONE, and for a call that destroys the context, nothing is encoded, and the result is 0.
 
@@ -273,7 +273,10 @@ class ContextCall:
         """The verifier of the reply, to be checked when the context is finished; empty until then."""
 
     def encode(self, xid: int, procedure: Procedure[Any, Any], args: Any) -> Payload:
-        """Encodes the whole call with the token as arguments: `args` is None, `procedure` the program's procedure 0."""
+        """Encodes the whole call with the token as arguments: `args` is None, `procedure` the program's procedure 0.
+
+        Raises LocalProtocolError if the token or the handle is too long.
+        """
         assert args is None
         kind = GssProcedure.INIT if self._handle is None else GssProcedure.CONTINUE_INIT
         # The service means nothing here; servers look at it all the same.

@@ -120,7 +120,7 @@ class OpenedCall(Protocol):
         """Whether `protect` makes one item of all results, bulk items included, as under integrity and privacy."""
 
     def content_octets_max(self, octets: int) -> int:
-        """Returns the longest plain reply, header included, that `protect` makes at most `octets` long; < 0: none."""
+        """Returns the octets of the longest plain reply that `protect` makes at most `octets` long; < 0: none."""
 
     def octets_sealed(self, reply: Payload) -> int:
         """Returns the octets that `protect` checksums or encrypts: those of the whole reply if `seals`, else 0."""
@@ -130,7 +130,9 @@ class CallOpener(Protocol):
     """Checks and opens the calls of clients under RPCSEC_GSS at a server; keeps the clients' contexts."""
 
     def open(self, header: CallHeader, signed: bytes, decoder: Decoder, peer: str) -> OpenedCall:
-        """Checks the header of a call under RPCSEC_GSS; returns the call, with `arguments` still protected.
+        """Checks the header of a call under RPCSEC_GSS, and uses up its sequence number.
+
+        Returns the call, with `arguments` still protected.
 
         Args:
             header: the decoded header.
