@@ -17,7 +17,7 @@ from typing import Protocol
 from rpcrdma.aio.client.known_servers import KnownServers
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.aio.drivers.provider import Link, Provider
-from rpcrdma.aio.drivers.sockets import unanswered
+from rpcrdma.aio.drivers.sockets import cannot_connect, unanswered
 from rpcrdma.aio.urls import Url
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed, TransportClosed
 from rpcrdma.limits import NEGOTIATION_S
@@ -175,7 +175,11 @@ class RdmaDialer:
         return await self._established(await self._begin(version, on_version_refused))
 
     async def _begin(self, version: str, on_version_refused: Callable[[], None] | None = None) -> RdmaConnection:
-        link = await self.provider.connect(self.url.host, self.url.port, reserved_port=self._reserved_port)
+        host, port = self.url.host, self.url.port
+        try:
+            link = await self.provider.connect(host, port, reserved_port=self._reserved_port)
+        except OSError as error:
+            raise cannot_connect(host, port, error) from error
         return self._make(link, version=version, on_version_refused=on_version_refused)
 
     async def _established(self, connection: RdmaConnection) -> RdmaConnection:

@@ -180,6 +180,10 @@ class RecordStream:
         if self._paused:
             self._paused = False
             self._loop.add_reader(self._fd, self._on_readable)
+        if self._waits_to_write:
+            self._loop.remove_writer(self._fd)
+        # Sending after the shutdown would fail, and a failure closes the socket.
+        self._waits_to_write = True
         try:
             self._sock.shutdown(socket.SHUT_WR)
         except OSError as error:
@@ -314,7 +318,7 @@ class RecordStream:
 
     def _flush(self) -> None:
         sender = self._sender
-        while not self.closed:
+        while not (self.closed or self._finishing):
             gather = sender.next_gather()
             if not gather:
                 self.blocked_at = None
