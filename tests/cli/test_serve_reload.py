@@ -348,16 +348,18 @@ async def test_an_export_comes_without_a_reload_while_the_path_of_another_leads_
 async def test_addresses_and_limits_are_taken_at_once(file: Path) -> None:
     reloading = Reloading(file)
     more = FILE.replace(":0", ':2049", "tcp://127.0.0.1:2050') + TWO
-    more = 'connections = 9\nconnections-per-host = 3\nidle-timeout = 7\nmemory = "1Gi"\n' + more
+    more = 'connections = 9\nconnections-per-host = 3\ncalls-per-host = 2\nidle-timeout = 7\nmemory = "1Gi"\n' + more
     await reloading.again(more)
     assert reloading.events.pop()["applied"] == [
-        "listen", "connections", "connections-per-host", "idle-timeout", "memory", "the new export /two"
+        "listen", "connections", "connections-per-host", "calls-per-host", "idle-timeout", "memory",
+        "the new export /two",
     ]  # fmt: skip
     assert reloading.server.changes == [
         "+tcp://127.0.0.1:2049", "+tcp://127.0.0.1:2050", "-tcp://127.0.0.1:0"
     ]  # fmt: skip
     assert reloading.server.limits == {
-        "connections_max": 9, "connections_per_host": 3, "rdma_idle_s": 7, "tcp_idle_s": 7, "memory_octets_max": 1 << 30
+        "connections_max": 9, "connections_per_host": 3, "calls_per_host": 2, "rdma_idle_s": 7, "tcp_idle_s": 7,
+        "memory_octets_max": 1 << 30,
     }  # fmt: skip
     # An address that is taken by another server refuses all, and the others are given back.
     reloading.server.changes.clear()

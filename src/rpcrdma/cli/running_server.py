@@ -228,6 +228,7 @@ class RunningServer:
         from rpcrdma.aio.server.connection_limits import raise_file_limit  # noqa: PLC0415
 
         self._server.set_limits(
+            calls_per_host=args.calls_per_host,
             connections_max=raise_file_limit(args.connections),
             connections_per_host=args.connections_per_host,
             rdma_idle_s=idle_s(args, RDMA_IDLE_S),

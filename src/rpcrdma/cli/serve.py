@@ -181,6 +181,7 @@ async def _serve(
         hosts = hosts_of(args)
         options = ServeOptions(
             workers=args.workers,
+            calls_per_host=args.calls_per_host,
             rdma=RdmaServerConfig(
                 provider=args.provider,
                 iwarp=IwarpConfig(crc=args.crc),
