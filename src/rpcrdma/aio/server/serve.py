@@ -362,6 +362,14 @@ class Server:
         self._options = replace(self._options, tcp=replace(self._options.tcp, xprtsec=xprtsec))
         self._tcp.require(xprtsec)
 
+    def renew_handlers(self) -> None:
+        """Takes the handlers from the services again, from the next call on, after methods of these were replaced.
+
+        A method that takes the place of another one runs where that one ran: in the event loop, a thread or a task.
+        """
+        for dispatcher in (self._over_rdma, self._tcp.dispatcher):
+            dispatcher.renew_handlers()
+
     def reload_certificates(self) -> None:
         """Reads the files of certificates again, for later connections: for TLS and for host authentication over RDMA.
 

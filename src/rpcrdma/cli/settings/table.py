@@ -270,6 +270,7 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
         metavar="KIND",
         default=AUDIT_KINDS,
         default_text="all",
+        renewal=Renewal.HANG_UP,
         help=f"the calls in the access log: {', '.join(AUDIT_KINDS)}; may be repeated",
         file_help=f"the calls in the access log: {', '.join(AUDIT_KINDS)}",
     ),
