@@ -259,8 +259,8 @@ class WorkerPool(Generic[T, R]):
     def bound_hosts(self, most: int | None) -> None:
         """Changes how many calls of one host run at a time; calls that run already stay, and further ones wait.
 
-        The addresses of one IPv6 network of 64 bits are one host (`host_shares`). `most` is at least 1; None: any
-        number, as far as clients that take turns leave threads.
+        The addresses of one IPv6 network of 64 bits are one host (`host_shares`), in which they take turns. `most` is
+        at least 1; None: any number, as far as clients that take turns leave threads.
         """
         self._of_hosts.clear()
         for calls in self._connections.values():
