@@ -27,7 +27,6 @@ from contextlib import AbstractContextManager
 from typing import Any, Generic, TypeVar
 
 from rpcrdma.aio.answering.turns import Client, Share, Turns
-from rpcrdma.rpc.host_shares import network_of
 from rpcrdma.rpc.service import ActAs, Steps
 
 __all__ = ["ConnectionCalls", "Turn", "Worker", "WorkerPool"]
@@ -179,7 +178,9 @@ class WorkerPool(Generic[T, R]):
         """The number of calls that wait for a thread, by the resource that may block them."""
         self._of_host_max: int | None = None
         self._of_hosts: Counter[Hashable] = Counter()
-        """The number of running calls by host (`network_of`), counted while there is a bound for each."""
+        """The number of running calls by host, counted while there is a bound for each."""
+        self._host_of: Callable[[str], str] = str
+        """The host of an address, while there is a bound."""
         self._turns: Turns[ConnectionCalls[T]] = Turns()
         self._connections: dict[object, ConnectionCalls[T]] = {}
         """The connections that have calls in the pool."""
@@ -262,6 +263,10 @@ class WorkerPool(Generic[T, R]):
         The addresses of one IPv6 network of 64 bits are one host (`host_shares`), in which they take turns. `most` is
         at least 1; None: any number, as far as clients that take turns leave threads.
         """
+        # Only here: clients, which have no bound, load no more modules than they need.
+        from rpcrdma.rpc.host_shares import network_of  # noqa: PLC0415
+
+        self._host_of = network_of
         self._of_hosts.clear()
         for calls in self._connections.values():
             self._of_hosts[network_of(calls.client.address)] += calls.held
@@ -294,7 +299,7 @@ class WorkerPool(Generic[T, R]):
         return thing is None or self._wait_for[thing] < self._most_for_one
 
     def _has_room(self, client: Client[ConnectionCalls[T]], most: int) -> bool:
-        return self._of_hosts[network_of(client.address)] < most
+        return self._of_hosts[self._host_of(client.address)] < most
 
     def _start(self) -> None:
         """Assigns idle threads to waiting calls; the client and connection with the fewest running calls come first."""
@@ -323,7 +328,7 @@ class WorkerPool(Generic[T, R]):
         if turn.waits_for is not None:
             self._wait_for[turn.waits_for] += 1
         if self._of_host_max is not None:
-            self._of_hosts[network_of(turn.calls.client.address)] += 1
+            self._of_hosts[self._host_of(turn.calls.client.address)] += 1
 
     def _next(self) -> tuple[ConnectionCalls[T], Hashable] | None:
         if not any(map(self._may_wait_for, self._waiting)):
@@ -396,7 +401,7 @@ class WorkerPool(Generic[T, R]):
             if thing is not None:
                 _one_less(self._wait_for, thing)
             if self._of_host_max is not None:
-                _one_less(self._of_hosts, network_of(calls.client.address))
+                _one_less(self._of_hosts, self._host_of(calls.client.address))
             self._part_if_done(calls)
             self._start()
             self._deliver(turn.call, result)
