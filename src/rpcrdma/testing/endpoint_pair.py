@@ -310,7 +310,8 @@ class BarePeer:
     """An endpoint of the transport whose peer is a queue pair that the test drives with any octets.
 
     `received` has the messages from the endpoint, and `invalidated`, for each of them, the handle that it invalidated,
-    or None. `completions` has those of the bare queue pair `qp` except receives, `events` its events after connecting.
+    or None. `completions` has the completions of the bare queue pair `qp` except those of receives; `events` has its
+    events after connecting.
 
     Args:
         role: the endpoint's role.

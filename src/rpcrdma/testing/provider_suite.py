@@ -46,7 +46,7 @@ Check: TypeAlias = Callable[[MakePair], None]
 
 
 def check_private_data_reaches_both_sides(make_pair: MakePair) -> None:
-    """Asserts that the private data that each side gives while connecting reaches the other side, to the octet."""
+    """Asserts on a pair that the private data of each side reaches the other side unchanged while they connect."""
     a, b = sides(make_pair, private_data=b"from the initiator")
     a.progress()
     (request,) = b.events()

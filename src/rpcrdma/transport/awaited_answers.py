@@ -61,7 +61,7 @@ class AwaitedAnswers:
     """The waits of one extension on one connection for answers to its messages.
 
     `futures` maps the XID of each message to its future. The connection's owner sets `new_future`, which makes a future
-    of its event loop; before that it raises `LocalProtocolError`.
+    of its event loop; before that `new_future` raises `LocalProtocolError`.
     """
 
     __slots__ = ("futures", "new_future")

@@ -94,7 +94,7 @@ class CallWindow:
         return self.granted
 
     def may_owe(self, sends: int) -> bool:
-        """Returns whether, with a correct peer, `sends` Sends of this side can be without a known completion.
+        """Returns whether a peer that receives its messages can leave `sends` Sends of this side without completion.
 
         The bound is twice the calls granted to the peer and those of this side in flight, with a margin. A correct peer
         asked for each reply that it has not received yet, so it has a credit for each. The factor of two covers Sends

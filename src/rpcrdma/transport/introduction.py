@@ -265,7 +265,7 @@ class Introduction:
         """Handles the peer's transport properties, which are sent once; later messages may only authenticate the host.
 
         Invalid properties are refused. `message`: the message with the properties. `invalidated`: the handle that the
-        message's Send invalidated, or None. Returns False, to discard the message, if a handle was invalidated.
+        message's Send invalidated, or None. Returns True; False, to discard the message, if a handle was invalidated.
         """
         if invalidated is not None:
             return False

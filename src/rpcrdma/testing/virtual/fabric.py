@@ -150,7 +150,7 @@ class Node(Host):
 
     Args:
         fabric: the fabric.
-        host: its name, which is its address.
+        host: the node's name, which is its address.
 
     Shared by the methods:
         ConnectFailed: no node has the name, or nothing listens there. If either host is down, `connect` never returns.

@@ -72,7 +72,7 @@ class Host:
     """One simulated machine, with its wire, interrupts, programs and crashes.
 
     Args:
-        host: its name, which is its address.
+        host: the machine's name, which is its address.
         loop: the event loop.
         model: distance and costs.
         trace: records the events.
@@ -225,7 +225,7 @@ class Host:
         return acknowledgement_s
 
     def fate(self, message: Message) -> Delivery:
-        """Asks `Faults.on_message` for the fate of a message, and records a fault in the trace.
+        """Asks `Faults.on_message` for the fate of a message, and records it in the trace unless it is `DELIVERED`.
 
         Args:
             message: the message.

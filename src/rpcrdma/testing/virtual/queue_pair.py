@@ -219,7 +219,7 @@ class SimulatedQueuePair(PostingQueuePair):
 
         `cause`: the number of the event that caused it. `about`: the work or the `_Ending` that it carries to the peer.
         `octets`: its length on the wire without headers; None: that of `data`. Returns the time in seconds at which it
-        has left the host, and the number of the event of departure.
+        has left the host, and the number of the event of departure; the present time and `cause` if the host is down.
         """
         host, peer, loop = self.host, self._peer, self.host.loop
         octets = len(data) if octets is None else octets

@@ -128,7 +128,10 @@ class Window(Protocol):
         """Counts a call of the peer that this side leaves without a reply."""
 
     def may_owe(self, sends: int) -> bool:
-        """Returns whether, with a correct peer, `sends` Sends of this side can be without a known completion."""
+        """Returns whether a peer that receives its messages can leave `sends` Sends of this side without completion.
+
+        A completion that is not reported counts as missing.
+        """
 
 
 class Dialect(Protocol):

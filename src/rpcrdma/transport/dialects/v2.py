@@ -292,7 +292,8 @@ class Version2:
     def _decode_message(self, head: _Head, data: Buffer) -> Inbound:
         """Decodes an RDMA2_MSG or RDMA2_NOMSG, whose header starts with `head`.
 
-        Returns a call, reply, grant or `Kind.PIECE`; for a faulty message the `Inbound` of `_refuse`.
+        Returns a call, reply, grant or `Kind.PIECE`; for a faulty message one of UNREADABLE, or a REPLY that fails its
+        call.
         """
         if len(data) >= SHORT_HEADER_OCTETS:
             _, _, _, header_type, _, *rest = SHORT_HEADER.unpack_from(data)
@@ -318,7 +319,7 @@ class Version2:
     def _decode_properties(self, head: _Head, data: Buffer) -> Inbound:
         """Decodes an RDMA2_CONNPROP, with a property set or a part of one, whose start is `head`.
 
-        Returns a message with the properties; `Kind.PIECE` for a part; one to refuse if the properties are invalid.
+        Returns a message with the properties; `Kind.PIECE` for a part; UNREADABLE if the properties are invalid.
         """
         octets: Buffer = memoryview(data)[PREFIX_OCTETS:]
         if head.more or not self._assembly.idle:
@@ -426,7 +427,8 @@ class Version2:
         """Makes the `Inbound` of a call, of a reply, or of a piece of one, from a decoded header.
 
         `inv_handle`: the handle that the reply may invalidate, or 0. `long`: whether a chunk has the RPC message; else
-        `data[start:]` has it, or this piece. Returns one to refuse if the header or the message's start is faulty.
+        `data[start:]` has it, or this piece. For a faulty header or start of the RPC message returns UNREADABLE if it is
+        a call, a REPLY that fails its call if it is a reply.
         """
         if head.more or not self._assembly.idle:
             found = self._add(head, b"" if long else memoryview(data)[start:])
