@@ -427,8 +427,8 @@ class Version2:
         """Makes the `Inbound` of a call, of a reply, or of a piece of one, from a decoded header.
 
         `inv_handle`: the handle that the reply may invalidate, or 0. `long`: whether a chunk has the RPC message; else
-        `data[start:]` has it, or this piece. For a call with a faulty header or RPC message returns UNREADABLE, for such
-        a reply a REPLY that fails its call.
+        `data[start:]` has it, or this piece. For a call with a faulty header or RPC message returns UNREADABLE, for
+        such a reply a REPLY that fails its call.
         """
         if head.more or not self._assembly.idle:
             found = self._add(head, b"" if long else memoryview(data)[start:])
