@@ -436,7 +436,7 @@ def check_disconnect_sends_what_was_posted(make_pair: MakePair) -> None:
 
 
 def check_abort_flushes_everything(make_pair: MakePair) -> None:
-    """Asserts on a pair that `abort` flushes every work request, also unsignaled work, and ends both sides."""
+    """Asserts on a pair that `abort` flushes each work request once, also unsignaled work, and ends both sides."""
     a, b = connected(make_pair)
     source = b.pd.register(bytearray(16), Access.REMOTE_READ)
     sink = a.pd.register(bytearray(16), Access.LOCAL_WRITE | Access.REMOTE_WRITE)
@@ -445,8 +445,8 @@ def check_abort_flushes_everything(make_pair: MakePair) -> None:
     a.qp.post_send("send", [b"x"], signaled=False)
     a.qp.abort("enough")
     a.progress()
-    flushed = {(c.wr, c.status) for c in a.completions()}
-    assert flushed == {(wr, Status.FLUSHED) for wr in ("receive", "read", "send")}, f"flushed: {flushed}"
+    flushed = sorted((str(completed.wr), completed.status) for completed in a.completions())
+    assert flushed == [(wr, Status.FLUSHED) for wr in ("read", "receive", "send")], f"flushed: {flushed}"
     (event,) = a.events()
     assert isinstance(event, Disconnected)
     assert (event.reason, event.by_peer) == ("enough", False)
