@@ -23,7 +23,13 @@ from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.client_identity import principal_of
 from rpcrdma.nfs.v4.server.clients import Client, Delegation, Held
 from rpcrdma.nfs.v4.server.compound import Compound
-from rpcrdma.nfs.v4.server.delegations import check_delegations, delegate, lease_for, wait_for_delegations
+from rpcrdma.nfs.v4.server.delegations import (
+    check_delegations,
+    delegate,
+    lease_for,
+    wait_for_delegations,
+    without_delegations,
+)
 from rpcrdma.nfs.v4.server.handles import (
     check_not_covered,
     checked_directory,
@@ -328,14 +334,16 @@ def _share(state: State, mine: Open, access: int, deny: int) -> None:
 
 
 def _cut(compound: Compound, node: Node, state: State, mine: Open, before: tuple[int, int, int]) -> None:
-    """Truncates an existing file for an OPEN; if that fails, undoes the OPEN and raises tree.Refused or OSError.
+    """Truncates an existing file for an OPEN; if that fails, undoes it and raises Refused, tree.Refused or OSError.
 
     To undo it, `mine` gets `before` back, its (access, deny, shares) before the OPEN, or is dropped if that access is
     0: then `mine` was new. The seqid of `mine` stays.
     """
     try:
-        node.set_attributes(compound.caller, Wanted(size=0), Change())
-    except (tree.Refused, OSError):
+        # The open itself, if it is for reading, keeps no other client from a delegation.
+        with without_delegations(compound, node):
+            node.set_attributes(compound.caller, Wanted(size=0), Change())
+    except (Refused, tree.Refused, OSError):
         with state.locked():
             access, deny, mine.shares = before
             if access:
