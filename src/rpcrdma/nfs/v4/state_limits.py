@@ -86,8 +86,8 @@ NFS4_STATEIDS_AT_ONCE = 64
 one at a time. A worker thread looks up more, of which the definition allows 1,024, and lets the lock go in between."""
 
 NFS4_ENDED_AT_ONCE = 64
-"""States of a client that end in one go where its lease has passed, it has restarted, or an administrator revokes
-them, 1 ms of work; calls of others go on before the next ones."""
+"""States of a client that end in one go where its lease has passed, it has restarted, it closes a file with lock owners,
+or an administrator revokes them, 1 ms of work; calls of others go on before the next ones."""
 
 # Calls of NFS version 4.2
 

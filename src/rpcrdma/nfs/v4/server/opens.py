@@ -459,14 +459,10 @@ _TARGETS: Final[dict[nfs4.open_claim_type4, Callable[[Compound, nfs4.OPEN4args],
 def close(compound: Compound, args: nfs4.CLOSE4args) -> nfs4.stateid4:
     """Runs CLOSE (RFC 8881 section 18.2): ends an open, and returns the invalid special stateid.
 
-    Raises Refused: NFS4ERR_LOCKS_HELD while the open has locks, or a status of `find`, such as NFS4ERR_BAD_STATEID.
+    Raises MustWait (run again in a worker thread, for an open with many lock states) or Refused: NFS4ERR_LOCKS_HELD
+    while the open has locks, or a status of `find`, such as NFS4ERR_BAD_STATEID.
     """
-    state = state_of(compound)
-    with state.locked():
-        opened = find(compound, args.open_stateid, Open)
-        if any(state.claims.ranges(part.file, part) for part in opened.parts or ()):
-            raise Refused(_S.NFS4ERR_LOCKS_HELD)
-        state.drop(opened)
+    state_of(compound).drop_unlocked(lambda: find(compound, args.open_stateid, Open), compound.wait)
     compound.stateid = nfs4.stateid4(*INVALID)
     return compound.stateid
 
