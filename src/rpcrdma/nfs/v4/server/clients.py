@@ -198,7 +198,7 @@ class Client:
         self.reclaim_complete = False
         """Whether the client has sent RECLAIM_COMPLETE, so that it may make new opens and locks."""
         self.recorded = False
-        """Whether the recovery database has `row`, as far as the disk works."""
+        """Whether the recovery database has `row`."""
 
     def move(self, event: ClientEvent) -> None:
         """Sets the attribute `state` to that after `event` by `TRANSITIONS`; raises KeyError if there is none."""

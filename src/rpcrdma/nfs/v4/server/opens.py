@@ -358,17 +358,14 @@ def _named(compound: Compound, args: nfs4.OPEN4args) -> _Target:
 
     Raises MustWait (run again in a worker thread), Refused, CredentialTooWeak, tree.Refused or OSError, such as ENOENT.
     """
-    directory, name = checked_directory(compound.node), checked_name(_name(args.claim.value))
+    name = args.claim.value
+    assert isinstance(name, bytes)
+    directory, name = checked_directory(compound.node), checked_name(name)
     if args.openhow.opentype is nfs4.opentype4.OPEN4_CREATE and args.openhow.value is not None:
         return _created(compound, directory, name, args.openhow.value)
     node = object_named(compound, directory, name)
     change = directory.attributes().change
     return _Target(node, nfs4.change_info4(False, change, change))
-
-
-def _name(name: Any) -> bytes:
-    assert isinstance(name, bytes)
-    return name
 
 
 def _created(compound: Compound, directory: Node, name: bytes, how: nfs4.createhow4) -> _Target:
