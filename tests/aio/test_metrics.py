@@ -242,6 +242,7 @@ async def test_health_is_whether_the_server_takes_calls(monkeypatch: pytest.Monk
             certificate_expires_s=5.5,
             reload_taken=False,
             reload_taken_at_s=6.5,
+            state_written=False,
             version="7.8",
         )
         assert await look(ready) == (200, b"ok\n")
@@ -251,6 +252,7 @@ async def test_health_is_whether_the_server_takes_calls(monkeypatch: pytest.Monk
         assert samples["rpcrdma_certificate_expiry_timestamp_seconds",] == 5.5
         assert samples["rpcrdma_config_last_reload_successful",] == 0
         assert samples["rpcrdma_config_last_reload_success_timestamp_seconds",] == 6.5
+        assert samples["rpcrdma_state_written",] == 0
         assert samples["rpcrdma_build_info", platform.python_version(), "7.8"] == 1
         assert (await look(exporter.url + "/more"))[0] == 404
         with monkeypatch.context() as patch:

@@ -92,6 +92,15 @@ def test_a_file_system_that_does_not_answer_makes_its_export_unavailable(
     assert health.state().unready == ""
 
 
+def test_a_server_is_not_ready_while_it_cannot_write_what_must_survive() -> None:
+    database: Any = SimpleNamespace(failure="")
+    health = ServerHealth(lambda: (), lambda: (), None, None, database)
+    health.ready(None)
+    for failure, written in (("", True), ("/s/clients.sqlite3: database or disk is full", False), ("", True)):
+        database.failure = failure
+        assert (health.state().unready, health.state().state_written) == (failure, written)
+
+
 def test_readings_of_the_configuration_are_reported() -> None:
     now_s = [5.0]
     health = ServerHealth(lambda: (), lambda: (), None, wall_clock=lambda: now_s[0])

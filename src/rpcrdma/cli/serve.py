@@ -207,7 +207,8 @@ async def _serve(
             count_calls=args.metrics is not None,
             drain_s=_DRAIN_S,
         )
-        health = ServerHealth(lambda: args.exports, lambda: exports.waiting.absent, hosts.certificate, audit)
+        database = None if nfs4 is None else nfs4.state.database
+        health = ServerHealth(lambda: args.exports, lambda: exports.waiting.absent, hosts.certificate, audit, database)
         stack.callback(health.close)
         try:
             with found.blamed("listen"):

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rpcrdma.aio.server.metrics import Health
     from rpcrdma.cli.serve_audit import AccessLog
     from rpcrdma.nfs.server.registration import RegisteredPrograms
+    from rpcrdma.nfs.v4.server.recovery import RecoveryDatabase
 
 __all__ = ["ServerHealth", "expiry_warning"]
 
@@ -66,6 +67,7 @@ class ServerHealth:
         absent: returns the exports that are not served yet.
         certificate: the file of the server's certificate; None: it has none.
         audit: the access log, whose lost records are reported; None: none are.
+        database: the recovery database of version 4, whose failures are reported; None: there is none.
         clock: returns the seconds of a clock that nobody sets.
         wall_clock: returns seconds since 1970.
     """
@@ -76,6 +78,7 @@ class ServerHealth:
         absent: Callable[[], Iterable[Exported]],
         certificate: str | PathLike[str] | None,
         audit: AccessLog | None = None,
+        database: RecoveryDatabase | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
@@ -84,6 +87,7 @@ class ServerHealth:
         self._absent = absent
         self._certificate = None if certificate is None else Path(certificate)
         self._audit = audit
+        self._database = database
         self._clock = clock
         self._wall_clock = wall_clock
         self._away: dict[str, str] = {}
@@ -134,14 +138,16 @@ class ServerHealth:
     def state(self) -> Health:
         """Returns readiness, exports, certificate expiry and last reload, for health checks and metrics; never waits.
 
-        The server is unready while it starts or stops, or an export with `missing` "fail" is away.
+        The server is unready while it starts or stops, an export with `missing` "fail" is away, or what must survive a
+        restart cannot be written.
         """
         from rpcrdma.aio.server.metrics import Health  # noqa: PLC0415
 
         exports = [*self._exports()]
         away = self.away()
         lacking = [export.name for export in exports if export.missing == "fail" and export.name in away]
-        unready = self._unready or "".join(f"{name} is away: {away[name]}" for name in lacking[:1])
+        failure = "" if self._database is None else self._database.failure
+        unready = self._unready or "".join(f"{name} is away: {away[name]}" for name in lacking[:1]) or failure
         return Health(
             unready=unready,
             exports={export.name: export.name not in away for export in exports},
@@ -150,6 +156,7 @@ class ServerHealth:
             audit_lost=None if self._audit is None else self._audit.lost,
             reload_taken=self._reload_taken,
             reload_taken_at_s=self._reload_taken_at_s,
+            state_written=None if self._database is None else not failure,
             version=__version__,
         )
 

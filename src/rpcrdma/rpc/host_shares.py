@@ -46,9 +46,9 @@ def network_of(address: str) -> str:
 class HostShares:
     """The amounts of one thing, such as locks, that each host holds; all hosts together may hold `most`.
 
-    A host may have as much as it leaves to others: one alone half of all, a second one half of the rest. So there is
-    room for a host that has none, unless some dozen hosts act together. With IPv6 what its network holds counts against
-    a host, too. The parameter `names` of the methods is the result of `names_of_host`.
+    A host may have half of what others leave: one alone half of all, a second one a quarter, a third one an eighth. So
+    there is room for a host that has none, unless some dozen hosts act together. With IPv6 what its network holds
+    counts against a host, too. The parameter `names` of the methods is the result of `names_of_host`.
     """
 
     __slots__ = ("_held", "most", "used")

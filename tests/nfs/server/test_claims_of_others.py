@@ -10,6 +10,7 @@ import pytest
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.export.claims import READ, WRITE
 from rpcrdma.nfs.export.local_files import Files
+from rpcrdma.nfs.export.local_names import Naming
 from rpcrdma.nfs.export.tree import MODIFY
 from support.cases import each_case
 
@@ -120,3 +121,45 @@ def test_changes_wait_for_delegations_and_ask_for_them_and_reads_do_not(server: 
         claims.undelegate(server.services.nfs.exports.file_of(file), HOLDER)
     assert set(statuses(server, tree).values()) == {"OK"}
     assert server.status("link", link) == "OK"
+
+
+def test_no_client_is_given_a_delegation_of_a_file_that_version_3_changes(
+    server: Any, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claims, root = server.services.nfs.claims, server.mount()
+    handle = server.lookup(root, "hello.txt")
+    file = server.services.nfs.exports.file_of(handle)
+    seen: list[tuple[str, bool]] = []
+
+    def watch(part: Any, method: str) -> None:
+        changes = getattr(part, method)
+
+        def changed(*args: Any, **more: Any) -> Any:
+            with claims.lock:
+                seen.append((method, claims.is_changing(file)))
+            return changes(*args, **more)
+
+        monkeypatch.setattr(part, method, changed)
+
+    for part, method in (
+        (Files, "set_attributes"),
+        (Files, "create"),
+        (Naming, "link"),
+        (Naming, "rename"),
+        (Naming, "remove"),
+    ):
+        watch(part, method)
+    unguarded, cut = v3.sattrguard3(False, None), v3.createhow3(v3.createmode3.UNCHECKED, server.sattr(size=0))
+    name, new = server.dirop(root, "hello.txt"), server.dirop(root, "new")
+    for call, args in (
+        ("setattr", v3.SETATTR3args(v3.nfs_fh3(handle), server.sattr(size=0), unguarded)),
+        ("create", v3.CREATE3args(name, cut)),
+        ("link", v3.LINK3args(v3.nfs_fh3(handle), new)),
+        ("remove", v3.REMOVE3args(new)),
+        ("rename", v3.RENAME3args(name, new)),
+        ("remove", v3.REMOVE3args(new)),
+    ):
+        assert server.status(call, args) == "OK"
+    assert len(seen) >= 6
+    assert {changing for _, changing in seen} == {True}
+    assert not claims._changing

@@ -41,6 +41,12 @@ def test_the_export_with_the_longest_name_is_mounted(start: Any, tree: Path) -> 
     roots = [server.mount(path) for path in ("/", "/inner", "/inner/most", "//inner/")]
     inodes = [server.attributes(root).fileid for root in roots]
     assert inodes == [path.stat().st_ino for path in (tree, tree / "a", tree / "a" / "b", tree / "a")]
+    # Within an export these are its own directories, by LOOKUP and by READDIRPLUS: version 3 crosses into no other one.
+    above, below = server.lookup(roots[1]), server.lookup(roots[1], "b")
+    plus = v3.READDIRPLUS3args(v3.nfs_fh3(above), 0, bytes(8), 4096, 4096)
+    listed = {each.name: each.name_handle.value.data for each in server.call("readdirplus", plus).value.reply.entries}
+    assert listed["b"] == below != roots[2]
+    assert server.attributes(below).fsid == server.attributes(above).fsid != server.attributes(roots[2]).fsid
     # Directories below an export can be mounted.
     server = start([export("/data", tree)])
     assert server.attributes(server.mount("/data/a/b")).fileid == (tree / "a" / "b").stat().st_ino

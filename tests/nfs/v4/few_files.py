@@ -153,8 +153,9 @@ class FewFiles:
     def file_of(self, handle: bytes) -> bytes:
         return self.same.get(handle, handle)
 
-    def covers(self, _within: Any, _name: bytes) -> None:
+    def mounted_in(self, _tree: Any) -> dict[bytes, Any]:
         """No name leads to another export."""
+        return {}
 
     def is_export(self, _node: Any) -> bool:
         return False

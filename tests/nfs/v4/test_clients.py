@@ -12,10 +12,8 @@ from rpcrdma.nfs.v4.nfs4 import nfsstat4
 from rpcrdma.nfs.v4.server.client_identity import principal_of
 from rpcrdma.nfs.v4.server.client_states import TRANSITIONS, VERDICTS, ClientEvent, ClientState, Known
 from rpcrdma.nfs.v4.state_limits import (
-    NFS4_ADDRESS_CLIENTS_MAX,
     NFS4_CLIENTS_MAX,
     NFS4_COURTESY_S,
-    NFS4_NETWORK_CLIENTS_MAX,
     NFS4_UNCONFIRMED_CLIENTS_MAX,
 )
 from rpcrdma.rpc.auth import AuthGss, AuthNone, AuthSys
@@ -323,7 +321,7 @@ def test_a_flood_of_introductions_ends_the_oldest_of_its_own_address() -> None:
 
 
 def places(monkeypatch: pytest.MonkeyPatch, **bounds: int) -> None:
-    """Sets bounds of records of clients: `clients`, `address_clients`, `network_clients`."""
+    """Sets bounds of records of clients: `clients`, `unconfirmed_clients`."""
     for name, most in bounds.items():
         monkeypatch.setattr(f"rpcrdma.nfs.v4.server.clients.NFS4_{name.upper()}_MAX", most)
 
@@ -331,12 +329,15 @@ def places(monkeypatch: pytest.MonkeyPatch, **bounds: int) -> None:
 @each_case(
     "addresses, more, most",
     [
-        (("192.0.2.7",), "192.0.2.7", NFS4_ADDRESS_CLIENTS_MAX),
-        (("2001:db8::7",), "2001:db8::7", NFS4_ADDRESS_CLIENTS_MAX),
-        (("2001:db8::1", "2001:db8::2", "2001:db8::3"), "2001:db8::4", NFS4_NETWORK_CLIENTS_MAX),
+        (("192.0.2.7",), "192.0.2.7", 21),
+        (("2001:db8::7",), "2001:db8::7", 14),
+        (("2001:db8::1", "2001:db8::2", "2001:db8::3"), "2001:db8::1", 18),
     ],
 )
-def test_one_host_takes_a_part_of_the_places_for_clients(addresses: tuple[str, ...], more: str, most: int) -> None:
+def test_one_host_takes_a_part_of_the_places_for_clients(
+    addresses: tuple[str, ...], more: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places(monkeypatch, clients=42)
     rig = StateRig()
     own = [rig.client(f"{number}", address=addresses[number % len(addresses)]) for number in range(most)]
     for client in own:
@@ -348,20 +349,34 @@ def test_one_host_takes_a_part_of_the_places_for_clients(addresses: tuple[str, .
     assert (own[0].state, own[1].state, other.state) == (ClientState.GONE, ClientState.COURTEOUS, ClientState.COURTEOUS)
 
 
-def test_a_host_with_all_its_places_gives_that_of_a_client_that_holds_nothing_to_its_own_alone(
+def test_some_hosts_with_many_clients_leave_places_for_others() -> None:
+    rig = StateRig()
+    for host in range(4):
+        most = 0
+        while refused_with(rig.introduce, f"{host} {most}", address=f"192.0.2.{host}") is None:
+            rig.hold(rig.client(f"{host} {most}", address=f"192.0.2.{host}"))
+            most += 1
+        assert most == NFS4_CLIENTS_MAX >> host + 1
+    for number in range(64):
+        rig.hold(rig.client(f"{number}", address=f"198.51.100.{number}"))
+
+
+def test_a_host_with_its_whole_share_takes_the_place_of_a_client_that_holds_nothing_from_none_that_has_less(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    places(monkeypatch, address_clients=2, network_clients=3)
+    places(monkeypatch, clients=12)
     rig = StateRig()
-    others = [rig.client(f"other {number}", address=f"192.0.2.{number % 2}") for number in range(4)]
+    others = [rig.client(f"other {number}", address=f"192.0.2.{number}") for number in range(3)]
     holder = rig.client("a", address="2001:db8::1")
     rig.hold(holder)
     idle = rig.client("b", address="2001:db8::1")
     rig.client("c", address="2001:db8::2")
     rig.client("d", address="2001:db8::3")
+    assert idle.state is ClientState.CONFIRMED
+    rig.client("e", address="2001:db8::3")
     assert idle.state is ClientState.GONE
-    rig.client("e", address="2001:db8::2")
-    assert [client.introduction.owner for client in rig.state.clients.by_id.values()][4:] == [b"a", b"d", b"e"]
+    rig.client("f", address="2001:db8::2")
+    assert [client.introduction.owner for client in rig.state.clients.by_id.values()][3:] == [b"a", b"c", b"e", b"f"]
     assert {client.state for client in (*others, holder)} == {ClientState.CONFIRMED}
 
 

@@ -12,12 +12,13 @@ import pytest
 from conversation import Conversation, FakeConnection
 from rpcrdma.errors import CallTimeout
 from rpcrdma.nfs.export.claims import READ as READ_CLAIM
-from rpcrdma.nfs.export.memory_tree import MemoryTree
+from rpcrdma.nfs.export.memory_tree import MemoryNode, MemoryTree
 from rpcrdma.nfs.v4.nfs4 import CB_COMPOUND4res, nfsstat4
 from rpcrdma.nfs.v4.server.back_channel import Recalls
 from rpcrdma.nfs.v4.server.clients import Delegation
 from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot
 from rpcrdma.nfs.v4.state_limits import NFS4_DELEGATE_AGAIN_S, NFS4_DELEGATIONS_TOTAL_MAX, NFS4_RECALLS_MAX
+from served_exports import u32
 from state_rig import LEASE_S, Caller, StateRig
 from support.cases import each_case
 from support.nfs4_client import (
@@ -31,6 +32,7 @@ from support.nfs4_client import (
     close,
     delegreturn,
     free_stateid,
+    link,
     lock,
     lookup,
     open_,
@@ -38,13 +40,17 @@ from support.nfs4_client import (
     putfh,
     putrootfh,
     remove,
+    removexattr,
     rename,
     savefh,
+    setattr_,
     setattr_size,
+    setxattr,
     test_stateid,
 )
 
 FILE, ROOT = putfh(b"file"), putfh(b"root")
+FOUND = putrootfh(), lookup("file")
 REVOKED, NONE_WANTED = 0x40, 0x400
 DELEG = "delegation"
 
@@ -143,6 +149,46 @@ def test_a_name_that_is_new_to_a_memory_tree_is_made_and_waits_for_no_delegation
     # A memory tree refuses an unknown name with an exception of its own, a local one with that of the system.
     assert client.run(putrootfh(), savefh(), rename("file", "new")).status == "OK"
     assert client.run(putrootfh(), remove("file")).status == "NOENT"
+
+
+@pytest.mark.req("NF4-131")
+@each_case(
+    "change, method",
+    [
+        ((*FOUND, setattr_({33: u32(0o600)})), "set_attributes"),
+        ((putrootfh(), open_(b"o", READ, name="file", create=UNCHECKED, size=0)), "set_attributes"),
+        ((putrootfh(), remove("file")), "remove"),
+        ((putrootfh(), savefh(), rename("file", "new")), "rename"),
+        ((putrootfh(), savefh(), rename("another", "file")), "rename"),
+        ((*FOUND, savefh(), putrootfh(), link("new")), "link"),
+        ((*FOUND, setxattr(b"new", b"value")), "set_xattr"),
+        ((*FOUND, removexattr(b"old")), "remove_xattr"),
+    ],
+)
+def test_no_client_is_given_a_delegation_of_a_file_that_is_changing(
+    change: tuple[bytes, ...], method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exports: Any = PseudoRoot(MemoryTree(lambda: 0.0), 5)
+    server = Conversation(files=exports)
+    client, other = server.client("a").start(), server.client("b", peer="192.0.2.8").start()
+    for name in ("file", "another"):
+        made = client.run(putrootfh(), open_(b"o", WRITE, name=name, create=UNCHECKED)).value(18)["stateid"]
+        client.run(putrootfh(), lookup(name), setxattr(b"old", b""), close(made), minor=2)
+    given: list[Stateid | None] = []
+    changes = getattr(MemoryNode, method)
+
+    def changed_late(*args: Any, **more: Any) -> None:
+        monkeypatch.setattr(MemoryNode, method, changes)
+        opened = other.run(*FOUND, open_(b"o", READ))
+        given.append(opened.value(18)[DELEG])
+        assert other.run(*FOUND, close(opened.value(18)["stateid"])).status == "OK"
+        changes(*args, **more)
+
+    monkeypatch.setattr(MemoryNode, method, changed_late)
+    assert client.run(*change, minor=2).status == "OK"
+    assert given == [None]
+    assert not server.claims._changing
+    assert server.recalled == []
 
 
 def test_reads_and_the_clients_own_changes_wait_for_nothing() -> None:

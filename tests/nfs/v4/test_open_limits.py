@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 
@@ -92,3 +93,29 @@ def test_a_file_has_a_bounded_number_of_owners_with_ranges(monkeypatch: pytest.M
         client.locked(b"file", opened, b"l %d" % number, start=10 * number)
     assert client.run(FILE, lock(opened, b"l 3", WRITE_LT, 50, 5)).status == "DELAY"
     assert client.run(FILE, lock(opened, b"l 2", WRITE_LT, 50, 5)).status == "OK"
+
+
+@each_case("held", [None, 0, 6])
+def test_an_open_with_many_lock_owners_is_closed_by_a_thread_in_steps(
+    held: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rpcrdma.nfs.v4.server.held_states.NFS4_ENDED_AT_ONCE", 2)
+    server, client, _ = two_clients()
+    opened = client.opened(b"file", BOTH)
+    for number in range(7):
+        locked = client.run(FILE, lock(opened, b"%d" % number, READ_LT, number, 1)).value(12)
+        if number != held:
+            assert client.run(FILE, locku(locked, number, 1)).status == "OK"
+    ended: list[int] = []
+    locked_of, drop_of = server.state.locked, server.state.drop
+    monkeypatch.setattr(server.state, "locked", lambda: ended.append(0) or locked_of())  # type: ignore[func-returns-value]
+
+    def drop(each: Any) -> None:
+        ended[-1] += 1
+        drop_of(each)
+
+    monkeypatch.setattr(server.state, "drop", drop)
+    hops = server.hops
+    assert client.run(FILE, close(opened)).status == ("OK" if held is None else "LOCKS_HELD")
+    assert server.hops == hops + 1
+    assert (max(ended), sum(ended)) == ((2, 8) if held is None else (0, 0)), "all locks are looked at before one ends"

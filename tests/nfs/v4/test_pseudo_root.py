@@ -104,9 +104,55 @@ def test_a_covered_name_is_listed_as_its_export_and_nobody_changes_it(
     assert sorted(each.name for each in (tmp_path / "files").iterdir()) == ["directory", "file", "link"]
 
 
+def described(served: Served, *path: str) -> tuple[int, int, int]:
+    """(fsid, fileid, mounted_on_fileid) by GETATTR, which are those of READDIR in the directory above."""
+    wanted = FSID | FILEID, MOUNTED_ON
+    found: bytes = served.run(putrootfh(), *map(lookup, path), getattr_(*wanted)).value(9)[1]
+    *above, name = path
+    for numbers in (wanted, (FILEID, MOUNTED_ON)):
+        listed = served.run(putrootfh(), *map(lookup, above), readdir(0, *numbers)).value(26)[0]
+        (there,) = [value for _, each, _, value in listed if each == name.encode()]
+        assert there in {found, found[16:]}
+    fsid, _, number, mounted_on = struct.unpack(">QQQQ", found)
+    return fsid, number, mounted_on
+
+
+@pytest.mark.req("NF4-22")
+def test_an_export_covers_a_directory_at_any_depth_of_another_one(serve: Callable[..., Served], tmp_path: Path) -> None:
+    for name in ("other/here", "files/directory/sub/real", "elsewhere/sub"):
+        (tmp_path / name).mkdir(parents=True)
+    below = {"name": "/directory/sub", "directory": tmp_path / "other"}
+    served = serve({"name": "/"}, below, {"name": "/sub", "directory": tmp_path / "elsewhere"})
+    way = lookup("directory"), lookup("sub")
+    assert names(served.run(putrootfh(), *way, readdir())) == [b"here"]
+    root = served.local.trees[1].root.attributes()
+    covered = tmp_path / "files/directory/sub"
+    assert described(served, "directory", "sub") == (root.fsid, root.number, covered.stat().st_ino)
+    above = served.client.handle("directory")
+    assert served.run(putrootfh(), *way, lookupp(), getfh()).value(10) == above
+    assert served.run(putfh(above), lookup("sub"), readdir()).value(26)[0][0][1] == b"here"
+    for change in (remove("sub"), create("sub", 2), open_(b"o", READ, name="sub", create=GUARDED)):
+        assert served.status(putfh(above), change) in {"FILE_OPEN", "EXIST"}
+    assert served.status(putfh(above), savefh(), rename("inner", "sub")) == "FILE_OPEN"
+    assert served.status(putfh(above), lookup("sub"), secinfo_no_name(1)) == "OK"
+    # A directory of the same name elsewhere is none of it.
+    assert served.status(putrootfh(), lookup("sub"), lookup("sub"), lookup("here")) == "NOENT"
+    # What is there may be another directory at another time.
+    covered.rename(tmp_path / "files/moved")
+    covered.mkdir()
+    assert described(served, "directory", "sub")[2] == covered.stat().st_ino
+    (tmp_path / "files/directory").rename(tmp_path / "files/away")
+    assert names(served.run(putrootfh(), *way, lookupp(), readdir())) == [b"sub"], "the way to an export stays"
+    assert served.status(putfh(above), lookup("sub"), lookup("here")) == "NOENT"
+    assert served.status(putfh(above), remove("sub")) == "OK"
+
+
 def test_a_path_to_an_export_does_not_cover_a_directory_of_another(serve: Callable[..., Served]) -> None:
-    served = serve({"name": "/"}, {"name": "/directory/below"}, {"name": "/new/below"})
+    served = serve({"name": "/"}, *({"name": name} for name in ("/directory/below", "/new/below", "/directory/x/y")))
     assert names(served.run(putrootfh(), lookup("directory"), readdir())) == [b"inner"]
+    assert served.status(putrootfh(), lookup("directory"), lookup("below"), lookup("file")) == "OK"
+    up = served.run(putrootfh(), *map(lookup, ("directory", "x", "y")), lookupp(), lookupp(), getfh())
+    assert up.value(10) == served.client.handle("directory")
     assert names(served.run(putrootfh(), lookup("new"), readdir())) == [b"below"]
     assert served.status(putrootfh(), lookup("new"), lookup("below"), lookup("file")) == "OK"
 
@@ -122,6 +168,7 @@ def test_each_export_has_a_file_system_id_and_covers_a_number_of_the_directory_a
         return fsid, number, mounted_on
 
     root, a, b = attributes(), attributes("a"), attributes("b")
+    assert (described(served, "a"), described(served, "b")) == (a, b)
     assert len({root[0], a[0], b[0]}) == 3
     assert root[1] == root[2]
     assert len({root[2], a[2], b[2]}) == 3

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import sqlite3
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from rpcrdma.nfs.v4.nfs4 import nfsstat4, stateid4
+from rpcrdma.nfs.v4.server.client_states import ClientState
 from rpcrdma.nfs.v4.server.clients import Client
 from rpcrdma.nfs.v4.state_limits import NFS4_COURTESY_S
 from state_rig import LEASE_S, StateRig, refused_with
@@ -373,52 +374,82 @@ def test_an_orderly_stop_forgets_clients_without_state_alone(tmp_path: Path) -> 
     assert sorted(server.restart().state.grace.waiting) == [b"away", b"holder"]
 
 
-def test_a_disk_that_takes_no_row_is_told_of_once_and_clients_go_on(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@contextlib.contextmanager
+def full(rig: StateRig) -> Iterator[None]:
+    """A disk that takes no writes inside `with`."""
+    rig.database._database.execute("PRAGMA query_only = 1")
+    yield
+    rig.database._database.execute("PRAGMA query_only = 0")
+
+
+@pytest.mark.req("NF4-115")
+def test_what_the_disk_does_not_take_is_not_granted_until_it_does(tmp_path: Path) -> None:
     server = Restarting(tmp_path)
+    rig = server.rig
+    holder, new = server.holder("holder"), rig.client("new")
+    with full(rig):
+        rig.hold(holder, b"another")
+        for _ in range(2):
+            assert refused_with(rig.hold, new) is S.NFS4ERR_DELAY
+        assert not new.held
+        rig.client("idle")
+        rig.state.sweep(rig.now_s)
+    rig.hold(new)
+    assert sorted(server.restart().state.grace.waiting) == [b"holder", b"new"]
 
-    class Full:
-        def __enter__(self) -> None:
-            raise sqlite3.OperationalError("disk is full")
 
-        def __exit__(self, *_: object) -> None: ...
+@each_case("reclaims", [True, False])
+def test_a_reclaim_is_complete_when_it_is_on_the_disk(reclaims: bool, tmp_path: Path) -> None:
+    for path in tmp_path.iterdir():
+        path.unlink()
+    server = Restarting(tmp_path)
+    server.holder("a")
+    rig = server.restart()
+    client = come_back(rig, "a")
+    with full(rig):
+        if reclaims:
+            rig.hold(client)
+        assert refused_with(server.complete, client) is S.NFS4ERR_DELAY
+        assert (server.may_reclaim(client), server.may_claim(client)) == (True, False)
+    server.complete(client)
+    assert (server.may_reclaim(client), server.may_claim(client)) == (False, True)
+    assert list(server.restart().state.grace.waiting) == [b"a"] * reclaims
 
-    with monkeypatch.context() as full:
-        full.setattr(server.rig.database, "_database", Full())
-        for owner in ("a", "b"):
-            assert server.may_claim(server.holder(owner))
-    assert [record.getMessage() for record in caplog.records] == [
-        f"{tmp_path}/clients.sqlite3: disk is full: clients cannot reclaim their locks after a restart"
-    ]
+
+def test_a_client_is_destroyed_when_the_disk_has_forgotten_it(tmp_path: Path) -> None:
+    server = Restarting(tmp_path)
+    rig = server.rig
+    client = rig.client("a")
+    held = rig.hold(client)
+    with rig.state.locked():
+        rig.state.drop(held)
+        rig.state.sessions.destroy_all(client)
+    with full(rig):
+        assert refused_with(rig.state.destroy, client) is S.NFS4ERR_DELAY
+    assert (client.state, client.recorded) == (ClientState.CONFIRMED, True)
+    rig.state.destroy(client)
     assert not server.restart().state.claims.in_grace
 
 
-def test_a_failure_of_the_disk_that_lasts_is_told_once(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failure_of_the_disk_is_told_once_and_so_is_its_end(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
     rig = Restarting(tmp_path).rig
     rig.hold(rig.client("a"))
     rig.now_s += 2 * NFS4_COURTESY_S
-    working: Any = rig.database._database
-
-    class Full:
-        def __enter__(self) -> None:
-            raise sqlite3.OperationalError("disk is full")
-
-        def __exit__(self, *_: object) -> None: ...
-
-        def execute(self, *_: object) -> None:
-            raise sqlite3.OperationalError("disk is full")
-
-    for database, times in ((Full(), 1), (working, 1), (Full(), 2)):
-        monkeypatch.setattr(rig.database, "_database", database)
-        for sweep in range(3):
-            if database is not working:
-                # One more client, which the disk does not take, between two sweeps.
-                rig.hold(rig.client(f"{times} {sweep}"))
-            rig.state.sweep(rig.now_s)
-        rig.hold(rig.client("b"))
+    path = tmp_path / "clients.sqlite3"
+    for _ in range(2):
+        caplog.clear()
+        with full(rig):
+            for number in range(3):
+                assert refused_with(rig.hold, rig.client(f"{number}")) is S.NFS4ERR_DELAY
+                rig.state.sweep(rig.now_s)
+            assert rig.database.failure == f"{path}: attempt to write a readonly database"
+        # Nobody has to ask for something.
+        rig.state.sweep(rig.now_s)
+        assert rig.database.failure == ""
+        failed, mended = caplog.messages
+        assert failed.startswith(f"{path}: attempt to write a readonly database: clients of version 4 that open")
+        assert failed.endswith("wait; free space on its disk, or let the server write there again")
+        assert mended == f"{path} is written again: clients of version 4 go on"
+        rig.hold(rig.client("a"))
         rig.now_s += 2 * NFS4_COURTESY_S
-        assert len(caplog.records) == 2 * times, caplog.text
-    monkeypatch.setattr(rig.database, "_database", working)

@@ -185,8 +185,11 @@ def test_clients_are_found_by_other_addresses_and_exports_of_the_running_server(
         assert [rows_of("tcp://h:2", each) for each in ("/a", "/b")] == [[], rows]
         database._database.execute("PRAGMA query_only = 1")
         database.serve(["tcp://h:3"], ["/c"])
-        assert "clients may lose their locks with the next restart" in caplog.text
-    assert rows_of("tcp://h:2", "/b") == rows
+        assert "attempt to write a readonly database" in caplog.text
+        assert rows_of("tcp://h:2", "/b") == rows
+        database._database.execute("PRAGMA query_only = 0")
+        assert database.begin()
+        assert [rows_of(*each) for each in (("tcp://h:2", "/b"), ("tcp://h:3", "/c"))] == [[], rows]
 
 
 def test_a_client_that_is_written_while_the_addresses_change_is_found_by_the_later_ones(tmp_path: Path) -> None:

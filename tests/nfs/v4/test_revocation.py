@@ -127,6 +127,22 @@ def test_a_client_reclaims_nothing_that_was_revoked_and_all_that_it_has_claimed_
     assert sorted(row.owner for row in Conversation(path).database.rows) == [b"a", b"b"]
 
 
+def test_the_last_lost_stateid_is_freed_when_the_client_is_on_the_disk_with_what_it_has_since(tmp_path: Path) -> None:
+    path = tmp_path / "clients.sqlite3"
+    holder = Holder(path)
+    assert holder.revoke() == (2, 1, 1)
+    holder.client.opened(b"file")
+    *others, last = holder.stateids
+    database = holder.server.database._database
+    database.execute("PRAGMA query_only = 1")
+    assert {holder.client.run(free_stateid(each)).status for each in others} == {"OK"}
+    assert holder.client.run(free_stateid(last)).status == "DELAY"
+    assert holder.client.run(OTHER, open_(b"new", READ)).status == "OK", "it still has to learn of its loss"
+    database.execute("PRAGMA query_only = 0")
+    assert holder.client.run(free_stateid(last)).status == "OK"
+    assert sorted(row.owner for row in Conversation(path).database.rows) == [b"a", b"b"]
+
+
 def test_a_client_that_may_still_reclaim_loses_that_right(tmp_path: Path) -> None:
     path = tmp_path / "clients.sqlite3"
     Holder(path)

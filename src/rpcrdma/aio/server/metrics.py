@@ -37,6 +37,8 @@ class Health(NamedTuple):
     """Whether the settings of the last reading of the configuration are in use; None: there is no configuration."""
     reload_taken_at_s: float | None = None
     """When settings that were read were last put to use, in seconds since 1970; None: never."""
+    state_written: bool | None = None
+    """Whether the last write of the state that must survive a restart succeeded; None: there is no such state."""
     version: str = ""
     """The version of this package, for the command `rpcrdma serve`; "" for other programs."""
 
@@ -122,6 +124,11 @@ def _of_health(health: Health) -> Iterable[Metric]:
             "config_last_reload_success_timestamp_seconds",
             "When settings of a reading were last taken, in seconds since 1970.",
             health.reload_taken_at_s,
+        ),
+        (
+            "state_written",
+            "1 while the state of version 4 that must survive a restart can be written, else 0.",
+            health.state_written,
         ),
     ):
         if value is not None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from operator import attrgetter
 from typing import Final, Generic, NamedTuple, TypeVar
@@ -142,6 +143,8 @@ class Claims(Generic[S, L]):
         owner of the state sets it."""
         self.delegations = 0
         """The number of delegations on all files; may be read without the lock."""
+        self._changing: Counter[bytes] = Counter()
+        """The numbers of running changes of files by calls that have no open for writing, by the keys of the files."""
         self.range_count = 0
         """The number of byte-range locks of all holders."""
         self.in_grace = False
@@ -252,6 +255,37 @@ class Claims(Generic[S, L]):
         if found:
             self.wake()
         return bool(found)
+
+    def may_change(self, files: Collection[bytes]) -> bool:
+        """Begins a change of `files` by a call without an open; False: it must wait (`waits_for_delegates`).
+
+        `files` are keys by `Exports.file_of`. After True no client is given a delegation of them until `end_change`.
+        The caller does not hold `lock`, which the method takes.
+        """
+        with self.lock:
+            found = [each for file in files for each in self.delegates(file)] if self.delegations else []
+            self.in_the_way.update(found)
+            if not found:
+                self.begin_change(files)
+        if found:
+            self.wake()
+        return not found
+
+    def begin_change(self, files: Iterable[bytes]) -> None:
+        """Notes that a change of `files`, which nobody has a delegation of, is running; the caller holds `lock`."""
+        self._changing.update(files)
+
+    def end_change(self, files: Iterable[bytes]) -> None:
+        """Notes that a change of `files` that was noted with them has ended; takes the lock."""
+        with self.lock:
+            for file in files:
+                self._changing[file] -= 1
+                if not self._changing[file]:
+                    del self._changing[file]
+
+    def is_changing(self, file: bytes) -> bool:
+        """Returns whether a change of `file` is running, so that no client may get a delegation; needs `lock` held."""
+        return file in self._changing
 
     # Byte-range locks
 

@@ -5,19 +5,12 @@ from __future__ import annotations
 # State of clients of NFS version 4.1
 
 NFS4_CLIENTS_MAX = 4096
-"""Records of clients, 2 KiB each: four for each of 1,024 connections. A further one takes the place of the oldest
-unconfirmed one, of the one without a lease for longest, or of one that holds nothing at the host with most records;
-without any of these it waits."""
+"""Records of clients, 2 KiB each: four for each of 1,024 connections. A host may have half of those that others leave.
+A further one takes the place of the oldest unconfirmed one, of the one without a lease for longest, or of one that
+holds nothing at the host with most records; without any of these it waits."""
 
 NFS4_UNCONFIRMED_CLIENTS_MAX = 1024
 """Clients without a session yet, which takes a round trip. The oldest one of the host with most of them ends."""
-
-NFS4_ADDRESS_CLIENTS_MAX = 1024
-"""Records of clients at one address, such as containers behind one: a quarter of all."""
-
-NFS4_NETWORK_CLIENTS_MAX = 2048
-"""Records of clients in one network of IPv6 (64 bits), in which one machine may have any number of addresses, and a
-data centre all of its machines: half of all, so that others have as many."""
 
 NFS4_LEASE_S = 90.0
 """Seconds for which a client's state is kept without a word from it; Linux servers have the same."""
@@ -86,8 +79,8 @@ NFS4_STATEIDS_AT_ONCE = 64
 one at a time. A worker thread looks up more, of which the definition allows 1,024, and lets the lock go in between."""
 
 NFS4_ENDED_AT_ONCE = 64
-"""States of a client that end in one go where its lease has passed, it has restarted, or an administrator revokes
-them, 1 ms of work; calls of others go on before the next ones."""
+"""States of a client that end in one go where its lease has passed, it has restarted, it closes a file of many lock
+owners, or an administrator revokes them, 1 ms of work; calls of others go on before the next ones."""
 
 # Calls of NFS version 4.2
 

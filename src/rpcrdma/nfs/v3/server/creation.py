@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.export import claims
-from rpcrdma.nfs.export.grant import Grant
-from rpcrdma.nfs.export.tree import MODIFY, Change, Create, CreateHow, FileKind, Made, Make, Node, Wanted
+from rpcrdma.nfs.export.tree import MODIFY, Change, Create, CreateHow, FileKind, Made, Make, Wanted
 from rpcrdma.nfs.v3.server.attributes import name_of, nfs_time, post_op, wanted_of, wcc
 from rpcrdma.nfs.v3.server.procedures import Procedures
 from rpcrdma.nfs.v3.server.statuses import REFUSALS, StatusRefusal, status_of
@@ -42,12 +39,12 @@ class CreationProcedures(Procedures):
             wanted = wanted_of(args.new_attributes)
             if wanted.size is not None:
                 self.check_claims(node, claims.WRITE)
-            self.check_delegations(node)
             if wanted.size is not None:
-                _file = node.open(who, MODIFY, at_once=False)
-                # While it is open for writing, no client gets a delegation: this is the last look.
+                # Before the kernel sees the file opened for writing, which ends its lease.
                 self.check_delegations(node)
-            node.set_attributes(who, wanted, change, guard=guard)
+                _file = node.open(who, MODIFY, at_once=False)
+            with self.without_delegations(node):
+                node.set_attributes(who, wanted, change, guard=guard)
             return v3.SETATTR3res(_OK, v3.SETATTR3resok(wcc(node, change)))
         except REFUSALS as error:
             return v3.SETATTR3res(status_of(error), v3.SETATTR3resfail(wcc(node, change)))
@@ -60,25 +57,14 @@ class CreationProcedures(Procedures):
             how, value = _HOW[args.how.mode], args.how.value
             create = Create(how, wanted_of(value)) if isinstance(value, v3.sattr3) else Create(how, verifier=value)
             name = name_of(args.where.name)
-            if create.wanted.size is not None:
-                self.check_delegations_of_name(directory, name, who)
-                if self.claims.denials:
-                    self._check_cut(directory, name, who)
-            made = directory.create(who, name, create, change)
+            cut = None if create.wanted.size is None else self.existing_object(directory, name, who)
+            if cut is not None:
+                self.check_claims(cut, claims.WRITE)
+            with self.without_delegations(cut):
+                made = directory.create(who, name, create, change)
             return v3.CREATE3res(_OK, v3.CREATE3resok(*_shown(made), wcc(directory, change)))
         except REFUSALS as error:
             return v3.CREATE3res(status_of(error), v3.CREATE3resfail(wcc(directory, change)))
-
-    def _check_cut(self, directory: Node, name: bytes, who: Grant) -> None:
-        """Raises Refused (EACCES) if an open of version 4 denies writing to the file `name`, which CREATE truncates.
-
-        No effect if `directory` has no such name; `who` are the rights with which the name is looked up. Raises Refused
-        (EAGAIN) while only clients without a lease deny it, and Refused or OSError if the lookup fails otherwise.
-        """
-        with contextlib.suppress(FileNotFoundError):
-            found = directory.lookup(who, name, at_once=False)
-            assert found is not None
-            self.check_claims(found, claims.WRITE)
 
     @in_worker
     def mkdir(self, args: v3.MKDIR3args, context: CallContext) -> v3.MKDIR3res:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+from collections.abc import Iterator
 from typing import Any
 
 from rpcrdma.nfs.export.claims import Claims
@@ -58,16 +59,32 @@ class Procedures:
         if self.claims.delegations and self.claims.waits_for_delegates(self.exports.file_of(node.handle)):
             raise Refused(errno.EAGAIN)
 
-    def check_delegations_of_name(self, directory: Node, name: bytes, who: Grant) -> None:
-        """Raises Refused (EAGAIN) as `check_delegations` for the object `name` in `directory`, if it exists.
+    @contextlib.contextmanager
+    def without_delegations(self, *nodes: Node | None) -> Iterator[None]:
+        """Raises Refused as `check_delegations`; inside `with`, where `nodes` are changed, no client is given one.
 
-        `who` are the rights with which the name is looked up. Raises Refused or OSError if the lookup fails otherwise.
+        None among `nodes` stands for no object.
         """
-        if self.claims.delegations:
-            with contextlib.suppress(FileNotFoundError):
-                found = directory.lookup(who, name, at_once=False)
-                assert found is not None
-                self.check_delegations(found)
+        files = [self.exports.file_of(node.handle) for node in nodes if node is not None]
+        if not self.claims.may_change(files):
+            raise Refused(errno.EAGAIN)
+        try:
+            yield
+        finally:
+            self.claims.end_change(files)
+
+    @staticmethod
+    def existing_object(directory: Node, name: bytes, who: Grant) -> Node | None:
+        """Returns the object `name` in `directory`, looked up with the rights `who`, None if there is none; may block.
+
+        Raises Refused or OSError if the lookup fails otherwise.
+        """
+        try:
+            return directory.lookup(who, name, at_once=False)
+        except (Refused, OSError) as error:
+            if error.errno != errno.ENOENT:
+                raise
+            return None
 
     def check_claims(self, node: Node, access: int) -> None:
         """Raises Refused (EACCES) if the share reservation of an open of version 4 on the file `node` denies `access`.

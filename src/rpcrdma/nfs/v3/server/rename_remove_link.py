@@ -23,8 +23,8 @@ class RenameRemoveLinkProcedures(Procedures):
         try:
             directory, who = self.locate_to_change(args.object.dir.data, context)
             name = name_of(args.object.name)
-            self.check_delegations_of_name(directory, name, who)
-            directory.remove(who, name, change, is_directory=False)
+            with self.without_delegations(self.existing_object(directory, name, who)):
+                directory.remove(who, name, change, is_directory=False)
             return v3.REMOVE3res(_OK, v3.REMOVE3resok(wcc(directory, change)))
         except REFUSALS as error:
             return v3.REMOVE3res(status_of(error), v3.REMOVE3resfail(wcc(directory, change)))
@@ -47,9 +47,9 @@ class RenameRemoveLinkProcedures(Procedures):
             source, who = self.locate_to_change(args.from_.dir.data, context)
             target, _ = self.locate_to_change(args.to.dir.data, context)
             old, new = name_of(args.from_.name), name_of(args.to.name)
-            self.check_delegations_of_name(source, old, who)
-            self.check_delegations_of_name(target, new, who)
-            source.rename(who, old, target, new, left, entered)
+            moved, replaced = self.existing_object(source, old, who), self.existing_object(target, new, who)
+            with self.without_delegations(moved, replaced):
+                source.rename(who, old, target, new, left, entered)
             return v3.RENAME3res(_OK, v3.RENAME3resok(wcc(source, left), wcc(target, entered)))
         except REFUSALS as error:
             return v3.RENAME3res(status_of(error), v3.RENAME3resfail(wcc(source, left), wcc(target, entered)))
@@ -61,8 +61,8 @@ class RenameRemoveLinkProcedures(Procedures):
         try:
             node, who = self.locate_to_change(args.file.data, context)
             directory, _ = self.locate_to_change(args.link.dir.data, context)
-            self.check_delegations(node)
-            node.link(who, directory, name_of(args.link.name), change)
+            with self.without_delegations(node):
+                node.link(who, directory, name_of(args.link.name), change)
             return v3.LINK3res(_OK, v3.LINK3resok(post_op(node), wcc(directory, change)))
         except REFUSALS as error:
             return v3.LINK3res(status_of(error), v3.LINK3resfail(post_op(node), wcc(directory, change)))

@@ -35,10 +35,8 @@ from rpcrdma.nfs.v4.server.client_identity import ClientIdentity
 from rpcrdma.nfs.v4.server.client_states import TRANSITIONS, VERDICTS, ClientEvent, ClientState, Known, Verdict
 from rpcrdma.nfs.v4.server.recovery import ClientRow, Grace
 from rpcrdma.nfs.v4.state_limits import (
-    NFS4_ADDRESS_CLIENTS_MAX,
     NFS4_CLIENTS_MAX,
     NFS4_COURTESY_S,
-    NFS4_NETWORK_CLIENTS_MAX,
     NFS4_UNCONFIRMED_CLIENTS_MAX,
 )
 from rpcrdma.rpc.auth import Credential
@@ -200,7 +198,7 @@ class Client:
         self.reclaim_complete = False
         """Whether the client has sent RECLAIM_COMPLETE, so that it may make new opens and locks."""
         self.recorded = False
-        """Whether the recovery database has `row`, as far as the disk works."""
+        """Whether the recovery database has `row`."""
 
     def move(self, event: ClientEvent) -> None:
         """Sets the attribute `state` to that after `event` by `TRANSITIONS`; raises KeyError if there is none."""
@@ -451,27 +449,28 @@ class ClientTable:
     def _make_room(self, host: tuple[str, ...]) -> None:
         """Makes room for a record of a client at a host (`names_of_host`); may end unconfirmed records.
 
-        The bounds are those of unconfirmed records, of an address, of a network, and of all. Raises InTheWay if a
-        client whose lease has passed, or that holds nothing, has to end first, or Refused (NFS4ERR_DELAY) if none can.
+        The bounds are those of unconfirmed records and of the host's share. Raises InTheWay if a client whose lease has
+        passed, or that holds nothing, has to end first, or Refused (NFS4ERR_DELAY) if none can.
         """
         if len(self._unconfirmed) >= NFS4_UNCONFIRMED_CLIENTS_MAX:
             self._end_unconfirmed(None)
-        held = self.shares.held
-        bounds = zip(host, (NFS4_ADDRESS_CLIENTS_MAX, NFS4_NETWORK_CLIENTS_MAX), strict=False)
-        name = next((name for name, most in bounds if held(name) >= most), None)
-        if (name is None and self.shares.used < self.shares.most) or self._end_unconfirmed(name):
+        if self.shares.left(host) > 0:
+            return
+        # A host with its whole share gives of its own while others have room.
+        name = host[-1] if self.shares.used < self.shares.most else None
+        if self._end_unconfirmed(name):
             return
         for client in self._courteous:
             if name is None or name in client.host:
                 raise InTheWay([client])
         # Of a host that has more than this one would have: nobody takes the place of one who has as few.
-        more = held(host[-1]) + 1
+        held, more = self.shares.held, self.shares.held(host[-1]) + 1
         found, most = None, (0, 0)
         for client in self._leases:
             if client.held:
                 continue
             there = held(client.host[-1]), held(client.host[0])
-            gives = there[0] > more or client.host[-1] == host[-1] if name is None else name in client.host
+            gives = there[0] > more or client.host[-1] == host[-1]
             if gives and there > most and self._is_idle(client):
                 found, most = client, there
         if found is None:

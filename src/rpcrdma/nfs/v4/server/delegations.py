@@ -11,6 +11,8 @@ The caller holds the lock of the state, unless a docstring says otherwise.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from rpcrdma.nfs.export.claims import WRITE
 from rpcrdma.nfs.export.tree import Lease, Node, OpenFile
@@ -18,7 +20,6 @@ from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.clients import Client, Delegation
 from rpcrdma.nfs.v4.server.compound import Compound
-from rpcrdma.nfs.v4.server.handles import existing_object
 from rpcrdma.nfs.v4.server.state import State, state_of
 from rpcrdma.nfs.v4.state_limits import NFS4_DELEGATE_AGAIN_S, NFS4_DELEGATIONS_MAX
 
@@ -29,7 +30,7 @@ __all__ = [
     "lease_for",
     "no_delegation",
     "wait_for_delegations",
-    "wait_for_delegations_of_name",
+    "without_delegations",
 ]
 
 _S, _TYPE, _WHY = nfs4.nfsstat4, nfs4.open_delegation_type4, nfs4.why_no_delegation4
@@ -108,6 +109,7 @@ def _may_delegate(state: State, client: Client, handle: bytes, file: bytes, now_
         and state.delegations_of_hosts.left(client.host) > 0
         and client.delegations < NFS4_DELEGATIONS_MAX
         and state.has_room(client)
+        and not claims.is_changing(file)
         and now_s - state.recalled_files.get(file, float("-inf")) >= NFS4_DELEGATE_AGAIN_S
         and not any(access & WRITE and held.client is not client for held, access in claims.sharers(file))
     )
@@ -139,17 +141,26 @@ def wait_for_delegations(compound: Compound, node: Node) -> None:
         state.settle(lambda: check_delegations(state, compound.client, file, now_s), compound.wait)
 
 
-def wait_for_delegations_of_name(compound: Compound, directory: Node, name: bytes) -> None:
-    """Raises Refused (NFS4ERR_DELAY) if other clients have delegations on the object with a name; recalls them.
+@contextmanager
+def without_delegations(compound: Compound, *nodes: Node | None) -> Iterator[None]:
+    """Waits as `wait_for_delegations`, for objects to be changed inside `with`; until its end no client is given one.
 
-    No effect if `directory` has no such name. Raises MustWait (run again in a worker thread), tree.Refused or OSError.
-    The caller holds no lock.
+    For changes without an open for writing. None among `nodes` stands for no object. Raises Refused (NFS4ERR_DELAY) or
+    MustWait. The caller holds no lock.
     """
-    if state_of(compound).claims.delegations:
-        compound.wait()
-        found = existing_object(compound, directory, name)
-        if found is not None:
-            wait_for_delegations(compound, found)
+    state, now_s = state_of(compound), compound.now_s
+    files = [compound.file_of(node) for node in nodes if node is not None]
+
+    def begin() -> None:
+        for file in files:
+            check_delegations(state, compound.client, file, now_s)
+        state.claims.begin_change(files)
+
+    state.settle(begin, compound.wait)
+    try:
+        yield
+    finally:
+        state.claims.end_change(files)
 
 
 def give_back(compound: Compound, args: nfs4.DELEGRETURN4args) -> None:

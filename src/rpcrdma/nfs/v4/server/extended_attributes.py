@@ -12,7 +12,7 @@ from rpcrdma.nfs.export.tree import Change, Node, check_changeable
 from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.compound import Compound
-from rpcrdma.nfs.v4.server.delegations import wait_for_delegations
+from rpcrdma.nfs.v4.server.delegations import without_delegations
 from rpcrdma.nfs.v4.server.information import XATTR_KINDS
 from rpcrdma.nfs.v4.server.names import change_of
 from rpcrdma.nfs.v4.state_limits import NFS4_XATTR_NAME_OCTETS_MAX, NFS4_XATTR_OCTETS_MAX
@@ -45,7 +45,8 @@ def set_xattr(compound: Compound, args: nfs4.SETXATTR4args) -> nfs4.SETXATTR4res
     if len(args.sxa_value) > NFS4_XATTR_OCTETS_MAX:
         raise Refused(_S.NFS4ERR_XATTR2BIG)
     node, extended = _to_change(compound)
-    extended.set_xattr(compound.caller, name, args.sxa_value, XattrHow(args.sxa_option), change)
+    with without_delegations(compound, node):
+        extended.set_xattr(compound.caller, name, args.sxa_value, XattrHow(args.sxa_option), change)
     return nfs4.SETXATTR4resok(change_of(node, change))
 
 
@@ -82,7 +83,8 @@ def remove_xattr(compound: Compound, args: nfs4.REMOVEXATTR4args) -> nfs4.REMOVE
     """
     name, change = _checked(args.rxa_name), Change()
     node, extended = _to_change(compound)
-    extended.remove_xattr(compound.caller, name, change)
+    with without_delegations(compound, node):
+        extended.remove_xattr(compound.caller, name, change)
     return nfs4.REMOVEXATTR4resok(change_of(node, change))
 
 
@@ -123,10 +125,9 @@ def _extended(compound: Compound) -> tuple[Node, Extended]:
 def _to_change(compound: Compound) -> tuple[Node, Extended]:
     """Returns (current object, the same object as `Extended`), for a change of its extended attributes.
 
-    Raises MustWait (run again in a worker thread), Refused (NFS4ERR_NOTSUPP, NFS4ERR_WRONG_TYPE, or NFS4ERR_DELAY while
-    delegations are recalled), or tree.Refused (EROFS).
+    Raises MustWait (run again in a worker thread), Refused (NFS4ERR_NOTSUPP, NFS4ERR_WRONG_TYPE), or tree.Refused
+    (EROFS).
     """
     found = _extended(compound)
     check_changeable(compound.caller)
-    wait_for_delegations(compound, found[0])
     return found

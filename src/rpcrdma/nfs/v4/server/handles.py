@@ -18,10 +18,12 @@ __all__ = [
     "check_not_covered",
     "checked_directory",
     "checked_name",
+    "covering",
     "existing_object",
     "get_handle",
     "lookup",
     "lookup_parent",
+    "mounted_on",
     "object_named",
     "parent_of",
     "put_handle",
@@ -34,7 +36,7 @@ _S = nfsstat4
 _ASK_FOR_FLAVORS: Final = (nfs_opnum4.OP_SECINFO, nfs_opnum4.OP_SECINFO_NO_NAME)
 _GIVE_BACK: Final = (nfs_opnum4.OP_CLOSE, nfs_opnum4.OP_LOCKU, nfs_opnum4.OP_DELEGRETURN)
 _NO_RIGHTS: Final = Grant(ServingUser(), read_only=True)
-"""Those of a client that gives back what it holds: none of these operations judges the caller."""
+"""Those of a client that gives back what it holds, where no operation judges the caller, and of looks of the server."""
 
 
 def checked_name(name: bytes) -> bytes:
@@ -69,7 +71,7 @@ def object_named(compound: Compound, within: Node, name: bytes, *, admitted: boo
     name; EACCES: the export is closed to the caller; and others).
     """
     exports = compound.server.exports
-    covered = exports.covers(within, name)
+    covered = covering(compound, within, name)
     if covered is not None and exports.is_export(covered):
         found = covered
     else:
@@ -84,10 +86,56 @@ def object_named(compound: Compound, within: Node, name: bytes, *, admitted: boo
     return found
 
 
+def covering(compound: Compound, within: Node, name: bytes) -> Node | None:
+    """Returns the root of an export, or the pseudo directory, that is mounted over `name` in `within`; None without.
+
+    Does not look whether `within` itself has an object of this name: the caller prefers such an object to a pseudo
+    directory. Raises MustWait (run again in a worker thread).
+    """
+    exports = compound.server.exports
+    places = exports.mounted_in(within.tree).get(name, ())
+    if len(places) > 1:
+        compound.wait()
+    for place in places:
+        directory = _directory_at(compound, place.above, place.names)
+        if directory is not None and directory.handle == within.handle:
+            return exports.at(place.path)
+    return None
+
+
+def _directory_at(compound: Compound, top: Node, names: tuple[bytes, ...]) -> Node | None:
+    """Returns the object to which names lead from the root of an export, within it; None without one; or MustWait."""
+    found = top
+    for name in names:
+        try:
+            found = compound.or_wait(found.lookup(_NO_RIGHTS, name, at_once=compound.at_once))
+        except (tree.Refused, OSError):
+            return None
+    return found
+
+
+def mounted_on(compound: Compound, node: Node) -> int | None:
+    """Returns the inode number of the directory that `node`, the root of an export, covers; None for other objects.
+
+    Where another export has no such directory, or another file system is mounted there, the number is one that no file
+    has. Raises MustWait (run again in a worker thread).
+    """
+    exports = compound.server.exports
+    number: int | None = exports.mounted_on(node)
+    place = None if number is None else exports.place_of(node)
+    if place is not None:
+        covered = _directory_at(compound, place.above, (*place.names, place.path[-1]))
+        number = number if covered is None else covered.attributes().number
+    return number
+
+
 def existing_object(compound: Compound, directory: Node, name: bytes) -> Node | None:
-    """Returns the object `name` in `directory`, None if there is none; may block; raises tree.Refused or OSError."""
+    """Returns the object `name` in `directory`, None if there is none.
+
+    Raises MustWait (run again in a worker thread), tree.Refused or OSError.
+    """
     try:
-        return directory.lookup(compound.caller, name, at_once=False)
+        return compound.or_wait(directory.lookup(compound.caller, name, at_once=compound.at_once))
     except (tree.Refused, OSError) as error:
         if error.errno != errno.ENOENT:
             raise
@@ -96,9 +144,8 @@ def existing_object(compound: Compound, directory: Node, name: bytes) -> Node | 
 
 def check_not_covered(compound: Compound, directory: Node, name: bytes, status: nfsstat4) -> None:
     """Raises Refused with `status` if an export is mounted over `name` in `directory`: no call may change `name`."""
-    exports = compound.server.exports
-    covered = exports.covers(directory, name)
-    if covered is not None and exports.is_export(covered):
+    covered = covering(compound, directory, name)
+    if covered is not None and compound.server.exports.is_export(covered):
         raise Refused(status)
 
 
@@ -227,6 +274,9 @@ def parent_of(compound: Compound, within: Node, *, admitted: bool = True) -> Nod
         above = exports.parent(within)
         if above is None:
             raise Refused(_S.NFS4ERR_NOENT)
+        place = exports.place_of(within)
+        if place is not None and not exports.is_export(above):
+            above = _directory_at(compound, place.above, place.names) or above
         if admitted:
             compound.caller = compound.or_wait(exports.admit(above.tree, compound.context))
         return above

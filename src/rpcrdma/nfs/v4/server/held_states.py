@@ -84,10 +84,13 @@ class HeldStates:
         """Calls `step` with each of `states` that has not ended by then, with the lock held for up to 64 at a time."""
         with self.lock:
             # The locks of an open, which may be many, before it.
-            states = [each for held in states for each in (*(held.parts or ()), held)]
-        for first in range(0, len(states), NFS4_ENDED_AT_ONCE):
+            found: list[Held] = []
+            for held in states:
+                found += held.parts or ()
+                found.append(held)
+        for first in range(0, len(found), NFS4_ENDED_AT_ONCE):
             with self.locked():
-                for held in states[first : first + NFS4_ENDED_AT_ONCE]:
+                for held in found[first : first + NFS4_ENDED_AT_ONCE]:
                     # It may have ended with another one, or by a call.
                     if held.client.held.get(held.key) is held:
                         step(held)
@@ -144,6 +147,36 @@ class HeldStates:
         else:
             client.count_lost(held, -1)
         self._ended.append(held)
+
+    def drop_unlocked(self, find: Callable[[], Held], wait: Callable[[], object]) -> None:
+        """Ends an open with its lock states, none of which has locked ranges; up to 64 of them in one go.
+
+        `find` returns the open; it is called with the lock held, and may raise Refused. `wait` is called, without the
+        lock, before more of them end, and raises what makes a worker thread call this method again. Raises Refused
+        (NFS4ERR_LOCKS_HELD).
+        """
+
+        def check(held: Held) -> None:
+            if self.claims.ranges(held.file, held):
+                raise Refused(_S.NFS4ERR_LOCKS_HELD)
+
+        def drop_part(held: Held) -> None:
+            if held is not opened:
+                check(held)
+                self.drop(held)
+
+        while True:
+            with self.locked():
+                opened = find()
+                if len(opened.parts or ()) <= NFS4_ENDED_AT_ONCE:
+                    for part in opened.parts or ():
+                        check(part)
+                    self.drop(opened)
+                    return
+            wait()
+            # All of them are looked at before the first one ends.
+            self.in_steps([opened], check)
+            self.in_steps([opened], drop_part)
 
     def _release(self, held: Held) -> None:
         """Removes a state that is not revoked from `claims`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Final
 
 from rpcrdma.nfs.export.tree import MODIFY, READ, FileKind, Node
@@ -9,6 +10,7 @@ from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.attributes import NEED_SPACE, Described, Shown, bits_of, equal_to, fattr_of
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.compound import Compound
+from rpcrdma.nfs.v4.server.handles import mounted_on
 from rpcrdma.xdr.codec import Encoder
 
 __all__ = ["check_access", "get_attributes", "nverify", "read_link", "verify"]
@@ -35,14 +37,16 @@ def described(compound: Compound, node: Node, attributes: int) -> Described:
     Raises MustWait (run again in a worker thread) or OSError for attributes of the file system.
     """
     server = compound.server
-    mounted_on = server.exports.mounted_on(node)
+    found = Described(node.attributes(), node.handle, server.lease_s, server.exports.mounted_on(node))
+    if found.mounted_on is not None and server.exports.place_of(node) is not None:
+        # What another export has there may change while `node` does not: its attributes do not keep the number.
+        found.attributes = dataclasses.replace(found.attributes, shown=None)
+        found.mounted_on = mounted_on(compound, node)
     if attributes & NEED_SPACE:
         if not node.tree.in_memory:
             compound.wait()
-        found = Described(node.attributes(), node.handle, server.lease_s, mounted_on)
         describe_file_system(found, node)
-        return found
-    return Described(node.attributes(), node.handle, server.lease_s, mounted_on)
+    return found
 
 
 def describe_file_system(described: Described, node: Node) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Final
 
 from rpcrdma.nfs.export import tree
@@ -10,7 +11,7 @@ from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.attributes import NEED_SPACE, Described, bits, bits_of, fattr_of
 from rpcrdma.nfs.v4.refusal import REFUSALS, Refused, status_of
 from rpcrdma.nfs.v4.server.compound import Compound
-from rpcrdma.nfs.v4.server.handles import checked_directory
+from rpcrdma.nfs.v4.server.handles import checked_directory, covering, mounted_on
 from rpcrdma.nfs.v4.server.information import describe_file_system
 from rpcrdma.rpc.service import CredentialTooWeak
 
@@ -47,21 +48,22 @@ def read_directory(compound: Compound, args: nfs4.READDIR4args) -> nfs4.READDIR4
 
 
 def _page(compound: Compound, node: Node, args: nfs4.READDIR4args, wanted: int, room: int) -> nfs4.READDIR4resok:
-    detailed = bool(wanted & ~(_NUMBERS | _ERROR))
+    exports = compound.server.exports
+    # The root of an export has another number there than what it covers.
+    detailed = bool(wanted & ~(_NUMBERS | _ERROR)) or node.tree is exports.pseudo_tree
     # Octets of names and cookies: a hint, and 0 is none (RFC 8881 section 18.23.3).
     names_room = args.dircount or room
     found: list[nfs4.entry4] = []
     whole = True
     entries = node.entries(compound.caller, args.cookie, detailed=detailed)
-    exports = compound.server.exports
-    has_covered = exports.is_export(node)
+    mounted = exports.mounted_in(node.tree)
     for entry in entries:
         if entry.name in tree.DOTS:
             continue
-        covering = exports.covers(node, entry.name) if has_covered else None
-        if covering is not None and not exports.is_export(covering):
-            covering = None
-        values = _attributes(compound, entry, covering, wanted, detailed=detailed)
+        root = covering(compound, node, entry.name) if entry.name in mounted else None
+        if root is not None and not exports.is_export(root):
+            root = None
+        values = _attributes(compound, entry, root, wanted, detailed=detailed)
         name_octets = len(entry.name) + 3 & ~3
         names_room -= 12 + name_octets
         room -= 24 + name_octets + 4 * len(values.attrmask) + (len(values.attr_vals) + 3 & ~3)
@@ -77,25 +79,25 @@ def _page(compound: Compound, node: Node, args: nfs4.READDIR4args, wanted: int, 
     return nfs4.READDIR4resok(_VERIFIER, nfs4.dirlist4(found, whole and entries.complete))
 
 
-def _attributes(compound: Compound, entry: Entry, covering: Node | None, wanted: int, *, detailed: bool) -> nfs4.fattr4:
+def _attributes(compound: Compound, entry: Entry, root: Node | None, wanted: int, *, detailed: bool) -> nfs4.fattr4:
     """Returns the attributes of an entry's object that are in the set `wanted`, which has bit n for attribute n.
 
-    `covering` is the root of the export that is mounted over the entry, which then stands for it; None without one. For
-    an object that the caller cannot reach, the result has rdattr_error with the reason, if wanted, else the fileids.
-    `detailed`: whether `wanted` has more than rdattr_error and the fileids. Raises tree.Refused or OSError.
+    `root` is the root of the export that is mounted over the entry, which then stands for it; None without one. For an
+    object that the caller cannot reach, the result has rdattr_error with the reason, if wanted, else the fileids.
+    `detailed`: whether the entry has attributes. Raises tree.Refused or OSError.
     """
-    if not detailed:
+    if root is None and not detailed:
         return fattr_of(_numbered(compound, entry.number), wanted)
     exports = compound.server.exports
     status = _S.NFS4_OK
-    mounted_on = None
+    number, covered = entry.number, None
     handle, attributes = entry.handle, entry.attributes
-    if covering is not None:
-        handle, attributes = covering.handle, covering.attributes()
+    if root is not None:
+        handle, attributes = root.handle, dataclasses.replace(root.attributes(), shown=None)
     if handle is None or attributes is None:
         status = _S.NFS4ERR_ACCESS
     elif (export := exports.export_of(handle)) is not None:
-        mounted_on = exports.mounted_on(export.root) if covering is None else entry.number
+        number = covered = mounted_on(compound, export.root) or number
         try:
             exports.admit(export, compound.context)
         except CredentialTooWeak:
@@ -103,11 +105,11 @@ def _attributes(compound: Compound, entry: Entry, covering: Node | None, wanted:
         except REFUSALS as error:
             status = status_of(error)
     if status:
-        described = _numbered(compound, entry.number, status)
+        described = _numbered(compound, number, status)
         return fattr_of(described, wanted & (_ERROR if wanted & _ERROR else _NUMBERS))
     assert handle is not None
     assert attributes is not None
-    described = Described(attributes, handle, compound.server.lease_s, mounted_on)
+    described = Described(attributes, handle, compound.server.lease_s, covered)
     if wanted & NEED_SPACE:
         describe_file_system(described, compound.or_wait(exports.locate(handle, compound.context))[0])
     return fattr_of(described, wanted)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any, Final
 
-from rpcrdma.nfs.export import tree
 from rpcrdma.nfs.export.grant import Grant
 from rpcrdma.nfs.export.tree import Change, FileKind, Make, Node, check_changeable
 from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.attributes import set_on_new, wanted_of, words
 from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.compound import Compound
-from rpcrdma.nfs.v4.server.delegations import wait_for_delegations, wait_for_delegations_of_name
-from rpcrdma.nfs.v4.server.handles import check_not_covered, checked_name
+from rpcrdma.nfs.v4.server.delegations import without_delegations
+from rpcrdma.nfs.v4.server.handles import check_not_covered, checked_name, existing_object
 from rpcrdma.nfs.v4.state_limits import NFS4_FREED_AT_ONCE_OCTETS
 
 __all__ = ["change_of", "create", "link", "remove", "rename"]
@@ -58,13 +56,10 @@ def _directory_to_change(compound: Compound, node: Node, who: Grant, name: bytes
     return node
 
 
-def _wait_if_large(compound: Compound, directory: Node, name: bytes) -> None:
-    """Raises MustWait in the event loop if a file whose memory takes time to be freed may lose its name `name`."""
-    if not compound.context.may_block:
-        with contextlib.suppress(tree.Refused, OSError):
-            found = compound.or_wait(directory.lookup(compound.caller, name, at_once=True))
-            if found.attributes().size > NFS4_FREED_AT_ONCE_OCTETS:
-                compound.wait()
+def _wait_if_large(compound: Compound, found: Node | None) -> None:
+    """Raises MustWait in the event loop if the memory of `found`, which may lose its last name, takes time to free."""
+    if found is not None and not compound.context.may_block and found.attributes().size > NFS4_FREED_AT_ONCE_OCTETS:
+        compound.wait()
 
 
 def _present(node: Node | None) -> Node:
@@ -108,9 +103,10 @@ def remove(compound: Compound, args: nfs4.REMOVE4args) -> nfs4.REMOVE4resok:
     """
     name, change = args.target, Change()
     directory = _directory_to_change(compound, compound.node, compound.caller, name, _S.NFS4ERR_FILE_OPEN)
-    _wait_if_large(compound, directory, name)
-    wait_for_delegations_of_name(compound, directory, name)
-    directory.remove(compound.caller, name, change, is_directory=None)
+    removed = existing_object(compound, directory, name)
+    _wait_if_large(compound, removed)
+    with without_delegations(compound, removed):
+        directory.remove(compound.caller, name, change, is_directory=None)
     return nfs4.REMOVE4resok(change_of(directory, change))
 
 
@@ -127,26 +123,15 @@ def rename(compound: Compound, args: nfs4.RENAME4args) -> nfs4.RENAME4resok:
     target = _directory_to_change(compound, compound.node, compound.caller, new, busy)
     if source.tree is not target.tree:
         raise Refused(_S.NFS4ERR_XDEV)
-    if _is_one_object(compound, source, old, target, new):
+    moved, replaced = existing_object(compound, source, old), existing_object(compound, target, new)
+    if moved is not None and replaced is not None and moved.handle == replaced.handle:
         # Two names of one object: nothing is done (RFC 8881 section 18.26.3).
         return nfs4.RENAME4resok(change_of(source, Change()), change_of(target, Change()))
-    _wait_if_large(compound, target, new)
-    wait_for_delegations_of_name(compound, source, old)
-    wait_for_delegations_of_name(compound, target, new)
+    _wait_if_large(compound, replaced)
     gone, come = Change(), Change()
-    source.rename(compound.saved_caller, old, target, new, gone, come)
+    with without_delegations(compound, moved, replaced):
+        source.rename(compound.saved_caller, old, target, new, gone, come)
     return nfs4.RENAME4resok(change_of(source, gone), change_of(target, come))
-
-
-def _is_one_object(compound: Compound, source: Node, old: bytes, target: Node, new: bytes) -> bool:
-    """Returns whether the names `old` in `source` and `new` in `target` stand for one object; False after an error."""
-    try:
-        there = target.lookup(compound.caller, new, at_once=False)
-        here = source.lookup(compound.caller, old, at_once=False)
-    except (tree.Refused, OSError):
-        # The rename itself tells why.
-        return False
-    return here is not None and there is not None and here.handle == there.handle
 
 
 def link(compound: Compound, args: nfs4.LINK4args) -> nfs4.LINK4resok:
@@ -162,7 +147,7 @@ def link(compound: Compound, args: nfs4.LINK4args) -> nfs4.LINK4resok:
         raise Refused(_S.NFS4ERR_ISDIR)
     if compound.saved.tree is not directory.tree:
         raise Refused(_S.NFS4ERR_XDEV)
-    wait_for_delegations(compound, compound.saved)
     change = Change()
-    compound.saved.link(compound.saved_caller, directory, name, change)
+    with without_delegations(compound, compound.saved):
+        compound.saved.link(compound.saved_caller, directory, name, change)
     return nfs4.LINK4resok(change_of(directory, change))

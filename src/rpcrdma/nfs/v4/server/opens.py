@@ -23,7 +23,13 @@ from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server.client_identity import principal_of
 from rpcrdma.nfs.v4.server.clients import Client, Delegation, Held
 from rpcrdma.nfs.v4.server.compound import Compound
-from rpcrdma.nfs.v4.server.delegations import check_delegations, delegate, lease_for, wait_for_delegations
+from rpcrdma.nfs.v4.server.delegations import (
+    check_delegations,
+    delegate,
+    lease_for,
+    wait_for_delegations,
+    without_delegations,
+)
 from rpcrdma.nfs.v4.server.handles import (
     check_not_covered,
     checked_directory,
@@ -328,14 +334,16 @@ def _share(state: State, mine: Open, access: int, deny: int) -> None:
 
 
 def _cut(compound: Compound, node: Node, state: State, mine: Open, before: tuple[int, int, int]) -> None:
-    """Truncates an existing file for an OPEN; if that fails, undoes the OPEN and raises tree.Refused or OSError.
+    """Truncates an existing file for an OPEN; if that fails, undoes it and raises Refused, tree.Refused or OSError.
 
     To undo it, `mine` gets `before` back, its (access, deny, shares) before the OPEN, or is dropped if that access is
     0: then `mine` was new. The seqid of `mine` stays.
     """
     try:
-        node.set_attributes(compound.caller, Wanted(size=0), Change())
-    except (tree.Refused, OSError):
+        # The open itself, if it is for reading, keeps no other client from a delegation.
+        with without_delegations(compound, node):
+            node.set_attributes(compound.caller, Wanted(size=0), Change())
+    except (Refused, tree.Refused, OSError):
         with state.locked():
             access, deny, mine.shares = before
             if access:
@@ -350,17 +358,14 @@ def _named(compound: Compound, args: nfs4.OPEN4args) -> _Target:
 
     Raises MustWait (run again in a worker thread), Refused, CredentialTooWeak, tree.Refused or OSError, such as ENOENT.
     """
-    directory, name = checked_directory(compound.node), checked_name(_name(args.claim.value))
+    name = args.claim.value
+    assert isinstance(name, bytes)
+    directory, name = checked_directory(compound.node), checked_name(name)
     if args.openhow.opentype is nfs4.opentype4.OPEN4_CREATE and args.openhow.value is not None:
         return _created(compound, directory, name, args.openhow.value)
     node = object_named(compound, directory, name)
     change = directory.attributes().change
     return _Target(node, nfs4.change_info4(False, change, change))
-
-
-def _name(name: Any) -> bytes:
-    assert isinstance(name, bytes)
-    return name
 
 
 def _created(compound: Compound, directory: Node, name: bytes, how: nfs4.createhow4) -> _Target:
@@ -451,14 +456,10 @@ _TARGETS: Final[dict[nfs4.open_claim_type4, Callable[[Compound, nfs4.OPEN4args],
 def close(compound: Compound, args: nfs4.CLOSE4args) -> nfs4.stateid4:
     """Runs CLOSE (RFC 8881 section 18.2): ends an open, and returns the invalid special stateid.
 
-    Raises Refused: NFS4ERR_LOCKS_HELD while the open has locks, or a status of `find`, such as NFS4ERR_BAD_STATEID.
+    Raises MustWait (run again in a worker thread, for an open with many lock states) or Refused: NFS4ERR_LOCKS_HELD
+    while the open has locks, or a status of `find`, such as NFS4ERR_BAD_STATEID.
     """
-    state = state_of(compound)
-    with state.locked():
-        opened = find(compound, args.open_stateid, Open)
-        if any(state.claims.ranges(part.file, part) for part in opened.parts or ()):
-            raise Refused(_S.NFS4ERR_LOCKS_HELD)
-        state.drop(opened)
+    state_of(compound).drop_unlocked(lambda: find(compound, args.open_stateid, Open), compound.wait)
     compound.stateid = nfs4.stateid4(*INVALID)
     return compound.stateid
 

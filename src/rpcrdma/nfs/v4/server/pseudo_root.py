@@ -1,15 +1,17 @@
 """The pseudo file system above the exports (RFC 8881 section 7.3): clients mount the root and find each export by name.
 
 The names of exports are paths in it. It has a directory for each part of a name that is no export itself, which nobody
-can change. The one export "/" is its own root: then there is nothing above.
+can change. The one export "/" is its own root: then there is nothing above. Below an export, a directory that the
+export itself has takes the place of such a directory, and an export covers what stands at its path there: that takes
+looks at files, and `handles` has it.
 """
 
 from __future__ import annotations
 
 import errno
 import hashlib
-from collections.abc import Sequence
-from typing import Final, NoReturn, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple, NoReturn, TypeAlias
 
 from rpcrdma.nfs.export.access_terms import ExportTerms
 from rpcrdma.nfs.export.directory_listing import KnownEntries
@@ -38,13 +40,27 @@ from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from rpcrdma.rpc.host_identity import CallOrigin
 from rpcrdma.rpc.service import CallContext
 
-__all__ = ["PseudoRoot"]
+__all__ = ["Mounted", "PseudoRoot"]
 
 _Path: TypeAlias = tuple[bytes, ...]
 
 _HANDLE_BEGINS: Final = b"\0pseudo\0"
 _FIRST_COOKIE: Final = 3
 """The cookie of the first entry: 0 to 2 are reserved (RFC 8881 section 18.23.3)."""
+_NO_INODE: Final = 1 << 63
+"""Is part of the number of what is mounted in an export, so that no file there has this number."""
+
+
+class Mounted(NamedTuple):
+    """An export, or a directory that leads to one, within another export.
+
+    `above` is the root of that other export, `names` lead from there to the directory in which it stands, if that
+    export has one, and `path` is its path from the root of all names.
+    """
+
+    above: Node
+    names: tuple[bytes, ...]
+    path: _Path
 
 
 def _path_of(tree: Tree) -> _Path:
@@ -67,6 +83,9 @@ class PseudoRoot(Exports):
         self._directories: dict[_Path, _Directory] = {}
         self._by_handle: dict[bytes, _Directory] = {}
         self._numbers: dict[_Path, int] = {}
+        self._mounted: dict[_Path, Mounted] = {}
+        self._mounted_names: dict[bytes, dict[bytes, list[Mounted]]] = {}
+        """What is mounted in an export, by the filehandle of that export's root and by the last name of the path."""
         self._hosts: dict[CallOrigin, bool] = {}
         """Whether some export admits calls of this origin; kept for the calls of the present exports."""
         self.changed_at_ns = made_at_ns
@@ -90,8 +109,18 @@ class PseudoRoot(Exports):
         """
         roots = {_path_of(tree): tree for tree in self._exports.trees if 4 in tree.export.versions}
         above = {(), *(path[:length] for path in roots for length in range(len(path)))} - roots.keys()
+        mounted = {}
+        by_name: dict[bytes, dict[bytes, list[Mounted]]] = {}
         for path in (*sorted(above), *roots):
-            self._numbers.setdefault(path, len(self._numbers) + 1)
+            number = len(self._numbers) + 1
+            for length in range(len(path) - 1, -1, -1):
+                if path[:length] in roots:
+                    root = roots[path[:length]].root
+                    mounted[path] = Mounted(root, path[length:-1], path)
+                    by_name.setdefault(root.handle, {}).setdefault(path[-1], []).append(mounted[path])
+                    number |= _NO_INODE
+                    break
+            self._numbers.setdefault(path, number)
         present = self._directories
         directories = {path: present.get(path) or _Directory(self, path, self._numbers[path]) for path in above}
         # Calls look at them meanwhile: a root is never found before the directories that lead to it.
@@ -99,6 +128,7 @@ class PseudoRoot(Exports):
         self._by_handle = {directory.handle: directory for directory in self._directories.values()}
         self._paths = {tree.root.handle: path for path, tree in roots.items()}
         self._roots = roots
+        self._mounted, self._mounted_names = mounted, by_name
         self._directories = directories
         self._by_handle = {directory.handle: directory for directory in directories.values()}
         # A thread that looks at the roots before may still add to the old dictionary.
@@ -130,17 +160,14 @@ class PseudoRoot(Exports):
             raise Refused(errno.ESTALE)
         return directory
 
-    def covers(self, node: Node, name: bytes) -> Node | None:
-        """Returns the pseudo directory or root of an export that is mounted over `name` in `node`; None without one.
+    def mounted_in(self, tree: Tree) -> Mapping[bytes, Sequence[Mounted]]:
+        """Returns what is mounted in directories of an export, by the last names of the paths; not to be changed."""
+        return self._mounted_names.get(tree.root.handle, {}) if self._mounted_names else {}
 
-        Only names in the root of an export can be covered. Does not look whether the export itself has an object of
-        this name: the caller prefers such an object to a directory of the pseudo file system.
-        """
-        path = self._paths.get(node.handle)
-        if path is None:
-            return None
-        below = (*path, name)
-        return self.at(below) if below in self._roots or below in self._directories else None
+    def place_of(self, node: Node) -> Mounted | None:
+        """Returns the place within another export of `node`, a root of an export or pseudo directory; None without."""
+        path = node.path if isinstance(node, _Directory) else self._paths.get(node.handle)
+        return None if path is None else self._mounted.get(path)
 
     def export_of(self, handle: bytes) -> Tree | None:
         """Returns the export whose root has this filehandle; None if none has."""
@@ -155,7 +182,9 @@ class PseudoRoot(Exports):
     def parent(self, node: Node) -> Node | None:
         """Returns the directory above `node`, the root of an export or a directory of the pseudo file system.
 
-        Returns None above the root of all names. Raises Refused (ESTALE) if the export has ended, or for other objects.
+        Below an export, the caller prefers a directory that the export has to the result, one of the pseudo file
+        system. Returns None above the root of all names. Raises Refused (ESTALE) if the export has ended, or for other
+        objects.
         """
         path = node.path if isinstance(node, _Directory) else self._paths.get(node.handle)
         if path is None:
@@ -163,7 +192,10 @@ class PseudoRoot(Exports):
         return self.at(path[:-1]) if path else None
 
     def mounted_on(self, node: Node) -> int | None:
-        """Returns the inode number of the pseudo directory covered by `node`, an export's root; None for others."""
+        """Returns the inode number of the pseudo directory covered by `node`, an export's root; None for others.
+
+        Below another export, no file there has this number.
+        """
         path = self._paths.get(node.handle)
         if path is None:
             return None
@@ -327,9 +359,8 @@ class _Directory(ReadOnlyNode):
         for cookie, name in enumerate(names, _FIRST_COOKIE):
             if cookie > after and name in shown_names:
                 node = self._exports.at((*self.path, name))
-                attributes = node.attributes()
-                shown = (node.handle, attributes) if detailed else (None, None)
-                entries.append(Entry(cookie, name, attributes.number, *shown))
+                shown = (node.handle, node.attributes()) if detailed else (None, None)
+                entries.append(Entry(cookie, name, self._exports.mounted_on(node) or node.attributes().number, *shown))
         return KnownEntries(entries)
 
     def space(self) -> Space:

@@ -6,6 +6,9 @@ to the disk before it gets its first open, lock or delegation: others, such as a
 be waited for. It is deleted from there before its state is granted to others, when it ends, and when it holds nothing
 and has reclaimed nothing, its lease passes or the server stops: it has nothing to reclaim.
 
+What a client is told is on the disk before: an operation whose row cannot be written or deleted is put off, and the
+client repeats it until the disk works again.
+
 The rows of the last run stay until the grace period ends, as a second restart within it needs them. A row names the
 incarnation of the client: after the client has restarted, its earlier claims are void.
 
@@ -58,8 +61,12 @@ _READ = """
 SELECT owner, verifier, principal FROM client WHERE server = ?
 AND typeof(owner) = 'blob' AND typeof(verifier) = 'blob' AND typeof(principal) = 'text'
 """
-_NOT_KEPT = "clients cannot reclaim their locks after a restart"
-_NOT_FORGOTTEN = "a client keeps locks that it should lose"
+_TRY = (
+    "INSERT INTO client VALUES (-1, x'', x'', '')",
+    "DELETE FROM client WHERE server = -1",
+    "UPDATE boot SET number = number",
+)
+"""Changes nothing in the end, and takes as much of the disk as a client does."""
 _BOOTS = 1 << 32
 _EVERY_HOST: Final = {"0.0.0.0", "[::]"}  # noqa: S104 - listens nowhere
 _OWNERS_SHOWN = 3
@@ -115,9 +122,10 @@ class RecoveryDatabase:
         self._path = path
         self._addresses = " ".join(sorted(addresses))
         self._exports = "\n".join(sorted(set(exports)))
-        self._failing: set[str] = set()
-        """The consequences of failures of the disk that are logged already, until the same kind of write succeeds."""
-        self._begun = False
+        self.failure = ""
+        """The path and the error of the last write, if it failed; "": it did not. May be read at any time."""
+        self._noted: tuple[str, str] | None = None
+        """The addresses and exports of this server that are on the disk; None: none are."""
         self._runs: LocalLocks | None = None
         if path is not None:
             beside = path.with_name(f"{path.name}.lock")
@@ -175,36 +183,76 @@ class RecoveryDatabase:
         place = Range(other.number, other.number + 1, True)
         return self._runs is not None and self._runs.in_the_way(place) is not None
 
-    def begin(self) -> None:
+    def begin(self) -> bool:
         """Takes over the rows of earlier runs of this server, once it listens; no effect when called again.
 
         A start that fails before leaves them to the next one. Rows of servers that have ended at other addresses, with
         exports that this one serves from now on, are deleted, with a warning, unless these servers have run beside
-        others. Logs a failure of the disk; then the next write tries again.
+        others. After a failure of the disk, which is logged, tries again, and finds out whether the disk works.
+
+        Returns:
+            Whether this server and the rows that it has taken over are on the disk.
         """
-        if self._begun:
-            return
+        if not self.failure and self._noted is not None:
+            return True
+
+        def attempt() -> None:
+            with self._database as database:
+                database.execute("BEGIN IMMEDIATE")
+                for statement in _TRY:
+                    database.execute(statement)
+
+        return self._write(attempt)
+
+    def _write(self, step: Callable[[], object]) -> bool:
+        """Calls `step`, which writes to the database, once this server is noted there; returns whether it succeeded.
+
+        A failure is logged once, until a write succeeds, which is logged as well.
+        """
         try:
             with self._lock:
-                self._begin()
+                self._note()
+                step()
         except sqlite3.Error as error:
-            self._tell(error, _NOT_KEPT)
+            failed, self.failure = self.failure, f"{self._path}: {error}"
+            if not failed:
+                _LOGGER.warning(
+                    "%s: %s: clients of version 4 that open or lock their first files, or end, wait; "
+                    "free space on its disk, or let the server write there again",
+                    self._path,
+                    error,
+                )
+            return False
+        if self.failure:
+            self.failure = ""
+            _LOGGER.info("%s is written again: clients of version 4 go on", self._path)
+        return True
 
-    def _begin(self) -> None:
-        if self._begun:
+    def _note(self) -> None:
+        """Writes the addresses and exports of this server to the disk unless they are there; the caller holds the lock.
+
+        For the first time takes over the rows of earlier runs as well.
+        """
+        now = self._addresses, self._exports
+        if self._noted == now:
             return
-        if self._runs is not None:
-            self._runs.change(Range(self.boot, self.boot + 1, True))
         with self._database as database:
             database.execute("BEGIN IMMEDIATE")
-            shares = max((each.shares for each in self._earlier), default=0)
-            own = _Server(self.boot, self.name, self._addresses, self._exports, shares)
-            database.execute("INSERT OR REPLACE INTO server VALUES (?, ?, ?, ?, ?)", own)
-            for each in self._earlier:
-                database.execute("UPDATE OR REPLACE client SET server = ? WHERE server = ?", (self.boot, each.number))
-                database.execute("DELETE FROM server WHERE number = ?", (each.number,))
+            if self._noted is None:
+                if self._runs is not None:
+                    self._runs.change(Range(self.boot, self.boot + 1, True))
+                shares = max((each.shares for each in self._earlier), default=0)
+                own = _Server(self.boot, self.name, *now, shares)
+                database.execute("INSERT OR REPLACE INTO server VALUES (?, ?, ?, ?, ?)", own)
+                for each in self._earlier:
+                    database.execute(
+                        "UPDATE OR REPLACE client SET server = ? WHERE server = ?", (self.boot, each.number)
+                    )
+                    database.execute("DELETE FROM server WHERE number = ?", (each.number,))
+            else:
+                database.execute("UPDATE server SET addresses = ?, exports = ? WHERE number = ?", (*now, self.boot))
             lost = self._void()
-        self._begun = True
+        self._noted = now
         self._tell_of(lost)
 
     def _void(self) -> list[tuple[str, int]]:
@@ -235,43 +283,32 @@ class RecoveryDatabase:
                     count,
                 )
 
-    def keep(self, row: ClientRow) -> None:
-        """Writes a client to the disk, in place of an earlier row of the same owner; logs a failure, raises nothing."""
-        try:
-            with self._lock:
-                self._begin()
-                self._database.execute("INSERT OR REPLACE INTO client VALUES (?, ?, ?, ?)", (self.boot, *row))
-                self._kept[row.owner] = row.principal
-        except sqlite3.Error as error:
-            self._tell(error, _NOT_KEPT)
-        else:
-            self._failing.discard(_NOT_KEPT)
+    def keep(self, row: ClientRow) -> bool:
+        """Writes a client to the disk, in place of an earlier row of the same owner.
+
+        Returns:
+            Whether the row is there; False if the disk has failed, which is logged.
+        """
+
+        def write() -> None:
+            self._database.execute("INSERT OR REPLACE INTO client VALUES (?, ?, ?, ?)", (self.boot, *row))
+            self._kept[row.owner] = row.principal
+
+        return self._write(write)
 
     def serve(self, addresses: Iterable[str], exports: Iterable[str]) -> None:
         """Replaces the addresses and exports of this server, by which its next run finds the clients on the disk.
 
-        Logs a failure of the disk, and raises nothing.
+        Logs a failure of the disk, after which the next write, or `begin`, tries again.
 
         Args:
             addresses: the addresses at which the server listens from now on.
             exports: texts that identify its exports from now on.
         """
-        there, served = " ".join(sorted(addresses)), "\n".join(sorted(set(exports)))
         with self._lock:
-            # Before another thread writes a row: by the old addresses the next run would not find it.
-            self._addresses, self._exports = there, served
-            try:
-                self._begin()
-                with self._database as database:
-                    database.execute("BEGIN IMMEDIATE")
-                    database.execute(
-                        "UPDATE server SET addresses = ?, exports = ? WHERE number = ?", (there, served, self.boot)
-                    )
-                    lost = self._void()
-            except sqlite3.Error as error:
-                _LOGGER.warning("%s: %s: clients may lose their locks with the next restart", self._path, error)
-            else:
-                self._tell_of(lost)
+            # Together: a row that another thread writes meanwhile is found by them.
+            self._addresses, self._exports = " ".join(sorted(addresses)), "\n".join(sorted(set(exports)))
+        self._write(lambda: None)
 
     def forget(self, rows: Iterable[ClientRow]) -> bool:
         """Deletes clients, whatever their verifier; rows of the same owner with another principal stay.
@@ -279,31 +316,20 @@ class RecoveryDatabase:
         Returns:
             Whether the rows are gone; False if the disk has failed, which is logged.
         """
-        try:
-            with self._lock:
-                found = [row for row in rows if self._kept.get(row.owner) == row.principal]
-                if not found:
-                    return True
-                self._begin()
-                with self._database as database:
-                    database.execute("BEGIN")
-                    database.executemany(
-                        "DELETE FROM client WHERE server = ? AND owner = ? AND principal = ?",
-                        [(self.boot, row.owner, row.principal) for row in found],
-                    )
-                for row in found:
-                    self._kept.pop(row.owner, None)
-        except sqlite3.Error as error:
-            self._tell(error, _NOT_FORGOTTEN)
-            return False
-        self._failing.discard(_NOT_FORGOTTEN)
-        return True
+        with self._lock:
+            found = [row for row in rows if self._kept.get(row.owner) == row.principal]
 
-    def _tell(self, error: sqlite3.Error, consequence: str) -> None:
-        """Logs a failure of the disk and the text `consequence`, once until a write that had this one succeeds."""
-        if consequence not in self._failing:
-            self._failing.add(consequence)
-            _LOGGER.warning("%s: %s: %s", self._path, error, consequence)
+        def delete() -> None:
+            with self._database as database:
+                database.execute("BEGIN")
+                database.executemany(
+                    "DELETE FROM client WHERE server = ? AND owner = ? AND principal = ?",
+                    [(self.boot, row.owner, row.principal) for row in found],
+                )
+            for row in found:
+                self._kept.pop(row.owner, None)
+
+        return not found or self._write(delete)
 
     def close(self) -> None:
         """Closes the database; may be called again."""

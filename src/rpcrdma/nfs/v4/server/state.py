@@ -6,6 +6,7 @@ courteous client may be in the way of: it deletes that client on the disk, witho
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
@@ -105,7 +106,7 @@ class State(HeldStates):
         `InTheWay`, which names them, or `Unrecorded`, which names the client to be written to the recovery database.
         `wait` is called before either, which may block; it raises `MustWait` in the event loop, and a worker thread
         calls this method again. The caller does not hold the lock. Raises Refused (NFS4ERR_DELAY) if the disk does not
-        delete a client, and what both raise.
+        delete or take a client, and what both raise.
         """
         while True:
             try:
@@ -122,10 +123,11 @@ class State(HeldStates):
     def _record(self, client: Client) -> None:
         """Writes a client to the recovery database unless it is there; the caller holds `_disk`, and not the lock.
 
-        Logs a failure of the disk; the client goes on without the right to reclaim.
+        Raises Refused (NFS4ERR_DELAY) if the disk has failed: the client asks again until the disk works.
         """
         if not client.recorded and client.state is not ClientState.GONE:
-            self.database.keep(client.row)
+            if not self.database.keep(client.row):
+                raise Refused(_S.NFS4ERR_DELAY)
             client.recorded = True
 
     def evict(self, clients: Iterable[Client], event: ClientEvent = ClientEvent.EVICT) -> bool:
@@ -156,8 +158,8 @@ class State(HeldStates):
         """Revokes all states of a client, or ends a courteous client (lease passed); may block.
 
         Deletes the client from the recovery database first: after a restart it must not reclaim opens and locks that
-        conflict with those of others by then (RFC 8881 section 8.4.3). `keep_if_aware` writes it again. Returns the
-        numbers of states lost, 0 for a client unconfirmed or gone; None, with nothing changed, if the disk has failed.
+        conflict with those of others by then (RFC 8881 section 8.4.3). `free` writes it again. Returns the numbers of
+        states lost, 0 for a client unconfirmed or gone; None, with nothing changed, if the disk has failed.
         """
         lost = Holdings()
         if client.state is ClientState.COURTEOUS:
@@ -187,37 +189,53 @@ class State(HeldStates):
                 self.revoke(held)
 
             self.in_steps(self.states(client), revoke)
-        # All may have ended by the client meanwhile, or been lost before: then it learns of nothing that it could free.
-        self.keep_if_aware(client)
+            # All may have ended by the client meanwhile, or been lost before: it learns of nothing that it could free.
+            if not client.unaware and client.reclaim_complete and client.held:
+                with contextlib.suppress(Refused):
+                    self._record(client)
         return lost
 
-    def keep_if_aware(self, client: Client) -> None:
-        """Writes a client to the recovery database again if it has freed all stateids that an administrator revoked.
+    def free(self, client: Client, held: Held) -> None:
+        """Drops a state of a client that an administrator revoked; may block.
 
-        May block. No effect before RECLAIM_COMPLETE, or if it holds nothing: then its next state has it written. Logs a
-        failure of the disk.
+        With the last one the client knows of its loss: if it has states since, it is written to the recovery database
+        again, before. Raises Refused (NFS4ERR_DELAY) if the disk has failed.
         """
         with self._disk:
-            if not client.unaware and client.reclaim_complete and client.held:
+            with self.lock:
+                revoked = sum(each.lost is _S.NFS4ERR_ADMIN_REVOKED for each in client.held.values())
+            if client.reclaim_complete and revoked == 1 and len(client.held) > 1:
                 self._record(client)
+            with self.locked():
+                if client.held.get(held.key) is held:
+                    self.drop(held)
 
     def destroy(self, client: Client) -> None:
-        """Ends a client at its own request (DESTROY_CLIENTID), if possible in the recovery database, too; may block.
+        """Ends a client at its own request (DESTROY_CLIENTID), in the recovery database first; may block.
 
-        Raises Refused (NFS4ERR_CLIENTID_BUSY: it has sessions or state).
+        Raises Refused: NFS4ERR_CLIENTID_BUSY: it has sessions or state; NFS4ERR_DELAY: the disk has failed.
         """
         with self._disk:
-            with self.locked():
-                if client.sessions or client.held:
-                    raise Refused(_S.NFS4ERR_CLIENTID_BUSY)
+            with self.lock:
+                self._check_unused(client)
                 # The row may be that of a record beside an unconfirmed one, or behind one that is gone.
                 ours = client.state not in {ClientState.UNCONFIRMED, ClientState.GONE}
+                # A state that it would get meanwhile waits for `_disk`.
+                recorded, client.recorded = client.recorded, False
+            if ours and not self.database.forget([client.row]):
+                client.recorded = recorded
+                raise Refused(_S.NFS4ERR_DELAY)
+            with self.locked():
+                self._check_unused(client)
                 if ours:
                     self.grace.leaves(client.row)
                 if client.state is not ClientState.GONE:
                     self.clients.remove(client)
-            if ours:
-                self.database.forget([client.row])
+
+    @staticmethod
+    def _check_unused(client: Client) -> None:
+        if client.sessions or client.held:
+            raise Refused(_S.NFS4ERR_CLIENTID_BUSY)
 
     def sweep(self, now_s: float) -> None:
         """Ends leases, recalls and a grace period that are over at `now_s`; may block; to be called every few seconds.
@@ -284,17 +302,20 @@ class State(HeldStates):
 
         Keeps it in the recovery database if it has reclaimed something, unless it has to learn of a revocation
         (`Client.unaware`). Else deletes it there, with its earlier incarnations: nobody has to wait for it after a
-        restart. Logs a failure of the disk. May block. Ends a grace period that is over at `now_s`. Raises Refused
-        (NFS4ERR_BADSESSION) for an ended client.
+        restart. May block. Ends a grace period that is over at `now_s`. Raises Refused: NFS4ERR_BADSESSION for an ended
+        client; NFS4ERR_DELAY if the disk has failed.
         """
         with self._disk:
             if client.state is ClientState.GONE:
                 raise Refused(_S.NFS4ERR_BADSESSION)
             if client.held and not client.unaware:
+                if not self.database.begin():
+                    raise Refused(_S.NFS4ERR_DELAY)
                 self._record(client)
-            else:
-                self.database.forget([client.row])
+            elif self.database.forget([client.row]):
                 client.recorded = False
+            else:
+                raise Refused(_S.NFS4ERR_DELAY)
             with self.lock:
                 client.reclaim_complete = True
                 self.grace.leaves(client.row)

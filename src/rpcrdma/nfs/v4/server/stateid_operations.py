@@ -48,7 +48,8 @@ def _status_of(state: State, client: Client, stateid: nfs4.stateid4) -> int:
 def free_stateid(compound: Compound, args: nfs4.FREE_STATEID4args) -> None:
     """Runs FREE_STATEID (RFC 8881 section 18.38): drops a lock state without locked ranges, or a revoked state.
 
-    Raises MustWait (run again in a worker thread) or Refused, such as NFS4ERR_LOCKS_HELD or NFS4ERR_BAD_STATEID.
+    Raises MustWait (run again in a worker thread) or Refused, such as NFS4ERR_LOCKS_HELD, NFS4ERR_BAD_STATEID, or
+    NFS4ERR_DELAY if the disk has failed.
     """
     state, client = state_of(compound), compound.client
     if client.unaware:
@@ -59,6 +60,9 @@ def free_stateid(compound: Compound, args: nfs4.FREE_STATEID4args) -> None:
         in_use = isinstance(held, Open | Delegation) or state.claims.ranges(held.file, held)
         if in_use and held.lost is None:
             raise Refused(_S.NFS4ERR_LOCKS_HELD)
-        state.drop(held)
-    if held.lost is _S.NFS4ERR_ADMIN_REVOKED:
-        state.keep_if_aware(client)
+        revoked = held.lost is _S.NFS4ERR_ADMIN_REVOKED
+        if not revoked:
+            state.drop(held)
+    if revoked:
+        compound.wait()
+        state.free(client, held)

@@ -12,7 +12,7 @@ from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.attributes import bits, bits_of, differing, wanted_of, words
 from rpcrdma.nfs.v4.refusal import Refused, status_of
 from rpcrdma.nfs.v4.server.compound import Compound
-from rpcrdma.nfs.v4.server.delegations import wait_for_delegations
+from rpcrdma.nfs.v4.server.delegations import wait_for_delegations, without_delegations
 from rpcrdma.nfs.v4.server.opens import check_regular, io_file
 
 __all__ = ["commit", "opened_to_write", "set_attributes", "write"]
@@ -92,7 +92,6 @@ def set_attributes(compound: Compound, args: nfs4.SETATTR4args) -> nfs4.SETATTR4
         check_regular(node)
         # Refuses what share reservations, locks and a grace period forbid. The file stays open until it is cut.
         _file = io_file(compound, args.stateid, claims.WRITE) or opened_to_write(compound)
-    wait_for_delegations(compound, node)
     attributes = bits_of(args.obj_attributes.attrmask)
     if node.kind is FileKind.SYMLINK:
         # Linux has no permissions of symbolic links; its own server passes over them, too.
@@ -100,7 +99,8 @@ def set_attributes(compound: Compound, args: nfs4.SETATTR4args) -> nfs4.SETATTR4
         attributes &= ~bits(nfs4.FATTR4_MODE)
     change = Change()
     try:
-        node.set_attributes(compound.caller, wanted, change)
+        with without_delegations(compound, node):
+            node.set_attributes(compound.caller, wanted, change)
     except (tree.Refused, OSError) as error:
         raise Refused(status_of(error), nfs4.SETATTR4resok(words(_set_before(wanted, change)))) from None
     return nfs4.SETATTR4resok(words(attributes))
