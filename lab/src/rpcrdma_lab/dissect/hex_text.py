@@ -38,8 +38,7 @@ def read_hex(text: str) -> HexText:
     """Decodes hex digits or a hex dump; returns the octets, and the name of the format, such as "a dump of xxd".
 
     Text after `#` is a comment; digits may be grouped by spaces, commas, colons and `|`, and groups may begin with 0x.
-    If a line's offset does not equal the number of octets before the line, the text is no dump, and is decoded as
-    digits.
+    If the offsets of the lines do not rise with the octets, the text is no dump, and is decoded as digits.
 
     Raises:
         NotHex: there are no digits, half an octet, or more than `TEXT_MAX` characters or

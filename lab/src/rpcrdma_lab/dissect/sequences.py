@@ -58,7 +58,8 @@ class Sequences:
         """Joins a message to the sender's unfinished sequence (flag MORE); returns counts, joined payload and faults.
 
         A message that neither continues nor is continued is a complete sequence. Error messages, messages that only
-        grant credits, and messages with faults in the header belong to no sequence, and yield `Piece()`.
+        grant credits, and messages with faults in the header belong to no sequence: `Piece()` is returned. But a faulty
+        message with the XID of the sequence and without MORE drops the sequence.
 
         Args:
             end: the sender, 0 or 1.

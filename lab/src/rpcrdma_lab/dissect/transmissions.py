@@ -118,8 +118,9 @@ class Transmissions:
     def add(self, end: int, header: Header, data: bytes, piece: Piece, *, late: bool) -> Piece:
         """Joins a message to its group, the transmissions that carry one RPC message; changes and returns `piece`.
 
-        `piece` gets the counts and the joined payload of the group, and faults. A message that is no transmission of
-        the round-trip extension belongs to no group: it may end its sender's group, which is a fault of the message.
+        `piece` gets the counts and the joined payload of the group, and faults. Messages that are no transmissions of
+        the round-trip extension belong to no group. A report (ROPT_REPTERR) ends the other end's unfinished group;
+        another one, unless it is an error or only grants credits, ends the sender's, which is a fault.
 
         Args:
             end: the sender, 0 or 1.

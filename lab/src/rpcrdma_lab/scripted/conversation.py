@@ -182,7 +182,7 @@ async def open_conversation(
 
     Raises:
         LocalProtocolError: `conversation` is malformed; the error's text names the field.
-        OSError: the server cannot be reached in time.
+        OSError: the server cannot be reached in time, or the provider makes no queue pair.
     """
     check_conversation(conversation)
     version = conversation.get("version", "1")

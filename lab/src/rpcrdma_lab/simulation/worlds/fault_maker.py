@@ -128,7 +128,10 @@ class FaultMaker:
         return over_s
 
     def application_stalled_until_s(self, server: int) -> float:
-        """Returns the virtual time in seconds until which handlers of server number `server` wait; 0: never stalled."""
+        """Returns the virtual time in seconds until which handlers of server number `server` wait.
+
+        The time may be in the past; 0: the handlers were never stalled.
+        """
         return self._application_stalled_until_s.get(server, 0.0)
 
     def stop(self) -> None:

@@ -247,7 +247,7 @@ class ScenarioTable:
     def weights(self, key: str, choices: Iterable[str], default: str) -> Mapping[str, float]:
         """Returns the value of a key, a table of weights, by choice; {default: 1} if the key is missing.
 
-        Keys of the table are of `choices`. Weights of 0 are left out.
+        The keys of the table have to be of `choices`. Weights of 0 are left out.
 
         Raises:
             ScenarioError: the value is no table, or has another key, a weight that is no number, or no weight above 0.

@@ -158,7 +158,10 @@ class WorldClient:
         self._exposure.goes_on(self.node, f"{work} {number}", buffers)
 
     async def _join_always(self, connection: Connection) -> None:
-        """Calls BANK_JOIN now and after each reconnection, until cancelled; the bank makes its calls there then."""
+        """Calls BANK_JOIN now and after each reconnection, until cancelled; calls that fail raise nothing.
+
+        The bank then makes its calls to the client, in the reverse direction, on the present connection.
+        """
         while True:
             count = connection.reconnects
             await self._make("join", -1 - count, self._join, [])
