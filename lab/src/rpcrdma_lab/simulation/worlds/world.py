@@ -57,7 +57,6 @@ class Result:
     violations: list[Violation]
     trace: Trace
     calls: int = 0
-    reconnects: int = 0
     faults: int = 0
     """The number of faults that have happened."""
     seconds: float = 0.0
