@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import logging
 import signal
 import socket
+import sys
 import threading
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rpcrdma.aio.drivers import audit_log
 from rpcrdma.aio.drivers.audit_log import AuditFile, AuditLog, Nowhere
-from rpcrdma.cli import serve_reload, served_exports
+from rpcrdma.cli import running_server, serve_audit, serve_reload, served_exports
 from rpcrdma.cli.daemon_threads import DaemonThreads
 from rpcrdma.cli.main import build_parser
 from rpcrdma.cli.running_server import RunningServer
@@ -28,6 +32,7 @@ from rpcrdma.cli.settings import check
 from rpcrdma.cli.settings.effective import effective
 from rpcrdma.cli.waiting_exports import WaitingExports
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed
+from rpcrdma.nfs.export import giving_way
 from rpcrdma.nfs.export.server_state import open_state
 from rpcrdma.nfs.server import build_services
 from rpcrdma.nfs.server.exports_change import ExportsChange
@@ -123,8 +128,11 @@ class Reloading:
         self.ended: list[bool] = []
         self.reload.on_end = self.ended.append
 
-    def _renew(self) -> None:
-        self.renewals += 1
+    def _renew(self) -> Callable[[], None]:
+        def use() -> None:
+            self.renewals += 1
+
+        return use
 
     @property
     def names(self) -> list[str]:
@@ -390,7 +398,7 @@ async def test_an_access_log_moves_at_once_and_begins_at_a_restart(file: Path) -
             await until((file.parent / name).read_text)
     unfit = settings("none/log")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(check, "faults_of_paths", lambda *_: ())
+        patch.setattr(check.PathLooks, "faults", lambda *_: ())
         told = (await reloading.again(unfit))[-1]
     assert told.startswith("STATUS=reload refused: c.toml: cannot write the access log: ")
     log.close()
@@ -446,37 +454,102 @@ def test_a_disk_that_does_not_answer_refuses_a_reload_and_holds_up_no_later_one(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     end = threading.Event()
+    closed = []
+
+    class Late:
+        def __init__(self, *_: object) -> None:
+            assert end.wait(HANG_S)
+
+        def close(self) -> None:
+            closed.append(self)
+
+    async def reload() -> None:
+        asyncio.get_running_loop().set_default_executor(DaemonThreads())
+        reloading = Reloading(file, "--state-dir", str(file.parent / "state"))
+        reloading.running._log = AuditLog(Nowhere())
+        text = 'access-log = "log"\n' + FILE + TWO
+
+        async def refused(module: Any, bound: str, owner: Any, step: str, told: str) -> None:
+            with monkeypatch.context() as patch:
+                patch.setattr(module, bound, 0)
+                patch.setattr(owner, step, Late)
+                *_, status = await reloading.again(text)
+            assert status.startswith(f"STATUS=reload refused: c.toml: {told}"), status
+            assert reloading.names == ["/one"]
+
+        await refused(
+            serve_reload, "CONFIGURATION_READ_S", serve_reload, "_examined", "reading it, and looking at what"
+        )
+        await refused(serve_audit, "PATH_ANSWERS_S", audit_log, "AuditFile", "cannot write the access log: ")
+        await refused(running_server, "PATH_ANSWERS_S", reloading, "_renew", "the certificate None, ")
+        await refused(served_exports, "EXPORTS_CHANGE_S", ExportsChange, "plan", "opening new exports, and writing")
+        assert (await reloading.again(text))[-1] == f"STATUS={LISTENING}"
+        assert reloading.names == ["/one", "/two"]
+        end.set()
+        await until(lambda: closed)
+        reloading.running._log.close()
+
+    asyncio.run(reload())
+
+
+def test_a_state_directory_that_stands_still_refuses_reloads_and_has_the_addresses_in_use_afterwards(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end = threading.Event()
+    noted: list[list[str]] = []
+
+    def serve(addresses: list[str], _exports: list[str]) -> None:
+        assert end.wait(HANG_S)
+        noted.append(addresses)
+
+    async def reload() -> None:
+        asyncio.get_running_loop().set_default_executor(DaemonThreads())
+        reloading = Reloading(file, "--state-dir", str(file.parent / "state"))
+        database = SimpleNamespace(serve=serve)
+        reloading.running._nfs4 = SimpleNamespace(state=SimpleNamespace(database=database))  # type: ignore[assignment]
+        with monkeypatch.context() as patch:
+            patch.setattr(running_server, "PATH_ANSWERS_S", 0)
+            for port in (2049, 2050):
+                *_, status = await reloading.again(FILE.replace(":0", f":{port}"))
+                told = (
+                    f"c.toml: the state directory {file.parent}/state has not taken a note for the next run within 0 s"
+                )
+                assert status.startswith(f"STATUS=reload refused: {told}; mend its file system, and reload"), status
+        end.set()
+        await until(lambda: len(noted) == 4)
+        assert noted[1:] == [["tcp://127.0.0.1:0"]] * 3, "whichever thread is the last one"
+        assert (await reloading.again(FILE.replace(":0", ":2049")))[-1] == f"STATUS={LISTENING}"
+        assert noted[-1] == ["tcp://127.0.0.1:2049"]
+
+    asyncio.run(reload())
+
+
+def test_long_work_of_a_reload_pauses_for_the_event_loop_at_each_export_and_each_file(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paused: Counter[str] = Counter()
+    monkeypatch.setattr(giving_way, "monotonic", itertools.count().__next__)
+    monkeypatch.setattr(giving_way, "sleep", lambda _: paused.update([sys._getframe(2).f_code.co_qualname]))
+    more = [f"more{number}" for number in range(20)]
+    (file.parent / "exports.d").mkdir()
+    for name in more:
+        (file.parent / name).mkdir()
+        text = ONE.replace('"one"', f'"../{name}"').replace("/one", f"/{name}")
+        (file.parent / f"exports.d/{name}.toml").write_text(text)
 
     async def reload() -> None:
         asyncio.get_running_loop().set_default_executor(DaemonThreads())
         reloading = Reloading(file)
-        for module, bound, owner, step, told in (
-            (
-                serve_reload,
-                "CONFIGURATION_READ_S",
-                serve_reload,
-                "_examined",
-                "c.toml: reading it, and looking at what",
-            ),
-            (
-                served_exports,
-                "EXPORTS_CHANGE_S",
-                ExportsChange,
-                "plan",
-                "c.toml: opening new exports, and writing data",
-            ),
-        ):
-            with monkeypatch.context() as patch:
-                patch.setattr(module, bound, 0)
-                patch.setattr(owner, step, lambda *_: end.wait(HANG_S))
-                *_, status = await reloading.again(FILE + TWO)
-            assert status.startswith(f"STATUS=reload refused: {told}"), status
-            assert reloading.names == ["/one"]
-        assert (await reloading.again(FILE + TWO))[-1] == f"STATUS={LISTENING}"
-        assert reloading.names == ["/one", "/two"]
-        end.set()
+        assert set(paused) == {"ExportSources._work"}, "the other loops ran in the event loop"
+        await reloading.again()
+        assert len(reloading.names) == 21
+        await reloading.again()
 
     asyncio.run(reload())
+    loops = {
+        "read_configuration", "ExportSources._work", "find_mistakes", "_exposed_state", "_real", "LocalExports.plan"
+    }  # fmt: skip
+    assert {loop for loop, pauses in paused.items() if pauses >= 2 * (len(more) - 1)} == loops, paused
 
 
 @each_case(
@@ -524,7 +597,7 @@ async def test_a_certificate_that_became_unfit_after_the_check_refuses_the_reloa
     noted: list[list[str]] = []
     database = SimpleNamespace(serve=lambda addresses, _exports: noted.append(addresses))
     reloading.running._nfs4 = SimpleNamespace(state=SimpleNamespace(database=database))  # type: ignore[assignment]
-    reloading._renew = unfit  # type: ignore[method-assign]
+    reloading._renew = unfit  # type: ignore[method-assign, assignment]
     *_, status = await reloading.again(FILE.replace("info", "error").replace(":0", ":2049") + TWO)
     assert noted == [["tcp://127.0.0.1:2049"], ["tcp://127.0.0.1:0"]], (
         "clients are found again by the addresses that stay"
