@@ -40,7 +40,7 @@ R = TypeVar("R")
 
 
 class ConnectionCalls(Share, Generic[T]):
-    """The calls of one connection in a `WorkerPool`: `held` is the number that run; `waiting` has the others."""
+    """The calls of one connection in a `WorkerPool`: `held` is the number of running ones, `waiting` has the others."""
 
     __slots__ = ("connection", "waiting")
 
@@ -81,11 +81,11 @@ class _Bell:
         self.fd = os.eventfd(0, os.EFD_CLOEXEC if blocks else os.EFD_CLOEXEC | os.EFD_NONBLOCK)
 
     def ring(self) -> None:
-        """Ends a `wait` in progress, or lets the next `wait` return at once."""
+        """Ends a `wait` in progress in another thread, or lets the next `wait` return at once."""
         os.eventfd_write(self.fd, 1)
 
     def wait(self) -> None:
-        """Waits until the bell has rung since the last `wait`.
+        """Blocks until `ring` is called; returns at once if it was called since the last `wait`.
 
         Raises:
             BlockingIOError: the bell has not rung, and it was made with `blocks=False`.
@@ -109,12 +109,13 @@ class Worker:
         self.identity: AbstractContextManager[Any] | None = None
 
     def act_as(self, identity: AbstractContextManager[Any] | None) -> None:
-        """Changes the user identity of the thread to that of a context manager, `identity`, unless it is present.
+        """Has the thread act under another user identity from now on; called in that thread.
 
-        The present identity is exited, then `identity` is entered. None stands for the thread's own identity.
+        The context manager of the present identity is exited, then the context manager `identity` is entered; nothing
+        is done if both are the same object. None stands for the thread's own identity.
 
         Raises:
-            OSError: the identity cannot be taken; the thread has its own then.
+            OSError: the identity cannot be taken; the thread then acts under its own.
         """
         present = self.identity
         if identity is present:
@@ -129,8 +130,9 @@ class Worker:
     def finish(self, rest: Steps[R], step: ActAs | None) -> R:
         """Runs the rest of a handler in this thread and returns its result; exceptions of the handler are raised.
 
-        `rest` is the unfinished generator. `step`, like each step that `rest` yields, names the identity for the next
-        part (None: the thread's own). An OSError of taking an identity is raised inside the handler.
+        `rest` is the handler's unfinished generator. `step`, like each step that `rest` yields, names the user identity
+        for the part up to the next `yield`; None stands for the thread's own. If an identity cannot be taken, the
+        OSError is raised inside the handler.
         """
         try:
             while True:
@@ -148,9 +150,9 @@ class Worker:
 class WorkerPool(Generic[T, R]):
     """Runs calls in at most `workers` threads, by `run(call, worker)`; connections of all clients take turns.
 
-    `deliver(call, result)` is called in the event loop with each result, after the thread has been freed.
-    `let_go(call)` is called instead for a waiting call whose connection has ended, if it may be let go. `run` must not
-    raise. All methods are called in the thread of the event loop `loop` (None: the running one).
+    `run` must not raise. The event loop calls `deliver(call, result)` with each result, after the thread counts as
+    idle. It calls `let_go(call)` instead for a waiting call whose connection has ended, if the call may be let go. All
+    methods are called in the thread of the event loop `loop` (None: the running one).
     """
 
     def __init__(
@@ -198,6 +200,8 @@ class WorkerPool(Generic[T, R]):
     ) -> None:
         """Queues a call, which runs in a thread when its client and connection have the fewest running calls.
 
+        After `shutdown` the call never runs.
+
         Args:
             address: the network address of the client.
             connection: any hashable object that identifies the connection.
@@ -206,7 +210,7 @@ class WorkerPool(Generic[T, R]):
                 takes longer.
             may_be_let_go: whether the call is passed to `let_go` if its connection ends before it begins.
             waits_for: the resource that may block the call, such as a file system; the calls that wait for one resource
-                never have all threads. None: no such resource.
+                never get all threads, unless there is only one. None: no such resource.
         """
         calls = self._connections.get(connection)
         if calls is None:
@@ -226,7 +230,10 @@ class WorkerPool(Generic[T, R]):
         self._start()
 
     def connection_ended(self, connection: object) -> None:
-        """Removes the waiting calls of `connection` that may be let go, and calls `let_go` with each of them."""
+        """Removes the waiting calls of `connection` that may be let go, and calls `let_go` with each of them.
+
+        Calls that may not be let go still run. No effect for a connection without calls.
+        """
         calls = self._connections.get(connection)
         if calls is None:
             return
@@ -269,7 +276,7 @@ class WorkerPool(Generic[T, R]):
         return thing is None or self._wait_for[thing] < self._most_for_one
 
     def _start(self) -> None:
-        """Assigns idle threads to waiting calls: first of the client and connection with the fewest running calls."""
+        """Assigns idle threads to waiting calls; the client and connection with the fewest running calls come first."""
         while self._turns.waiting and self._idle and not self._ended and (found := self._next()) is not None:
             calls, thing = found
             waiting = calls.waiting.pop(thing)
@@ -289,7 +296,7 @@ class WorkerPool(Generic[T, R]):
             self._loop.call_soon(self._wake)
 
     def take_thread(self, turn: Turn[T]) -> None:
-        """Counts one thread as busy and the submitted call, `turn`, as running; the caller then runs that call."""
+        """Counts one thread as busy and the submitted call, `turn`, as running; the caller then has that call run."""
         self._idle -= 1
         turn.calls.hold(1)
         if turn.waits_for is not None:
@@ -331,9 +338,9 @@ class WorkerPool(Generic[T, R]):
                 thread.start()
 
     def _watch(self, brief_done: int) -> None:
-        """Moves the waiting brief calls to threads of their own if the count of ended brief calls is `brief_done`.
+        """Gives the waiting brief calls threads of their own if the number of ended brief calls is still `brief_done`.
 
-        The brief call that runs before them has turned out to be long then.
+        In that case the brief call that runs before them has turned out to be long.
         """
         self._watches = False
         self._take_results()
@@ -389,9 +396,9 @@ class WorkerPool(Generic[T, R]):
                 return
 
     def _take(self, turns: deque[Turn[T]], worker: Worker) -> bool:
-        """Runs the first call of the queue `turns` in this thread and stores its result for delivery.
+        """Runs the first call of the queue `turns` in this thread, stores its result for delivery and returns True.
 
-        Returns False if there is none, because another thread has taken the last call; else True.
+        Returns False if the queue is empty, because another thread has taken the last call.
         """
         try:
             turn = turns.popleft()

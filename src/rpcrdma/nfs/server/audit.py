@@ -40,7 +40,7 @@ class NamedObject(NamedTuple):
 
 
 def _named(where: Any) -> NamedObject:
-    """Returns the handle of the directory and the name in `where`, a diropargs3 of NFS version 3."""
+    """Returns as a `NamedObject` the directory and the name in `where`, a diropargs3 of NFS version 3."""
     return NamedObject(where.dir.data, where.name)
 
 
@@ -78,7 +78,7 @@ class Audit:
         """Replaces the handlers of calls whose kind of record is in `kinds` by handlers that also write the record.
 
         To be called once, before the services are offered. If "refused" is in `kinds`, calls of any version that the
-        rules of an export refuse are recorded as well.
+        rules of an export refuse are recorded as well (AUTH_TOOWEAK or EACCES).
 
         Args:
             services: the services of NFS version 3 and MOUNT; `watch_compounds` does the same for version 4.
@@ -144,7 +144,7 @@ class Audit:
         asked: str | None = None,
         export: str | None = None,
     ) -> None:
-        """Writes the record of a call if its kind is wanted, else does nothing.
+        """Passes the record of a call to `put` if its kind is wanted, else does nothing.
 
         Args:
             kind: one of `AUDIT_KINDS`.
@@ -183,7 +183,7 @@ class Audit:
         return next((tree for tree in self._services.nfs.exports.trees if tree.fsid == number), None)
 
     def _acting_uid(self, tree: Tree | None, context: CallContext) -> int | None:
-        """Returns the UID as which the server acts for a call in `tree`.
+        """Returns the UID as which the server acts for the call of `context` in the exported tree `tree`.
 
         Returns None if `tree` is None or no directory of this machine, or if no rule of its export admits the call.
         """
@@ -198,7 +198,10 @@ class Audit:
         return rule.acting_as(credential if credential.flavor in rule.security else AuthNone())[0]
 
     def _path_of(self, handle: bytes | None) -> str | None:
-        """Returns the local path of the object of `handle`; None if that is None, or the object is not open here."""
+        """Returns the local path of the object of `handle`.
+
+        None if `handle` is None, or the server does not hold the object open.
+        """
         if handle is None:
             return None
         local = self._services.nfs.local
@@ -212,9 +215,10 @@ class Audit:
 
 
 def _put_text(record: dict[str, Any], key: str, text: str | None) -> None:
-    """Puts `text`, which a peer chooses, into `record[key]`, cut to `MNTPATHLEN` characters; no effect for None.
+    """Puts `text`, which a peer chooses, into `record[key]`, cut to `MNTPATHLEN` (1024) characters; no effect for None.
 
-    Octets that are not UTF-8 are replaced there, and `record["<key>_octets"]` has all octets in hexadecimal.
+    Octets of `text` that are not UTF-8 (surrogate escapes) become U+FFFD there; then `record["<key>_octets"]` has all
+    octets in hexadecimal.
     """
     if text is None:
         return

@@ -26,17 +26,20 @@ def _of(node: Node | None, name: bytes | None = None) -> NamedObject:
 
 
 def _created(compound: Compound, args: Any) -> list[NamedObject]:
-    """Returns [the current directory and the name] that an OPEN with `args` may create; [] for an OPEN that cannot."""
+    """Returns [the current directory and the name] of the file that an OPEN with `args` may create.
+
+    Returns [] for an OPEN that cannot create a file by its name.
+    """
     if args.openhow.opentype is not opentype4.OPEN4_CREATE or args.claim.claim is not open_claim_type4.CLAIM_NULL:
         return []
     return [_of(compound.current, args.claim.value)]
 
 
 def _entered(compound: Compound, args: Any) -> list[NamedObject]:
-    """Returns [the object] by which LOOKUP, PUTROOTFH or PUTPUBFH may enter an export; [] if the operation does not.
+    """Returns [the object] by which LOOKUP, PUTROOTFH or PUTPUBFH may enter an export; [] if the operation cannot.
 
-    The object is a name in the pseudo file system, or the root if that is an export. `args` are the arguments of
-    LOOKUP, None for the others; `compound` is the COMPOUND before the operation.
+    The object is a name in a directory of the pseudo file system (LOOKUP), or the root if that is an export. `args` are
+    the arguments of LOOKUP, None for the others; `compound` is the COMPOUND before the operation.
     """
     exports, current = compound.server.exports, compound.current
     if args is None:
@@ -113,6 +116,6 @@ def _audited(audit: Audit, handler: Handler, kind: str, operation: str, places: 
 
 
 def _root(compound: Compound) -> list[NamedObject]:
-    """Returns [the current object of `compound`, by its handle] if it is the root of an export, else []."""
+    """Returns [the current object of `compound`, by its handle] if that object is the root of an export, else []."""
     current = compound.current
     return [_of(current)] if current is not None and compound.server.exports.is_export(current) else []
