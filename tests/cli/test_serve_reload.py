@@ -2,166 +2,33 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import itertools
 import logging
 import signal
 import socket
-import sys
-import threading
-import weakref
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rpcrdma.aio.drivers import audit_log
 from rpcrdma.aio.drivers.audit_log import AuditFile, AuditLog, Nowhere
-from rpcrdma.cli import running_server, serve_audit, serve_reload, served_exports
-from rpcrdma.cli.daemon_threads import DaemonThreads
-from rpcrdma.cli.main import build_parser
-from rpcrdma.cli.running_server import RunningServer
-from rpcrdma.cli.serve_reload import ConfigurationReload
-from rpcrdma.cli.served_exports import ServedExports
-from rpcrdma.cli.service_manager import ServiceManager
+from rpcrdma.cli import serve_reload
 from rpcrdma.cli.settings import check
-from rpcrdma.cli.settings.effective import effective
-from rpcrdma.cli.waiting_exports import WaitingExports
-from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed
-from rpcrdma.nfs.export import giving_way
-from rpcrdma.nfs.export.server_state import open_state
-from rpcrdma.nfs.server import build_services
-from rpcrdma.nfs.server.exports_change import ExportsChange
+from rpcrdma.errors import HostAuthenticationFailed
 from support.cases import each_case
 from support.command_process import HANG_S
 from support.functions_entered import functions_entered
 from support.loops import in_virtual_time
-from support.waiting import time_passes, until
+from support.reloading import FILE, LISTENING, ONE, TWO, Reloading
+from support.waiting import until
 
 if TYPE_CHECKING:
     from support.commands import StartServer
     from support.host_pair import Hosts
 
-FILE = """\
-log-level = "info"
-workers = 4
-listen = ["tcp://127.0.0.1:0"]
-[[export]]
-name = "/one"
-directory = "one"
-"""
-ONE = FILE[FILE.index("[[export]]") :]
-TWO = '[[export]]\nname = "/two"\ndirectory = "two"\n'
 RULE = '[[export.rule]]\nhosts = ["192.0.2.1"]\naccess = "ro"\n'
-LISTENING = "listening at tcp://127.0.0.1:2049"
-
-
-class Manager(ServiceManager):
-    """Keeps the notifications in place of sending them."""
-
-    def __init__(self) -> None:
-        super().__init__({})
-        self.told: list[str] = []
-
-    def tell(self, *assignments: str) -> None:
-        """Keeps the notification, without the time."""
-        self.told += [each for each in assignments if not each.startswith("MONOTONIC_USEC=")]
-
-
-class FakeServer:
-    """Keeps the changes of a server; its calls outlast so many waits for them as `busy` says."""
-
-    def __init__(self) -> None:
-        self.listening = ["tcp://127.0.0.1:2049"]
-        self.changes: list[Any] = []
-        self.unfit = ""
-        self.busy = 0
-
-    async def listen(self, *urls: str) -> None:
-        if self.unfit in urls:
-            raise ConnectFailed(f"cannot listen at {self.unfit}: address in use")
-        self.changes += [f"+{url}" for url in urls]
-
-    def stop_listening(self, *urls: str) -> None:
-        self.changes += [f"-{url}" for url in urls]
-
-    def require(self, xprtsec: str) -> None:
-        if xprtsec != "none":
-            self.changes.append(xprtsec)
-
-    def set_limits(self, **limits: Any) -> None:
-        self.limits = limits
-
-    async def settle(self, deadline_s: float) -> bool:
-        self.busy -= 1
-        if self.busy >= 0:
-            await time_passes(deadline_s)
-        return self.busy < 0
-
-
-class Reloading:
-    """The reloads of a server with a configuration file; `renewals` counts those of the certificates."""
-
-    def __init__(self, path: Path, *options: str) -> None:
-        self.path = path
-        args = build_parser().parse_args(["serve", "--config", str(path), *options])
-        given = argparse.Namespace(**vars(args))
-        found = effective(args)
-        found.put_into(args)
-        self.reload = ConfigurationReload(given, found)
-        self.manager = Manager()
-        self.server: Any = FakeServer()
-        self.state = open_state(path.parent / "state", bytes)
-        weakref.finalize(self, self.state.close)
-        waiting = WaitingExports(args.exports, self.reload.names)
-        ready = waiting.ready()
-        self.services = build_services(ready, state=self.state)
-        weakref.finalize(self, self.services.nfs.exports.close)
-        self.exports = ServedExports(self.services, None, waiting, ready, self.server.settle)
-        self.running = RunningServer(args, self.server, self.exports, None, None)
-        self.renewals = 0
-        self.events: list[dict[str, Any]] = []
-        self.ended: list[bool] = []
-        self.reload.on_end = self.ended.append
-
-    def _renew(self) -> Callable[[], None]:
-        def use() -> None:
-            self.renewals += 1
-
-        return use
-
-    @property
-    def names(self) -> list[str]:
-        """The exports that are served."""
-        return [tree.export.name for tree in self.services.nfs.exports.trees]
-
-    async def again(self, text: str | None = None, *, requests: int = 1) -> list[str]:
-        """Reloads after a change of the file; returns the notifications."""
-        if text is not None:
-            self.path.write_text(text)
-        run = self.reload.run(self.manager, self.running, self._renew, lambda event, _: self.events.append(event))
-        task = asyncio.create_task(run)
-        for _ in range(requests):
-            self.reload.request()
-        await until(lambda: len(self.manager.told) >= 3)
-        task.cancel()
-        told, self.manager.told = self.manager.told, []
-        return [line.replace(str(self.path), "c.toml") for line in told]
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Iterator[Path]:
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-    path = tmp_path / "c.toml"
-    path.write_text(FILE)
-    level = logging.getLogger().level
-    yield path
-    logging.getLogger().setLevel(level)
 
 
 @in_virtual_time
@@ -448,108 +315,6 @@ async def test_the_service_manager_hears_of_the_end_once_removed_exports_are_clo
     assert "root" in vars(tree)
     await until(lambda: "root" not in vars(tree))
     await reloading.exports.close()
-
-
-def test_a_disk_that_does_not_answer_refuses_a_reload_and_holds_up_no_later_one(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    end = threading.Event()
-    closed = []
-
-    class Late:
-        def __init__(self, *_: object) -> None:
-            assert end.wait(HANG_S)
-
-        def close(self) -> None:
-            closed.append(self)
-
-    async def reload() -> None:
-        asyncio.get_running_loop().set_default_executor(DaemonThreads())
-        reloading = Reloading(file, "--state-dir", str(file.parent / "state"))
-        reloading.running._log = AuditLog(Nowhere())
-        text = 'access-log = "log"\n' + FILE + TWO
-
-        async def refused(module: Any, bound: str, owner: Any, step: str, told: str) -> None:
-            with monkeypatch.context() as patch:
-                patch.setattr(module, bound, 0)
-                patch.setattr(owner, step, Late)
-                *_, status = await reloading.again(text)
-            assert status.startswith(f"STATUS=reload refused: c.toml: {told}"), status
-            assert reloading.names == ["/one"]
-
-        await refused(
-            serve_reload, "CONFIGURATION_READ_S", serve_reload, "_examined", "reading it, and looking at what"
-        )
-        await refused(serve_audit, "PATH_ANSWERS_S", audit_log, "AuditFile", "cannot write the access log: ")
-        await refused(running_server, "PATH_ANSWERS_S", reloading, "_renew", "the certificate None, ")
-        await refused(served_exports, "EXPORTS_CHANGE_S", ExportsChange, "plan", "opening new exports, and writing")
-        assert (await reloading.again(text))[-1] == f"STATUS={LISTENING}"
-        assert reloading.names == ["/one", "/two"]
-        end.set()
-        await until(lambda: closed)
-        reloading.running._log.close()
-
-    asyncio.run(reload())
-
-
-def test_a_state_directory_that_stands_still_refuses_reloads_and_has_the_addresses_in_use_afterwards(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    end = threading.Event()
-    noted: list[list[str]] = []
-
-    def serve(addresses: list[str], _exports: list[str]) -> None:
-        assert end.wait(HANG_S)
-        noted.append(addresses)
-
-    async def reload() -> None:
-        asyncio.get_running_loop().set_default_executor(DaemonThreads())
-        reloading = Reloading(file, "--state-dir", str(file.parent / "state"))
-        database = SimpleNamespace(serve=serve)
-        reloading.running._nfs4 = SimpleNamespace(state=SimpleNamespace(database=database))  # type: ignore[assignment]
-        with monkeypatch.context() as patch:
-            patch.setattr(running_server, "PATH_ANSWERS_S", 0)
-            for port in (2049, 2050):
-                *_, status = await reloading.again(FILE.replace(":0", f":{port}"))
-                told = (
-                    f"c.toml: the state directory {file.parent}/state has not taken a note for the next run within 0 s"
-                )
-                assert status.startswith(f"STATUS=reload refused: {told}; mend its file system, and reload"), status
-        end.set()
-        await until(lambda: len(noted) == 4)
-        assert noted[1:] == [["tcp://127.0.0.1:0"]] * 3, "whichever thread is the last one"
-        assert (await reloading.again(FILE.replace(":0", ":2049")))[-1] == f"STATUS={LISTENING}"
-        assert noted[-1] == ["tcp://127.0.0.1:2049"]
-
-    asyncio.run(reload())
-
-
-def test_long_work_of_a_reload_pauses_for_the_event_loop_at_each_export_and_each_file(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    paused: Counter[str] = Counter()
-    monkeypatch.setattr(giving_way, "monotonic", itertools.count().__next__)
-    monkeypatch.setattr(giving_way, "sleep", lambda _: paused.update([sys._getframe(2).f_code.co_qualname]))
-    more = [f"more{number}" for number in range(20)]
-    (file.parent / "exports.d").mkdir()
-    for name in more:
-        (file.parent / name).mkdir()
-        text = ONE.replace('"one"', f'"../{name}"').replace("/one", f"/{name}")
-        (file.parent / f"exports.d/{name}.toml").write_text(text)
-
-    async def reload() -> None:
-        asyncio.get_running_loop().set_default_executor(DaemonThreads())
-        reloading = Reloading(file)
-        assert set(paused) == {"ExportSources._work"}, "the other loops ran in the event loop"
-        await reloading.again()
-        assert len(reloading.names) == 21
-        await reloading.again()
-
-    asyncio.run(reload())
-    loops = {
-        "read_configuration", "ExportSources._work", "find_mistakes", "_exposed_state", "_real", "LocalExports.plan"
-    }  # fmt: skip
-    assert {loop for loop, pauses in paused.items() if pauses >= 2 * (len(more) - 1)} == loops, paused
 
 
 @each_case(
