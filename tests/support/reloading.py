@@ -1,4 +1,4 @@
-"""A server with a configuration file that reloads in a test: its parts are real, but for the one that listens."""
+"""Reloads of the configuration of a server without sockets: `Reloading` changes the file, and hears the outcome."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 
 from rpcrdma.cli.main import build_parser
 from rpcrdma.cli.running_server import RunningServer
+from rpcrdma.cli.serve_audit import AccessLog
 from rpcrdma.cli.serve_reload import ConfigurationReload
 from rpcrdma.cli.served_exports import ServedExports
 from rpcrdma.cli.service_manager import ServiceManager
@@ -24,7 +25,7 @@ from rpcrdma.nfs.export.server_state import open_state
 from rpcrdma.nfs.server import build_services
 from support.waiting import time_passes, until
 
-__all__ = ["FILE", "LISTENING", "ONE", "TWO", "FakeServer", "Reloading", "file"]
+__all__ = ["FILE", "LISTENING", "ONE", "TWO", "Reloading", "file"]
 
 FILE = """\
 log-level = "info"
@@ -101,7 +102,8 @@ class Reloading:
         self.services = build_services(ready, state=self.state)
         weakref.finalize(self, self.services.nfs.exports.close)
         self.exports = ServedExports(self.services, None, waiting, ready, self.server.settle)
-        self.running = RunningServer(args, self.server, self.exports, None, None)
+        self.log = AccessLog(self.services, None, args)
+        self.running = RunningServer(args, self.server, self.exports, None, None, self.log)
         self.renewals = 0
         self.events: list[dict[str, Any]] = []
         self.ended: list[bool] = []
