@@ -17,7 +17,7 @@ _RESENT = ("resent_long", "resent_without_chunks", "resent_in_segments", "resent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The result of `rpcrdma demo`: data moved, times in seconds, the counters of both sides, and differing paths."""
+    """The result of `rpcrdma demo`: data moved each way, times in seconds, both sides' counters and differing paths."""
 
     source: str
     files: int
@@ -33,7 +33,7 @@ class Outcome:
 
 
 def as_json(outcome: Outcome) -> dict[str, Any]:
-    """Returns the report of `rpcrdma demo --json`, a JSON object that programs read."""
+    """Returns the report of `rpcrdma demo --json`, a JSON object with the numbers of `outcome`."""
     client, server = outcome.client, outcome.server
     return {
         "version": outcome.negotiated.version,
