@@ -117,7 +117,7 @@ def run(args: argparse.Namespace) -> int:
 
     Raises:
         LocalProtocolError: definition and arguments are both to come from standard input; the definition has no such
-            procedure; or the arguments do not have its types.
+            procedure; or the arguments or paths of --save do not fit the procedure.
         RpcRdmaError: the connection or the call failed.
         OSError: a file cannot be read or written.
     """

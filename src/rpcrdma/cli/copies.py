@@ -230,7 +230,8 @@ class Copies:
     def report(self, args: argparse.Namespace) -> int:
         """Prints a warning about lost properties of files, if any, and the totals; returns the exit status.
 
-        The totals are JSON on standard output with --json, else a line on standard error if that is a terminal.
+        With --json the totals are JSON on standard output; else, if files were copied and standard error is a terminal,
+        one line there.
         """
         seconds = time.perf_counter() - self._start
         facts: dict[str, Any] = {
@@ -267,7 +268,8 @@ class Copies:
 def _naming(path: str, message: str) -> str:
     """Returns `message` with `path` and a colon in front, or unchanged if it contains the path already.
 
-    The path, as `readable_path` shortens it, replaces its own last name and a colon at the beginning of `message`.
+    In front, the path is shortened by `readable_path`; if `message` begins with the path's last name and a colon, the
+    path replaces them.
     """
     from rpcrdma.commands.failures import readable_path  # noqa: PLC0415
 

@@ -78,7 +78,7 @@ def in_time(work: Callable[[], T], within_s: float, late: str, undo: Callable[[T
 
     Args:
         work: the work, which may never end.
-        within_s: the time limit in seconds, after which the work runs on.
+        within_s: the time limit in seconds; the work is not ended then, but no longer awaited.
         late: the text of the TimeoutError, with the cause and a remedy.
         undo: called in that thread with the result if the work ends later.
 

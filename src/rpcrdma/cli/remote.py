@@ -69,7 +69,7 @@ class Failures:
     def name_as_in_url(self, error: BaseException | None) -> None:
         """Puts the export's name in front of the path in a server's error, or in each error of an exception group.
 
-        Errors without a URL also get one. Other errors, and None, stay as they are.
+        A server's error without a URL also gets one. Other errors, and None, stay as they are.
         """
         from rpcrdma.nfs.errors import ServerPathError  # noqa: PLC0415
 

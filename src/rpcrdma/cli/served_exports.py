@@ -91,7 +91,8 @@ class ServedExports:
             step: called in that step, before the exports change; its exception propagates, and nothing changes.
 
         Raises:
-            ValueError, OSError: an export cannot be served, or data of a removed export is lost; nothing has changed.
+            ValueError, OSError: an export cannot be served, data of a removed export is lost, or a file system does not
+                answer; nothing has changed.
         """
         async with self._turn:
             waiting = WaitingExports(exports, names, self.waiting.sources, served=self._served)

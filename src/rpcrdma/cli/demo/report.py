@@ -80,7 +80,7 @@ def _of_both(outcome: Outcome, name: str) -> str:
 
 
 def print_report(outcome: Outcome) -> None:
-    """Prints the outcome as a table, and an error with up to ten differing paths on standard error."""
+    """Prints the outcome as a table, and if copies differ an error on standard error with up to ten differing paths."""
     facts, client = as_json(outcome), outcome.client
     calls, chosen, rdma, granted = facts["calls"], facts["chosen"], facts["rdma"], facts["credits"]
     continued, grants = (_of_both(outcome, name) for name in ("messages_continued", "grants_sent"))

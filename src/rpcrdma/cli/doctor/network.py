@@ -75,8 +75,8 @@ async def check_server(url: Url, options: ConnectOptions) -> tuple[Finding, Exit
     """Connects to the server at `url` and makes two NULL calls of NFS version 3.
 
     Returns:
-        The finding, and the exit status for it. With the mark OK, DONE; with NOTE, if the server answers with an RPC
-        error, as without NFS version 3, DONE; with PROBLEM, NOT_CONNECTED or PROTOCOL_VIOLATION.
+        The finding, and the exit status for it: DONE for OK, and for NOTE (the server answers with an RPC error, as
+        without NFS version 3); NOT_CONNECTED or PROTOCOL_VIOLATION for PROBLEM.
     """
     place = url.server
     try:

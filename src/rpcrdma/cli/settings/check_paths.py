@@ -57,7 +57,7 @@ class PathLooks:
             self._place = threads.ask(("place", state), functools.partial(_place_of_state, state))
 
     def faults(self, names: Iterable[str]) -> Iterator[Mistake]:
-        """Yields a mistake for each setting in `names` whose path a server cannot use, or does not answer; may block.
+        """Yields a mistake for each setting in `names` whose path is silent, or cannot be used by a server; may block.
 
         Settings that were not looked at are left out.
         """
