@@ -90,7 +90,7 @@ _PASSED_OVER: Sequence[Step] = afterwards()
 
 
 def _of(header: str, field: str) -> Any:
-    """Returns a function that makes a `FrameMistake` in the field "HEADER.FIELD".
+    """Returns a function that makes a `FrameMistake` in the field "HEADER.FIELD", from the names `header` and `field`.
 
     The function takes `kind`, `title`, `statements`, `outcome` and messages to send; by name, `needs` and `startup`.
     Without messages, it makes a NULL call with the further keyword arguments as DDP fields.

@@ -189,9 +189,9 @@ class _Rows:
 
 
 def mistakes() -> tuple[Mistake, ...]:
-    """Returns the faulty headers of version 2 that the checks send, each with the answer that the peer has to give.
+    """Returns the faulty headers of version 2 that the checks send, each with the answers expected of a server.
 
-    Wrong are values of the first words, chunk lists, header types and property sets; headers are not cut off.
+    Wrong are the first words, chunk lists, header types and property sets. No header is truncated.
     """
     return tuple(_Rows().all())
 
