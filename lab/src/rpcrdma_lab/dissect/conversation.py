@@ -75,7 +75,8 @@ class _Exposed:
 class Conversation:
     """The RPC-over-RDMA state of one captured connection: calls without reply, their chunks, credits.
 
-    An end is 0 or 1. `late` says that the beginning of the connection is not in the capture.
+    An end is 0 or 1. `late` says that the beginning of the connection is not in the capture, or octets of it are
+    missing.
     """
 
     versions: dict[str, HeaderVersion]
@@ -185,8 +186,8 @@ class Conversation:
         """Relates a complete RPC message to its call, adds facts to `message`, and returns text for its summary.
 
         `end` is the sender, `header` the transport header, `rpc` the RPC header (None: none was decoded), and `payload`
-        the RPC message. `is_call` says whether it is a call. If that is unknown, None, only errors, grants of credits
-        and messages with a broken rule (as calls) are related; the result is "" for others.
+        the RPC message. `is_call` says whether it is a call; None: unknown. Then only errors, grants of credits and
+        messages that break a rule (which count as calls) are related; for others the result is "".
         """
         if header.kind.endswith("_ERROR"):
             code = header.find("rdma_err")
@@ -306,7 +307,7 @@ class Conversation:
         return call
 
     def _hide(self, end: int, call: _Call) -> None:
-        """Forgets the chunks of a call that `end` (0 or 1) has sent, because it is answered or given up."""
+        """Forgets the chunks of `call`, which `end` (0 or 1) has sent, because it is answered or given up."""
         self._segments -= sum(len(chunk.segments) for chunk in call.chunks)
         for long in (call.long_call, call.long_reply):
             if long is not None:
