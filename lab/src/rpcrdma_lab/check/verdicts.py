@@ -70,7 +70,10 @@ class Result:
 
     @property
     def statements(self) -> tuple[str, ...]:
-        """Identifiers of the statements that the verdict is about: the broken one after a failure, or else all."""
+        """Identifiers of the statements that the verdict is about: the broken one after a failure, or else all.
+
+        Empty if the verdict is HARMS.
+        """
         if self.verdict is Verdict.HARMS:
             return ()
         if self.verdict in FAILURES:

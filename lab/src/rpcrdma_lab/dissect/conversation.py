@@ -243,10 +243,11 @@ class Conversation:
     def _add_body(
         self, call: _Call, part: Part, payload: Payload, start: int, items: list[WholeItem], message: Message
     ) -> None:
-        """Adds the fields of arguments or results to `message`, or a note if RPCSEC_GSS encrypts them.
+        """Adds the fields of arguments or results to `message`, and a COMPOUND's operations or the status to its facts.
 
-        Does nothing for an unknown program. `part` says whether arguments or results begin at octet `start` of
-        `payload`, the RPC message of `call`; `items` are data items that are in chunks instead.
+        Adds a note instead if RPCSEC_GSS encrypts them, or they create or end an RPCSEC_GSS context. Does nothing for
+        an unknown program. `part` says whether arguments or results begin at octet `start` of `payload`, the RPC
+        message of `call`; `items` are data items that are in chunks instead.
         """
         if call.called is not None and call.protection in _WITHOUT_FIELDS:
             message.notes.append(_WITHOUT_FIELDS[call.protection].format(part.value))
@@ -321,6 +322,8 @@ class Conversation:
 
     def data(self, end: int, rdmap: RdmapMessage, message: Message) -> None:
         """Adds to `message` which chunk of which call an RDMA Write, Read Request or Read Response serves, if known.
+
+        A Read Response that begins or completes a Long Call also adds the RPC header and the arguments.
 
         Args:
             end: the sender, 0 or 1.

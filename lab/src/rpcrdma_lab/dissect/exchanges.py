@@ -87,7 +87,10 @@ class Exchange:
 
     @property
     def failed(self) -> bool:
-        """Whether a rule is broken, an error is reported, the call has no answer, or the result status is not 0."""
+        """Whether a rule is broken, an error is reported, the call has no answer or no success, or its status is not 0.
+
+        Rules that a checker breaks deliberately do not count.
+        """
         facts = [message.facts for message in self.messages]
         reported = any(
             "error" in one or one.get("outcome", _DONE) not in {_DONE, None} or one.get("status_code") for one in facts

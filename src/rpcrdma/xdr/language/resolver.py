@@ -415,7 +415,10 @@ class Resolver:
         return self._with_pragmas(kind, key)
 
     def _levels_of(self, kind: model.Type) -> tuple[int, int]:
-        """Returns (depth of arrays and pointers, depth of typedefs) in a type; both count within its typedefs, too."""
+        """Returns (number of nested arrays and pointers in a type, number of nested typedefs).
+
+        What the type's typedefs contain counts as well.
+        """
         items = 0
         while not isinstance(kind, model.AliasRef):
             if not isinstance(kind, model.FixedArray | model.VariableArray | model.Optional):

@@ -68,7 +68,7 @@ def _write(payload: str = "00000000", **ddp: Any) -> dict[str, Any]:
 
 
 def _request(length: int, handle: int, **ddp: Any) -> dict[str, Any]:
-    """Returns the fields of an RDMA Read Request of `length` octets from offset 0 of `handle`.
+    """Returns the fields of an RDMA Read Request for `length` octets of the memory `handle`, from offset 0.
 
     `ddp` has further fields of its DDP segments; the fields are for a step "say" (docs/send.md).
     """

@@ -194,7 +194,7 @@ def _one_call_at_a_time(trigger: CallTrigger) -> Check:
 def trial(version: str) -> Conversation:
     """Returns a conversation that succeeds if a server recalls delegations on their holder's connection.
 
-    The form of the reverse call is not judged. `version` is "1" or "2".
+    The form of the reverse call is not judged. `version` is the protocol version, "1" or "2".
     """
     speaker = _First() if version == "1" else _Second()
     called = {"message": {"rpc": {"direction": 0}}, "as": "call", "parts": ONE_HOLDER.parts}

@@ -121,7 +121,7 @@ class _Rows:
         return {"message": {"header": header, "invalidates": None}}
 
     def _undecodable(self) -> Iterator[Mistake]:
-        """Yields requests with headers against the XDR, or item places of responses (section 6.2), and the answers."""
+        """Yields requests with headers that break the XDR, or with item types of responses (section 6.2)."""
         kinds = {"choice": CHOICE, "by-size": BY_SIZE, "too-short": TOO_SHORT, "no-item": NO_ITEM, "9": 9}
         # For places of results in a request, which decode, the draft has no number of a fault.
         places_of_results = [self._of_type(4), self._of_type(REPORT)]
@@ -192,7 +192,7 @@ class _Rows:
                       name="ranges.overlap")  # fmt: skip
 
     def _groups(self) -> Iterator[Mistake]:
-        """Yields wrong second transmissions of a request of two, each with the answers expected."""
+        """Yields a continuation of nothing, and wrong second transmissions of a request of two, with the answers."""
         yield Mistake("number", "nothing", "A continuation of nothing is reported", continuation(1),
                       self._reported(UNEXPECTED, number=1), "RT-14 RT-33", name="continue.nothing")  # fmt: skip
         rows: dict[str, tuple[str, str, dict[str, Any], tuple[Any, ...], int, int]] = {

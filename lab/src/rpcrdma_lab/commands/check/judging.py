@@ -172,7 +172,11 @@ async def _run(
 
 
 def _device(args: argparse.Namespace) -> Provider | None:
-    """Returns the provider of this machine's RDMA devices if --provider names "verbs"; otherwise None."""
+    """Returns the provider of this machine's RDMA devices if --provider names "verbs"; otherwise None.
+
+    Raises:
+        LocalProtocolError: packets are to be captured, which only the software RNIC permits.
+    """
     if args.provider != "verbs":
         return None
     (provider,) = chosen_providers("verbs", IwarpConfig(), VerbsConfig(), args.capture)
