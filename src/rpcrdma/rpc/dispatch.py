@@ -184,6 +184,18 @@ class Dispatcher:
             defined = program.procedures.get(0)
             self._routes[null] = Route(defined or null_procedure(*null[:2]), _answer_null, at_most_once=False)
 
+    def renew_handlers(self) -> None:
+        """Looks up the handlers in the services again, for the next calls: methods of a service have been replaced.
+
+        A procedure without a handler gets none, and a replaced method runs where the former one ran.
+        """
+        for service in self.services:
+            program = service.PROGRAM
+            for number, procedure in program.procedures.items():
+                handler = getattr(service, procedure.method, None)
+                if handler is not None:
+                    self._routes[program.number, program.version, number].handler = handler
+
     def open_call(self, call: ArrivedCall) -> Payload | None:
         """Finds the handler of a call and decodes the arguments; sets the attributes of `call` that become known.
 
