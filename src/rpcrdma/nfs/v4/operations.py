@@ -125,7 +125,10 @@ def _decode_attributes_set(dec: Decoder, _status: int) -> Any:
 
 
 def _encode_requirements(enc: Encoder, status: int, value: Any) -> None:
-    """Appends `value`, a copy_requirements4, to a COPY's result if its `status` is NFS4ERR_OFFLOAD_NO_REQS only."""
+    """Appends `value`, a copy_requirements4, to a failed COPY's result if `status` is NFS4ERR_OFFLOAD_NO_REQS.
+
+    Appends nothing for other statuses, whose results have no body.
+    """
     if status == nfsstat4.NFS4ERR_OFFLOAD_NO_REQS:
         nfs4.encode_copy_requirements4(enc, value)
 

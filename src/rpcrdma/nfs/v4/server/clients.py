@@ -355,7 +355,7 @@ class ClientTable:
         client.renewed_s = now_s
 
     def pass_leases(self, now_s: float) -> None:
-        """Makes clients whose lease has passed at `now_s` (monotonic seconds) courteous; ends unconfirmed ones as old.
+        """Makes clients courteous whose lease has passed at `now_s` (monotonic seconds); ends unconfirmed ones instead.
 
         A courteous client keeps its opens, locks and delegations until they conflict with a request of another caller.
         """

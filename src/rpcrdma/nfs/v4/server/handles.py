@@ -105,9 +105,9 @@ def covering(compound: Compound, within: Node, name: bytes) -> Node | None:
 
 
 def _directory_at(compound: Compound, top: Node, names: tuple[bytes, ...]) -> Node | None:
-    """Returns the object at the path `names` below `top`, the root of an export, within this export; None if none.
+    """Returns the object at the path `names` below `top`, the root of an export; None if a look-up on the way fails.
 
-    Returns None also if a look-up fails. Raises MustWait (run again in a worker thread).
+    Does not look for other exports on the way. Raises MustWait (run again in a worker thread).
     """
     found = top
     for name in names:

@@ -135,7 +135,7 @@ def find(compound: Compound, stateid: nfs4.stateid4, kind: type[H]) -> H:
 def resolved(compound: Compound, stateid: nfs4.stateid4, *, saved: bool = False) -> nfs4.stateid4:
     """Returns `stateid`, or the COMPOUND's current stateid if it is the special one that stands for this (`CURRENT`).
 
-    With `saved`, that is the saved stateid. Raises Refused (NFS4ERR_BAD_STATEID) if there is no such stateid.
+    With `saved`, the saved stateid takes its place. Raises Refused (NFS4ERR_BAD_STATEID) if there is no such stateid.
     """
     if (stateid.seqid, stateid.other) != CURRENT:
         return stateid
@@ -212,7 +212,7 @@ def _check_denials(compound: Compound, state: State, file: bytes, access: int, o
 def _gives_rights(compound: Compound, held: Held, access: int) -> bool:
     """Returns whether the state `held` lets the caller read or write (`access`) without a check of its own rights.
 
-    True if it made the state or last opened its file, or is the machine that SP4_MACH_CRED allows this for all users.
+    True if the caller made the state or last opened its file, or is the machine that SP4_MACH_CRED gives this right.
     """
     who, client = principal_of(compound.credential), held.client.introduction
     operation = nfs4.nfs_opnum4.OP_READ if access == READ else nfs4.nfs_opnum4.OP_WRITE
@@ -224,7 +224,7 @@ def _gives_rights(compound: Compound, held: Held, access: int) -> bool:
 
 
 def open_file(compound: Compound, args: nfs4.OPEN4args) -> nfs4.OPEN4resok:
-    """Runs OPEN (RFC 8881 section 18.16): opens a file, which it may create, and may give a read delegation.
+    """Runs OPEN (RFC 8881 section 18.16): opens a file, which it may create or truncate; may give a read delegation.
 
     The file becomes the current object. Raises MustWait (run again in a worker thread), Refused, CredentialTooWeak,
     tree.Refused or OSError, such as NFS4ERR_SHARE_DENIED, NFS4ERR_GRACE, NFS4ERR_DELAY or ENOENT.

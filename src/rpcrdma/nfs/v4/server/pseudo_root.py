@@ -153,7 +153,7 @@ class PseudoRoot(Exports):
         return self.at(())
 
     def at(self, path: _Path) -> Node:
-        """Returns the pseudo directory or export root at a path, a tuple of names; raises Refused (ESTALE) without."""
+        """Returns the pseudo directory or export root at `path`; raises Refused (ESTALE) if there is none."""
         found = self._roots.get(path)
         if found is not None:
             return found.root
@@ -187,9 +187,9 @@ class PseudoRoot(Exports):
     def parent(self, node: Node) -> Node | None:
         """Returns the directory above `node`, the root of an export or a directory of the pseudo file system.
 
-        Below an export, the caller prefers a directory that the export has to the result, one of the pseudo file
-        system. Returns None above the root of all names. Raises Refused (ESTALE) if the export has ended, or for other
-        objects.
+        Below another export, the result is a pseudo directory also if that export has a directory there, which
+        `handles.parent_of` uses instead. Returns None above the root of all names. Raises Refused (ESTALE) if the
+        export has ended, or for other objects.
         """
         path = node.path if isinstance(node, _Directory) else self._paths.get(node.handle)
         if path is None:
@@ -199,7 +199,7 @@ class PseudoRoot(Exports):
     def mounted_on(self, node: Node) -> int | None:
         """Returns the inode number of the pseudo directory covered by `node`, an export's root; None for others.
 
-        Below another export, no file there has this number.
+        For an export below another one, this is a number that no file of the other one has.
         """
         path = self._paths.get(node.handle)
         if path is None:

@@ -392,7 +392,7 @@ class Grace:
         return self.waiting.get(row.owner) == row
 
     def awaits_other(self, owner: bytes, principal: str) -> bool:
-        """Returns whether the client `owner` may still reclaim, but by a principal other than `principal`."""
+        """Returns whether another principal than `principal` may still reclaim the state of the client `owner`."""
         known = self.waiting.get(owner)
         return known is not None and known.principal != principal
 

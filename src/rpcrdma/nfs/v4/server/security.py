@@ -36,8 +36,8 @@ def _flavors(compound: Compound, node: Node) -> nfs4.SECINFO4resok:
 def flavors_of_name(compound: Compound, args: nfs4.SECINFO4args) -> nfs4.SECINFO4resok:
     """Runs SECINFO (RFC 8881 section 18.29): returns the flavors for the object of a name in the current directory.
 
-    After it there is no current object.
-    Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_NOTDIR or ENOENT.
+    After it there is no current object. Raises MustWait (run again in a worker thread), Refused, tree.Refused or
+    OSError, such as NFS4ERR_NOTDIR or ENOENT.
     """
     within = checked_directory(compound.node)
     return _flavors(compound, object_named(compound, within, checked_name(args.name), admitted=False))

@@ -26,9 +26,8 @@ def write(compound: Compound, args: nfs4.WRITE4args) -> nfs4.WRITE4resok:
     """Runs WRITE (RFC 8881 section 18.32): writes to the current file, at most `Tree.transfer_octets` octets.
 
     The thread takes on the caller's identity meanwhile, on which quotas depend. Returns the number of octets written,
-    their stability and the write verifier.
-    Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_BAD_STATEID,
-    NFS4ERR_DELAY while delegations are recalled, or ENOSPC.
+    their stability and the write verifier. Raises MustWait (run again in a worker thread), Refused, tree.Refused or
+    OSError, such as NFS4ERR_BAD_STATEID, NFS4ERR_DELAY while delegations are recalled, or ENOSPC.
     """
     node = compound.node
     check_regular(node)
