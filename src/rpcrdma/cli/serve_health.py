@@ -17,8 +17,8 @@ from rpcrdma.commands import describe
 from rpcrdma.rpc.certificate_dates import first_expiry_s
 
 if TYPE_CHECKING:
-    from rpcrdma.aio.drivers.audit_log import AuditLog
     from rpcrdma.aio.server.metrics import Health
+    from rpcrdma.cli.serve_audit import AccessLog
     from rpcrdma.nfs.server.registration import RegisteredPrograms
     from rpcrdma.nfs.v4.server.recovery import RecoveryDatabase
 
@@ -66,7 +66,7 @@ class ServerHealth:
         exports: returns all exports of the server.
         absent: returns the exports that are not served yet.
         certificate: the file of the server's certificate; None: it has none.
-        audit: the access log, whose lost records are reported; None: there is none.
+        audit: the access log, whose lost records are reported; None: none are.
         database: the recovery database of version 4, whose failures are reported; None: there is none.
         clock: returns the seconds of a clock that nobody sets.
         wall_clock: returns seconds since 1970.
@@ -77,7 +77,7 @@ class ServerHealth:
         exports: Callable[[], Iterable[Exported]],
         absent: Callable[[], Iterable[Exported]],
         certificate: str | PathLike[str] | None,
-        audit: AuditLog | None = None,
+        audit: AccessLog | None = None,
         database: RecoveryDatabase | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,

@@ -131,6 +131,10 @@ class HandlerRunner:
         """
         self._workers.connection_ended(connection)
 
+    def bound_hosts(self, most: int | None) -> None:
+        """Changes how many calls of one host run in threads at a time: see `WorkerPool.bound_hosts`."""
+        self._workers.bound_hosts(most)
+
     async def drain(self, deadline_s: float) -> bool:
         """Waits up to `deadline_s` seconds until no handler runs, then ends the runner for good.
 

@@ -4,7 +4,8 @@ The client with fewest running calls is next, so that the time of calls counts, 
 calls get equally many threads, whether their calls are long or short. The last idle thread is for a client that has
 none, and the last but one for a connection that has none: however many calls one connection has, another one need not
 wait for any of them to end. Calls that wait for one resource, such as a disk, leave one thread more: a disk that hangs
-takes no thread that other calls need, not even those of the same connection.
+takes no thread that other calls need, not even those of the same connection. An administrator may bound the running
+calls of each host besides: further ones wait, while threads are idle.
 
 A thread is given away again when the event loop has taken its result: so the results of one client do not pile up in
 front of those of others.
@@ -175,6 +176,11 @@ class WorkerPool(Generic[T, R]):
         """The number of running calls, by the resource that may block them."""
         self._waiting: Counter[Hashable] = Counter()
         """The number of calls that wait for a thread, by the resource that may block them."""
+        self._of_host_max: int | None = None
+        self._of_hosts: Counter[Hashable] = Counter()
+        """The number of running calls by host, counted while there is a bound for each."""
+        self._host_of: Callable[[str], str] = str
+        """The host of an address, while there is a bound."""
         self._turns: Turns[ConnectionCalls[T]] = Turns()
         self._connections: dict[object, ConnectionCalls[T]] = {}
         """The connections that have calls in the pool."""
@@ -220,6 +226,7 @@ class WorkerPool(Generic[T, R]):
             self._idle > self._kept_for_connections
             and not (self._turns.waiting or self._ended)
             and self._may_wait_for(waits_for)
+            and (self._of_host_max is None or self._has_room(calls.client, self._of_host_max))
         ):
             # No connection waits, so there are no turns to take.
             self._give_thread(turn)
@@ -250,6 +257,22 @@ class WorkerPool(Generic[T, R]):
         for turn in let_go:
             self._let_go(turn.call)
 
+    def bound_hosts(self, most: int | None) -> None:
+        """Changes how many calls of one host run at a time; calls that run already stay, and further ones wait.
+
+        The addresses of one IPv6 network of 64 bits are one host (`host_shares`), in which they take turns. `most` is
+        at least 1; None: any number, as far as clients that take turns leave threads.
+        """
+        # Only here: clients, which have no bound, load no more modules than they need.
+        from rpcrdma.rpc.host_shares import network_of  # noqa: PLC0415
+
+        self._host_of = network_of
+        self._of_hosts.clear()
+        for calls in self._connections.values():
+            self._of_hosts[network_of(calls.client.address)] += calls.held
+        self._of_host_max = most
+        self._start()
+
     def shutdown(self, *, wait: bool) -> None:
         """Starts no further call, drops waiting calls without `let_go` and ends idle threads; it cannot be undone.
 
@@ -274,6 +297,9 @@ class WorkerPool(Generic[T, R]):
 
     def _may_wait_for(self, thing: Hashable) -> bool:
         return thing is None or self._wait_for[thing] < self._most_for_one
+
+    def _has_room(self, client: Client[ConnectionCalls[T]], most: int) -> bool:
+        return self._of_hosts[self._host_of(client.address)] < most
 
     def _start(self) -> None:
         """Assigns idle threads to waiting calls; the client and connection with the fewest running calls come first."""
@@ -301,6 +327,8 @@ class WorkerPool(Generic[T, R]):
         turn.calls.hold(1)
         if turn.waits_for is not None:
             self._wait_for[turn.waits_for] += 1
+        if self._of_host_max is not None:
+            self._of_hosts[self._host_of(turn.calls.client.address)] += 1
 
     def _next(self) -> tuple[ConnectionCalls[T], Hashable] | None:
         if not any(map(self._may_wait_for, self._waiting)):
@@ -308,6 +336,8 @@ class WorkerPool(Generic[T, R]):
         for client in self._turns.in_order():
             if client.held and self._idle <= self._kept_for_clients:
                 return None
+            if self._of_host_max is not None and not self._has_room(client, self._of_host_max):
+                continue
             for calls in client.in_order():
                 if calls.held and self._idle <= self._kept_for_connections:
                     # No other connection of the client holds less.
@@ -370,6 +400,8 @@ class WorkerPool(Generic[T, R]):
             calls.hold(-1)
             if thing is not None:
                 _one_less(self._wait_for, thing)
+            if self._of_host_max is not None:
+                _one_less(self._of_hosts, self._host_of(calls.client.address))
             self._part_if_done(calls)
             self._start()
             self._deliver(turn.call, result)

@@ -210,6 +210,8 @@ class AuditLog:
 
         Returns at once.
 
+        Before it goes `Nowhere`, the records that wait are written to the present one.
+
         Args:
             destination: the new place of the records; the log closes it.
         """
@@ -240,9 +242,18 @@ class AuditLog:
             records = [self._waiting.get()]
             while len(records) < _AT_ONCE and not self._waiting.empty():
                 records.append(self._waiting.get())
+            if self._moves and isinstance(self._moves[-1], Nowhere):
+                while not self._waiting.empty():
+                    records.append(self._waiting.get())
+                self._write([record for record in records if record])
+                records.clear()
             while self._moves:
                 self._destination.close()
                 self._destination = self._moves.popleft()
+                if self._failing:
+                    # Whether the next destination takes records is another matter, and told anew.
+                    self._failing = False
+                    _LOGGER.info("the access log goes elsewhere; %d records were lost", self._lost)
             self._write([record for record in records if record])
             if self._closes and self._waiting.empty():
                 self._destination.close()

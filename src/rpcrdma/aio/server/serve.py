@@ -54,12 +54,17 @@ class ServeOptions:
     """Settings of a server.
 
     Raises:
-        ValueError: `security` is empty or has an unknown name, or a number is negative or not finite.
+        ValueError: `security` is empty or has an unknown name, `calls_per_host` is 0, or a number is negative or not
+            finite.
         TypeError: an option is unknown, or a number has another type.
     """
 
     workers: int = SERVER_WORKERS
     """Threads for handlers that block."""
+    calls_per_host: int | None = None
+    """Calls of one host, on all its connections of either transport, that threads work on at a time; further ones wait
+    for their turn. The addresses of an IPv6 network of 64 bits are one host. None: clients take turns, by which one
+    address never has all threads. Handlers that run in the event loop do not count."""
     memory_octets_max: int = BUFFER_OCTETS_MAX
     """Octets for the arguments of all calls in progress, and as many for their results; further calls wait."""
     rdma: RdmaServerConfig = field(default_factory=RdmaServerConfig)
@@ -79,6 +84,8 @@ class ServeOptions:
 
     def __post_init__(self) -> None:
         check_options(self)
+        if self.calls_per_host == 0:
+            raise ValueError("calls_per_host is 0, so that every call would wait for ever; None is for no bound")
         self.flavors()
 
     def flavors(self) -> tuple[SecurityFlavor, ...]:
@@ -113,6 +120,7 @@ class Server:
         self._options = options
         self._log = LimitedLog(_LOGGER)
         self._runner = HandlerRunner(workers=options.workers)
+        self._runner.bound_hosts(options.calls_per_host)
         self._computations = Computations(self._runner)
         self._contexts = acceptor = None if mechanism is None else self._acceptor(mechanism)
         flavors = frozenset(options.flavors())
@@ -331,8 +339,9 @@ class Server:
         rdma_idle_s: float | None,
         tcp_idle_s: float | None,
         memory_octets_max: int,
+        calls_per_host: int | None = None,
     ) -> None:
-        """Sets limits of a running server; connections and memory beyond a new limit stay until they end by themselves.
+        """Sets limits of a running server; what is beyond a new limit stays until it ends by itself.
 
         Args:
             connections_max: the most RDMA connections, and the most TCP connections.
@@ -341,10 +350,12 @@ class Server:
             rdma_idle_s: seconds after which an idle RDMA connection ends; None: never.
             tcp_idle_s: seconds after which an idle TCP connection ends; None: never. Holds for later connections only.
             memory_octets_max: octets for arguments, and as many for results: see `ServeOptions.memory_octets_max`.
+            calls_per_host: the most calls of one host in threads: see `ServeOptions.calls_per_host`.
         """
         self._rdma.set_limits(connections_max, connections_per_host, rdma_idle_s)
         self._tcp.set_limits(connections_max, connections_per_host, tcp_idle_s)
-        self._options = replace(self._options, memory_octets_max=memory_octets_max)
+        self._runner.bound_hosts(calls_per_host)
+        self._options = replace(self._options, calls_per_host=calls_per_host, memory_octets_max=memory_octets_max)
         for pool in self._pools:
             pool.octets_max = memory_octets_max
             pool.serve_soon()
@@ -358,6 +369,14 @@ class Server:
         """
         self._options = replace(self._options, tcp=replace(self._options.tcp, xprtsec=xprtsec))
         self._tcp.require(xprtsec)
+
+    def renew_handlers(self) -> None:
+        """Takes the handlers from the services again, from the next call on, after methods of these were replaced.
+
+        A method that takes the place of another one runs where that one ran: in the event loop, a thread or a task.
+        """
+        for dispatcher in (self._over_rdma, self._tcp.dispatcher):
+            dispatcher.renew_handlers()
 
     def reload_certificates(self) -> None:
         """Reads the files of certificates again, for later connections: for TLS and for host authentication over RDMA.

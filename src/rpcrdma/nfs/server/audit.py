@@ -77,21 +77,23 @@ class Audit:
     def watch(self, services: NfsServices) -> None:
         """Replaces the handlers of calls whose kind of record is in `kinds` by handlers that also write the record.
 
-        To be called once, before the services are offered. If "refused" is in `kinds`, calls of any version that the
-        rules of an export refuse are recorded as well (AUTH_TOOWEAK or EACCES).
+        All other handlers become the own ones of the services again, as they were before another `Audit` watched them.
+        A server that offers the services already then needs `Server.renew_handlers`. If "refused" is in `kinds`, calls
+        of any version that the rules of an export refuse are recorded as well (AUTH_TOOWEAK or EACCES).
 
         Args:
             services: the services of NFS version 3 and MOUNT; `watch_compounds` does the same for version 4.
         """
         self._services = services
         for method, (kind, places) in _VERSION_3.items():
+            vars(services.nfs).pop(method, None)
             if kind in self.kinds:
                 setattr(services.nfs, method, self._of_version_3(getattr(services.nfs, method), kind, places))
+        vars(services.mount).pop("mnt", None)
         if "mount" in self.kinds:
             setattr(services.mount, "mnt", self._of_mount(services.mount.mnt))  # noqa: B010 - a method for mypy
-        if "refused" in self.kinds:
-            for admission in services.nfs.exports.admissions:
-                admission.watch(self._of_admission)
+        for admission in services.nfs.exports.admissions:
+            admission.watch(self._of_admission if "refused" in self.kinds else None)
 
     def _of_version_3(self, handler: Any, kind: str, places: Callable[[Any], list[NamedObject]]) -> Any:
         @functools.wraps(handler)

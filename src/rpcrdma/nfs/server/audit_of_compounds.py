@@ -11,7 +11,7 @@ from rpcrdma.nfs.server.audit import Audit, NamedObject
 from rpcrdma.nfs.v4.nfs4 import nfs_opnum4, nfsstat4, open_claim_type4, opentype4
 from rpcrdma.nfs.v4.refusal import REFUSALS, status_of
 from rpcrdma.nfs.v4.server.compound import Compound, Handler, KeptReply, MustWait
-from rpcrdma.nfs.v4.server.service import Nfs4Service
+from rpcrdma.nfs.v4.server.service import HANDLERS, Nfs4Service
 from rpcrdma.rpc.service import CredentialTooWeak
 
 __all__ = ["watch_compounds"]
@@ -70,21 +70,19 @@ objects that it is about."""
 def watch_compounds(audit: Audit, service: Nfs4Service) -> None:
     """Replaces handlers of a version 4 service by handlers that also write an audit record after the operation.
 
-    To be called once, before the service is offered.
+    It may be called while the service is offered: the next COMPOUND uses the new handlers.
 
     Args:
         audit: writes the records; its `watch` has been called with the services of version 3 over the same exports.
         service: the service; in its `handlers`, by operation number, those are replaced whose kind of record ("mount",
-            "create", "remove", "rename" or "setattr") is in `audit.kinds`.
+            "create", "remove", "rename" or "setattr") is in `audit.kinds`. The others become those of `HANDLERS`.
     """
-    service.handlers = {
-        **service.handlers,
-        **{
-            number: _audited(audit, service.handlers[number], kind, _O(number).name.removeprefix("OP_"), places)
-            for number, (kind, places) in _OPERATIONS.items()
-            if kind in audit.kinds
-        },
+    wanted = {
+        number: _audited(audit, HANDLERS[number], kind, _O(number).name.removeprefix("OP_"), places)
+        for number, (kind, places) in _OPERATIONS.items()
+        if kind in audit.kinds
     }
+    service.handlers = {**HANDLERS, **wanted} if wanted else HANDLERS
 
 
 def _audited(audit: Audit, handler: Handler, kind: str, operation: str, places: _NamedObjects) -> Handler:

@@ -13,7 +13,6 @@ import functools
 from collections.abc import Callable
 from typing import Any, Final
 
-from rpcrdma.errors import RpcRdmaError
 from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.server.clients import Client, Delegation
 from rpcrdma.nfs.v4.server.sessions import Nfs4Session
@@ -85,21 +84,24 @@ class Recalls:
     async def _recall(self, client: Client, delegations: dict[Delegation, None]) -> None:
         """Sends CB_RECALL for each key of `delegations` that the client still has, in order, and empties the dict.
 
-        Sets `Delegation.asked` of each to whether the client has accepted the recall. If a call fails (RpcRdmaError) or
-        the client has no connection, drops the other keys and returns: the next `State.sweep` queues them again, so
-        that a client that does not answer does not delay the recalls of others.
+        Passes over those whose recall the client has accepted, and sets `Delegation.asked` of each other one to whether
+        it accepts. A delegation stays in the dict until its call ends, so that a sweep meanwhile does not queue it a
+        second time. If the client has no connection, or a call fails, which raises RpcRdmaError, drops the other keys:
+        the next `State.sweep` queues them again, and a client that does not answer does not delay recalls of others.
         """
         try:
             while delegations:
                 delegation = next(iter(delegations))
-                del delegations[delegation]
                 with self._state.lock:
                     session = self._state.sessions.with_back_channel(client)
                 if session is None:
-                    delegations.clear()
-                elif client.held.get(delegation.key) is delegation and delegation.lost is None:
+                    return
+                held = client.held.get(delegation.key) is delegation and delegation.lost is None
+                # A sweep may have seen it just before the answer.
+                if held and not delegation.asked:
                     delegation.asked = await self._ask(session, delegation)
-        except RpcRdmaError:
+                del delegations[delegation]
+        finally:
             delegations.clear()
 
     async def _ask(self, session: Nfs4Session, delegation: Delegation) -> bool:
