@@ -515,6 +515,10 @@ EXPORT_NEEDED_ANSWERS_S = 30.0
 """Seconds for an export without which a server does not start, or a reload is refused: disks that sleep, file systems
 that are mounted when they are first used, and servers that start again have answered by then."""
 
+PATH_ANSWERS_S = 30.0
+"""Seconds for the file system of the state directory, or of a certificate, keytab or log, to answer: as many as for an
+export that is needed, for the same reasons. A check looks at both at once, and ends before CONFIGURATION_READ_S."""
+
 EXPORTS_CHANGE_S = 60.0
 """Seconds for a reload to open new exports, and to put data of exports that end on their disk: some GB at the pace of a
 disk. After that a file system counts as one that does not answer; a later reload finds what is on the disk by then."""

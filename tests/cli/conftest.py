@@ -14,10 +14,12 @@ from support.commands import (
     start,
     start_is_done_once,
 )
+from support.reloading import file
 
 __all__ = [
     "answering_fixture",
     "command",
+    "file",
     "hang_ups_end_programs",
     "nobody_listens",
     "over",

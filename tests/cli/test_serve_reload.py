@@ -9,8 +9,7 @@ import logging
 import os
 import signal
 import socket
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -20,46 +19,22 @@ import pytest
 from local_tcp import with_threads
 from rpcrdma.aio.client.connect import connect
 from rpcrdma.aio.server.serve import serve
-from rpcrdma.cli import serve_reload, served_exports
-from rpcrdma.cli.daemon_threads import DaemonThreads
+from rpcrdma.cli import serve_reload
 from rpcrdma.cli.settings import check
 from rpcrdma.errors import HostAuthenticationFailed
 from rpcrdma.nfs import v3
-from rpcrdma.nfs.server.exports_change import ExportsChange
 from support.cases import each_case
 from support.command_process import HANG_S
 from support.functions_entered import functions_entered
 from support.loops import in_virtual_time
-from support.reloading import Reloading
+from support.reloading import FILE, LISTENING, ONE, TWO, Reloading
 from support.waiting import until
 
 if TYPE_CHECKING:
     from support.commands import StartServer
     from support.host_pair import Hosts
 
-FILE = """\
-log-level = "info"
-workers = 4
-listen = ["tcp://127.0.0.1:0"]
-[[export]]
-name = "/one"
-directory = "one"
-"""
-ONE = FILE[FILE.index("[[export]]") :]
-TWO = '[[export]]\nname = "/two"\ndirectory = "two"\n'
 RULE = '[[export.rule]]\nhosts = ["192.0.2.1"]\naccess = "ro"\n'
-LISTENING = "listening at tcp://127.0.0.1:2049"
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Iterator[Path]:
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-    path = tmp_path / "c.toml"
-    path.write_text(FILE)
-    level = logging.getLogger().level
-    yield path
-    logging.getLogger().setLevel(level)
 
 
 @in_virtual_time
@@ -346,7 +321,7 @@ async def test_an_access_log_is_turned_on_and_off_and_moved_at_once_also_onto_a_
         await remove("unwanted")
         unfit = f'audit = ["remove"]\naccess-log = "none/log"\n{FILE}'
         with monkeypatch.context() as patch:
-            patch.setattr(check, "faults_of_paths", lambda *_: ())
+            patch.setattr(check.PathLooks, "faults", lambda *_: ())
             told = (await reloading.again(unfit))[-1]
         assert told.startswith("STATUS=reload refused: c.toml:2: cannot write the access log: ")
         assert told.endswith("(access-log)")
@@ -401,43 +376,6 @@ async def test_the_service_manager_hears_of_the_end_once_removed_exports_are_clo
     await reloading.exports.close()
 
 
-def test_a_disk_that_does_not_answer_refuses_a_reload_and_holds_up_no_later_one(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    end = threading.Event()
-
-    async def reload() -> None:
-        asyncio.get_running_loop().set_default_executor(DaemonThreads())
-        reloading = Reloading(file)
-        for module, bound, owner, step, told in (
-            (
-                serve_reload,
-                "CONFIGURATION_READ_S",
-                serve_reload,
-                "_examined",
-                "c.toml: reading it, and looking at what",
-            ),
-            (
-                served_exports,
-                "EXPORTS_CHANGE_S",
-                ExportsChange,
-                "plan",
-                "c.toml: opening new exports, and writing data",
-            ),
-        ):
-            with monkeypatch.context() as patch:
-                patch.setattr(module, bound, 0)
-                patch.setattr(owner, step, lambda *_: end.wait(HANG_S))
-                *_, status = await reloading.again(FILE + TWO)
-            assert status.startswith(f"STATUS=reload refused: {told}"), status
-            assert reloading.names == ["/one"]
-        assert (await reloading.again(FILE + TWO))[-1] == f"STATUS={LISTENING}"
-        assert reloading.names == ["/one", "/two"]
-        end.set()
-
-    asyncio.run(reload())
-
-
 @each_case(
     ("text", "status"),
     [
@@ -483,7 +421,7 @@ async def test_a_certificate_that_became_unfit_after_the_check_refuses_the_reloa
     noted: list[list[str]] = []
     database = SimpleNamespace(serve=lambda addresses, _exports: noted.append(addresses))
     reloading.running._nfs4 = SimpleNamespace(state=SimpleNamespace(database=database))  # type: ignore[assignment]
-    reloading._renew = unfit  # type: ignore[method-assign]
+    reloading._renew = unfit  # type: ignore[method-assign, assignment]
     *_, status = await reloading.again(FILE.replace("info", "error").replace(":0", ":2049") + TWO)
     assert noted == [["tcp://127.0.0.1:2049"], ["tcp://127.0.0.1:0"]], (
         "clients are found again by the addresses that stay"

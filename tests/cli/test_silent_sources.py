@@ -7,18 +7,21 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rpcrdma.cli import export_sources
+from rpcrdma.cli.daemon_threads import DaemonThreads
 from rpcrdma.cli.export_options import Exported, reached_source
 from rpcrdma.cli.export_sources import ExportSources
 from rpcrdma.cli.main import build_parser
+from rpcrdma.cli.settings import check_paths
 from rpcrdma.cli.settings.check import at_start, find_mistakes
 from rpcrdma.cli.settings.effective import Effective, effective
+from rpcrdma.cli.settings.file import Value
 from rpcrdma.cli.waiting_exports import WaitingExports
 from support.cases import each_case
 from support.command_process import HANG_S
@@ -120,6 +123,52 @@ def test_a_check_names_what_does_not_answer_and_its_line(
     (mistake,) = find_mistakes(args, found, None, ExportSources(), served)
     assert str(mistake).startswith(f"{tmp_path}/c.toml:1: the directory of /hung does not answer; mend its file system")
     assert mistake.is_warning is is_warning
+
+
+def test_a_check_and_a_start_name_a_state_directory_that_does_not_answer_and_ask_it_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = settings(tmp_path, "well")
+    args = build_parser().parse_args(["serve", "--config", str(tmp_path / "c.toml")])
+    found.put_into(args)
+    end, asked = threading.Event(), []
+
+    def hangs(look: Callable[[Path], Any]) -> Callable[[Path], Any]:
+        def late(path: Path) -> Any:
+            asked.append(look)
+            assert end.wait(HANG_S)
+            return look(path)
+
+        return late
+
+    monkeypatch.setitem(check_paths._UNFIT, "state-dir", hangs(check_paths._UNFIT["state-dir"]))  # type: ignore[index]
+    monkeypatch.setattr(check_paths, "_place_of_state", hangs(check_paths._place_of_state))
+    monkeypatch.setattr(check_paths, "PATH_ANSWERS_S", 0)
+    sources = ExportSources()
+    silence = f"{tmp_path}/state does not answer within 0 s; mend its file system, or set another state-dir"
+    for _ in range(3):
+        for mistakes in (at_start(args, found, sources), find_mistakes(args, found, None, sources)):
+            assert mistakes == [("command line", silence, False)]
+    assert len(asked) == 2, "no further thread has waited for it"
+    monkeypatch.setattr(check_paths, "PATH_ANSWERS_S", HANG_S)
+    end.set()
+    assert at_start(args, found, sources) == find_mistakes(args, found, None, sources) == []
+
+
+@each_case("name", [*check_paths.PATHS, *check_paths.FILES_OF_HOSTS])
+def test_each_path_of_the_settings_that_does_not_answer_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    found = settings(tmp_path, "well")
+    end = threading.Event()
+    monkeypatch.setitem(check_paths._UNFIT, name, lambda _: str(end.wait(HANG_S)))  # type: ignore[index]
+    monkeypatch.setattr(check_paths, "PATH_ANSWERS_S", 0)
+    found = found._replace(server={**found.server, name: Value(tmp_path / "silent", "c.toml:7")})
+    (mistake,) = check_paths.PathLooks(found, [name], DaemonThreads()).faults([name])
+    end.set()
+    remedy = f"mend its file system, or set another {name}"
+    assert str(mistake) == f"c.toml:7: {tmp_path}/silent does not answer within 0 s; {remedy}"
+    assert not mistake.is_warning
 
 
 HANGS = """\

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import weakref
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from rpcrdma.cli.main import build_parser
 from rpcrdma.cli.running_server import RunningServer
@@ -21,7 +25,19 @@ from rpcrdma.nfs.export.server_state import open_state
 from rpcrdma.nfs.server import build_services
 from support.waiting import time_passes, until
 
-__all__ = ["Reloading"]
+__all__ = ["FILE", "LISTENING", "ONE", "TWO", "Reloading", "file"]
+
+FILE = """\
+log-level = "info"
+workers = 4
+listen = ["tcp://127.0.0.1:0"]
+[[export]]
+name = "/one"
+directory = "one"
+"""
+ONE = FILE[FILE.index("[[export]]") :]
+TWO = '[[export]]\nname = "/two"\ndirectory = "two"\n'
+LISTENING = "listening at tcp://127.0.0.1:2049"
 
 
 class Manager(ServiceManager):
@@ -93,8 +109,11 @@ class Reloading:
         self.ended: list[bool] = []
         self.reload.on_end = self.ended.append
 
-    def _renew(self) -> None:
-        self.renewals += 1
+    def _renew(self) -> Callable[[], None]:
+        def use() -> None:
+            self.renewals += 1
+
+        return use
 
     @property
     def names(self) -> list[str]:
@@ -113,3 +132,15 @@ class Reloading:
         task.cancel()
         told, self.manager.told = self.manager.told, []
         return [line.replace(str(self.path), "c.toml") for line in told]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[Path]:
+    """A configuration file with `FILE`, beside the directories of its exports; the level of the log is restored."""
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    path = tmp_path / "c.toml"
+    path.write_text(FILE)
+    level = logging.getLogger().level
+    yield path
+    logging.getLogger().setLevel(level)

@@ -216,17 +216,15 @@ class AuthoritiesInUse:
 
     def __init__(self, options: HostAuthentication) -> None:
         self._path = options.authorities
-        self._content = self._read()
+        self._content = self.read()
 
-    def replaced(self) -> bool:
-        """Reads the file of authorities again; returns whether its content differs from that of the last reading.
+    def replaced(self, content: bytes) -> bool:
+        """Returns whether `content`, which `read` has returned, differs from that of the last call."""
+        before, self._content = self._content, content
+        return content != before
 
-        A file that cannot be read counts as empty.
-        """
-        before, self._content = self._content, self._read()
-        return self._content != before
-
-    def _read(self) -> bytes:
+    def read(self) -> bytes:
+        """Returns the content of the file of authorities, b"" if it cannot be read; may block."""
         try:
             return b"" if self._path is None else Path(self._path).read_bytes()
         except OSError:
@@ -254,13 +252,13 @@ class TlsSettings:
         """
         return self._files.context()
 
-    def reload(self) -> None:
-        """Reads the files of certificates again, changed or not, for later handshakes.
+    def read(self) -> Callable[[], None]:
+        """Reads the files of certificates again; may block. Returns a function that uses them for later handshakes.
 
         Raises:
-            HostAuthenticationFailed: a file is unfit; the earlier certificates stay in use.
+            HostAuthenticationFailed: a file is unfit.
         """
-        self._files.reload()
+        return self._files.read()
 
 
 class _Files:
@@ -283,19 +281,24 @@ class _Files:
         seen = self._state()
         if seen != self._seen:
             try:
-                self.reload()
+                self.read()()
             except HostAuthenticationFailed as error:
                 _LOGGER.warning("%s (what was read before stays in use)", error)
         return self._context
 
-    def reload(self) -> None:
-        """Reads the files, changed or not, into a new context.
+    def read(self) -> Callable[[], None]:
+        """Reads the files, changed or not, into a new context, and returns a function that replaces the earlier one.
 
         Raises:
-            HostAuthenticationFailed: a file is unfit; the earlier context stays.
+            HostAuthenticationFailed: a file is unfit.
         """
-        self._seen = self._state()
-        self._context = self._load()
+        seen = self._state()
+        context = self._load()
+
+        def use() -> None:
+            self._seen, self._context = seen, context
+
+        return use
 
     def _state(self) -> list[tuple[int, int, int]]:
         options = self._options

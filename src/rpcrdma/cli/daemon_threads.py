@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import ParamSpec, TypeVar
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any, ParamSpec, TypeVar
 
-__all__ = ["DaemonThreads"]
+__all__ = ["DaemonThreads", "in_time"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -19,6 +19,34 @@ class DaemonThreads(ThreadPoolExecutor):
     Neither the loop nor the interpreter waits at its end for what a file system holds up, as they do for the threads of
     Python's executor, which is the base class only because loops take no other. The work waits for no free thread.
     """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._guard = threading.Lock()
+        self._unanswered: dict[Hashable, Future[Any]] = {}
+        """The questions of `ask` that run, by their keys."""
+
+    def ask(self, key: Hashable, look: Callable[[], T]) -> Future[T]:
+        """Starts `look` in a thread, unless the one that was asked before by this key has not ended; never waits.
+
+        So a file system that does not answer has one thread waiting for each key, however often it is asked.
+
+        Args:
+            key: stands for the question; equal keys have looks with equal results.
+            look: looks at a file system.
+
+        Returns:
+            A future with the result of `look`, or of the one that runs already.
+
+        Raises:
+            RuntimeError: no further thread can be started.
+        """
+        with self._guard:
+            future = self._unanswered.get(key)
+            if future is None:
+                future = self._unanswered[key] = self.submit(look)
+                future.add_done_callback(lambda _: self._unanswered.pop(key, None))
+        return future
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Starts `fn` in a thread, and returns a future with its result.
@@ -43,3 +71,23 @@ class DaemonThreads(ThreadPoolExecutor):
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Returns at once: the work that runs ends with the process."""
+
+
+def in_time(work: Callable[[], T], within_s: float, late: str, undo: Callable[[T], object] = lambda _: None) -> T:
+    """Runs `work` in a thread that keeps the process from nothing, waits, and returns its result, or raises its error.
+
+    Args:
+        work: the work, which may never end.
+        within_s: the seconds that it gets.
+        late: the text of the error if it takes longer, with the cause and a remedy.
+        undo: called in that thread with a result that comes later.
+
+    Raises:
+        TimeoutError: the work has not ended within `within_s`.
+    """
+    working = DaemonThreads().submit(work)
+    wait((working,), within_s)
+    if not working.done():
+        working.add_done_callback(lambda done: None if done.exception() else undo(done.result()))
+        raise TimeoutError(late)
+    return working.result()

@@ -9,8 +9,10 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from rpcrdma.cli.daemon_threads import DaemonThreads
 from rpcrdma.cli.export_options import Exported, reached_source
 from rpcrdma.limits import EXPORT_ANSWERS_S, EXPORT_NEEDED_ANSWERS_S
+from rpcrdma.nfs.export.giving_way import give_way
 
 __all__ = ["ExportSources"]
 
@@ -29,6 +31,8 @@ class ExportSources:
     """
 
     def __init__(self) -> None:
+        self.of_paths = DaemonThreads()
+        """Looks at the other paths of the settings, such as the state directory."""
         self._changed = threading.Condition()
         self._found: dict[_Source, Path | Exception | None] = {}
         """The directory of each source, None for a URL, or the reason why it cannot be served."""
@@ -98,6 +102,7 @@ class ExportSources:
                     self._changed.notify_all()
                     return
                 export = self._queue.popleft()
+            give_way()
             found: Path | Exception | None
             try:
                 found = reached_source(export)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import logging
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from rpcrdma.cli.daemon_threads import in_time
 from rpcrdma.cli.export_options import Exported, ExportedRule
 from rpcrdma.cli.host_names import HostNames
 from rpcrdma.cli.serve_audit import AccessLog, opened_log
@@ -18,7 +21,7 @@ from rpcrdma.cli.settings.file import Mistake
 from rpcrdma.cli.settings.table import OF_EXPORTS, OF_SERVER
 from rpcrdma.commands.options import log_level
 from rpcrdma.commands.setting import Renewal, Setting
-from rpcrdma.limits import RDMA_IDLE_S, RPC_IDLE_S
+from rpcrdma.limits import PATH_ANSWERS_S, RDMA_IDLE_S, RPC_IDLE_S
 from rpcrdma.rpc.host_identity import XPRTSEC_CHOICES
 
 if TYPE_CHECKING:
@@ -27,7 +30,14 @@ if TYPE_CHECKING:
     from rpcrdma.nfs.server.registration import RegisteredPrograms
     from rpcrdma.nfs.v4.server.service import Nfs4Service
 
-__all__ = ["RunningServer", "changes_of_exports", "idle_s", "names_of_exports", "plain_addresses"]
+__all__ = [
+    "RunningServer",
+    "certificates_in_time",
+    "changes_of_exports",
+    "idle_s",
+    "names_of_exports",
+    "plain_addresses",
+]
 
 _JUDGING: Final = frozenset({"tls-ca", "tls-name"})
 """The settings that decide which certificates of hosts are believed."""
@@ -60,6 +70,10 @@ class RunningServer:
         self._nfs4 = nfs4
         self._registered = registered
         self._log = log
+        self._noting = threading.Lock()
+        """Is held by the thread that stores `_note`, which may never end."""
+        self._note: tuple[list[str], list[str]] = [], []
+        """The addresses and exports that were noted last for the next run of the server."""
         self._has_keys = any(flavor.service is not None for export in args.exports for flavor in export.security)
         hosts = hosts_of(args)
         self._offers_tls = hosts.certificate is not None
@@ -166,13 +180,16 @@ class RunningServer:
             lacking.append("certificates")
         return lacking
 
-    async def apply(self, found: Effective, names: HostNames, renew: Callable[[], None] | None = None) -> None:
+    async def apply(
+        self, found: Effective, names: HostNames, renew: Callable[[], Callable[[], None]] | None = None
+    ) -> None:
         """Changes the running server to settings that `takes` has returned: to all of them, or to none if this raises.
 
         Args:
             found: the settings.
             names: looks up names of hosts.
-            renew: reads the certificates in use again, and may raise; None: there are none.
+            renew: reads the certificates again, or raises HostAuthenticationFailed, and returns a function that uses
+                them; None: there are none.
 
         Raises:
             HostAuthenticationFailed: a certificate is unfit.
@@ -196,13 +213,16 @@ class RunningServer:
             if args.access_log != before.access_log:
                 log = await asyncio.to_thread(opened_log, args.access_log)
             await asyncio.to_thread(self._note_for_next_run, at, [*before.exports, *args.exports])
-            await self._exports.replace(args.exports, names, renew or _nothing)
+            use = _nothing if renew is None else await asyncio.to_thread(certificates_in_time, args, renew)
+            await self._exports.replace(args.exports, names, use)
         except BaseException:
             server.stop_listening(*added)
             server.require(old_least)
             if log is not None:
                 log.close()
-            await asyncio.to_thread(self._note_for_next_run, self._listens_at, before.exports)
+            with contextlib.suppress(TimeoutError):
+                # What does not answer in time takes this note when it does.
+                await asyncio.to_thread(self._note_for_next_run, self._listens_at, before.exports)
             raise
         if log is not None or args.audit != before.audit:
             self._log.use(args, log)
@@ -217,10 +237,27 @@ class RunningServer:
             self._registered.look_soon()
 
     def _note_for_next_run(self, at: list[str], exports: list[Exported]) -> None:
-        """Stores the URLs `at` and exports by which the next run of the server recognises its clients; may block."""
-        if self._nfs4 is not None:
-            # With the earlier exports, lest clients be lost if the server dies before it has changed them.
-            self._nfs4.state.database.serve(plain_addresses(at), names_of_exports(exports))
+        """Stores the URLs `at` and exports by which the next run of the server recognises its clients; may block.
+
+        Raises:
+            TimeoutError: the state directory does not answer; what was noted last is stored when it does.
+        """
+        if self._nfs4 is None:
+            return
+        database = self._nfs4.state.database
+        # With the earlier exports, lest clients be lost if the server dies before it has changed them.
+        self._note = plain_addresses(at), names_of_exports(exports)
+
+        def store() -> None:
+            # A thread that had to wait for an earlier one stores the newest note, too.
+            with self._noting:
+                database.serve(*self._note)
+
+        late = (
+            f"the state directory {self._args.state_dir} has not taken a note for the next run within "
+            f"{PATH_ANSWERS_S:g} s; mend its file system, and reload again"
+        )
+        in_time(store, PATH_ANSWERS_S, late)
 
     def _set_limits(self, args: argparse.Namespace) -> None:
         from rpcrdma.aio.server.connection_limits import raise_file_limit  # noqa: PLC0415
@@ -233,6 +270,20 @@ class RunningServer:
             tcp_idle_s=idle_s(args, RPC_IDLE_S),
             memory_octets_max=args.memory,
         )
+
+
+def certificates_in_time(args: argparse.Namespace, renew: Callable[[], Callable[[], None]]) -> Callable[[], None]:
+    """Calls `renew`, which reads the certificates of `args`, and returns its result; waits PATH_ANSWERS_S (30) seconds.
+
+    Raises:
+        HostAuthenticationFailed: a file is unfit.
+        TimeoutError: the files do not answer.
+    """
+    late = (
+        f"the certificate {args.host_cert}, its key or its authorities do not answer within {PATH_ANSWERS_S:g} s; mend "
+        "their file system"
+    )
+    return in_time(renew, PATH_ANSWERS_S, late)
 
 
 def _nothing() -> None:

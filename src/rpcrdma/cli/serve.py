@@ -17,11 +17,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rpcrdma.cli.daemon_threads import DaemonThreads
+from rpcrdma.cli.daemon_threads import DaemonThreads, in_time
 from rpcrdma.cli.event_loop import run_async
 from rpcrdma.cli.export_options import Exported
 from rpcrdma.cli.export_sources import ExportSources
-from rpcrdma.cli.running_server import RunningServer, idle_s, names_of_exports, plain_addresses
+from rpcrdma.cli.running_server import RunningServer, certificates_in_time, idle_s, names_of_exports, plain_addresses
 from rpcrdma.cli.serve_admin import AdminAnswers
 from rpcrdma.cli.serve_audit import AccessLog
 from rpcrdma.cli.serve_conflicts import conflicts
@@ -38,7 +38,7 @@ from rpcrdma.cli.stop_requests import handle_hang_ups, stop_at_eof, stop_on_sign
 from rpcrdma.cli.waiting_exports import WaitingExports
 from rpcrdma.commands import CommandParser, ExitStatus, add_json, console, describe
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed
-from rpcrdma.limits import RDMA_IDLE_S, RPC_IDLE_S
+from rpcrdma.limits import PATH_ANSWERS_S, RDMA_IDLE_S, RPC_IDLE_S
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ async def _serve(
             # The error's own status means that a client could not connect; this is a server that cannot start.
             message, hint, _ = describe(error)
             return console.error(message, hint)
-        renew = None if hosts.certificate is None else functools.partial(_renew, args, server)
+        renew = None if hosts.certificate is None else _renewal(args, server)
         handle_hang_ups(renew if reload is None else reload.request, lambda: on_signal(signal.SIGHUP))
         served = [export for export in args.exports if export not in waiting.absent]
         as_callers = services.nfs.local.parts.callers.switches
@@ -243,7 +243,7 @@ async def _serve(
         if reload is not None:
             reload.on_end = health.configuration_read
             health.configuration_read(True)
-            certificates = None if hosts.certificate is None else server.reload_certificates
+            certificates = None if hosts.certificate is None else server.read_certificates
             reloads = asyncio.create_task(reload.run(manager, running, certificates, functools.partial(_event, args)))
         async for export in _wait(stop, services, nfs4, exports):
             _announce_export(args, export, as_callers=as_callers)
@@ -288,10 +288,12 @@ async def _start_metrics(args: argparse.Namespace, server: Server, health: Serve
 
 
 def _open_state(args: argparse.Namespace) -> ServerState:
-    from rpcrdma.nfs.server import open_state  # noqa: PLC0415
+    from rpcrdma.nfs.server import ServerState, open_state  # noqa: PLC0415
 
     try:
-        return open_state(args.state_dir, secrets.token_bytes)
+        late = f"{args.state_dir} does not answer within {PATH_ANSWERS_S:g} s"
+        opening = functools.partial(open_state, args.state_dir, secrets.token_bytes)
+        return in_time(opening, PATH_ANSWERS_S, late, ServerState.close)
     except OSError as error:
         message, hint, _ = describe(error)
         remedy = hint or "name another place with --state-dir"
@@ -466,11 +468,24 @@ def _event(args: argparse.Namespace, event: dict[str, Any], text: str) -> None:
         _LOGGER.info("%s", text, extra=console.NOTICE)
 
 
-def _renew(args: argparse.Namespace, server: Server) -> None:
-    try:
-        server.reload_certificates()
-    except HostAuthenticationFailed as error:
-        message, hint, _ = describe(error)
-        console.error(f"{message} (the certificates that were read before stay in use)", hint)
-    else:
-        _event(args, {"event": "certificates"}, "the certificates were read again")
+def _renewal(args: argparse.Namespace, server: Server) -> Callable[[], None]:
+    """Returns a function that has the certificates read again, in a thread, and reports that; one reading at a time."""
+    turn, running = asyncio.Lock(), set[asyncio.Task[None]]()
+
+    async def renew() -> None:
+        async with turn:
+            try:
+                use = await asyncio.to_thread(certificates_in_time, args, server.read_certificates)
+                use()
+            except (HostAuthenticationFailed, TimeoutError) as error:
+                message, hint, _ = describe(error)
+                console.error(f"{message} (the certificates that were read before stay in use)", hint)
+            else:
+                _event(args, {"event": "certificates"}, "the certificates were read again")
+
+    def start() -> None:
+        task = asyncio.create_task(renew())
+        running.add(task)
+        task.add_done_callback(running.discard)
+
+    return start

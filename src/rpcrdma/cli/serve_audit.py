@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rpcrdma.cli.daemon_threads import in_time
 from rpcrdma.commands import describe
+from rpcrdma.limits import PATH_ANSWERS_S
 
 if TYPE_CHECKING:
     from rpcrdma.aio.drivers.audit_log import AuditLog, Destination
@@ -81,16 +84,19 @@ class AccessLog:
 
 
 def opened_log(setting: Path | str) -> Destination:
-    """Opens the place of the access log, the value of `access-log`: a file, "journal" or "off"; may block.
+    """Opens the place of the access log, the value of `access-log`: a file, "journal" or "off".
+
+    Waits for a file PATH_ANSWERS_S (30) seconds at most.
 
     Raises:
-        NoAccessLog: the log cannot be written.
+        NoAccessLog: the log cannot be written, or its file system does not answer.
     """
     from rpcrdma.aio.drivers.audit_log import AuditFile, Journal, Nowhere  # noqa: PLC0415
 
     try:
         if isinstance(setting, Path):
-            return AuditFile(setting)
+            late = f"{setting} does not answer within {PATH_ANSWERS_S:g} s: mend its file system"
+            return in_time(functools.partial(AuditFile, setting), PATH_ANSWERS_S, late, AuditFile.close)
         return Journal() if setting == "journal" else Nowhere()
     except OSError as error:
         remedy = "name a file in a directory to which this user may write (--access-log)"

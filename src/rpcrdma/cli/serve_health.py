@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from rpcrdma import __version__
 from rpcrdma.cli.export_options import Exported, served_directory
 from rpcrdma.commands import describe
+from rpcrdma.nfs.export.giving_way import give_way
 from rpcrdma.rpc.certificate_dates import first_expiry_s
 
 if TYPE_CHECKING:
@@ -174,6 +175,7 @@ class ServerHealth:
         for export in self._exports():
             if export.name in absent:
                 continue
+            give_way()
             self._looking = export.name, self._clock()
             try:
                 served_directory(export)

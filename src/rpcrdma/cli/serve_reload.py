@@ -56,14 +56,19 @@ class ConfigurationReload:
         self._requested.set()
 
     async def run(
-        self, manager: ServiceManager, server: RunningServer, renew: Callable[[], None] | None, report: Report
+        self,
+        manager: ServiceManager,
+        server: RunningServer,
+        renew: Callable[[], Callable[[], None]] | None,
+        report: Report,
     ) -> None:
         """Serves requests until its task is cancelled; a failed reading is logged and leaves all settings as they are.
 
         Args:
             manager: the service manager, which is notified of the beginning and the end of each reading.
             server: the running server.
-            renew: reads the certificates in use again, or raises HostAuthenticationFailed; None: there are none.
+            renew: reads the certificates again, or raises HostAuthenticationFailed, and returns a function that uses
+                them; None: there are none.
             report: called with an event (a JSON object) and a line for people at the end of each reading.
         """
         while True:
@@ -80,7 +85,9 @@ class ConfigurationReload:
                 self.on_end(taken)
             manager.ready(ended or server.status)
 
-    async def _read(self, server: RunningServer, renew: Callable[[], None] | None, report: Report) -> tuple[str, bool]:
+    async def _read(
+        self, server: RunningServer, renew: Callable[[], Callable[[], None]] | None, report: Report
+    ) -> tuple[str, bool]:
         """Reads the files, applies their settings and calls `report` with the outcome. Arguments: see `run`.
 
         Returns:

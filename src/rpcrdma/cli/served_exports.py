@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from rpcrdma.cli.daemon_threads import in_time
 from rpcrdma.cli.export_options import Exported
 from rpcrdma.cli.host_names import HostNames
 from rpcrdma.cli.waiting_exports import WaitingExports
@@ -72,7 +73,7 @@ class ServedExports:
             ready = await asyncio.to_thread(self.waiting.ready)
             if ready != self._served:
                 change = self._change(ready, stay=True)
-                await _plan(change)
+                await self._plan(change)
                 self._install(change, ready)
             return [export for export in before if export not in self.waiting.absent]
 
@@ -91,7 +92,7 @@ class ServedExports:
             waiting = WaitingExports(exports, names, self.waiting.sources, served=self._served)
             ready = await asyncio.to_thread(waiting.ready)
             change = self._change(ready)
-            await _plan(change)
+            await self._plan(change)
             try:
                 step()
             except BaseException:
@@ -111,6 +112,20 @@ class ServedExports:
                         "systems can be unmounted after that",
                         _RETIRE_S,
                     )
+
+    async def _plan(self, change: ExportsChange) -> None:
+        """Plans a change of exports in a thread, EXPORTS_CHANGE_S seconds at most.
+
+        Raises:
+            ValueError, OSError: an export cannot be served, data of an export that ends is lost, or a file system does
+                not answer; nothing has changed.
+        """
+        late = (
+            f"opening new exports, and writing data of those that end, has not come to its end within "
+            f"{EXPORTS_CHANGE_S:g} s; reload again when their file systems answer, and that of the state directory "
+            f"{self._services.nfs.local.parts.state.directory}"
+        )
+        await asyncio.to_thread(in_time, change.plan, EXPORTS_CHANGE_S, late, lambda _: change.discard())
 
     def _change(self, ready: list[Export], *, stay: bool = False) -> ExportsChange:
         from rpcrdma.nfs.server.exports_change import ExportsChange  # noqa: PLC0415
@@ -136,24 +151,6 @@ class ServedExports:
         for task in self._ending:
             task.cancel()
         await asyncio.gather(*self._ending, return_exceptions=True)
-
-
-async def _plan(change: ExportsChange) -> None:
-    """Plans a change of exports in a thread, EXPORTS_CHANGE_S seconds at most.
-
-    Raises:
-        ValueError, OSError: an export cannot be served, data of an export that ends is lost, or a file system does not
-            answer; nothing has changed.
-    """
-    planning = asyncio.ensure_future(asyncio.to_thread(change.plan))
-    await asyncio.wait((planning,), timeout=EXPORTS_CHANGE_S)
-    if not planning.done():
-        planning.add_done_callback(lambda done: None if done.cancelled() or done.exception() else change.discard())
-        raise TimeoutError(
-            f"opening new exports, and writing data of those that end, has not come to its end within "
-            f"{EXPORTS_CHANGE_S:g} s; reload again when their file systems answer"
-        )
-    planning.result()
 
 
 def _report(failures: list[OSError]) -> None:

@@ -26,9 +26,10 @@ def hex16(value: int) -> str:
 
 
 class Row(NamedTuple):
-    """A field at a fixed place of a header: `size` octets at octet `offset`, or the bits of these that `mask` selects.
+    """The description of a field at a fixed place of a header: `size` octets at octet `offset` of the header.
 
-    `shown` formats the number of the field, and `meaning` and `section` explain the field.
+    `mask` selects the bits of the field in these octets; 0 selects all. `shown` formats the field's number as text,
+    `meaning` explains the field to readers, and `section` cites its definition.
     """
 
     name: str
@@ -40,10 +41,10 @@ class Row(NamedTuple):
     shown: Callable[[int], str] = decimal
 
     def read(self, data: bytes, at: int) -> Field:
-        """Decodes this field of the header that starts at octet `at` of `data`; `data` must contain the field.
+        """Decodes this field of the header that starts at octet `at` of `data`; `data` must contain the whole field.
 
-        The result's offset is from the start of the header. A field of more than 8 octets keeps octets as its value.
-        The value of a masked field is shifted down to bit 0.
+        Returns a `Field` whose offset counts from the start of the header. Its value is a number, shifted down to bit 0
+        if there is a mask; the value of a field of more than 8 octets is these octets.
         """
         octets = data[at + self.offset : at + self.offset + self.size]
         field = Field(self.name, self.offset, self.size, meaning=self.meaning, section=self.section)
@@ -68,7 +69,8 @@ class Table:
     def read(self, data: bytes, at: int = 0) -> tuple[Field, list[FieldFault]]:
         """Decodes the header that starts at octet `at` of `data`; returns a `Field` with its fields, and its faults.
 
-        If `data` ends within a field, that field is the last one, without a value, and the only fault.
+        If `data` ends before the end of a row's field, this field is the last one in the group and has no value. The
+        truncation is then the only fault; otherwise there is none. Offsets count from the start of the header.
         """
         group = Field(self.title, 0, min(self.size, max(len(data) - at, 0)))
         for row in self.rows:
@@ -82,7 +84,10 @@ class Table:
         return group, []
 
     def read_moved(self, data: bytes, at: int, offset: int) -> tuple[Field, list[FieldFault]]:
-        """Decodes the header that starts at octet `at` of `data` as `read` does, with `offset` added to all offsets."""
+        """Decodes the header that starts at octet `at` of `data` as `read` does.
+
+        `offset` is added to the offsets of all returned fields and faults.
+        """
         group, faults = self.read(data, at)
         for one in group.walk():
             one.offset += offset

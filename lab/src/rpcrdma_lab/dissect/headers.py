@@ -33,7 +33,11 @@ class MemorySegment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HeaderVersion:
-    """A protocol version: its name, its number on the wire, its definition, and the header types with a payload."""
+    """A version of RPC-over-RDMA for the decoder: name ("1" or "2"), number on the wire, and XDR definition.
+
+    `type_field` is the XDR name of the field with the header type. `with_payload` are the names of the header types
+    after which octets of an RPC message may follow.
+    """
 
     name: str
     number: int
@@ -49,19 +53,19 @@ class HeaderVersion:
         return f"RPC-over-RDMA version {self.name}"
 
     def row(self, code: int | None) -> HeaderRow | None:
-        """Returns the description of the header type `code` in an extension; None if no extension defines this type."""
+        """Returns the row that describes header type `code` in an extension; None if no extension defines this type."""
         return next((row for one in self.extensions for row in one.headers if row.code == code), None)
 
     def property_row(self, number: int) -> PropertyRow | None:
-        """Returns an extension's description of the transport property `number`; None if no extension defines it."""
+        """Returns the row that describes transport property `number` in an extension; None if no extension has it."""
         return next((row for one in self.extensions for row in one.properties if row.number == number), None)
 
 
 def header_versions(extensions: Sequence[Extension] = ()) -> dict[str, HeaderVersion]:
-    """Returns names, numbers and XDR definitions of the protocol versions, by name, "1" and "2".
+    """Returns the two protocol versions that the decoder knows, by name, "1" and "2".
 
     Args:
-        extensions: extensions of version 2, whose header types, properties and errors are known in addition.
+        extensions: extensions whose header types, properties and error codes are added to version 2.
     """
     added = {
         "header_type": {row.code: row.name for one in extensions for row in one.headers},
@@ -94,10 +98,10 @@ def _versions() -> dict[str, HeaderVersion]:
 class Header:
     """A decoded transport header, as far as it could be decoded.
 
-    `group` are its annotated fields, `size` its length in octets, and `kind` the name of its type, "" if unknown.
-    `faults` are the reason why it ends early, and the rules that it breaks. `reads` has Position and segment of each
-    entry of the Read list, `writes` the segments of each Write chunk, and `reply` those of the Reply chunk, None
-    without it.
+    `group` has its annotated fields, `size` is its length in octets, and `kind` the name of its type, "" if unknown.
+    `faults` are the reason why the decoding ended early, and the rules that the header breaks. `reads` has (Position,
+    segment) of each entry of the Read list, `writes` the segments of each Write chunk, and `reply` the segments of the
+    Reply chunk; None if the header has no Reply chunk.
     """
 
     version: HeaderVersion
@@ -113,7 +117,7 @@ class Header:
 
     @property
     def xid(self) -> int | None:
-        """The XID; None if the message ends before it."""
+        """The XID of the transport header; None if the message ends before the XID does."""
         return self.group.number("rdma_xid")
 
     @property
@@ -127,7 +131,7 @@ class Header:
 
     @property
     def response(self) -> bool | None:
-        """Whether the flag RESPONSE is set; None if the header has no flags."""
+        """Whether the flag RESPONSE of version 2 is set; None if the header has no flags, as in version 1."""
         flags = self.find("rdma_flags")
         return None if flags is None else bool(self.number("rdma_flags") & _RESPONSE)
 
@@ -136,7 +140,7 @@ class Header:
         return next((one for one in self.group.walk() if one.name in names), None)
 
     def number(self, name: str) -> int:
-        """Returns the value of the first field of this name at any level; 0 if there is none, or it is no number."""
+        """Returns the number in the first field named `name` at any level; 0 if there is none, or it has no number."""
         found = self.find(name)
         return found.value if found is not None and isinstance(found.value, int) else 0
 
@@ -164,8 +168,10 @@ class Header:
 def walk_header(version: HeaderVersion, data: bytes) -> Header:
     """Decodes the transport header at the start of `data` by the XDR definition of `version`.
 
-    The result's `faults` say why it ends early, and which single values are wrong. RDMA_ERROR of version 1 is decoded
-    whatever its version field says, since it may carry that of the refused message.
+    `faults` of the result say why the decoding ended early, and which single values are wrong. Another version number
+    in the header, or an unknown header type, is a fault, and only the fixed fields are decoded then. An RDMA_ERROR of
+    version 1 may have any version number, since it may repeat the number of the refused message. The properties of an
+    RDMA2_CONNPROP with the flag MORE are not decoded.
     """
     walk = Walk(version.definition, data)
     group = walk.structure("prefix", version.title)
@@ -209,9 +215,11 @@ def _with_body(header: Header, walk: Walk) -> Header:
 
 
 def walk_message_header(data: bytes, versions: dict[str, HeaderVersion]) -> Header:
-    """Decodes the transport header at the start of `data` by the version in its version field (see `walk_header`).
+    """Decodes the transport header at the start of `data` by the version number in the header (see `walk_header`).
 
-    An unknown version is decoded as version 1, as far as its fixed fields. `versions` are those of `header_versions`.
+    A header of an unknown version is decoded as version 1: an RDMA_ERROR whole, another header as far as its fixed
+    fields, with a fault. An error that refuses a version is decoded as version 1 in all versions. `versions` is a
+    result of `header_versions`.
     """
     if len(data) == _VERSION_RANGE.size:
         _, number, _, kind, code, low, high = _VERSION_RANGE.unpack(data)
@@ -230,7 +238,7 @@ def walk_message_header(data: bytes, versions: dict[str, HeaderVersion]) -> Head
 
 
 def _check_values(header: Header) -> None:
-    """Adds faults of single values that XDR permits to `header.faults`: Positions, error codes and directions."""
+    """Adds to `header.faults` wrong single values that XDR permits: Positions, error codes, transmission directions."""
     for one in header.group.walk():
         codes = header.version.definition.codes
         if one.name in {"position", "rdma_position"} and isinstance(one.value, int) and one.value & 3:
@@ -264,9 +272,10 @@ def _collect_chunks(header: Header) -> None:
 
 
 def _collect_explicit(header: Header) -> None:
-    """Adds the segments of requester's memory in a header of the round-trip extension to the header's chunks.
+    """Adds the segments of the requester's memory in a header of the round-trip extension to the header's chunks.
 
-    Those of data items become `header.reads`, and those of results `header.writes`.
+    The segments of a request's data items are added to `header.reads`. The segments of each result, in a request or a
+    response, become a chunk of `header.writes`.
     """
     for entry in _entries(header, "optxrq_ddp"):
         position = entry.number("xmdmi_disp") or 0

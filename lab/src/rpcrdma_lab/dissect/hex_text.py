@@ -28,17 +28,17 @@ class NotHex(RpcRdmaError):
 
 
 class HexText(NamedTuple):
-    """The octets of a hex text, and the name of its format for readers, as "hex digits" or "a dump of xxd"."""
+    """The octets of a hex text, and the name of the text's format, such as "hex digits" or "a dump of xxd"."""
 
     octets: bytes
     form: str
 
 
 def read_hex(text: str) -> HexText:
-    """Decodes hex digits or a hex dump; returns the octets, and the name of the format, as "a dump of xxd".
+    """Decodes hex digits or a hex dump; returns the octets, and the name of the format, such as "a dump of xxd".
 
-    Text after `#` is a comment; digits may be grouped by spaces, commas, colons and `|`. Lines whose offsets do not fit
-    their octets are no dump, and are read as digits.
+    Text after `#` is a comment; digits may be grouped by spaces, commas, colons and `|`, and groups may begin with 0x.
+    If the offsets of the lines do not rise with the octets, the text is no dump, and is decoded as digits.
 
     Raises:
         NotHex: there are no digits, half an octet, or more than `TEXT_MAX` characters or
@@ -77,9 +77,9 @@ def _bounded(octets: bytes) -> bytes:
 
 
 def _read_dump(lines: list[tuple[int, str]]) -> HexText | None:
-    """Decodes a dump with offsets; returns None if the lines do not begin with offsets that rise with the octets.
+    """Decodes a dump with offsets; returns None if the offsets of the lines do not fit the octets in the lines.
 
-    Each of `lines` is its number in the text and its text.
+    `lines` has (number, text) of each line.
 
     Raises:
         NotHex: the dump has 16-bit words, or too many octets.
@@ -154,10 +154,12 @@ def _row(rest: str, form: _Form) -> bytes | None:
 def hex_messages(octets: bytes, settings: Settings, *, iwarp: bool) -> Iterator[Message]:
     """Yields the decoded messages in octets that have no packet headers, numbered from 1 on.
 
+    If a stream ends within a frame, a message about the unfinished frame is the last one.
+
     Args:
         octets: one RPC-over-RDMA message or, with `iwarp`, one direction of an MPA stream.
         settings: the settings of the decoder.
-        iwarp: whether the octets are a stream, which begins with a start-up frame or in full operation.
+        iwarp: whether the octets are an MPA stream, which begins with a start-up frame or with an FPDU.
     """
     if not iwarp:
         message = Message("rpcrdma", "", number=1)

@@ -25,7 +25,7 @@ __all__ = [
 
 
 class Opcode(NamedTuple):
-    """The name of an RDMAP opcode, and the queue of its messages; None if they are tagged (RFC 5040 figure 4)."""
+    """The name of an RDMAP opcode, and the DDP queue of its messages; None if they are tagged (RFC 5040 figure 4)."""
 
     name: str
     queue: int | None
@@ -49,7 +49,7 @@ QUEUES = {0: "Sends", 1: "RDMA Read Requests", 2: "Terminate", 3: "Atomic Respon
 
 
 class StartupKind(enum.Enum):
-    """An MPA Request or Reply frame; the value is its key (RFC 5044 section 7.1.1)."""
+    """The kind of an MPA start-up frame, Request or Reply; the value is the frame's key (RFC 5044 section 7.1.1)."""
 
     REQUEST = b"MPA ID Req Frame"
     REPLY = b"MPA ID Rep Frame"
@@ -145,7 +145,7 @@ READ_REQUEST_ROWS = Table(
 def enhanced_fields(data: bytes) -> tuple[Field, list[FieldFault]]:
     """Decodes IRD, ORD and flags in the four octets before the private data of a start-up frame with flag S (RFC 6581).
 
-    `data` are all octets after the frame's header. Returns the group of fields, with offsets in the frame, and its
-    faults.
+    `data` are all octets after the frame's header of 20 octets. Returns the group of fields, with offsets from the
+    start of the frame, and the faults: `data` has fewer than four octets.
     """
     return _ENHANCED_ROWS.read_moved(data, 0, STARTUP_ROWS.size)

@@ -12,8 +12,9 @@ __all__ = ["LadderShape", "Rung", "ladder_head", "ladder_line"]
 class Rung(NamedTuple):
     """One line of a ladder: an arrow from end `at` to end `to`, or text at the vertical line of `at` if `to` is None.
 
-    `margin` is the text left of the ladder. With `beside`, text stands to the right of the vertical line instead of
-    over it. Ends are numbered from 0 at the left.
+    `words` is the text on the arrow or at the vertical line, and `margin` the text left of the ladder. With `beside`,
+    text without an arrow stands to the right of the vertical line instead of over it. Ends are numbered from 0 at the
+    left.
     """
 
     margin: str
@@ -47,7 +48,7 @@ class LadderShape:
 
 
 def ladder_head(shape: LadderShape, names: Sequence[str]) -> str:
-    """Returns a line of text with the names of the ends, each centred above the vertical line of its end."""
+    """Returns a line of text with the `names` of the ends from left to right, each centred above its vertical line."""
     line = " " * (shape.line_at(shape.ends - 1) + shape.step)
     for end, name in enumerate(names):
         line = _laid(line, max(shape.line_at(end) - (len(name) - 1) // 2, 0), name)
@@ -55,7 +56,7 @@ def ladder_head(shape: LadderShape, names: Sequence[str]) -> str:
 
 
 def ladder_line(shape: LadderShape, rung: Rung) -> str:
-    """Returns the line of text for a rung; text that is too long for its place is cut off."""
+    """Returns the line of text for a rung, with all vertical lines; text that is too long for its place is cut off."""
     line = rung.margin[: shape.margin].ljust(shape.line_at(shape.ends - 1) + shape.step)
     for end in range(shape.ends):
         line = _laid(line, shape.line_at(end), "|")

@@ -13,14 +13,17 @@ __all__ = ["LongMessage", "Payload", "Room"]
 
 @dataclass(slots=True)
 class Room:
-    """A budget of memory: the octets, `left`, that the long messages of one connection may still take."""
+    """A budget of memory: `left` is the number of octets that the long messages of one connection may still take."""
 
     left: int = limits.DISSECTED_MESSAGE_OCTETS_MAX
 
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """The first octets of an RPC message without its reduced items, and the message's length, `octets`."""
+    """The first octets of an RPC message, `data`, and the whole message's length, `octets`, both without reduced items.
+
+    Reduced items are those that chunks carry beside the message (RFC 8166 section 3.4).
+    """
 
     data: bytes
     octets: int
@@ -47,9 +50,9 @@ class LongMessage:
 
         Args:
             number: the number of the segment in its chunk, from 1 on.
-            place: their offset in the segment; octets are kept only if they continue those already kept.
+            place: the offset of the octets in the segment; they are kept only if they continue the octets already kept.
             data: the octets transferred, possibly without the last ones, which the decoder has dropped before.
-            octets: the number of octets transferred.
+            octets: the number of octets transferred, with the dropped ones.
         """
         self.octets += octets
         segment = self._segments.setdefault(number, bytearray())
@@ -59,9 +62,9 @@ class LongMessage:
             self.room.left -= len(kept)
 
     def joined(self, segments: Sequence[MemorySegment]) -> Payload:
-        """Returns the octets of the message before the first missing octet, and its length, the sum of segment lengths.
+        """Returns the octets of the message before the first missing octet, and the length of the whole message.
 
-        `segments` are those of the chunk, in order, with the lengths that were used.
+        `segments` are those of the chunk, in order, with the lengths that were used; their sum is the length.
         """
         data = bytearray()
         for number, segment in enumerate(segments, 1):
@@ -72,5 +75,5 @@ class LongMessage:
         return Payload(bytes(data), sum(segment.length for segment in segments))
 
     def leave(self) -> None:
-        """Gives the memory of the message back to `room`, as the message's call is answered or forgotten."""
+        """Gives the memory of the message back to `room`; called once, when the call was answered or is forgotten."""
         self.room.left += sum(map(len, self._segments.values()))

@@ -28,21 +28,24 @@ _ENHANCED_OCTETS = 4
 
 @dataclass(slots=True)
 class MpaTerms:
-    """The start-up frames of a connection (None: not captured), which determine the use of CRCs and markers."""
+    """The start-up frames of both ends of a connection, which determine the use of CRCs and markers.
+
+    `request` and `reply` are None until the frame is decoded, and if it was not captured.
+    """
 
     request: Field | None = None
     reply: Field | None = None
 
     @property
     def crc(self) -> bool:
-        """Whether CRCs are in use; True if no start-up frame was captured."""
+        """Whether CRCs are in use: a captured start-up frame has the flag C, or no start-up frame was captured."""
         seen = [frame for frame in (self.request, self.reply) if frame is not None]
         return not seen or any(frame.number("C") for frame in seen)
 
     def markers_from(self, kind: StartupKind | None) -> bool:
-        """Returns whether the sender of the start-up frame `kind` inserts markers, because the other end demands them.
+        """Returns whether the sender of the start-up frame `kind` inserts markers: the other end's frame has flag M.
 
-        An unknown `kind`, None, counts as the sender of the Reply.
+        False if the other end's frame was not captured. `kind` None, an unknown frame, counts as the Reply.
         """
         asked = self.reply if kind is StartupKind.REQUEST else self.request
         return asked is not None and bool(asked.number("M"))
@@ -58,7 +61,11 @@ class StartupSeen:
 
 
 class Fpdu(NamedTuple):
-    """A decoded FPDU without markers: length field and DDP segment, the annotated fields after them, and the faults."""
+    """A decoded FPDU without markers.
+
+    `ulpdu` is the length field with the DDP segment, `trailer` the annotated padding and CRC, and `faults` are the
+    broken rules of MPA.
+    """
 
     ulpdu: bytes
     trailer: list[Field]
@@ -77,7 +84,10 @@ class _State(enum.Enum):
 
 @dataclass(slots=True)
 class MpaHalf:
-    """The decoder of one direction of a connection; `kind` says which start-up frame it had, None if not seen."""
+    """The decoder of the octets of one direction of an MPA connection.
+
+    `terms` are shared by both directions. `kind` says which start-up frame this direction had; None: none was decoded.
+    """
 
     terms: MpaTerms
     kind: StartupKind | None = None
@@ -88,7 +98,7 @@ class MpaHalf:
 
     @property
     def foreign(self) -> bool:
-        """Whether the stream is not MPA."""
+        """Whether the stream has turned out not to be MPA; `feed` then ignores its octets."""
         return self._state is _State.FOREIGN
 
     @property
@@ -98,16 +108,23 @@ class MpaHalf:
 
     @property
     def unread(self) -> int:
-        """The number of captured octets of an unfinished frame."""
+        """The number of octets of a frame whose end has not been fed yet."""
         return len(self._pending)
 
     def expect_fpdus_unless_startup(self, start: bytes) -> None:
-        """Assumes that the stream begins in full operation, unless its first octets, `start`, are a start-up key."""
+        """Makes `feed` expect FPDUs at once, unless the stream begins with a start-up key.
+
+        `start` has the first octets of the stream; it is not decoded here, and must be fed afterwards.
+        """
         if not start.startswith(tuple(kind.value[:_TELLING_OCTETS] for kind in StartupKind)):
             self._state = _State.RUNNING
 
     def lose(self) -> None:
-        """Notes that octets are missing: `feed` then skips octets up to a TCP segment that begins with a whole FPDU."""
+        """Notes that octets are missing: drops an unfinished frame, and makes `feed` skip octets.
+
+        `feed` skips up to the next TCP segment that begins with a whole FPDU whose CRC is right. In a stream with
+        markers it skips all further octets.
+        """
         if self._state is not _State.FOREIGN:
             self._state = _State.LOST
         self._pending.clear()
@@ -252,7 +269,10 @@ def _padding(pad: bytes, offset: int, faults: list[FieldFault]) -> Field:
 
 
 def _padded(octets: bytes | bytearray) -> int:
-    """Returns the number of octets of an FPDU before its CRC, padding included, by the length field at its start."""
+    """Returns the octets of an FPDU before its CRC: length field, DDP segment and padding, without markers.
+
+    `octets` begins with the FPDU's length field, which determines the result.
+    """
     return int.from_bytes(octets[:2]) + 5 & ~3
 
 

@@ -28,10 +28,11 @@ _DELIBERATE_END = bytes.fromhex("fd08 52504d4b 0100")
 
 
 class TcpSegment(NamedTuple):
-    """A TCP segment in a captured packet; its ends are given as address and port.
+    """A TCP segment in a captured packet; `source` and `destination` are IP address (as octets) and port.
 
-    `acknowledged` is the acknowledgement number, None without the flag ACK. `flags` has FIN as bit 0. `missing` is the
-    number of octets of the payload's end that were not captured. `deliberate` says that the sender makes mistakes on
+    `acknowledged` is the acknowledgement number, None without the flag ACK. `flags` are those of the TCP header, FIN in
+    bit 0. `data` is the captured payload, and `missing` the number of octets at the payload's end that were not
+    captured. `deliberate` says that this SYN has the option of this library for a sender that makes mistakes on
     purpose.
     """
 
@@ -56,10 +57,10 @@ class TcpSegment(NamedTuple):
 
 
 class RoceDatagram(NamedTuple):
-    """A UDP datagram to the port of RoCEv2 in a captured packet.
+    """A UDP datagram to the port of RoCEv2, 4791, in a captured packet; the ends are IP addresses as octets.
 
-    `missing` is the number of octets at its end that were not captured. `masked` are the IP and UDP headers as the ICRC
-    covers them: fields that routers change are ones.
+    `data` is the captured payload of UDP, and `missing` the number of octets at its end that were not captured.
+    `masked` are the IP and UDP headers as the ICRC covers them: all bits of fields that routers change are ones.
     """
 
     source: bytes
@@ -70,7 +71,7 @@ class RoceDatagram(NamedTuple):
 
 
 def address_text(end: tuple[bytes, int]) -> str:
-    """Returns ADDRESS:PORT as text, with an IPv6 address in brackets, for an address as octets and a port."""
+    """Returns `end`, an IP address as octets and a port, as text ADDRESS:PORT; an IPv6 address is in brackets."""
     address = ipaddress.ip_address(end[0])
     return f"{address}:{end[1]}" if address.version == 4 else f"[{address}]:{end[1]}"
 
@@ -90,7 +91,10 @@ def transport_unit(link_type: int, packet: bytes) -> TcpSegment | RoceDatagram |
 
 
 def _network_layer(link_type: int, packet: bytes) -> int | None:
-    """Returns the octet at which the IP header begins; None if the packet carries no IP."""
+    """Returns the offset of the IP header in a packet; None if the link layer states another protocol than IP.
+
+    `link_type` is one of `LINK_TYPES`.
+    """
     if link_type == _ETHERNET:
         return _ethertype(packet, 12)
     if link_type == _COOKED:

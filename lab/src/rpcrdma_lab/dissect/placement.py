@@ -27,7 +27,8 @@ class Structure(NamedTuple):
 class PlacedItem(NamedTuple):
     """A data item in segments of receive buffers: its length, its offset in the first segment, the segments' numbers.
 
-    Segments are numbered from 0 on through the receive buffers of all transmissions of one RPC message.
+    Lengths and offsets are in octets. Only segments for bulk data are counted, from 0 on, through the receive buffers
+    of all transmissions of one RPC message.
     """
 
     name: str
@@ -37,7 +38,10 @@ class PlacedItem(NamedTuple):
 
 
 class Part(NamedTuple):
-    """The part of `item` in octets `start` to `end` of a transmission; it begins at octet `at` of the item."""
+    """The part of a data item in one transmission: the octets from `start` up to `end`, which is not included.
+
+    The part begins at octet `at` of `item`.
+    """
 
     start: int
     end: int
@@ -46,11 +50,14 @@ class Part(NamedTuple):
 
 
 def structure_of(told: Field) -> tuple[Structure | None, list[str]]:
-    """Finds the segments for bulk data of a receive buffer in `told`, the decoded field xmrbs_buf of a property.
+    """Finds the segments for bulk data in a declaration of receive buffers.
+
+    Args:
+        told: the decoded field of type xmrbs_buf in the transport property Receive Buffer Structure.
 
     Returns:
-        (The segments, []); or (None, the reasons) if the declaration is wrong: [] if the reasons are among the faults
-        of its fields already.
+        (The segments, []) for a valid declaration; (None, the reasons) for a wrong one; (None, []) if the declaration
+        could not be decoded, so that its fields have the faults already.
     """
     groups = told.member("xmrbuf_groups")
     if groups is None or any(one.faults for one in told.walk()):
@@ -78,9 +85,10 @@ def structure_of(told: Field) -> tuple[Structure | None, list[str]]:
 
 
 def check_places(items: Sequence[PlacedItem], structure: Structure, count: int) -> list[tuple[PlacedItem, str, str]]:
-    """Returns (item, name of the wrong field, reason) for items that `count` receive buffers have no room for.
+    """Returns (item, name of the wrong field, reason) for each item that does not fit into its segments.
 
-    `structure` has the segments for bulk data of each buffer, and `count` is the number of transmissions.
+    An item has at most one entry. `structure` has the segments for bulk data of each receive buffer, and `count` is the
+    number of transmissions, each of which takes one buffer.
     """
     wrong = []
     known = len(structure.placeable)
@@ -99,9 +107,10 @@ def check_places(items: Sequence[PlacedItem], structure: Structure, count: int) 
 
 
 def find_parts(items: Sequence[PlacedItem], structure: Structure) -> dict[int, list[Part]]:
-    """Returns, by number of the transmission (from 0), the parts of items in it, in the order of their octets.
+    """Returns, by number of the transmission (from 0), the parts of items in the transmission, in order of offset.
 
-    `structure` has the segments for bulk data of each transmission's receive buffer.
+    Transmissions without parts are left out. `structure` has the segments for bulk data of each transmission's receive
+    buffer.
     """
     found: dict[int, list[Part]] = {}
     placeable = structure.placeable
@@ -124,9 +133,9 @@ def lay_out(parts: Sequence[Part] | None, data: bytes, start: int) -> tuple[list
     """Annotates the octets of a transmission after its payload: the parts of items, and padding elsewhere.
 
     Args:
-        parts: the parts in this transmission, in order; None if they are unknown, which makes one field of all octets.
+        parts: the parts in this transmission, in order; None if they are unknown: one field then has all octets.
         data: the octets of the transmission, header included.
-        start: the offset in `data` of the end of its payload.
+        start: the offset in `data` at which the payload of the transmission ends.
 
     Returns:
         The fields, with offsets in `data`, and their faults.

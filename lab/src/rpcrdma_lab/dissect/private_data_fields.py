@@ -26,7 +26,10 @@ _PRIVATE_ROWS = Table(
 def private_data_fields(data: bytes, start: int, section: str) -> Field:
     """Returns private data as an annotated field, with the fields of an RPC-over-RDMA message in it (RFC 8797) if any.
 
-    `start` is the octet of the frame at which `data` begins; `section` is the citation for the frame's private data.
+    Args:
+        data: the private data.
+        start: the offset of `data` in the frame or message that carries it; offsets of all fields count from there.
+        section: the section that defines private data in such a frame, for the field.
     """
     group = Field("private data", start, len(data), data, octets_shown(data), "of the upper layer", section)
     # The message may stand anywhere among the private data of others (RFC 8797 section 5.2).

@@ -25,7 +25,10 @@ class Protection(enum.Enum):
 
 
 class Clear(NamedTuple):
-    """Octets with arguments or results that begin at octet `start`; `whole` says that they end where `data` does."""
+    """Octets of an RPC message: arguments or results begin at octet `start` of `data` and end with `data`.
+
+    `whole` is False if the end of the arguments or results is missing in `data`.
+    """
 
     data: bytes
     start: int
@@ -39,9 +42,10 @@ _LENGTH_OCTETS = 4
 
 
 def protection_of(credential: Field) -> Protection | None:
-    """Returns the protection that `credential`, the decoded "cred" of a call, states; NONE unless it is RPCSEC_GSS.
+    """Returns the protection of a call and its reply by `credential`, the decoded field "cred" of the call.
 
-    Returns None for a credential of RPCSEC_GSS that cannot be decoded or has an unknown service.
+    Other flavors than RPCSEC_GSS have `Protection.NONE`. Returns None for a credential of RPCSEC_GSS that was not
+    decoded or has an unknown service.
     """
     if credential.number("flavor") != AuthFlavor.RPCSEC_GSS:
         return Protection.NONE
@@ -52,10 +56,12 @@ def protection_of(credential: Field) -> Protection | None:
 
 
 def clear_body(protection: Protection, payload: Payload, start: int) -> Clear:
-    """Returns octets of `payload`, an RPC message, where its arguments or results begin, and whether all are there.
+    """Finds the arguments or results in an RPC message: behind length and sequence number if protected by INTEGRITY.
 
-    `start` is the octet of the message behind its RPC header, where the length of a protected body begins. A body with
-    privacy (encryption) must not be passed.
+    Args:
+        protection: the protection of the message; a body with PRIVACY (encryption) must not be passed.
+        payload: the RPC message, or its first octets.
+        start: the octet of the message after its RPC header.
     """
     if protection is not Protection.INTEGRITY:
         return Clear(payload.data, start, payload.whole)

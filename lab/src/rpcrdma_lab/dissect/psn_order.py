@@ -12,7 +12,7 @@ __all__ = ["PacketGap", "PsnOrder"]
 
 
 class PacketGap(NamedTuple):
-    """A number of packets that the capture lacks; `time_s` is the time of the packet after them, None if none."""
+    """A number of packets that the capture lacks; `time_s` is the time of the packet after them, None if unknown."""
 
     packets: int
     time_s: float | None = None
@@ -42,9 +42,10 @@ class PsnOrder:
         return sum(len(packet.payload) for packet, _ in self._held.values())
 
     def add(self, packet: RocePacket, numbers: int | None = 1) -> Iterator[RocePacket | PacketGap]:
-        """Adds a packet, and yields the packets that follow each other by PSN then; a repeated packet is ignored.
+        """Adds a packet; yields it and waiting packets after it, as far as PSNs follow each other without a gap.
 
-        If more than `limits.CAPTURE_WAITING_PACKETS_MAX` packets wait, a gap takes the place of the missing packets.
+        A packet that follows missing ones waits, and a repeated packet is ignored; neither is yielded then. If more
+        than `limits.CAPTURE_WAITING_PACKETS_MAX` packets wait, a gap takes the place of the missing packets.
 
         Args:
             packet: the packet.
@@ -63,11 +64,11 @@ class PsnOrder:
         yield from self._held_in_order(packet.time_s)
 
     def acknowledge(self, psn: int) -> None:
-        """Notes that the receiver has all packets up to and with this PSN, so that missing ones are not sent again."""
+        """Notes that the receiver has all packets up to and with this PSN; the next `settle` gives up missing ones."""
         self._acknowledged = psn
 
     def settle(self) -> Iterator[RocePacket | PacketGap]:
-        """Yields gaps for acknowledged packets that are missing, and the packets that are in order after each gap."""
+        """Yields gaps for missing packets that were acknowledged, and the waiting packets in order after each gap."""
         psn, self._acknowledged = self._acknowledged, None
         while psn is not None and self._next is not None and (missing := ahead_of(psn, self._next) + 1) > 0:
             yield from self._give_up(missing)
@@ -83,7 +84,10 @@ class PsnOrder:
         return packet
 
     def _give_up(self, most: int = PSN_SPACE) -> Iterator[RocePacket | PacketGap]:
-        """Yields a gap of missing packets, `most` or fewer, before the next waiting packet; then packets in order."""
+        """Yields a gap for the missing packets before the first waiting one, or for the first `most` of these.
+
+        Then yields the waiting packets in order, up to the next missing one.
+        """
         assert self._next is not None
         following = self._next
         missing = min([most, *(ahead_of(psn, following) for psn in self._held)])
@@ -93,9 +97,10 @@ class PsnOrder:
         yield from self._held_in_order()
 
     def _held_in_order(self, least_s: float | None = None) -> Iterator[RocePacket | PacketGap]:
-        """Yields the waiting packets up to the next missing one.
+        """Yields the waiting packets in order, up to the next missing one.
 
-        Times before `least_s`, when the packet that they waited for was captured, are raised to it; None changes none.
+        `least_s` is the time at which the packet that they waited for was captured: earlier times of the packets are
+        replaced by it. None changes no time.
         """
         while self._held:
             if self._next is None:

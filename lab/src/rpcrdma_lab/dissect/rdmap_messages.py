@@ -28,12 +28,12 @@ _SEQUENCE = 1 << 32
 class RdmapMessage:
     """An RDMA message of a capture, iWARP or RoCEv2, joined from `segments` segments or packets.
 
-    `opcode` is the RDMAP opcode, -1 if unknown. `groups` are the fields of the first segment's headers, and of the
-    payload if it is a header. `handle` and `offset` are the memory of a tagged message or of a Read Request, which asks
-    for `asked` octets; or `handle` is that which a Send invalidates. `read` identifies a Read Request and its response:
-    the sink's steering tag or, in RoCEv2, the request's PSN. `number` is the MSN of an untagged iWARP message, `octets`
-    the length of the payload, `data` the payload up to a bound, and `words` the cause in a Terminate. `time_s` is the
-    time of a RoCEv2 message's last packet.
+    `opcode` is the RDMAP opcode, for RoCEv2, too; -1 if unknown. `groups` are the annotated headers of the first
+    segment or packet, and of the payload if it is a header. `handle` and `offset` name the memory of a tagged message
+    or of an RDMA Read Request, which asks for `asked` octets; for a Send with Invalidate, `handle` is the invalidated
+    handle. `read` identifies a Read Request and its response: the sink's steering tag or, in RoCEv2, the request's PSN.
+    `number` is the MSN of an untagged iWARP message, `octets` the length of the payload, `data` the payload up to a
+    bound, and `words` the cause in a Terminate. `time_s` is the time of a RoCEv2 message's last packet.
     """
 
     opcode: int
@@ -57,7 +57,7 @@ class RdmapMessage:
 
     @property
     def is_send(self) -> bool:
-        """Whether the message is one of the four kinds of Send (RFC 5040), each of which uses up a posted receive."""
+        """Whether the message is a Send of RFC 5040, with or without Invalidate and Solicited Event."""
         return self.opcode in _SENDS
 
     @property
@@ -67,9 +67,9 @@ class RdmapMessage:
 
 
 class RdmapHalf:
-    """Joins the DDP segments of one direction of a connection to RDMAP messages, and adds the rules they break.
+    """Joins the DDP segments of one direction of a connection to RDMAP messages, with the rules that they break.
 
-    The message numbers of a queue have to begin with 1, unless `late` says that the capture begins within the
+    The message numbers of a queue have to begin with 1, unless the caller sets `late`: the capture begins within the
     connection.
     """
 
@@ -80,19 +80,20 @@ class RdmapHalf:
 
     @property
     def unfinished(self) -> list[RdmapMessage]:
-        """The messages whose last segment has not arrived."""
+        """The messages of which some segments have been added, but not the last one."""
         return list(self._unfinished.values())
 
     def lose(self) -> None:
-        """Notes that octets are missing: drops unfinished messages, and allows a jump of message numbers."""
+        """Notes that octets are missing: drops unfinished messages; each queue may go on with any message number."""
         self._unfinished.clear()
         self._expected.clear()
         self.late = True
 
     def add(self, fpdu: Fpdu) -> RdmapMessage | None:
-        """Adds the DDP segment of the next FPDU, and returns the message that it completes; None if it continues.
+        """Adds the DDP segment of the next FPDU; returns the message that it completes, with the segments' faults.
 
-        An FPDU that ends within its DDP header is returned as a message by itself.
+        Returns None if further segments of the message follow. An FPDU that ends within its DDP header is returned as a
+        message by itself.
         """
         ulpdu = fpdu.ulpdu
         faults = list(fpdu.faults)

@@ -21,7 +21,7 @@ _ASK_AGAIN = 0
 
 
 class RoceConnection(RdmaConnection):
-    """The decoder of both directions of a RoCEv2 connection, each message of which ends with its last packet."""
+    """The decoder of both directions of a RoCEv2 connection."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
@@ -30,13 +30,13 @@ class RoceConnection(RdmaConnection):
 
     @property
     def held_octets(self) -> int:
-        """The number of payload octets of packets that wait for missing packets."""
+        """The number of payload octets of packets, in both directions, that wait for missing packets before them."""
         return sum(half.held_octets for half in self.halves)
 
     def manage(self, end: int, said: CmMessage) -> Message:
         """Returns an annotated message about `said`, a connection management message that `end` (0 or 1) has sent.
 
-        A Request or Reply also sets the first PSN of the other end's packets; a Request sets the MTU.
+        A Request or Reply also sets the first PSN of the other end's packets, and a Request the MTU of both directions.
         """
         if said.is_request or said.is_reply:
             # The number is that of the first packet to the sender.
@@ -49,9 +49,10 @@ class RoceConnection(RdmaConnection):
         return Message("cm", said.words, groups=[said.group], facts=facts)
 
     def feed(self, end: int, packet: RocePacket) -> Iterator[tuple[int, Message]]:
-        """Yields the messages that a packet of `end` (0 or 1) completes, each with its sender, 0 or 1.
+        """Yields (sender, message) for each message that a packet sent by `end` (0 or 1) completes; sender is 0 or 1.
 
-        The caller sets the number and, if it is None, the time of each message, then calls `finish` with it.
+        Gaps of missing packets, negative acknowledgements and packets that are not decoded are messages, too. The
+        caller sets the number and, if it is None, the time of each message, then calls `finish` with it.
         """
         if not packet.damaged and (packet.kind is None or packet.kind.operation is Operation.CONGESTION):
             yield end, _outside_of_the_order(packet)
@@ -71,7 +72,10 @@ class RoceConnection(RdmaConnection):
                 yield from self._acknowledged(end, packet)
 
     def finish_packets(self) -> Iterator[tuple[int, Message]]:
-        """Gives up missing packets, as at the end of the capture; yields the messages behind them and their senders."""
+        """Gives up missing packets, as at the end of the capture; yields (sender, message), the sender being 0 or 1.
+
+        The messages are about the gaps, and those that the packets waiting behind the gaps complete.
+        """
         for end, half in enumerate(self.halves):
             yield from self._told(end, half.finish())
 

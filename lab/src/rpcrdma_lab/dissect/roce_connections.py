@@ -31,8 +31,8 @@ _Direction = tuple[bytes, int, bytes]
 class RoceTracked:
     """The decoding state of a RoCEv2 connection in a capture.
 
-    `ends` are address and queue pair number of ends 0 and 1; None for an unknown number. `number` is the connection's
-    number in the capture, 0 before its first message.
+    `ends` has the IP address (as octets) and the queue pair number of ends 0 and 1; None: the number is unknown. `roce`
+    decodes the packets. `number` is the connection's number in the capture, 0 before its first message.
     """
 
     ends: list[tuple[bytes, int | None]]
@@ -47,7 +47,10 @@ class RoceTracked:
 
 
 class RoceMessage(NamedTuple):
-    """A message, the `end` (0 or 1) of a connection (`tracked`) that has sent it, and its time in seconds."""
+    """A message of the connection `tracked`, the end (0 or 1) that has sent it, and its time.
+
+    `time_s` is in seconds since the first packet of the capture; None: unknown.
+    """
 
     tracked: RoceTracked
     end: int
@@ -79,9 +82,10 @@ class RoceConnections:
         self._held_octets = 0
 
     def take(self, datagram: RoceDatagram, time_s: float | None) -> Iterator[RoceMessage]:
-        """Yields the messages of any connection that a UDP datagram completes.
+        """Adds a UDP datagram, and yields the messages, of any connection, that it completes.
 
-        `time_s` is the datagram's time in seconds since the first packet of the capture (None: unknown).
+        `time_s` is the datagram's time in seconds since the first packet of the capture (None: unknown). The caller
+        sets the number of each message, then calls `finish` of its `tracked.roce`.
         """
         packet = read_packet(datagram)
         if packet is None:
@@ -102,9 +106,9 @@ class RoceConnections:
         yield from self._feed(*known, packet, time_s)
 
     def finish(self, time_s: float | None) -> Iterator[RoceMessage]:
-        """Gives up missing packets at the end of the capture; yields the messages behind them and all others that wait.
+        """Gives up missing packets at the end of the capture; yields messages about the gaps, and all that still wait.
 
-        `time_s` is the time of the last packet in seconds, which messages without a time of their own get.
+        `time_s` is the time of the last packet in seconds, for messages without a time of their own.
         """
         for direction in list(self._waiting):
             yield from self._begin_alone(direction)
@@ -122,7 +126,10 @@ class RoceConnections:
 
     @staticmethod
     def _give_up(tracked: RoceTracked, time_s: float | None) -> Iterator[RoceMessage]:
-        """Gives up a connection's missing packets; yields messages behind them, with `time_s` if they have no time."""
+        """Gives up a connection's missing packets; yields messages about the gaps, and those of the packets behind.
+
+        `time_s` (seconds, None: unknown) is the time of messages that have none of their own.
+        """
         for end, message in tracked.roce.finish_packets():
             yield RoceMessage(tracked, end, message, time_s if message.time_s is None else message.time_s)
 
@@ -155,9 +162,10 @@ class RoceConnections:
         yield RoceMessage(tracked, known[1], tracked.roce.manage(known[1], said), time_s)
 
     def _of_peer(self, packet: RocePacket, said: CmMessage) -> tuple[RoceTracked, int] | None:
-        """Returns (connection, its end, 0 or 1, that has sent `packet`) by the Remote Communication ID in `said`.
+        """Finds the connection of `said`, the connection management message in `packet`, by Remote Communication ID.
 
-        Returns None if no captured message has assigned this id.
+        Returns (connection, sender), the sender of `packet` being end 0 or 1; None if no captured message has assigned
+        this id.
         """
         found = self._managed.get((packet.destination, said.number("Remote Communication ID")))
         return None if found is None else (found[0], 1 - found[1])
@@ -169,10 +177,11 @@ class RoceConnections:
             del self._managed[next(iter(self._managed))]
 
     def _follow(self, direction: _Direction, known: tuple[RoceTracked, int]) -> None:
-        """Assigns packets of a direction to `known`, (connection, sending end), and forgets their old connection.
+        """Assigns the further packets of a direction to `known`, a connection and the end (0 or 1) that sends them.
 
-        A direction is the address and queue pair of the receiver, and the address of the sender. Above
-        `limits.CAPTURE_CONNECTIONS_MAX` connections, the one whose last packet is the oldest is forgotten.
+        A direction is (receiver's address, receiver's queue pair, sender's address). The connection to which its
+        packets belonged before is forgotten. So is, above `limits.CAPTURE_CONNECTIONS_MAX` connections, the one whose
+        last packet is the oldest.
         """
         before = self._directions.pop(direction, None)
         if before is not None:
@@ -227,7 +236,10 @@ class RoceConnections:
             yield from self._feed(tracked, ends[each], one.packet, one.time_s)
 
     def _begin_alone(self, direction: _Direction) -> Iterator[RoceMessage]:
-        """Begins a connection of which only `direction` is known, and yields the messages of its waiting packets."""
+        """Begins a connection of which only one direction was found, and yields the messages of its waiting packets.
+
+        `direction` is (receiver's address, receiver's queue pair, sender's address).
+        """
         tracked = RoceTracked([(direction[2], None), direction[:2]], RoceConnection(self._settings))
         self._follow(direction, (tracked, 0))
         for one in self._waiting.pop(direction):
@@ -235,7 +247,10 @@ class RoceConnections:
 
 
 def _answers(response: RocePacket, request: RocePacket) -> bool:
-    """Returns whether a response's PSN is that of the request, or one of those that an RDMA Read Request uses."""
+    """Returns whether a response's PSN is that of the request or, for an RDMA Read Request, of one of its responses.
+
+    The smallest MTU, 256 octets, is assumed. A packet that is no request has no response.
+    """
     kind = request.kind
     if kind is None or not kind.is_request:
         return False

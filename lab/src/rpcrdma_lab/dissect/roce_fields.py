@@ -45,7 +45,7 @@ class Operation(enum.Enum):
 
 
 class Place(enum.Flag):
-    """Whether a packet is the first or the last of its message; a message of one packet is both."""
+    """The place of a packet in its message: first, middle or last; the only packet is first and last."""
 
     MIDDLE = 0
     FIRST = 1
@@ -165,7 +165,10 @@ class PacketKind(NamedTuple):
 
     @property
     def is_request(self) -> bool:
-        """Whether the packet uses the next PSN of its sender's requests."""
+        """Whether packets with this operation code are requests, each of which takes the next PSN of its sender.
+
+        Responses, datagrams and congestion notifications are none.
+        """
         return self.operation not in _NO_REQUESTS
 
 
@@ -224,7 +227,8 @@ _NOT_DECODED = {
 def kind_name(code: int) -> str:
     """Returns the name of an operation code of 8 bits, such as "RDMA Write Middle".
 
-    For a code that is not decoded, the name is that of its transport; "reserved" if no specification assigns the code.
+    For a code that is not decoded, returns the name of its transport service followed by ", not decoded"; "reserved" if
+    no specification assigns the code.
     """
     if (kind := KINDS.get(code)) is not None:
         return kind.name

@@ -63,13 +63,17 @@ class RoceHalf:
         return self.order.held_octets + sum(read.order.held_octets for read in self._reads.values())
 
     def begin(self, psn: int, mtu_octets: int | None) -> None:
-        """Sets the PSN of the first request and the MTU in octets (None: unknown), as connection management states."""
+        """Sets the PSN of the first request and the MTU in octets (None: unknown), as connection management states.
+
+        Packets of requests that wait for missing ones are dropped.
+        """
         self.late, self.mtu_octets, self.order = False, mtu_octets, PsnOrder(psn)
 
     def request(self, packet: RocePacket) -> Iterator[RdmapMessage | RocePacket | PacketGap]:
-        """Adds a packet of a request, and yields, as far as PSNs follow each other, messages, packets and gaps.
+        """Adds a packet of a request; yields the requests that are complete then, and gaps of missing packets.
 
-        Sends, RDMA Writes and RDMA Reads become messages; packets of other operations are yielded as they are.
+        Packets are taken in the order of PSNs. Sends, RDMA Writes and RDMA Reads become messages; packets of other
+        operations are yielded as they are.
         """
         numbers: int | None = 1
         if _operation(packet) is Operation.READ_REQUEST:
@@ -80,13 +84,13 @@ class RoceHalf:
         yield from self._requests(self.order.add(packet, numbers))
 
     def settle(self) -> Iterator[RdmapMessage | RocePacket | PacketGap]:
-        """Yields gaps for acknowledged packets that the capture lacks, and the messages after them."""
+        """Yields gaps for acknowledged request packets that the capture lacks, and the requests after each gap."""
         yield from self._requests(self.order.settle())
 
     def respond(self, packet: RocePacket) -> Iterator[RdmapMessage | PacketGap]:
-        """Adds a packet of a response, and yields the Read Response that it completes, or a gap of missing packets.
+        """Adds a packet of an RDMA Read Response; yields the response if it is complete then, or a gap.
 
-        Yields nothing if the RDMA Read Request was not captured.
+        A gap of missing packets ends the response. Yields nothing if the RDMA Read Request was not captured.
         """
         if _is_full(packet):
             self.mtu_octets = packet.octets
@@ -97,7 +101,10 @@ class RoceHalf:
                 return
 
     def finish(self) -> Iterator[RdmapMessage | RocePacket | PacketGap]:
-        """Gives up missing packets, as at the end of the capture; yields gaps for them, and the messages after them."""
+        """Gives up missing packets, as at the end of the capture; yields gaps for them, and the requests behind gaps.
+
+        A gap in an RDMA Read Response ends the response.
+        """
         yield from self._requests(self.order.finish())
         for read in list(self._reads.values()):
             yield from self._response(read, read.order.finish())
@@ -160,7 +167,7 @@ class RoceHalf:
         return message
 
     def _cut_short(self, packet: RocePacket) -> list[FieldFault]:
-        """Drops an unfinished message, as `packet` begins another; returns [this fault], or [] if there was none."""
+        """Drops the unfinished message when `packet` begins another; returns its fault in a list, [] without one."""
         message, self._unfinished = self._unfinished, None
         if message is None or packet.kind is None:
             return []
@@ -208,7 +215,10 @@ def _opcode(packet: RocePacket) -> int:
 
 
 def _is_full(packet: RocePacket) -> bool:
-    """Returns whether another packet of the message follows, so that this packet has the length of the MTU."""
+    """Returns whether the packet's payload has the length of the MTU: it is not the last of its message.
+
+    A payload of fewer than 256 octets, the smallest MTU, never is.
+    """
     return packet.kind is not None and Place.LAST not in packet.kind.place and packet.octets >= _SMALLEST_MTU_OCTETS
 
 

@@ -21,10 +21,10 @@ _LOW_24 = PSN_SPACE - 1
 
 
 class RocePacket(NamedTuple):
-    """A RoCEv2 packet from one IP address to a queue pair of another.
+    """A RoCEv2 packet from one IP address (as octets) to a queue pair of another.
 
-    `kind` is the meaning of the operation code `code`, None if that is not decoded. `header` has the octets of all
-    InfiniBand headers, and `payload` the captured payload, of which `missing` octets were not captured. `damaged` says
+    `kind` is the meaning of the operation code `code`, None if this code is not decoded. `header` has the octets of all
+    InfiniBand headers and `payload` the captured payload, whose last `missing` octets were not captured. `damaged` says
     why the ICRC is wrong, and is empty if it is right or was not captured. `time_s` is in seconds from the first packet
     of the capture; None if unknown.
     """
@@ -55,9 +55,11 @@ class RocePacket(NamedTuple):
         return found
 
     def extended(self, index: int, layout: struct.Struct) -> tuple[int, ...]:
-        """Returns the numbers of the header `index` after the base header, counted from 0, decoded by `layout`.
+        """Decodes an extended header of the packet; returns its numbers. `kind` must not be None.
 
-        `kind` must not be None.
+        Args:
+            index: the number of the header, from 0 for the first one after the base header.
+            layout: the struct of its numbers.
         """
         assert self.kind is not None
         at = BASE_ROWS.size + sum(table.size for table in self.kind.headers[:index])
@@ -70,7 +72,11 @@ def ahead_of(psn: int, other: int) -> int:
 
 
 def read_packet(datagram: RoceDatagram) -> RocePacket | None:
-    """Decodes the RoCEv2 packet in a UDP datagram; returns None if it is no such packet, or ends within its headers."""
+    """Decodes the RoCEv2 packet in a UDP datagram.
+
+    Returns None if the datagram has another transport version or a wrong length, or ends within the headers. A wrong
+    ICRC is stated in `damaged` of the result.
+    """
     data, whole = datagram.data, not datagram.missing
     if len(data) < _BASE.size + (_ICRC.size if whole else 0):
         return None

@@ -42,8 +42,8 @@ class WholeItem(NamedTuple):
 class Body(NamedTuple):
     """The annotated fields of arguments or results.
 
-    `remark` says why they do not follow the interface definition, "" if they do; it is no fault of the message, since
-    the other end judges that.
+    `remark` says why the octets do not follow the interface definition, "" if they do. It is no fault of the message,
+    since the program that receives the body judges that.
     """
 
     group: Field
@@ -58,10 +58,10 @@ class Interfaces:
         self._unread: dict[tuple[int, int], tuple[Callable[[], str], str]] = {}
 
     def add_when_met(self, program: int, version: int, text: Callable[[], str], file: str) -> None:
-        """Adds an interface definition that is compiled only when a message of this program and version is decoded.
+        """Adds an interface definition that is compiled only when `name` or `body` needs this program and version.
 
         `text` returns the definition's text then; `file` is its name for error texts. If the text cannot be compiled,
-        the methods `name` and `body` raise LanguageError.
+        those methods raise LanguageError.
         """
         self._unread[program, version] = text, file
 
@@ -91,7 +91,11 @@ class Interfaces:
         return module.versions
 
     def name(self, program: int, version: int, procedure: int) -> str | None:
-        """Returns the name of a procedure by its numbers, such as "NFS_V3 READ"; None if no definition has it."""
+        """Returns the name of a procedure by its numbers, such as "NFS_V3 READ"; None if no definition has it.
+
+        Raises:
+            LanguageError: a definition added by `add_when_met` cannot be compiled.
+        """
         known = self._find(program, version)
         found = self._procedure(known, procedure)
         return _name(known[0], found) if known and found else None
@@ -107,7 +111,10 @@ class Interfaces:
             data: the RPC message, as far as it is available.
             start: the octet of `data` at which the body begins; field offsets count from the start of `data`, too.
             items: the items in chunks, which `data` lacks.
-            whole: whether `data` has the end of the message; if not, `remark` of the result is "" for missing octets.
+            whole: whether `data` has the end of the message; if not, octets that cannot be decoded make no `remark`.
+
+        Raises:
+            LanguageError: a definition added by `add_when_met` cannot be compiled.
         """
         known = self._find(*called[:2])
         procedure = self._procedure(known, called[2])
@@ -139,7 +146,7 @@ def _name(version: model.ProgramVersion, procedure: model.Procedure) -> str:
 
 
 class _BodyWalk(Walk):
-    """Decodes a body in which items may be missing because they are in chunks."""
+    """Decodes a body from which the data items in `items` are missing because they are in chunks."""
 
     def __init__(self, definition: Definition, data: bytes, start: int, items: Sequence[WholeItem]) -> None:
         super().__init__(definition, data, start)

@@ -28,7 +28,11 @@ _CREDENTIALS: dict[tuple[str, int | None], str] = {
 
 
 class ProgramNames:
-    """The names of programs and procedures by number, and the interface definitions for decoding their messages."""
+    """The names of programs and procedures by number, and the interface definitions for decoding their messages.
+
+    Args:
+        programs: programs whose names are known besides NFS_V4; their interface definitions are not added.
+    """
 
     def __init__(self, programs: Iterable[Program] = ()) -> None:
         self.interfaces = Interfaces()
@@ -41,6 +45,9 @@ class ProgramNames:
         """Returns the name of a procedure by its numbers, such as "NFS_V3 READ".
 
         Unknown parts are named by number, as in "program 5 version 1 procedure 2".
+
+        Raises:
+            LanguageError: a definition that `interfaces` compiles at its first use cannot be compiled.
         """
         if defined := self.interfaces.name(program, version, procedure):
             return defined
@@ -53,10 +60,11 @@ class ProgramNames:
 class RpcHeader:
     """A decoded RPC header, as far as it could be decoded.
 
-    `group` are its annotated fields, `size` is its length in octets, and `faults` are the reason why it ends early and
-    the rules that it breaks. `xid`, and `is_call` (whether it is a call), are None if unknown. `procedure` is the name
-    of a call's procedure, `outcome` the status of a reply, such as "SUCCESS", and `called` a call's numbers of program,
-    version and procedure. `protection` is that by a call's credential; None if it cannot be decoded, and for replies.
+    `group` has its annotated fields, `size` is its length in octets, and `faults` are the reason why the decoding ended
+    early and the rules that the header breaks. `xid` and `is_call` (whether it is a call) are None if unknown.
+    `procedure` is the name of a call's procedure, and `called` has the call's numbers of program, version and
+    procedure. `outcome` is the status of a reply, such as "SUCCESS". `protection` is that by a call's credential; None
+    for a reply, and if the credential cannot be decoded.
     """
 
     group: Field
@@ -71,7 +79,13 @@ class RpcHeader:
 
 
 def walk_rpc_header(data: bytes, names: ProgramNames) -> RpcHeader:
-    """Decodes the RPC header at the start of `data`; the result has the faults. `names` has names of procedures."""
+    """Decodes the RPC header at the start of `data` as far as possible; `faults` of the result say what is wrong.
+
+    `names` has the names of programs and procedures.
+
+    Raises:
+        LanguageError: an interface definition in `names` cannot be compiled.
+    """
     walk = Walk(definition("rpc"), data)
     group = walk.structure("rpc_msg", "RPC")
     kind = group.number("body", "mtype")
@@ -107,9 +121,9 @@ def _finish_call(header: RpcHeader, names: ProgramNames) -> None:
 
 
 def _add_credential(auth: Field) -> None:
-    """Decodes the body of `auth`, a field "cred" or "verf", and adds fields and faults to the field "body" alone.
+    """Decodes the body of `auth`, a credential "cred" or verifier "verf"; adds fields and faults to its field "body".
 
-    Other kinds than AUTH_SYS, and the credential of RPCSEC_GSS, are ignored.
+    The message itself gets no fault. Only the bodies of AUTH_SYS, and of a credential of RPCSEC_GSS, are decoded.
     """
     body = auth.member("body")
     structure = _CREDENTIALS.get((auth.name, auth.number("flavor")))

@@ -22,8 +22,9 @@ __all__ = ["RULES", "Rule", "broken"]
 class Rule(NamedTuple):
     """A rule that a message breaks if it has one of the types `kinds` (empty: any type) and all `facts` hold for it.
 
-    `member` is the field to which the fault is attached. `reason` may contain `{kind}` and `{rpc_xid}`. `requirement`
-    is the identifier in the conformance ledger, empty if there is none.
+    `kinds` are names of header types, and `facts` names of facts as in the module's docstring; "not " before a name
+    negates the fact. `member` is the header field to which the fault is attached. `reason` may contain `{kind}` and
+    `{rpc_xid}`. `section` states the rule, and `requirement` is its identifier in the conformance ledger or "".
     """
 
     kinds: tuple[str, ...]
@@ -35,13 +36,13 @@ class Rule(NamedTuple):
 
 
 def broken(rules: Sequence[Rule], kind: str, facts: Collection[str], rpc_xid: int = 0) -> Iterator[Rule]:
-    """Yields the rules that a message breaks, with the placeholders in their reasons replaced.
+    """Yields the rules that a message breaks, in the order of `rules`, with the placeholders in their reasons replaced.
 
     Args:
         rules: the rules of the protocol version.
         kind: the name of the header type, such as "RDMA_MSG".
         facts: the names of the facts that hold for the message, such as "payload" (the module's docstring has them).
-        rpc_xid: the XID of its RPC message; 0 without it.
+        rpc_xid: the XID of the RPC message behind the header; 0 if there is none.
     """
     for rule in rules:
         if rule.kinds and kind not in rule.kinds:

@@ -40,9 +40,9 @@ def check_message(header: Header, payload_octets: int, rpc: RpcHeader | None) ->
 
 
 def _facts(header: Header, payload_octets: int, rpc: RpcHeader | None) -> set[str]:
-    """Returns the names of the facts of `rule_table`, such as "payload", that hold for a message with this header.
+    """Returns the names of the facts, such as "payload", that hold for a message (`rule_table` explains them).
 
-    `payload_octets` follow the header, and `rpc` is the RPC header that begins there; None: none begins there.
+    The arguments are those of `check_message`.
     """
     flags, handle = header.number("rdma_flags"), header.number("rdma_inv_handle")
     is_call = rpc.is_call if rpc is not None else None
@@ -66,9 +66,9 @@ def _facts(header: Header, payload_octets: int, rpc: RpcHeader | None) -> set[st
 
 
 def add_property_values(header: Header) -> None:
-    """Adds the decoded value of each transport property in `header` below the field of its octets.
+    """Decodes the value of each transport property in `header`, and adds it below the field with the value's octets.
 
-    Faults of values, and a repeated property, are added to the faults of `header`.
+    Faults of values, and a repeated property, are added to `header.faults`.
     """
     section = header.version.definition.note("property", "rdma_data").section
     seen: set[int] = set()
@@ -98,9 +98,10 @@ def add_property_values(header: Header) -> None:
 
 
 def _add_value_of(row: PropertyRow, header: Header, data: Field, section: str) -> None:
-    """Adds the value of an extension's property, as `decode` and `shown` of `row` make it, below the field `data`.
+    """Decodes the value in the field `data` by `decode` and `shown` of an extension's property row; adds it as a field.
 
-    A DecodeError becomes a fault of `header` by `section`; another exception of the extension becomes the shown text.
+    The new field is below `data`. A DecodeError becomes a fault in `header.faults`, with the citation `section`.
+    Another exception of the extension becomes the shown text.
     """
     assert isinstance(data.value, bytes)
     try:

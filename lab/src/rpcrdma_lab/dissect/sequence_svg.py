@@ -26,8 +26,9 @@ _STEP, _LINE = 52, 16
 class Arrow:
     """One message of a sequence diagram: an arrow from the left line to the right one (`to_right`) or back.
 
-    `label` is the text above it, `details` are lines of text below, and `margin` is text on the left. `bulk` makes it
-    thick. `key`, if not empty, makes it an element with that `data-message`, which `wrong` marks as wrong.
+    `label` is the text above the arrow, `details` are lines of text below it, and `margin` is text left of the diagram.
+    `bulk` makes the arrow thick. A `key` that is not empty encloses the arrow in a group element with the attribute
+    `data-message` KEY and the class "step", or "step wrong" if `wrong`.
     """
 
     to_right: bool
@@ -40,9 +41,10 @@ class Arrow:
 
 
 def svg_text(x: int, y: int, words: str, kind: str = "", anchor: str = "middle") -> str:
-    """Returns an SVG text element with its anchor at `x` and its baseline at `y`, in user units.
+    """Returns an SVG text element as text, with its anchor at `x` and its baseline at `y`, in user units.
 
-    `words` is plain text, which is escaped here; `kind` is its class, "" for none, and `anchor` its text-anchor.
+    `words` is the plain text, which is escaped here. `kind` is the element's class, "" for none, and `anchor` its
+    attribute text-anchor.
     """
     return f'<text x="{x}" y="{y}" text-anchor="{anchor}"{f" class={kind!r}" if kind else ""}>{page_text(words)}</text>'
 

@@ -22,10 +22,10 @@ _PREFIX_OCTETS = 20
 class Piece:
     """A message's part in a sequence of messages that MORE continues; a message by itself is a complete sequence.
 
-    `complete` says that the sequence ends here. `pieces` and `octets` count the messages and the joined payload so far.
-    `start` is that payload up to a bound; it begins with an RPC header if `begins_rpc`. `note` is text about the
-    sequence for readers, and `facts` are for programs. `behind` describes the octets after the header, if they are not
-    payload alone.
+    `complete` says that the sequence ends with this message. `pieces` and `octets` are the number of messages and the
+    length of the joined payload so far. `start` is the joined payload up to a bound, in the first message and the last
+    one; it begins with an RPC header if `begins_rpc`. `note` is text about the sequence for readers, and `facts` are
+    for programs. `behind` has fields for the octets after the header, if these are not payload alone.
     """
 
     complete: bool = True
@@ -57,13 +57,16 @@ class Sequences:
     def add(self, end: int, header: Header, data: bytes, payload: bytes) -> Piece:
         """Joins a message to the sender's unfinished sequence (flag MORE); returns counts, joined payload and faults.
 
-        A message that neither continues nor is continued is a complete sequence.
+        A message that neither continues nor is continued is a complete sequence. Error messages, messages that only
+        grant credits, and messages with faults in the header belong to no sequence: `Piece()` is returned. But a faulty
+        message with the XID of the sequence and without MORE drops the sequence.
 
         Args:
             end: the sender, 0 or 1.
-            header: the decoded header, to which the fields of a joined property set are added.
+            header: the decoded header. The last message of a property set gets the fields of the whole set; faults in
+                the header of a message that continues a set are removed, since the set may be cut anywhere.
             data: the whole message.
-            payload: the octets after its header.
+            payload: the octets of the message after its header.
         """
         with_rpc = header.kind in header.version.with_payload
         sequence = self._unfinished.get(end)
@@ -118,8 +121,8 @@ def is_grant(header: Header) -> bool:
 def _read_properties(header: Header, piece: Piece) -> None:
     """Decodes the joined octets of a property set in several messages; adds the fields and faults to `header`.
 
-    `piece` is the part of the last message, with the octets of all in `start`. Messages that were whole property sets
-    themselves are decoded one after another.
+    `header` is that of the last message, and `piece.start` has the octets of all messages. If the octets are several
+    property sets, one behind the other, all are decoded.
     """
     at = 0
     while not header.faults and (at < len(piece.start) or not at):

@@ -31,7 +31,7 @@ class ShownMessage(NamedTuple):
 
 
 def shown_messages(exchange: Exchange) -> Iterator[ShownMessage]:
-    """Yields direction and texts, for an arrow of a sequence diagram, of each message of an RPC call (`exchange`)."""
+    """Yields each message of an RPC call (`exchange`), in order, with direction and texts for an arrow of a diagram."""
     start_s = exchange.start_s
     for message in exchange.messages:
         since = "" if start_s is None or message.time_s is None else elapsed(message.time_s - start_s)
@@ -43,7 +43,7 @@ def shown_messages(exchange: Exchange) -> Iterator[ShownMessage]:
 
 
 def elapsed(seconds: float) -> str:
-    """Returns a duration as text with its unit, as "250 us": us below 10 ms, ms below 10 s, otherwise s."""
+    """Returns a duration as text with its unit, such as "250 us": us below 10 ms, ms below 10 s, otherwise s."""
     if seconds < 1e-2:
         return f"{seconds * 1e6:.0f} us"
     return f"{seconds * 1e3:.1f} ms" if seconds < 10 else f"{seconds:.1f} s"
@@ -87,14 +87,18 @@ def _details(message: Message) -> Iterator[str]:
 
 
 def segment_words(segment: dict[str, int]) -> str:
-    """Returns a segment of a chunk, with keys "handle", "length" and "offset", as text: "0x0000abcd, 4096 at 0x100"."""
+    """Returns a segment of a chunk as text "HANDLE, LENGTH at OFFSET", such as "0x0000abcd, 4096 at 0x100".
+
+    `segment` has the keys "handle", "length" and "offset".
+    """
     return f"{segment['handle']:#010x}, {segment['length']} at {segment['offset']:#x}"
 
 
 def body_words(body: Field) -> list[str]:
     """Returns the values in `body`, decoded arguments or results, as texts "NAME VALUE" in wire order.
 
-    Field names that occur more than once are preceded by that of their structure, as "STRUCTURE.NAME".
+    A field name that occurs more than once is preceded by the name of its structure, as "STRUCTURE.NAME". Fields
+    without a value are left out.
     """
     found = [_Leaf(one, group) for group in body.walk() for one in group.fields if not one.fields]
     found = sorted((leaf for leaf in found if leaf.field.value is not None), key=lambda leaf: leaf.field.offset)
@@ -112,7 +116,7 @@ class _Leaf(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name for readers: the field's name, or the structure's name for its only field, if that is "data"."""
+        """The name for readers: the field's name, or the structure's if its only field is named "data"."""
         alone = len(self.group.fields) == 1 and self.field.name == "data"
         return self.group.name if alone else self.field.name
 

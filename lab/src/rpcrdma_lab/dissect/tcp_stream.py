@@ -23,7 +23,7 @@ class Gap(NamedTuple):
 class Piece(NamedTuple):
     """Octets of one TCP segment, and the time in seconds at which the receiver could use them; None if unknown.
 
-    That is the time of the segment's packet, or of the packet that filled a gap before it.
+    `time_s` is the time of the segment's packet, or of a later packet that filled a gap before the segment.
     """
 
     data: bytes
@@ -54,17 +54,26 @@ class TcpHalf:
         return self._held_octets
 
     def synchronize(self, sequence: int) -> None:
-        """Applies a SYN with this sequence number: the first octet has the next number. A later SYN is ignored."""
+        """Applies a SYN with this sequence number: the first octet of the stream has the next number.
+
+        Only the first call has an effect.
+        """
         if self._first is None:
             self._first = sequence
             self._next = (sequence + 1) % _SPACE
 
     def other_connection(self, sequence: int) -> bool:
-        """Returns whether a SYN with this sequence number begins a new connection; False if the SYN is repeated."""
+        """Returns whether a SYN with this sequence number begins another connection than the one that is tracked.
+
+        False if the SYN is a repetition, or nothing has been added yet.
+        """
         return self._next is not None and self._first != sequence
 
     def add(self, sequence: int, data: bytes, missing: int = 0, time_s: float | None = None) -> Iterator[Piece | Gap]:
         """Adds a segment; yields the octets that are in order then, those of each segment apart, and gaps between them.
+
+        A segment that follows missing octets waits, and yields nothing, until these are added or acknowledged, or too
+        many octets or segments wait. Octets that were yielded before are left out.
 
         Args:
             sequence: the sequence number of the segment's first octet.

@@ -68,10 +68,10 @@ def terminate_fields(payload: bytes) -> tuple[Field, list[FieldFault], str]:
     """Decodes the payload of an RDMAP Terminate message: its header, and the headers of the segment that it quotes.
 
     Linux siw swaps layer and error type, and has M, D and R in the three low bits of their octet. Such a header is
-    recognised by these bits, or by a code that only has a meaning with the two swapped.
+    recognised by these bits, or because only the swapped layer and type, with the error code, have a meaning.
 
     Returns:
-        The fields, their faults, and the cause as text, which is empty for a header that is cut off.
+        The group of fields, their faults, and the cause as text; "" if `payload` ends within the Terminate's header.
     """
     group, faults = TERMINATE_ROWS.read(payload)
     if faults:

@@ -14,7 +14,7 @@ _MOVED = {1, 2}
 def check_transmission(header: Header, room: int) -> None:
     """Adds a fault to `header.faults` for each rule that a transmission or report of the round-trip extension breaks.
 
-    Other header types are ignored. `room` is the number of octets after the header.
+    Headers of other types are ignored. `room` is the number of octets of the message after the header.
     """
     if header.kind == "ROPT_REPTERR":
         _check_report(header)
@@ -47,9 +47,9 @@ def _check_report(header: Header) -> None:
 
 
 def _check_positions(header: Header, name: str) -> None:
-    """Adds a fault for each item not in the payload whose Position is unaligned, out of order, or within another item.
+    """Adds a fault to `header` for each item with a wrong Position: unaligned, out of order, or within another item.
 
-    `name` is the name of the field with the list of items.
+    Only items outside the payload are checked. `name` is the name of the field with the list of items.
     """
     end = 0
     for entry in _entries(header, name):
@@ -64,7 +64,7 @@ def _check_positions(header: Header, name: str) -> None:
 
 
 def _check_ranges(header: Header) -> None:
-    """Adds a fault for each range of response directions that ends before it begins, or is out of order."""
+    """Adds a fault to `header` for each range of response directions that ends before it begins, or is out of order."""
     before = 0
     for entry in _entries(header, "optxrq_rsd"):
         begin, end = entry.number("xmdrsdr_begin") or 0, entry.number("xmdrsdr_end") or 0
@@ -88,9 +88,9 @@ def _mark(header: Header, entry: Field, name: str, reason: str, section: str, re
 
 
 def report_shown(header: Header) -> str:
-    """Returns a report (ROPT_REPTERR) as text: the error, the wrong transmission, and the values found and expected.
+    """Returns text about a report (ROPT_REPTERR): the error, the wrong transmission, the values found and expected.
 
-    Returns "a report" if it lacks the fields for that.
+    Returns "a report" if the fields for this text were not decoded.
     """
     about, info = header.find("optre_bad"), header.find("optre_info")
     which = info.member("optre_which") if info is not None else None

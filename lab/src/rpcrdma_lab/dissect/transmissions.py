@@ -51,7 +51,7 @@ class _Direction(NamedTuple):
 
 
 class _Asked(NamedTuple):
-    """The directions of a request for its response, and the number of extra receives for it."""
+    """The directions in a request for the results in its response, and the extra receives that the response may use."""
 
     directions: list[_Direction]
     extra: int
@@ -98,7 +98,7 @@ class Transmissions:
     def take_properties(self, end: int, header: Header) -> None:
         """Stores the round-trip properties of `end` (0 or 1) from an RDMA2_CONNPROP whose values are decoded.
 
-        Other headers are ignored. Faults of a receive buffer structure are added to `header`.
+        Headers of other types are ignored. Faults of a receive buffer structure are added to `header`.
         """
         if not header.kind.startswith("RDMA2_CONNPROP") or header.find("rdma_props") is None:
             return
@@ -116,14 +116,15 @@ class Transmissions:
                 setattr(told, one.name.removeprefix("rtr_"), one.value)
 
     def add(self, end: int, header: Header, data: bytes, piece: Piece, *, late: bool) -> Piece:
-        """Joins a message to its group, the transmissions that carry one RPC message; returns `piece`, changed.
+        """Joins a message to its group, the transmissions that carry one RPC message; changes and returns `piece`.
 
-        `piece` gets the counts and the joined payload of the group, and faults. A header type outside of the
-        round-trip extension belongs to no group, and only adds faults.
+        `piece` gets the counts and the joined payload of the group, and faults. Messages that are no transmissions of
+        the round-trip extension belong to no group. A report (ROPT_REPTERR) ends the other end's unfinished group;
+        another one, unless it is an error or only grants credits, ends the sender's, which is a fault.
 
         Args:
             end: the sender, 0 or 1.
-            header: the decoded header.
+            header: the decoded header; the last transmission gets the chunks of the first one.
             data: the whole message.
             piece: the result of `Sequences.add` for the message.
             late: whether groups may have begun before the capture.
@@ -298,7 +299,8 @@ def _placed(entry: Field) -> PlacedItem | None:
 def _show(header: Header, data: bytes, octets: int, group: _Group | None, piece: Piece) -> None:
     """Adds annotated fields for the octets after the header, and facts about them, to `piece`.
 
-    `octets` is the length of the payload; `group` is the RPC message that the transmission belongs to, None: unknown.
+    `data` is the whole message, and `octets` the length of its payload. `group` is the state of the RPC message that
+    the transmission belongs to; None: unknown.
     """
     if octets:
         payload = Field("payload", header.size, octets, shown=f"{octets} octets", meaning="of the RPC message")

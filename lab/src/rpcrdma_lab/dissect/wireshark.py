@@ -64,7 +64,10 @@ def lua_dissector(version: HeaderVersion) -> str:
 
 
 def _members(definition: Definition) -> Iterator[tuple[str, model.Member]]:
-    """Yields (name of its structure or union, member) for all members of structures, and all discriminants and arms."""
+    """Yields (name of structure or union, member) for each member of a structure, each discriminant and each arm.
+
+    Arms without a type are left out.
+    """
     for name, item in definition.classes.items():
         if isinstance(item, model.Struct):
             yield from ((name, member) for member in item.members)
@@ -97,7 +100,10 @@ def _short(name: str) -> str:
 
 
 def _masked(definition: Definition, member: model.Member) -> Iterator[tuple[str, str, int]]:
-    """Yields name (MEMBER.PART), meaning and mask of each flag or number in a word of these; nothing for others."""
+    """Yields (MEMBER.PART, meaning, mask) for each part of a member that is a word of flags or of several numbers.
+
+    Yields nothing for a member of another type.
+    """
     typedef = member.type.name if isinstance(member.type, model.AliasRef) else ""
     for part, meaning, mask in _MASKS.get(typedef, ()):
         yield f"{member.name}.{part}", meaning, mask
@@ -163,7 +169,7 @@ def _unions(definition: Definition) -> str:
 
 
 def _member(member: model.Member) -> str:
-    """Returns the text of the Lua table that describes a member to the decoder in `dissector.lua`."""
+    """Returns the Lua table, as text, that describes a member to the decoder in `dissector.lua`."""
     typedef = member.type.name if isinstance(member.type, model.AliasRef) else ""
     kind = model.strip(member.type)
     match kind:

@@ -57,9 +57,11 @@ class _FaultFound(Exception):
 
 
 class Walk:
-    """Decodes XDR items in `data[start:end]` by a definition; the first fault ends an item, and is added to `faults`.
+    """Decodes XDR items in `data[start:end]`, one after another, by a definition; `end` None is the end of `data`.
 
-    None for `end` stands for the end of `data`.
+    Offsets of fields and faults count from `start`. The first fault ends the decoding of an item, and is added to
+    `faults`. Too many fields, or fields nested too deeply, are a fault, too (`limits.DISSECTED_FIELDS_MAX`,
+    `limits.DISSECTED_DEPTH_MAX`).
     """
 
     def __init__(self, definition: Definition, data: bytes, start: int = 0, end: int | None = None) -> None:
@@ -71,36 +73,42 @@ class Walk:
 
     @property
     def pos(self) -> int:
-        """The offset of the next octet in `data`."""
+        """The offset in `data` of the next octet to be decoded; it counts from the beginning of `data`."""
         return self._reader.pos
 
     @property
     def remaining(self) -> int:
-        """The number of octets from `pos` on."""
+        """The number of octets from `pos` up to the end of the walk."""
         return self._reader.remaining
 
     def structure(self, name: str, shown_as: str | None = None) -> Field:
         """Decodes the structure or union `name` of the definition, and returns it as a field.
 
-        The field is incomplete if `faults` is not empty afterwards. `shown_as` is the name of the field; None takes
+        If a fault is added to `faults`, the field is incomplete. `shown_as` is the name of the field; None takes
         `name`.
         """
         return self.item(model.ClassRef(name), shown_as or name)
 
     def item(self, kind: model.Type, name: str) -> Field:
-        """Decodes an item of type `kind`; returns the field `name`, incomplete if `faults` has entries afterwards."""
+        """Decodes an item of the XDR type `kind`, and returns it as a field with this name.
+
+        If a fault is added to `faults`, the field is incomplete.
+        """
         top: _Path = []
         with contextlib.suppress(_FaultFound):
             self._value(kind, name, Note("", ""), top)
         return top[0]
 
     def done(self, what: str, note: Note) -> None:
-        """Adds to `faults`, if it is empty and octets remain, a fault of field `what` by the section of `note`."""
+        """Adds a fault to `faults` if octets remain and there is no other fault: all octets should have been decoded.
+
+        `what` is the name of the field for the fault, and the section of `note` its citation.
+        """
         if self._reader.remaining and not self.faults:
             self.faults.append(FieldFault(what, self._at, f"{self._reader.remaining} more octets follow", note.section))
 
     def rest(self, name: str) -> Field:
-        """Returns all octets that remain as one field with this name."""
+        """Takes all octets that remain, and returns them as one field with this name."""
         at, data = self._at, self._reader.octets(self._reader.remaining, name)
         return Field(name, at, len(data), data, octets_shown(data))
 
@@ -127,9 +135,9 @@ class Walk:
         return data
 
     def _value(self, kind: model.Type, name: str, note: Note, into: _Path) -> Field:
-        """Decodes an item of the type `kind` to a field with this name, and meaning and section of `note`.
+        """Decodes an item of the type `kind` to a field with this name, and meaning and section of `note`; returns it.
 
-        The field is appended to the list `into` first, so that a faulty field is shown, too.
+        The field is appended to the list `into` before it is decoded, so that a faulty field is shown, too.
 
         Raises:
             _FaultFound: the item does not follow the definition, or exceeds the limits.

@@ -81,8 +81,14 @@ class ServingConversation(LiveConversation):
     async def start(self, fields: Mapping[str, Any]) -> None:
         """Waits for the client's start-up message, and accepts the connection with `fields` in the reply.
 
-        If no start-up message arrives in time, or another event instead, `outcome.failure` is set with the step -1.
-        `fields` are those of "startup" in docs/send.md; a malformed field raises LocalProtocolError.
+        If no start-up message arrives within `timeout_s`, or another event instead, nothing is sent, and
+        `outcome.failure` is set with the step -1.
+
+        Args:
+            fields: values of the reply's fields, by name ("startup" in docs/send.md), in place of the usual ones.
+
+        Raises:
+            LocalProtocolError: a field is malformed.
         """
         if not await self.run([{"hear": {"startup": self._peer.request}}]):
             failure = self.outcome.failure
@@ -99,10 +105,10 @@ class ServingConversation(LiveConversation):
         await self._peer.accept(request, fields, "startup")
 
     async def spoken_version(self) -> str | None:
-        """Waits for the first event from the client; returns the protocol version of the message, "1" or "2".
+        """Waits for the client's first event after the start-up; returns the protocol version of its message.
 
-        The event stays queued for the first step. Returns None if the event is no message, or if nothing arrives within
-        `timeout_s`.
+        Returns "2" for version 2, "1" for every other version, and None if the event is no message or nothing arrives
+        within `timeout_s`. The event stays queued for the first step.
         """
         try:
             async with within(self._timeout_s):
@@ -115,8 +121,12 @@ class ServingConversation(LiveConversation):
     async def answer(self, conversation: Mapping[str, Any]) -> Outcome:
         """Runs the steps of a conversation with the client, closes the connection, and returns the log and the result.
 
-        If a step fails, `failure` of the outcome tells how. A client that `spoken_version` has found to speak another
-        protocol version gets RDMA_ERROR with ERR_VERS first.
+        If a step fails, the further steps are left out, and `failure` of the result describes it. No step runs if
+        `start` has failed. If `spoken_version` was called, and found another version than that of the conversation, the
+        client's message is first answered with RDMA_ERROR and ERR_VERS.
+
+        Args:
+            conversation: the conversation as JSON-like data (see docs/send.md).
 
         Raises:
             LocalProtocolError: `conversation` is malformed; the error's text names the field.
@@ -219,13 +229,16 @@ class ServingConversation(LiveConversation):
     async def _replied(self, call: Mapping[str, Any], told: bytes | None) -> PlannedReply:
         """Receives the rest of a call, reads its chunks, and returns header, inline part and RDMA Writes of the reply.
 
+        Nothing of the reply is sent yet.
+
         Args:
             call: the fields of the call's first message, as `read_message` returns them.
             told: the RPC message of the reply; None asks the TCP server, or makes a success without results if there is
                 none.
 
         Raises:
-            LeftCourse: the call or its chunks are malformed or late, or the TCP server fails or answers GARBAGE_ARGS.
+            LeftCourse: the call or its chunks are malformed, too long or late, or the TCP server fails, takes longer
+                than `timeout_s` or answers GARBAGE_ARGS.
         """
         try:
             if call["header"]["type"] == REQUEST:
@@ -255,7 +268,10 @@ class ServingConversation(LiveConversation):
         return planned_reply(version, call, reply, self._inline_octets or _INLINE_OCTETS[version])
 
     async def _joined_request(self, request: Mapping[str, Any]) -> bytes:
-        """Returns the RPC call of a Transmit Request, joined from its messages, and the items in segments or memory.
+        """Receives the further messages of a Transmit Request; returns the whole RPC call with all its items.
+
+        `request` has the fields of the first message. Items are taken from segments of the receive buffers, or from the
+        client's memory by RDMA Read.
 
         Raises:
             LeftCourse: the call exceeds the limits of octets or messages, or a further message or an RDMA Read fails.
@@ -277,7 +293,7 @@ class ServingConversation(LiveConversation):
     async def _whole(self, call: Mapping[str, Any]) -> Mapping[str, Any]:
         """Receives the further messages of a call while MORE is set, and returns the fields of the last message.
 
-        "body" of the result has the payloads of all messages, joined.
+        `call` has the fields of the first message. "body" of the result has the payloads of all messages, joined.
 
         Raises:
             LeftCourse: the call exceeds the limits of octets or messages, or the next event does not continue the call.
@@ -309,10 +325,13 @@ class ServingConversation(LiveConversation):
         return heard.fields
 
     async def _read(self, segment: Segment) -> bytes:
-        """Reads a segment of the client's memory by RDMA Read, and returns its octets; queues other messages.
+        """Reads a segment of the client's memory by RDMA Read, and returns its octets.
+
+        Messages that arrive meanwhile are queued for later steps.
 
         Raises:
-            LeftCourse: the segment exceeds `RAW_MESSAGE_OCTETS_MAX`, or the response is wrong, incomplete or late.
+            LeftCourse: the segment exceeds `RAW_MESSAGE_OCTETS_MAX`, the response is wrong, incomplete or late, or
+                another event than a message arrives instead.
         """
         length = segment["length"]
         if length > RAW_MESSAGE_OCTETS_MAX:

@@ -61,9 +61,9 @@ _NUDGE_S = 0.1
 class RawTarget:
     """The address of a server under test, and the settings of a scripted connection to it.
 
-    `timeout_s` is the time for the connection and for each answer; `crc` demands MPA CRCs. Linux's software iWARP (siw)
-    may overlook a first message that arrives right after the start-up: if nothing is received for 0.1 s, an RDMA Write
-    of zero octets reminds it.
+    `timeout_s` is the time in seconds for the connection, and for each answer. `crc` says whether the start-up demands
+    MPA CRCs. Linux's software iWARP (siw) may overlook a first message that arrives right after the start-up: if
+    nothing is received for 0.1 s, an RDMA Write of zero octets makes siw take the message.
     """
 
     host: str
@@ -81,12 +81,13 @@ class RawTarget:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The step at which a conversation failed (from 0; -1 is the start-up), with what was expected and found as text.
+    """The step at which a conversation failed (from 0; -1 is the start-up), with the expected and the found event.
 
-    `silent` says that nothing arrived in time, `ended` that the connection ended. `unmet` is the precondition that the
-    other end does not fulfil, empty if the other end made a mistake. `statement` identifies the broken protocol rule,
-    if one is known, and `recommended` says that it is a recommendation. `aside` is text of a step that only shows the
-    result of another step. `heard` are the fields of the message that did not match.
+    `expected` and `found` are text for people. `silent` says that nothing arrived in time, `ended` that the connection
+    ended. `unmet` is the precondition that the other end does not fulfil, empty if the other end made a mistake.
+    `statement` is the identifier of the broken protocol rule, empty if none is known, and `recommended` says that the
+    rule is a recommendation. `aside` is the text "aside" of the step, which only shows the result of another step.
+    `heard` are the fields of the message that did not match; empty if another event was found.
     """
 
     step: int
@@ -106,7 +107,7 @@ class Outcome:
     """The result of a scripted conversation, which its runner fills while steps run.
 
     Attributes:
-        passages: the log of everything sent and received.
+        passages: the log of everything sent and received, in order.
         failure: the step that failed; None if all answers matched.
         readings: the labels of matched patterns that have one, in order: which of several allowed answers was given.
         heard: the fields of the last message that matched.
@@ -123,7 +124,8 @@ class Outcome:
 class LeftCourse(Exception):
     """Raised within a step when the conversation does not proceed as the step expects.
 
-    `failure` describes the deviation; its step number is 0 until `at` adds it. `more` are further fields of `Failure`.
+    `failure` describes the deviation; its step number is 0, and the result of `at` has the right one. `more` are values
+    of further fields of `Failure`.
     """
 
     def __init__(self, expected: str, found: str, **more: Any) -> None:
@@ -146,7 +148,9 @@ class _Over(Exception):
 async def run_conversation(
     conversation: Mapping[str, Any], target: RawTarget, given: Mapping[str, int | bytes] | None = None
 ) -> Outcome:
-    """Runs a conversation as a client on a new connection, which it aborts at the end; returns log and result.
+    """Runs a conversation as a client on a new connection, and aborts the connection at the end.
+
+    Returns the log and the result; a step that fails ends the conversation, and is `failure` of the result.
 
     Args:
         conversation: the conversation as JSON-like data (see docs/send.md).
@@ -155,7 +159,7 @@ async def run_conversation(
 
     Raises:
         LocalProtocolError: `conversation` is malformed; the error's text names the field.
-        OSError: the server cannot be reached.
+        OSError: the server cannot be reached within `timeout_s` of `target`.
     """
     live = await open_conversation(conversation, target, given)
     await live.run(conversation["steps"])
@@ -166,14 +170,19 @@ async def run_conversation(
 async def open_conversation(
     conversation: Mapping[str, Any], target: RawTarget, given: Mapping[str, int | bytes] | None = None
 ) -> LiveConversation:
-    """Connects, exchanges the start-up unless "startup" is None, and returns an object whose `run` takes steps.
+    """Connects to a server, exchanges the start-up, and returns the conversation, whose steps the caller runs by `run`.
 
-    `conversation` is JSON-like data (docs/send.md), `target` has the server and settings, and `given` has values for
-    {"given": NAME}. A start-up that fails sets `outcome.failure` with the step -1; the caller closes the connection.
+    The steps in `conversation` are checked, but not run. The caller closes the result. A start-up that fails raises
+    nothing: `outcome.failure` has the step -1, and `run` does nothing.
+
+    Args:
+        conversation: the conversation as JSON-like data (see docs/send.md); no start-up is sent if "startup" is None.
+        target: the server and the settings of the connection.
+        given: values that {"given": NAME} refers to, by name.
 
     Raises:
         LocalProtocolError: `conversation` is malformed; the error's text names the field.
-        OSError: the server cannot be reached in time.
+        OSError: the server cannot be reached in time, or the provider makes no queue pair.
     """
     check_conversation(conversation)
     version = conversation.get("version", "1")
@@ -231,7 +240,10 @@ class LiveConversation:
         self._begun: asyncio.Future[Heard] | None = None
 
     async def run(self, steps: Sequence[Mapping[str, Any]], **given: int | bytes) -> bool:
-        """Runs steps, unless an earlier step has failed; returns whether no step has failed (`outcome.failure`).
+        """Runs steps in order; returns True if no step of this conversation has failed so far.
+
+        A step that fails sets `outcome.failure`; the steps after it, in later calls as well, are left out. So are the
+        steps after a matched pattern with "last", in this call alone.
 
         Args:
             steps: the steps as in a conversation.
@@ -256,15 +268,16 @@ class LiveConversation:
         return self.outcome.failure is None
 
     async def close(self) -> None:
-        """Aborts the connection without sending anything more."""
+        """Aborts the connection without sending anything more, and waits for its end."""
         if self._begun is not None:
             self._begun.cancel()
         await self._peer.close()
 
     def register(self, memory: Mapping[str, Any]) -> None:
-        """Registers the regions that `memory`, "memory" of a conversation (docs/send.md), describes by name.
+        """Registers memory regions for RDMA accesses of the other end.
 
-        The handle, offset and length of each region become values for {"given": NAME.FIELD}.
+        `memory` is "memory" of a conversation (docs/send.md): descriptions of regions, by name. The handle, offset and
+        length of each region become values for {"given": NAME.FIELD}.
 
         Raises:
             LocalProtocolError: two regions have the same handle, or a number is not valid; the error's text names the
@@ -291,8 +304,11 @@ class LiveConversation:
     async def start(self, fields: Mapping[str, Any]) -> None:
         """Sends the start-up request with `fields` in place of the usual values, and waits until the server accepts it.
 
-        If the server does not accept it in time, `outcome.failure` is set with the step -1. A malformed field raises
-        LocalProtocolError.
+        If the server does not accept the request within `timeout_s`, `outcome.failure` is set with the step -1.
+
+        Raises:
+            LocalProtocolError: a field is malformed.
+            OSError: the provider makes no queue pair.
         """
         try:
             await self._say({"startup": fields}, "startup")
@@ -402,7 +418,7 @@ class LiveConversation:
                 return heard
 
     async def _begins_within(self, seconds: float) -> bool:
-        """Returns whether an event arrives within `seconds`; the event stays queued for a later step."""
+        """Waits for at most `seconds`; returns whether an event has arrived, which stays queued for a later step."""
         self._begun = self._begun or asyncio.ensure_future(self._peer.next())
         with contextlib.suppress(TimeoutError):
             async with within(seconds):

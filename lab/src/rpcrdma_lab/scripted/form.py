@@ -28,7 +28,7 @@ _REPEATS_MAX = 1 << 20
 
 
 def check_conversation(conversation: Any, *, serves: bool = False) -> None:
-    """Checks the form of a whole conversation before anything is sent; nothing is returned.
+    """Checks the form of a whole conversation before anything of it is sent; returns nothing.
 
     Args:
         conversation: the conversation as JSON-like data.
@@ -49,7 +49,8 @@ _OWN_NAMES = frozenset(("xid", "private_data", "startup_flags", "index"))
 def names_wanted(conversation: Mapping[str, Any]) -> set[str]:
     """Returns the names in {"given": NAME} that the caller of the conversation has to define.
 
-    Left out are names that a "memory" region, an "as" or the runner itself defines.
+    Names that the conversation itself defines, by "memory" or "as", are left out, and so are those that its runner
+    defines.
     """
     found: set[str] = set()
     own = set(conversation.get("memory", {}))
@@ -68,7 +69,7 @@ def names_wanted(conversation: Mapping[str, Any]) -> set[str]:
 
 
 def check_message(version: str, message: Any, where: str) -> None:
-    """Checks the form of a message that a step sends, with the fields of protocol `version` ("1" or "2").
+    """Checks the form of a message that a step sends, for protocol `version` ("1" or "2"); returns nothing.
 
     `where` is the path of `message` for error texts, such as "steps[0].say".
 
@@ -79,7 +80,7 @@ def check_message(version: str, message: Any, where: str) -> None:
 
 
 def check_header(version: str, header: Any, where: str, kind: int | None = None) -> None:
-    """Checks the form of a transport header of protocol `version` ("1" or "2").
+    """Checks the form of a transport header of protocol `version` ("1" or "2"); returns nothing.
 
     Args:
         version: the protocol version.
@@ -167,9 +168,10 @@ def _mapping_of(form: Form, names: Form = _text) -> Form:
 
 
 def _fields(forms: Mapping[str, Form], needed: Iterable[str] = ()) -> Form:
-    """Returns a function that checks a mapping: its fields are those of `forms`, by name, and include all `needed`.
+    """Returns a function that checks a mapping: each field is one of `forms`, and none of `needed` is missing.
 
-    Each value is checked by the function in `forms`. Another value or field raises LocalProtocolError.
+    `forms` has, by name of a field, the function that checks the field's value. The returned function raises
+    LocalProtocolError for any other value.
     """
 
     def check(value: Any, where: str) -> None:
@@ -188,9 +190,10 @@ def _fields(forms: Mapping[str, Form], needed: Iterable[str] = ()) -> Form:
 
 
 def _one_of(forms: Mapping[str, Form]) -> Form:
-    """Returns a function that checks a mapping: its only field is one of `forms`, and is checked by that function.
+    """Returns a function that checks a mapping with a single field, which is one of `forms`.
 
-    Another value raises LocalProtocolError.
+    `forms` has, by name of a field, the function that checks the field's value. The returned function raises
+    LocalProtocolError for any other value.
     """
 
     def check(value: Any, where: str) -> None:
@@ -327,12 +330,13 @@ def _said(version: str) -> Form:
 
 
 def _value(value: Any, where: str) -> None:
-    """Checks a value or a condition of a pattern (see `matching`), whatever field it is compared with.
+    """Checks the form of a value or of a condition in a pattern (see `matching`).
 
-    Whether it has to be a number or octets depends on the field found later.
+    Whether a number or octets are needed is not checked: it depends on the field that arrives later. `where` is the
+    path of `value`.
 
     Raises:
-        LocalProtocolError: it is a float, or a condition is malformed; the error's text begins with `where`.
+        LocalProtocolError: `value` has a float, or a condition is malformed; the error's text begins with the path.
     """
     if isinstance(value, float):
         _refuse(where, "a number, octets, fields or a condition", value)
@@ -394,12 +398,12 @@ def _part(value: Any, where: str) -> None:
 
 
 def _known(names: frozenset[str], value: Any, where: str) -> None:
-    """Checks that a pattern, or a condition such as "not" or "any" within it, has no other fields than `names`.
+    """Checks that the pattern `value` names no other fields than `names`, in its conditions "not" and "any" as well.
 
     `where` is the path of `value`, such as "steps[1].hear".
 
     Raises:
-        LocalProtocolError: a name is not among them, or `value` is no mapping; the error's text begins with `where`.
+        LocalProtocolError: the pattern has another field or is no mapping; the error's text begins with the path.
     """
     _found(value, where)
     for name, inner in value.items():

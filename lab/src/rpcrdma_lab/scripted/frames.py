@@ -73,11 +73,11 @@ _ULPDU_OCTETS = 1424
 
 
 def make_startup(given: Mapping[str, Any], names: Names, where: str) -> bytes:
-    """Encodes an MPA start-up frame; a field that `given` does not have gets its usual value.
+    """Encodes an MPA start-up frame, by default a Request; a field that `given` does not have gets its usual value.
 
     Args:
-        given: "key" and "data" (octets), the numbers "flags", "revision", "length", "ird" and "ord", "enhanced" (false
-            leaves out ird and ord), and "cut" (the number of octets after which the frame ends).
+        given: "key" and "data" (octets: the private data), the numbers "flags", "revision", "length", "ird" and "ord",
+            "enhanced" (0 or False leaves out ird and ord), and "cut" (the number of octets after which the frame ends).
         names: resolves references in values, such as {"given": NAME}.
         where: the path of `given` for error texts.
 
@@ -102,8 +102,9 @@ def make_startup(given: Mapping[str, Any], names: Names, where: str) -> bytes:
 def read_startup(frame: bytes) -> dict[str, Any]:
     """Decodes an MPA start-up frame of at least 20 octets to its fields by name.
 
-    "flags" is the octet of all flags; "rejected", "crc", "markers" and "enhanced" are single flags, 0 or 1. "ird",
-    "ord" and "depth_flags" are there if flag S ("enhanced") is set, and "private" if the data begins as RFC 8797 says.
+    "key" and "data" (private data) are octets, "revision" and "length" numbers. "flags" is the octet of all flags;
+    "rejected", "crc", "markers" and "enhanced" are single flags, 0 or 1. "ird", "ord" and "depth_flags" are there if
+    flag S ("enhanced") is set, and "private" if the private data begins with the message of RFC 8797.
     """
     flags, revision, length = struct.unpack_from(">BBH", frame, 16)
     found = {"key": frame[:16], "flags": flags, "revision": revision, "length": length, "data": frame[20:]}
@@ -119,7 +120,10 @@ def read_startup(frame: bytes) -> dict[str, Any]:
 
 
 def is_whole_terminate(payload: bytes) -> bool:
-    """Returns whether the payload of a Terminate has exactly the length that its header bits demand (RFC 5040, 4.8)."""
+    """Returns whether a Terminate's payload has the length that its bits M, D and R demand (RFC 5040 section 4.8).
+
+    False, too, if only one of the bits M and D is set.
+    """
     if len(payload) < 4:
         return False
     headers, expected = payload[2], 4
@@ -133,15 +137,17 @@ def is_whole_terminate(payload: bytes) -> bool:
 
 
 def make_segments(payload: bytes, ddp: Mapping[str, Any], numbers: dict[int, int], names: Names) -> Iterator[bytes]:
-    """Yields the DDP segments of an RDMAP message with their headers: 1424 octets of payload each, or "segment_octets".
+    """Yields the DDP segments of an RDMAP message with their headers, without MPA's length field.
 
-    A message whose "offset" or "last" is given is one segment, unless "segment_octets" is given, too.
+    Each has 1424 octets of payload, or "segment_octets" of `ddp`. If `ddp` has "offset" or "last", but not
+    "segment_octets", the message is one segment.
 
     Args:
-        payload: the octets after the DDP header.
+        payload: the payload of the message.
         ddp: fields of the segments with other values than usual, by the names of `SEGMENT_MOST`; "opcode" may also be a
-            name in `OPCODES`.
-        numbers: the last message number of each queue, which is incremented unless `ddp` has a "number".
+            name in `OPCODES`, and is Send if it is missing.
+        numbers: the last message number of each queue. The iteration increments that of an untagged message's queue,
+            unless `ddp` has a "number".
         names: resolves references in values, such as {"given": NAME}.
 
     Raises:
@@ -209,7 +215,7 @@ def make_fpdu(
 def read_segment(ulpdu: bytes) -> dict[str, Any] | None:
     """Decodes a DDP segment, without MPA's length field, to its header fields by name and "payload".
 
-    Returns None if it is shorter than its header.
+    The names are those of `SEGMENT_MOST`. Returns None if the segment is shorter than its header.
     """
     if len(ulpdu) < 2 or len(ulpdu) < (14 if ulpdu[0] & 0x80 else 18):
         return None

@@ -26,14 +26,14 @@ _WORD = struct.Struct(">I")
 
 
 class Short(Exception):
-    """Raised by readers: a message ends within a field, or a word that announces a list entry is not 0 or 1."""
+    """Raised by decoders: a message ends within a field, or a word that announces a list entry is not 0 or 1."""
 
 
 def make_word(value: Any, _end: Any, names: Names, where: str) -> bytes:
     """Encodes a number as a word of 32 bits, modulo 2**32; None stands for 0.
 
     `where` is the path of `value` for error texts, and `names` resolves references such as {"given": NAME}. `_end` is
-    ignored.
+    not used; other encoders in `MAKERS` have it.
 
     Raises:
         LocalProtocolError: `value` is no number, or refers to an unknown name.
@@ -70,10 +70,11 @@ def _make_chunk(value: Any, end: Any, names: Names, where: str) -> bytes:
 
 
 def _entry(chunk: Any, names: Names, where: str) -> bytes:
-    """Encodes an entry of a chunk list: the word 1, the count of segments and the segments.
+    """Encodes an entry of the Write list, or the Reply chunk: the word 1, the count of segments and the segments.
 
     Args:
-        chunk: a list of segments, or a mapping with "segments" and deliberate values of "present" and "count".
+        chunk: a list of segments; or a mapping with "segments" and, for deliberate mistakes, "present" in place of the
+            word 1 and "count" in place of the count.
         names: resolves references in values, such as {"given": NAME}.
         where: the path of the value for error texts, such as "steps[0].say.header".
 
@@ -88,8 +89,8 @@ def make_segments(fields: Mapping[str, Any], names: Names, where: str) -> bytes:
     """Encodes the count and the segments of a chunk or of an item.
 
     Args:
-        fields: "segments" is a list of segments, each with "handle", "length" and "offset" or "memory"; "count"
-            replaces their number by another, deliberately wrong one.
+        fields: "segments" is a list of segments, each with "handle", "length" and "offset", or with "memory", the name
+            of a registered region; "count" is a deliberately wrong number in place of the count.
         names: resolves references in values, such as {"given": NAME}.
         where: the path of the value for error texts, such as "steps[0].say.header".
 
@@ -193,7 +194,7 @@ def _read_writes(data: bytes, at: int, name: str) -> tuple[list[list[dict[str, i
 
 
 def read_segments(data: bytes, at: int, name: str) -> tuple[list[dict[str, int]], int]:
-    """Decodes the count of segments at octet `at` of a message, and the segments after it.
+    """Decodes the count of segments at octet `at` of a message, and the segments after the count.
 
     Returns the segments, each with "handle", "length" and "offset", and the octet after the last one. `name` is the
     field's name for error texts.

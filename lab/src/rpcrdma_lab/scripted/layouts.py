@@ -23,9 +23,10 @@ Fields = tuple[tuple[str, str], ...]
 class VersionHeaders:
     """The table of the transport headers of one protocol version.
 
-    `prefix` are the fields with which all headers begin, and `bodies` those after it, by number of the header type.
-    Types that are not in `bodies` have the fields of the type `usual`. `names` are the names of types, and `error` is
-    the type of errors. `defaults` are the values of fields that a conversation leaves out; other such fields are zero.
+    `prefix` are the fields with which all headers begin, and `bodies` the fields after these, by number of the header
+    type. Types that are not in `bodies` have the fields of the type `usual`. `names` are the names of types by number,
+    and `error` is the number of the type of errors. `defaults` are the values of fields that a conversation leaves out;
+    other such fields are zero.
     """
 
     prefix: Fields
@@ -85,17 +86,19 @@ def version_of_first(message: bytes) -> str:
 
 
 def is_continued(version: str, header: Mapping[str, Any]) -> bool:
-    """Returns whether the RPC message continues in further messages: MORE is set in a header of version "2".
+    """Returns whether the RPC message continues in further messages: the flag MORE is set; False in version "1".
 
-    `header` has the fields of the transport header by name.
+    `version` is "1" or "2", and `header` has the fields of the transport header by name.
     """
     return version == "2" and bool(header.get("flags", 0) & 2)
 
 
 def is_call(version: str, message: Mapping[str, Any]) -> bool:
-    """Returns whether a message is an RPC call or the first message of one, judged by its header and direction.
+    """Returns whether a message carries an RPC call or the beginning of one.
 
-    `version` is "1" or "2"; `message` has the fields of a well-formed message, as `read_message` returns them.
+    In version "1", the direction of the RPC message decides; for RDMA_NOMSG, the presence of a Read list. In version
+    "2", the header type has to be RDMA2_MSG, RDMA2_NOMSG or ROPT_XMTREQ, and the flag RESPONSE clear. `message` has the
+    fields of a well-formed message, as `read_message` returns them.
     """
     header = message["header"]
     if version == "1":

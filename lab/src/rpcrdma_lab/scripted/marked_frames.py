@@ -26,7 +26,10 @@ class UnmarkedFrame(NamedTuple):
 
 
 class MarkedFrames:
-    """Reads FPDUs from a stream with markers, and checks and removes these; the stream begins with a marker."""
+    """Reads FPDUs from a stream with markers, and checks and removes the markers.
+
+    `reader` is at the end of the start-up frame, where the first marker is.
+    """
 
     def __init__(self, reader: asyncio.StreamReader) -> None:
         self._reader = reader
@@ -36,7 +39,9 @@ class MarkedFrames:
         self._fault: str | None = None
 
     async def next(self) -> UnmarkedFrame:
-        """Waits for the next FPDU, and returns it without its markers and with the fault of its first wrong marker.
+        """Waits for the next FPDU, and returns it without its markers, with the fault of its first wrong marker.
+
+        The CRC is not checked.
 
         Raises:
             asyncio.IncompleteReadError: the stream ends before or within the FPDU.
@@ -76,15 +81,19 @@ class MarkedFrames:
 
 
 class Markers:
-    """Inserts MPA markers into an outgoing stream, which begins with one; counts the stream's octets to place them."""
+    """Inserts MPA markers into the FPDUs of an outgoing stream, which begins with a marker.
+
+    It counts the octets of the FPDUs, with markers and CRCs, to place one marker at each 512th octet.
+    """
 
     def __init__(self) -> None:
         self._position = 0
 
     def insert(self, body: bytes, added: int = 0) -> bytes:
-        """Returns the FPDU `body` (without its CRC) with its markers; the position in the stream moves beyond the CRC.
+        """Returns the next FPDU of the stream, `body` (without its CRC), with its markers.
 
-        `added` is added to the value of each marker: another number than 0 makes deliberately wrong markers.
+        The frame is counted with its CRC, so each FPDU is passed once, in order. `added` is added to the value of each
+        marker: another number than 0 makes deliberately wrong markers.
         """
         begins = self._position % _SPACING_OCTETS == 0
         start = self._position + begins * _MARKER_OCTETS

@@ -13,18 +13,20 @@ __all__ = ["difference"]
 def difference(pattern: Any, found: Any, names: Names, where: str = "") -> str | None:
     """Compares a received value with a pattern; returns the first difference as text, or None if the value matches.
 
-    A mapping compares the fields that it names. Conditions are {"any": LIST}, {"min": NUMBER, "max": NUMBER}, {"not":
-    PATTERN}, {"ends": OCTETS} and {"all": PATTERN}, which each element of a list has to match. A list has to have the
-    same number of elements. Other patterns are values; null stands for an absent field.
+    A mapping compares the fields that it names, and ignores others. Conditions are {"any": LIST}, {"min": NUMBER,
+    "max": NUMBER} (both bounds inclusive), {"not": PATTERN}, {"ends": OCTETS} and {"all": PATTERN}, which each element
+    of a list has to match. A list has to have the same number of elements, which are compared one by one. Other
+    patterns are values, for numbers and octets in the forms of `values.number` and `values.octets`. None stands for an
+    absent field.
 
     Args:
         pattern: the expected value.
-        found: the received value.
+        found: the received value; None: absent.
         names: resolves references in the pattern, such as {"given": NAME}.
-        where: the path of `found` for texts.
+        where: the path of `found`, with which the text begins.
 
     Raises:
-        LocalProtocolError: a value in the pattern is malformed.
+        LocalProtocolError: a value in the pattern is malformed, or refers to an unknown name.
     """
     if isinstance(pattern, Mapping):
         return _by_mapping(pattern, found, names, where)

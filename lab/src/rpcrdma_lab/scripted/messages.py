@@ -87,11 +87,13 @@ def _header(version: str, given: Mapping[str, Any], payload_octets: int, names: 
 
 
 def _rpc(given: Mapping[str, Any], header: Mapping[str, Any], names: Names, where: str) -> bytes:
-    """Encodes an RPC call with AUTH_NONE or the given credential (RFC 5531, 9); if "accepted" is given, a reply.
+    """Encodes an RPC message (RFC 5531 section 9): an accepted reply if "accepted" is given, otherwise a call.
+
+    A call has the credential in "credential", or AUTH_NONE.
 
     Args:
         given: the fields of the RPC message (docs/send.md).
-        header: the fields of the transport header, whose "xid" is the default.
+        header: the fields of the transport header, whose "xid" is the default of that in `given`.
         names: resolves references in values, such as {"given": NAME}.
         where: the path of `given` for error texts.
 
@@ -113,13 +115,17 @@ def _rpc(given: Mapping[str, Any], header: Mapping[str, Any], names: Names, wher
 
 
 def read_message(version: str, data: bytes) -> dict[str, Any]:
-    """Decodes a received message of protocol `version` to {"header": FIELDS, "rpc": FIELDS, "body": OCTETS} and more.
+    """Decodes a received message of protocol `version` ("1" or "2") to its parts by name.
 
-    "body" is the part after the header, "octets" the length of the message, "header_octets" that of its header, and
-    "segments" the number of segments in all chunks. "item" compares the chunk of an NFSv3 READ or WRITE with the count
-    in its arguments: "unaligned" is the count modulo 4, and "spare" the chunk's octets beyond the count. If there are
-    properties, "send_octets" is the Maximum Send Size, and "buffer" has the result of `buffer_segments`. A message of
-    an unknown header type, or that ends within a field, has {"broken": CAUSE} and the fields before it.
+    "header" has the fields of the transport header, and "body" the octets after it. "rpc" has the result of `read_rpc`,
+    with "same_xid" (0 or 1: the XID is that of the header), if "body" has 8 octets or more. "octets" is the length of
+    the message, "header_octets" that of its header, and "segments" the number of segments in all chunks. "item"
+    compares the chunk of an NFSv3 READ or WRITE with the count in its arguments (None for other messages): "unaligned"
+    is the count modulo 4, and "spare" the chunk's octets beyond the count. If there are transport properties,
+    "send_octets" is the Maximum Send Size. If there is a Receive Buffer Structure, "buffer" is the result of
+    `buffer_segments`; "agrees" in it (0 or 1) says whether its length is the Maximum Receive Size, if that is stated,
+    too. If the header type is unknown or the message ends within the header, "broken" is the cause as text, and
+    "header" has the fields decoded before.
     """
     layout = LAYOUTS[version]
     header: dict[str, Any] = {}
@@ -217,7 +223,7 @@ _ERRORS: Mapping[str, Mapping[int, str]] = {"1": {1: "ERR_VERS", 2: "ERR_CHUNK"}
 
 
 def kind_words(version: str, header: Mapping[str, Any], rpc: Mapping[str, Any], caller: str) -> str:
-    """Returns a noun phrase for a message or for a pattern: "a call of the server", "RDMA_ERROR with ERR_CHUNK".
+    """Returns a noun phrase for a message or a pattern, such as "a call of the server" or "RDMA_ERROR with ERR_CHUNK".
 
     Args:
         version: the protocol version, "1" or "2".
@@ -247,7 +253,7 @@ def kind_words(version: str, header: Mapping[str, Any], rpc: Mapping[str, Any], 
 def message_words(version: str, fields: Mapping[str, Any]) -> str:
     """Returns one line of text about a message that `read_message` has decoded: its header fields and call or reply.
 
-    `version` is "1" or "2".
+    `version` is the protocol version, "1" or "2", and `fields` is the result of `read_message`.
     """
     layout = LAYOUTS[version]
     header = fields["header"]

@@ -17,13 +17,14 @@ _ATTRIBUTES_OCTETS = 84
 def parts_of(data: bytes, form: Sequence[Sequence[Any]]) -> dict[str, bytes]:
     """Divides RPC arguments or results into named parts, and returns the octets of each part by its name.
 
-    The first part that exceeds `data` and all parts after it are left out. The octets of a part lack XDR counts and
-    padding.
+    The first part that exceeds `data` and all parts after it are left out. The octets of an "opaque" or "words" lack
+    the XDR count and padding.
 
     Args:
         data: the XDR octets.
-        form: [NAME, KIND] of each part. The kind is a number of octets, "opaque" (XDR opaque of variable length),
-            "words" (an array of words with a count) or "attributes" (`post_op_attr`, RFC 1813 section 2.6).
+        form: [NAME, KIND] of each part, in order. The kind is a number of octets, "opaque" (XDR opaque of variable
+            length), "words" (an array of 32-bit words with a count) or "attributes" (`post_op_attr`, RFC 1813 section
+            2.6).
     """
     found: dict[str, bytes] = {}
     at = 0

@@ -50,7 +50,7 @@ class RawPeer:
     """One end of an iWARP connection that can send malformed frames, since it has no protocol state machines.
 
     While `next` waits, RDMA Reads and Writes of the other end access the memory in `regions` (by handle). An access
-    that no region permits is an event "refused", and answered with a Terminate as RFC 5040 section 7 demands. The
+    that no region permits is answered with a Terminate (RFC 5040 section 7), and is an event "refused" of `next`. The
     methods implement `ScriptedPeer`.
 
     Args:
@@ -96,9 +96,14 @@ class RawPeer:
         return {"key": {"text": "MPA ID Req Frame"}}
 
     async def accept(self, request: Mapping[str, Any], fields: Mapping[str, Any], where: str) -> None:
-        """Sends the MPA Reply to the start-up `request`, with `fields` (see `make_startup`) in place of usual values.
+        """Sends the MPA Reply to a client's start-up, which accepts the connection.
 
-        `where` is the path of `fields` for error texts. CRCs are in use afterwards if either end demands them.
+        Frames have CRCs afterwards if either end demands them.
+
+        Args:
+            request: the fields of the client's start-up event.
+            fields: values of the reply's fields (see `make_startup`) in place of the usual ones.
+            where: the path of `fields` for error texts.
 
         Raises:
             LocalProtocolError: the value of a field is not valid.
@@ -111,8 +116,8 @@ class RawPeer:
     async def start(self, fields: Mapping[str, Any], where: str) -> None:
         """Sends an MPA start-up frame, with `fields` in place of the usual values (see `make_startup`).
 
-        Flag C of the frame decides whether later frames have a CRC, flag M whether those of the other end have markers.
-        `where` is the path of `fields` for error texts.
+        Flag C of the frame decides whether later frames of both ends have a CRC, flag M whether frames of the other end
+        are expected to have markers. `where` is the path of `fields` for error texts.
 
         Raises:
             LocalProtocolError: the value of a field is not valid; the error's text begins with `where`.
@@ -127,7 +132,11 @@ class RawPeer:
     def register(self, *, handle: int, offset: int, data: bytearray, may: str) -> RawMemory:
         """Registers memory that the other end may access by RDMA, and returns the region.
 
-        `may` is "read" or "write". `offset` is the address of the first octet of `data`.
+        Args:
+            handle: the steering tag of the region; a region that has it already is replaced.
+            offset: the address of the first octet of `data`.
+            data: the memory, which is not copied.
+            may: the access of the other end, "read" or "write".
         """
         region = self.regions[handle] = RawMemory(handle=handle, offset=offset, data=data, may=may)
         return region
@@ -137,7 +146,7 @@ class RawPeer:
         del self.regions[memory.handle]
 
     async def send_stream(self, octets: bytes, text: str, pieces: int = 0) -> None:
-        """Writes octets to the TCP stream as they are; an error of the connection is ignored.
+        """Writes octets to the TCP stream as they are, and logs them; an error of the connection is ignored.
 
         Args:
             octets: the octets.
@@ -162,7 +171,8 @@ class RawPeer:
             payload: the octets after the DDP header.
             ddp: unusual values of DDP fields for `make_segments`; "opcode" is Send if it is not given.
             mpa: unusual values of MPA fields for `make_fpdu`, and "pieces", the number of octets in each write.
-            text: the description for the log; None makes one of the opcode and the length.
+            text: the description for the log, to which values of `ddp` and `mpa` are added; None makes one of the
+                opcode and the length.
 
         Raises:
             LocalProtocolError: the value of a field is not valid.
@@ -191,7 +201,8 @@ class RawPeer:
     async def read(self, handle: int, offset: int, length: int) -> int:
         """Sends an RDMA Read Request for `length` octets from the address `offset` of the memory with this handle.
 
-        Returns the handle of the sink, which the events "read_response" with the data have.
+        Does not wait for the response: `next` later returns an event "read_response" for each segment of the data.
+        Returns the handle of the sink, which is "handle" in the fields of these events.
         """
         request = _READ_REQUEST.pack(_SINK_HANDLE, 0, length, handle, offset)
         text = f"RDMA Read Request of {handle:#x}, {length} octets"
@@ -199,11 +210,11 @@ class RawPeer:
         return _SINK_HANDLE
 
     async def remind(self) -> None:
-        """Sends an RDMA Write of zero octets, which makes siw take a first message that it has overlooked."""
+        """Sends an RDMA Write of zero octets: it makes siw, Linux's software iWARP, process an overlooked message."""
         await self.send_message(b"", {"opcode": "write"}, {}, "RDMA Write of no octets")
 
     def end(self) -> None:
-        """Closes the sending direction of the TCP stream."""
+        """Closes the sending direction of the TCP stream; `next` still receives."""
         self.note("end of the stream", ours=True)
         with contextlib.suppress(OSError):
             self._writer.write_eof()
@@ -219,7 +230,7 @@ class RawPeer:
     async def next(self) -> Heard:
         """Waits without a time limit for the next event, serves RDMA accesses meanwhile, and returns the event.
 
-        Once the connection has ended, each call returns an event "end".
+        A fault of the other end is an event "broken". Once the connection has ended, each call returns an event "end".
         """
         while True:
             try:
@@ -243,7 +254,12 @@ class RawPeer:
         return Heard("startup", fields)
 
     async def _next_segment(self) -> Heard | None:
-        """Receives an FPDU, and returns the event that it causes; None if it causes none, as a placed RDMA Write."""
+        """Receives an FPDU, and returns the event that it causes; None if there is no event, as after an RDMA Write.
+
+        Raises:
+            asyncio.IncompleteReadError: the stream ends before or within the FPDU.
+            OSError: the connection fails.
+        """
         ahead, self._ahead = self._ahead, None
         frame, covered, fault = await (ahead or self._next_frame())
         length = int.from_bytes(frame[:2])
@@ -284,10 +300,10 @@ class RawPeer:
         return Heard("broken", fault._asdict())
 
     async def _placed(self, segment: Mapping[str, Any], frame: bytes) -> Heard | None:
-        """Handles a tagged segment: places an RDMA Write in its region, and returns None.
+        """Processes a tagged segment: places the data of an RDMA Write in the region, and returns None.
 
-        An RDMA Read Response, a refused access (which is answered with a Terminate) and a fault return an event.
-        `frame` is the FPDU of the segment for the log.
+        Returns an event for an RDMA Read Response, for an access that no region permits (after a Terminate) and for a
+        fault. `frame` is the FPDU of the segment, for the log.
         """
         payload, opcode = segment["payload"], segment["opcode"]
         text = f"{_OPCODE_NAMES.get(opcode, opcode)} to {segment['handle']:#x}, {len(payload)} octets"
@@ -314,7 +330,7 @@ class RawPeer:
         return None if fault is None else self._broken(fault, frame[:64])
 
     def _tagged_fault(self, segment: Mapping[str, Any]) -> FrameFault | None:
-        """Adds a tagged segment to the message received so far; returns the first broken rule, None without a fault.
+        """Adds a tagged segment to the tagged message that it continues; returns a broken rule, None without a fault.
 
         `segment` has the fields of `read_segment`. Whether a memory region permits the access is not checked.
         """
@@ -328,7 +344,7 @@ class RawPeer:
         return message.add(segment["offset"], len(segment["payload"]), last=bool(segment["last"]))
 
     def _untagged_fault(self, segment: Mapping[str, Any]) -> FrameFault | None:
-        """Adds an untagged segment to the message of its queue; returns the first broken rule, None without a fault.
+        """Adds an untagged segment to the message of its queue; returns a broken rule, None without a fault.
 
         `segment` has the fields of `read_segment`.
         """
@@ -383,10 +399,11 @@ class RawPeer:
         return Heard("message", fields)
 
     async def _read(self, payload: bytes, frame: bytes) -> Heard | None:
-        """Answers an RDMA Read Request with its Response, and returns None.
+        """Answers an RDMA Read Request of the other end with its Response, and returns None.
 
-        A refused Read (answered with a Terminate), a Read of a region whose `answered` is False, and a fault return
-        an event instead. `payload` is the request after the DDP header, `frame` its FPDU for the log.
+        Instead returns an event: for a Read that no region permits (after a Terminate), for a Read of a region whose
+        `answered` is False, and for a fault. `payload` is the request after the DDP header, `frame` its FPDU for the
+        log.
         """
         sink, sink_offset, length, handle, offset = _READ_REQUEST.unpack(payload)
         self.note(f"RDMA Read Request of {handle:#x}, {length} octets", frame, ours=False)
@@ -411,7 +428,10 @@ class RawPeer:
         return None
 
     async def _another_read(self, seconds: float) -> bool:
-        """Returns whether the next FPDU arrives within `seconds` and is an RDMA Read Request; `next` takes it later."""
+        """Waits for at most `seconds`; returns whether the next FPDU has arrived and is an RDMA Read Request.
+
+        The FPDU stays queued for `next`.
+        """
         self._ahead = asyncio.ensure_future(self._next_frame())
         done, _ = await asyncio.wait([self._ahead], timeout=seconds)
         if not done or self._ahead.exception() is not None:
@@ -427,7 +447,7 @@ class RawPeer:
 
 
 def _segment_fault(segment: Mapping[str, Any]) -> FrameFault | None:
-    """Returns the rule that the version or reserved bits of a segment break; None if they are right.
+    """Returns the rule that the versions or the reserved bits of a segment break; None if all are right.
 
     `segment` has the fields of `read_segment`.
     """

@@ -17,9 +17,10 @@ class RawMemory:
     """A region of memory that a scripted peer has registered for RDMA accesses of the other end.
 
     `handle` is its steering tag, `offset` the address of the first octet of `data`, and `may` the access of the other
-    end, "read" or "write". An RDMA Read Response has `segment_octets` octets in each segment, and is sent after
-    `alone_s` seconds, in which a second Read Request is a fault. If not `answered`, an RDMA Read is an event
-    "read_request". `written` has index in `data` and length of each part that the other end has written.
+    end, "read" or "write". An RDMA Read Response has `segment_octets` octets of payload in each DDP segment. It is sent
+    after `alone_s` seconds or before the next frame is processed; a second Read Request in this time is a fault. If
+    `answered` is False, an RDMA Read gets no Response, and is an event "read_request". `written` has (index in `data`,
+    length) of each part that the other end has written.
     """
 
     handle: int
@@ -33,9 +34,9 @@ class RawMemory:
     _unjoined_max: int = field(default=1024, init=False)
 
     def place(self, start: int, data: bytes) -> None:
-        """Stores `data`, which the other end writes, from index `start` of the region on, and notes it in `written`.
+        """Stores `data`, which the other end writes, from index `start` of the region on, and notes that in `written`.
 
-        The octets must end within the region. Adjoining and overlapping parts are joined when there are many.
+        The octets must end within the region. Adjoining and overlapping parts are joined if `written` has many.
         """
         self.data[start : start + len(data)] = data
         self.written.append((start, len(data)))
@@ -45,12 +46,12 @@ class RawMemory:
 
     @property
     def written_octets(self) -> int | None:
-        """The number of octets of the region written at least once; None if the device does not report it."""
+        """The number of octets that the other end has written at least once; None if a device does not report it."""
         return sum(length for _, length in joined(self.written))
 
 
 def joined(pieces: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Returns ranges, each as (start, length), in order, with adjoining and overlapping ones joined."""
+    """Returns ranges, each as (start, length), in ascending order, with adjoining and overlapping ones joined."""
     runs: list[tuple[int, int]] = []
     for start, length in sorted(pieces):
         begin, octets = runs[-1] if runs else (start, 0)
@@ -63,13 +64,13 @@ def joined(pieces: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """An event that a scripted peer returns from `next`.
+    """An event that the method `next` of a scripted peer returns.
 
-    Kinds are "startup", "message", "terminate", "read_request", "read_response", "end" (of the connection), "refused"
-    (an access to memory that no region permits), "broken" (another mistake below the messages) and "quiet" (no event in
-    the time of a step). `fields` are those of the start-up frame, message or segment; {"code": NUMBER} of a Terminate;
-    {"how": TEXT} of an end; {"cause": TEXT} of a refusal or mistake, with the other fields of `FrameFault` if it is one
-    of frames.
+    Values of `kind` are "startup", "message", "terminate", "read_request", "read_response", "end" (of the connection),
+    "refused" (an access to memory that no region permits), "broken" (another mistake below the messages) and "quiet"
+    (no event in the time of a step). `fields` are the fields of the start-up frame, message or segment by name;
+    {"code": NUMBER, "payload": OCTETS, "whole": 0 or 1} of a Terminate; {"how": TEXT, "partial": OCTETS} of an end;
+    {"cause": TEXT} of a refusal; the fields of `FrameFault`, by name, of a mistake.
     """
 
     kind: str
@@ -91,7 +92,7 @@ class Passage:
     left: int = 0
 
     def shortened(self, octets_max: int) -> Passage:
-        """Returns a copy with the first `octets_max` octets at most, and with the octets left out counted in `left`."""
+        """Returns a copy with the first `octets_max` octets at most; `left` of the copy counts the octets left out."""
         kept = self.octets[:octets_max]
         return replace(self, octets=kept, left=self.left + len(self.octets) - len(kept))
 
@@ -113,7 +114,10 @@ class PassageLog:
         self._left_out = 0
 
     def note(self, text: str, octets: bytes = b"", *, ours: bool) -> None:
-        """Adds a log entry with the description `text` and these octets; `ours` says whether this end has sent them."""
+        """Adds a log entry with the description `text` and these octets; `ours` says whether this end has sent them.
+
+        The entry keeps the first `RAW_PASSAGE_OCTETS_MAX` octets.
+        """
         log = self._log
         passage = Passage(time.monotonic() - self._start_s, ours, text, octets)
         log.append(passage.shortened(RAW_PASSAGE_OCTETS_MAX) if len(octets) > RAW_PASSAGE_OCTETS_MAX else passage)
@@ -127,8 +131,8 @@ class PassageLog:
 class ScriptedPeer(Protocol):
     """One end of a connection for scripted conversations, which can send any message since it has no state machines.
 
-    While `next` waits, the implementation lets the other end read and write the registered memory. "Other end" is the
-    program under test.
+    While `next` waits, the implementation lets the other end, the program under test, read and write the registered
+    memory.
     """
 
     version: str
@@ -142,7 +146,7 @@ class ScriptedPeer(Protocol):
 
     @property
     def request(self) -> Mapping[str, Any]:
-        """The pattern, for `difference`, that the fields of a connecting client's start-up event have to match."""
+        """The pattern (see `difference`) that the fields of a connecting client's start-up event have to match."""
 
     async def accept(self, request: Mapping[str, Any], fields: Mapping[str, Any], where: str) -> None:
         """Sends the reply that accepts a client's connection.
@@ -157,7 +161,11 @@ class ScriptedPeer(Protocol):
         """
 
     async def start(self, fields: Mapping[str, Any], where: str) -> None:
-        """Sends the start-up request, with `fields` in place of usual values; `where` is the path of these for errors.
+        """Sends the start-up request to a server, without waiting for the answer.
+
+        Args:
+            fields: values of the request's fields, by name (docs/send.md), in place of the usual ones.
+            where: the path of `fields` for error texts.
 
         Raises:
             LocalProtocolError: the peer cannot send a given field, or its value is not valid.
@@ -167,12 +175,12 @@ class ScriptedPeer(Protocol):
     def register(self, *, handle: int, offset: int, data: bytearray, may: str) -> RawMemory:
         """Registers `data` for RDMA accesses of the other end, and returns the region with its handle and offset.
 
-        `may` is "read" or "write". `handle` and `offset`, the address of the first octet, are ignored if the provider
-        chooses them.
+        `may` is "read" or "write". `handle` and `offset`, the address of the first octet, are those of the region,
+        unless the implementation's provider chooses them.
         """
 
     def withdraw(self, memory: RawMemory) -> None:
-        """Ends the other end's access to a region that `register` has returned."""
+        """Ends the other end's access to a region that `register` has returned and that is still registered."""
 
     async def send_stream(self, octets: bytes, text: str, pieces: int = 0) -> None:
         """Writes octets to the stream below the frames as they are.
@@ -207,17 +215,21 @@ class ScriptedPeer(Protocol):
     async def read(self, handle: int, offset: int, length: int) -> int:
         """Begins an RDMA Read of `length` octets from the address `offset` of the other end's memory with this handle.
 
-        Returns the handle of the sink, by which the later events "read_response" are known.
+        Does not wait for the data: `next` later returns them in events "read_response". Returns the handle of the sink,
+        which these events have as "handle".
         """
 
     async def remind(self) -> None:
-        """Makes the other end process a first message that it may have overlooked, as siw does (see `RawTarget`)."""
+        """Makes the other end process a first message that it may have overlooked: a fault of siw (see `RawTarget`)."""
 
     def end(self) -> None:
         """Ends the sending direction, or the whole connection where directions do not end separately."""
 
     async def next(self) -> Heard:
-        """Waits without a time limit for the next event, and returns it; after the end, always an event "end"."""
+        """Waits without a time limit for the next event, and returns it.
+
+        After the end of the connection, each call returns an event "end" at once.
+        """
 
     async def close(self) -> None:
-        """Aborts the connection without sending more, and waits for its end; over a device, for a bounded time."""
+        """Aborts the connection without sending more, and waits for its end, over a device for a bounded time."""

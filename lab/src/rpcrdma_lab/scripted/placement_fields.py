@@ -141,9 +141,10 @@ PLACEMENT_READERS: Mapping[str, Callable[[bytes, int, str], tuple[Any, int]]] = 
 def buffer_segments(structure: bytes) -> dict[str, int]:
     """Decodes the octets of a Receive Buffer Structure property, and describes its segments for bulk data.
 
-    "receive_octets" is the total length of the segments. If any is for bulk data, "segment_at" is the offset in octets
-    of the first such segment in the buffer, "segment_octets" its length and "segments" their number. Returns {} if the
-    structure has a wrong length. At most 1024 segments are counted.
+    Returns a mapping: "receive_octets" is the total length of all segments in octets. If there are segments for bulk
+    data, "segments" is their number, "segment_at" the offset in octets of the first one in the buffer, and
+    "segment_octets" the length of the first one. Returns {} if `structure` has a wrong length. Segments after the first
+    1024 are ignored.
     """
     if len(structure) < _STRUCTURE_HEAD.size or (len(structure) - _STRUCTURE_HEAD.size) % _GROUP.size:
         return {}

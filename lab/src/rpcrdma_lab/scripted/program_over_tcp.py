@@ -14,7 +14,8 @@ _LAST = 1 << 31
 class ProgramOverTcp:
     """Forwards RPC calls to a server over TCP with record marking (RFC 5531 section 11).
 
-    The first call connects to `host` and `port`. Calls must not overlap; call `close` after a failed or cancelled one.
+    The first call connects to `host` and `port`. Calls must not overlap. `close` must follow a call that failed or was
+    cancelled.
     """
 
     def __init__(self, host: str, port: int) -> None:
@@ -22,7 +23,9 @@ class ProgramOverTcp:
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def answer(self, call: bytes) -> bytes:
-        """Sends an RPC call message over the connection, and returns the RPC reply message that arrives next.
+        """Sends an RPC call message, and waits for the next RPC message from the server, which it returns unchecked.
+
+        Connects first if there is no connection. There is no time limit.
 
         Raises:
             OSError: the server cannot be reached, ends the connection, or sends a reply that exceeds the limits.

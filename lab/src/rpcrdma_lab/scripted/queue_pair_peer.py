@@ -59,12 +59,15 @@ class _PlacedMemory(RawMemory):
 
 
 def is_invalidation(ddp: Mapping[str, Any]) -> bool:
-    """Returns whether `ddp` is {"opcode": "send_invalidate", "invalidate": HANDLE}, a usual Send with Invalidate."""
+    """Returns whether `ddp`, DDP fields by name, are those of a usual Send with Invalidate.
+
+    These are "opcode", which is "send_invalidate", and "invalidate", and no others.
+    """
     return ddp.keys() == {"opcode", "invalidate"} and ddp["opcode"] == "send_invalidate"
 
 
 async def open_link(provider: Provider, host: str, port: int) -> Link:
-    """Returns a provider's link to a server, on which a connection can be opened.
+    """Connects a provider's link to a server, and returns it; a connection can be opened on the link.
 
     Raises:
         OSError: the provider cannot reach the server.
@@ -117,8 +120,10 @@ class QueuePairPeer:
     async def start(self, fields: Mapping[str, Any], where: str) -> None:
         """Opens the queue pair and requests the connection, with "data" of `fields` as the private data.
 
+        Does not wait: the established connection is an event "startup". `where` is the path of `fields`.
+
         Raises:
-            LocalProtocolError: `fields` has another field; the error's text begins with `where`.
+            LocalProtocolError: `fields` has another field, or "data" is malformed; the error's text has the path.
             OSError: the provider makes no queue pair.
         """
         data = self._private_data(fields, where)
@@ -131,10 +136,12 @@ class QueuePairPeer:
         driver.flush()
 
     async def accept(self, request: Mapping[str, Any], fields: Mapping[str, Any], where: str) -> None:  # noqa: ARG002
-        """Accepts a client's connection with "data" of `fields` as the private data; `request` is not used.
+        """Accepts a client's connection with "data" of `fields` as the private data.
+
+        `where` is the path of `fields`. `request` is not used.
 
         Raises:
-            LocalProtocolError: `fields` has another field; the error's text begins with `where`.
+            LocalProtocolError: `fields` has another field, or "data" is malformed; the error's text has the path.
         """
         data = self._private_data(fields, where)
         assert self._driver is not None, "a client has asked"
@@ -173,7 +180,7 @@ class QueuePairPeer:
         return _PlacedMemory(handle=region.handle, offset=region.offset, data=data, may=may, before=bytes(data))
 
     def withdraw(self, memory: RawMemory) -> None:
-        """Invalidates the registration of a region that `register` has returned."""
+        """Invalidates the registration of a region that `register` has returned and that is still registered."""
         assert self._driver is not None, "memory belongs to a connection"
         (region,) = (each for each in self._regions if each.handle == memory.handle)
         self._regions.remove(region)
@@ -186,12 +193,12 @@ class QueuePairPeer:
     async def send_message(
         self, payload: bytes, ddp: Mapping[str, Any], mpa: Mapping[str, Any], text: str | None = None
     ) -> None:
-        """Posts a Send of `payload`, or a Send with Invalidate if `ddp` is one's fields (see `is_invalidation`).
+        """Posts a Send of `payload`; a Send with Invalidate if `ddp` has its fields (see `is_invalidation`).
 
-        `mpa` must be empty. `text` is the description for the log; None makes a general one.
+        `ddp` must be empty otherwise, and `mpa` always. `text` describes the message in the log; None: a general text.
 
         Raises:
-            LocalProtocolError: `ddp` has other fields, or `mpa` is not empty.
+            LocalProtocolError: `ddp` or `mpa` has other fields, or the handle to be invalidated is no number.
         """
         invalidate = None
         if is_invalidation(ddp):
@@ -213,7 +220,8 @@ class QueuePairPeer:
     async def read(self, handle: int, offset: int, length: int) -> int:
         """Posts an RDMA Read of `length` octets from the address `offset` of the other end's memory with this handle.
 
-        Returns the handle of the sink, which the event "read_response" with the data has.
+        Does not wait for the data: `next` later returns them in one event "read_response". Returns the handle of the
+        sink, which this event has as "handle".
         """
         assert self._driver is not None, "memory is read over a connection"
         self._note(f"RDMA Read of {handle:#x}, {length} octets", ours=True)
@@ -234,9 +242,9 @@ class QueuePairPeer:
         self._driver.flush()
 
     async def next(self) -> Heard:
-        """Waits without a time limit for the next event, and returns it; after the end, always an event "end".
+        """Waits without a time limit for the next event, and returns it; after the end, returns an event "end" at once.
 
-        Other kinds are "startup", "message" and "read_response".
+        Other kinds of events are "startup", "message" and "read_response".
         """
         while not self._heard:
             self._news.clear()
@@ -248,7 +256,10 @@ class QueuePairPeer:
         return self._heard[0] if self._heard[0].kind == "end" else self._heard.popleft()
 
     async def close(self) -> None:
-        """Invalidates the registered memory, aborts the connection, and waits for its end for at most 5 s."""
+        """Invalidates the registered memory, aborts the connection, and waits for its end for at most 5 s.
+
+        Does nothing if no queue pair was opened, or `close` was called before.
+        """
         driver, self._driver = self._driver, None
         if driver is None:
             return

@@ -18,7 +18,7 @@ async def open_recorded(
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Connects to a server as `asyncio.open_connection` does, and returns the stream's reader and writer.
 
-    With `capture`, the octets of both directions are recorded until the connection is lost.
+    The octets of both directions are recorded in `capture` until the connection is lost; None records nothing.
 
     Raises:
         OSError: the server cannot be reached.
@@ -36,7 +36,7 @@ async def serve_recorded(accepted: Accepted, host: str, port: int, capture: Pack
     """Listens as `asyncio.start_server` does, and returns the server.
 
     Args:
-        accepted: is called with the reader and the writer of each new connection.
+        accepted: is called by the event loop with the reader and the writer of each new connection.
         host: the address to listen on.
         port: the TCP port; 0 chooses one.
         capture: records each connection until it is lost; None records nothing.
@@ -53,10 +53,9 @@ async def serve_recorded(accepted: Accepted, host: str, port: int, capture: Pack
 
 
 class _RecordedProtocol(asyncio.StreamReaderProtocol):
-    """A stream protocol that records what arrives, and the end of the connection, in a packet capture.
+    """A stream protocol that records the received octets, and the end of the connection, in a packet capture.
 
-    `accepted` is called with the reader and writer of a connection that the other end has made; None: this end
-    connects.
+    `accepted` is called with the reader and writer when the connection is made; None: this end has connected.
     """
 
     def __init__(self, reader: asyncio.StreamReader, capture: PacketCapture, accepted: Accepted | None = None) -> None:

@@ -38,7 +38,7 @@ class SegmentedMessage:
     def add(self, start: int, length: int, *, last: bool) -> FrameFault | None:
         """Adds the next segment, of `length` octets at offset `start`; `last` is its flag L.
 
-        Returns the fault of the segment or, after the last segment, of the whole message; None if there is none.
+        Returns the fault of the segment or, after the segment with `last`, of the whole message; None without a fault.
         """
         self.octets += length
         if self._runs and self._runs[-1][1] == start:

@@ -42,7 +42,7 @@ _REPLY = {"1": {"type": 0}, "2": {"type": 0, "flags": 1}}
 def read_segments(header: Mapping[str, Any]) -> list[Segment]:
     """Returns the segments of a header's Read list, each with "position", in the order of Positions; [] for none.
 
-    `header` has the fields of the transport header, as `read_message` returns them.
+    `header` has the fields of the transport header by name, as `read_message` returns them in "header".
 
     Raises:
         RemoteProtocolError: a Position is not a multiple of four.
@@ -55,9 +55,9 @@ def read_segments(header: Mapping[str, Any]) -> list[Segment]:
 
 
 def segments_of_items(header: Mapping[str, Any]) -> list[Segment]:
-    """Returns the segments in the requester's memory for the items of a Transmit Request, each with its "position".
+    """Returns the segments in the requester's memory that hold items of a Transmit Request, each with its "position".
 
-    `header` has the fields of the request's transport header.
+    `header` has the fields of the request's transport header, as `read_message` returns them in "header".
     """
     return [
         {**segment, "position": item["position"]} for item in header["items"] for segment in item.get("segments", [])
@@ -69,7 +69,7 @@ def placed_items(transmissions: Sequence[Mapping[str, Any]], buffer: Mapping[str
 
     Args:
         transmissions: the fields of the request's messages, in order, as `read_message` returns them.
-        buffer: the segments of the receiver's buffers, as `buffer_segments` describes them.
+        buffer: the segments for bulk data in the receiver's buffers, as `buffer_segments` describes them.
 
     Raises:
         RemoteProtocolError: a segment does not exist or is too short, or octets between the payload and the first
@@ -102,8 +102,8 @@ def _segment_octets(transmissions: Sequence[Mapping[str, Any]], number: int, buf
 def joined_call(body: bytes, parts: Sequence[tuple[int, bytes]]) -> bytes:
     """Returns the whole RPC call: `body` with the octets of Read chunks inserted at their Positions and padded.
 
-    `parts` are Positions and octets; parts of the same Position follow each other. A part at Position 0 is the call
-    itself, and takes the place of `body`.
+    `parts` has (Position, octets) of each segment; segments of the same Position are joined in the order of `parts`. A
+    part at Position 0 is the call itself without its items, and takes the place of `body`.
 
     Raises:
         RemoteProtocolError: a Position is within another chunk or beyond the end.
@@ -129,7 +129,7 @@ class PlannedReply:
     Attributes:
         header: the fields of the transport header, without the XID.
         body: the part that is sent inline.
-        writes: (segment, octets) of each RDMA Write that precedes the reply.
+        writes: (segment, octets) of each RDMA Write that has to precede the reply.
         refused_octets: the length of the RPC reply if it fits nowhere and an error is sent instead; otherwise 0.
     """
 
@@ -140,11 +140,12 @@ class PlannedReply:
 
 
 def planned_reply(version: str, call: Mapping[str, Any], reply: bytes, inline_octets: int) -> PlannedReply:
-    """Returns header, inline part and RDMA Writes of a reply with the chunks that the call offers.
+    """Returns header, inline part and RDMA Writes of the reply to a call, with the chunks that the call offers.
 
-    They are those of an error if the reply fits neither inline nor a Reply chunk. The data of NFSv3 READ and READLINK
-    are placed in the first Write chunk (RFC 8267 section 6.1) if they fit there; other chunks return unused. A Transmit
-    Request with response directions is refused, since its client may repeat it in plain messages.
+    The data of NFSv3 READ and READLINK are placed in the first Write chunk (RFC 8267 section 6.1) if they fit there;
+    the reply returns other Write chunks unused. If the rest fits neither inline nor into the Reply chunk, the result is
+    an error message. It is one, too, for a Transmit Request with response directions, since its client may repeat the
+    request in plain messages.
 
     Args:
         version: the protocol version, "1" or "2".
@@ -184,9 +185,9 @@ def _without_room(version: str, reply: bytes) -> PlannedReply:
 
 
 def _spread(data: bytes, segments: Sequence[Segment]) -> list[tuple[Segment, bytes]]:
-    """Divides `data` among the segments in their order (RFC 8166, 3.4.6); returns (segment, octets) for each used one.
+    """Divides `data` among the segments in their order (RFC 8166 section 3.4.6).
 
-    Octets beyond the last segment are dropped.
+    Returns (segment, octets) of each segment that gets octets. Octets for which there is no room are dropped.
     """
     pieces = []
     for segment in segments:
@@ -197,10 +198,10 @@ def _spread(data: bytes, segments: Sequence[Segment]) -> list[tuple[Segment, byt
 
 
 def _bulk_item(call: Mapping[str, Any], reply: bytes) -> tuple[int, int] | None:
-    """Returns start and length of the data in a successful reply to NFSv3 READ or READLINK; None for other replies.
+    """Returns start and length, in octets, of the data in a successful reply to NFSv3 READ or READLINK.
 
-    `call` has the fields of the RPC call. `reply` is the RPC reply message; start, from its first octet, and length are
-    in octets.
+    Returns None for other replies. `call` has the fields of the RPC call, as `read_rpc` returns them. `reply` is the
+    RPC reply message, from whose first octet the start counts.
     """
     procedure = call.get("program"), call.get("version"), call.get("procedure")
     # Verifier and accept status; then the status of the procedure, and whether attributes follow it.

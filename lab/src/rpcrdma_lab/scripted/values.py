@@ -21,6 +21,8 @@ _WORDS_MAX = 80
 class Names:
     """The names that values in a scripted conversation refer to.
 
+    The runner of the conversation changes the attributes while steps run.
+
     Attributes:
         given: numbers and octets by name, for {"given": NAME}.
         heard: the fields of the last message that matched, for {"heard": PATH}.
@@ -35,10 +37,10 @@ class Names:
     def value(self, reference: Mapping[str, Any], where: str, kind: type[int] | type[bytes]) -> int | bytes | None:
         """Returns the value of a reference {"given": NAME}, {"heard": PATH} or {"heard": PATH, "of": MESSAGE}.
 
-        Returns None only from `UNRESOLVED`, the names before a conversation runs.
+        Never returns None; only `UNRESOLVED`, which stands for the names before a conversation runs, does so.
 
         Args:
-            reference: the reference; a path is "header.xid", for example.
+            reference: the reference; PATH is as "header.xid" (see `field_at`), MESSAGE the name of a message.
             where: the path of `reference` for error texts.
             kind: the type that the value must have.
 
@@ -70,7 +72,10 @@ class Names:
 
 
 class _UnresolvedNames(Names):
-    """The names before a conversation runs: `value` accepts every well-formed reference, and returns None."""
+    """The names before a conversation runs: `value` returns None for every reference whose parts are text.
+
+    Other references raise LocalProtocolError.
+    """
 
     def value(self, reference: Mapping[str, Any], where: str, kind: type[int] | type[bytes]) -> None:  # noqa: ARG002
         for name in reference.keys() & {"given", "heard", "of"}:
@@ -93,9 +98,9 @@ def _text(value: Any, where: str) -> str:
 
 
 def field_at(fields: Mapping[str, Any], path: str) -> Any:
-    """Returns the field at a path such as "header.writes.0.0.length"; None if there is none.
+    """Returns the value in `fields` at a path such as "header.writes.0.0.length"; None if there is none.
 
-    Numbers in the path are indexes of lists.
+    Parts of the path are names of fields, or indexes of lists, from 0.
     """
     found: Any = fields
     for part in path.split("."):
@@ -111,15 +116,15 @@ def field_at(fields: Mapping[str, Any], path: str) -> Any:
 def number(value: Any, names: Names, where: str, least: int = -_NUMBER_MAX, most: int = _NUMBER_MAX) -> int:
     """Evaluates a number: 7, "0x7", {"given": NAME} or {"heard": PATH, "of": NAME}.
 
-    "plus" in a reference is a number that is added, and "most" the largest result, which replaces a larger one. A name
-    that is not known yet (`UNRESOLVED`) counts as `least`, but at least 0.
+    "plus" in a reference is a number that is added, and "most" the largest result, which replaces a larger one. With
+    `UNRESOLVED`, the names before a conversation runs, a reference counts as `least`, or as 0 if that is larger.
 
     Args:
         value: the number as JSON-like data.
         names: the values that references such as {"given": NAME} stand for.
         where: the path of `value` for error texts.
-        least: the smallest allowed result.
-        most: the largest allowed result.
+        least: the smallest allowed result; -2**64 by default.
+        most: the largest allowed result; 2**64 by default.
 
     Raises:
         LocalProtocolError: `value` is malformed, a reference fails, or the result is out of bounds.
@@ -150,8 +155,9 @@ def octets(value: Any, names: Names, where: str) -> bytes:
     """Evaluates octets: hex digits, a list of parts to be joined, or a mapping {KIND: CONTENT}.
 
     Kinds are "text" (UTF-8), "pattern" and "zeros" (of a length in octets), "words" and "longs" (lists of big-endian
-    numbers of 32 and 64 bits), "opaque" (octets as XDR opaque of variable length), "given" and "heard" (see `Names`).
-    {"from": NUMBER} and {"first": NUMBER} beside "given" take a part: its start and its length.
+    numbers of 32 and 64 bits, modulo 2**32 and 2**64), "opaque" (octets as XDR opaque of variable length), "given" and
+    "heard" (see `Names`). "from" and "first" beside "given" take a part of the octets: "from" is its start, and "first"
+    its length at most. With `UNRESOLVED`, the names before a conversation runs, a reference counts as no octets.
 
     Args:
         value: the octets as JSON-like data.

@@ -56,8 +56,8 @@ class EndCounts:
 class CallAccount:
     """Event counts and times of one call or of simultaneous calls, as `account` derives them from a trace.
 
-    `parts_s` divides the `latency_s` (seconds) by the names that `part_of` returns. The counts after `responder` are of
-    events on and beside the critical path, except those named `_on_path`.
+    `latency_s` is in seconds, and `parts_s` divides it into the parts that `part_of` names. The counts from `sends` on
+    include the events of both ends, on and beside the critical path, except `acknowledgements_on_path`.
     """
 
     one_way_trips: int
@@ -83,7 +83,7 @@ class CallAccount:
 
     @property
     def registrations(self) -> int:
-        """The number of memory registrations of both ends, on the critical path and beside it."""
+        """The number of memory registrations of both ends, on and beside the critical path."""
         return sum(end.registrations + end.registrations_beside for end in (self.requester, self.responder))
 
     @property
@@ -93,7 +93,9 @@ class CallAccount:
 
 
 def critical_path(events: Sequence[TraceEvent], called: Collection[int], returned: int) -> list[TraceEvent]:
-    """Returns the chain of causes from one of the events `called` to the event `returned`, both included.
+    """Returns the chain of causes from a call to the event `returned`, both included, in the order of time.
+
+    The call is the last one of `called` in the chain of causes of `returned`.
 
     Args:
         events: the whole trace, in which each event is at the index of its number.
@@ -116,7 +118,7 @@ def critical_path(events: Sequence[TraceEvent], called: Collection[int], returne
 
 
 def account(events: Sequence[TraceEvent], called: Collection[int], returned: Collection[int]) -> CallAccount:
-    """Derives counts and times of calls of one requester from a trace.
+    """Derives event counts and times of one or more calls of the same requester from a trace.
 
     The latency is the time from the first call to the last return, and the critical path ends at the last return.
     Events caused by a return belong to the caller's program and are left out.
@@ -177,10 +179,10 @@ def account(events: Sequence[TraceEvent], called: Collection[int], returned: Col
 
 
 def part_of(event: TraceEvent) -> str:
-    """Returns the name of the part of a latency to which the time from the event before to `event` belongs.
+    """Returns the name of the part of a latency to which the time before `event` belongs.
 
-    Both are neighbours on a critical path. Names are "sending", "distance", "interrupts", "waiting", "registration",
-    "invalidation", "copying", "server", "other".
+    That is the time since the preceding event of the critical path. Names are "sending", "distance", "interrupts",
+    "waiting", "registration", "invalidation", "copying", "server" and "other".
     """
     return _PARTS.get(event.kind, _OTHER)
 
@@ -197,8 +199,8 @@ def path_in_words(path: Sequence[TraceEvent]) -> str:
 def _shared_interrupt(events: Sequence[TraceEvent], arrival: TraceEvent, completion: TraceEvent) -> TraceEvent | None:
     """Returns the interrupt in progress that delivered a completion which has no interrupt of its own.
 
-    `events` is the whole trace, and `arrival` the event that caused `completion`. The interrupt is the last one of the
-    node before the completion. None if the interrupt ended before the arrival: the completion waited for busy software.
+    The interrupt is the last one of the node before the completion. Returns None if it was before the arrival: the
+    completion waited for busy software. `events` is the whole trace, and `arrival` the event that caused `completion`.
     """
     for event in reversed(events[: completion.number]):
         if event.kind is EventKind.INTERRUPT and event.node == completion.node:
@@ -221,6 +223,6 @@ def _end_counts(events: Iterable[TraceEvent], on_path: Collection[int]) -> EndCo
 
 
 def _counted_as(event: TraceEvent) -> str:
-    """Returns the name under which an event is counted: its kind, as "leave"; for a post the verb, too: "post send"."""
+    """Returns the name under which an event is counted: its kind, such as "leave"; for a post "post VERB"."""
     kind: str = event.kind.value
     return f"{kind} {event.text.partition(' ')[0]}" if event.kind is EventKind.POST else kind

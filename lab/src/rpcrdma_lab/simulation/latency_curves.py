@@ -14,9 +14,9 @@ _SAME = 1e-2
 
 
 class Crossing(NamedTuple):
-    """The point `at`, in miles or octets, beyond which the variant `faster` has lower latencies than `slower`.
+    """The point `at`, in miles or octets, beyond which the variant `faster` has a lower latency than `slower`.
 
-    Just before the point, `slower` has the lower ones. `latency_s` is the latency of both at the point, in seconds.
+    Before the point, `slower` has the lower latency. `latency_s` is the latency of both at the point, in seconds.
     """
 
     at: float
@@ -44,7 +44,8 @@ class Curves:
     def crossings(self) -> list[Crossing]:
         """Returns the points at which curves of two variants cross, for all pairs, in ascending order of `at`.
 
-        Curves are straight between their points; points at which two differ by up to 1 % count as equal.
+        Curves are straight between their points. Points at which two latencies differ by up to 1 % count as equal, and
+        are passed over.
         """
         found = []
         for first, second in itertools.combinations(self.latencies_s, 2):

@@ -48,7 +48,7 @@ _NO_CHANGES = v3.wcc_data(v3.pre_op_attr(False, None), _NO_ATTRIBUTES)
 
 
 class _Files(v3.NFS_V3_Service):
-    """An NFSv3 service with one file: it returns any number of octets, and drops those written."""
+    """An NFSv3 service with one file: READ returns any number of octets, and WRITE drops the octets."""
 
     OWN_LIMITS = True
     IDEMPOTENT = frozenset({v3.READ.number, v3.WRITE.number})
@@ -64,7 +64,7 @@ class _Files(v3.NFS_V3_Service):
 
 
 class _SizedCalls(sized_calls.SIZED_CALLS_V1_Service):
-    """A service that takes and returns any number of octets."""
+    """The service of the RPC program `sized_calls`, which takes and returns any number of octets."""
 
     OWN_LIMITS = True
     IDEMPOTENT = frozenset(sized_calls.PROGRAM.procedures)
@@ -97,7 +97,7 @@ class Operation(NamedTuple):
 
     Attributes:
         name: the name of the operation in tables.
-        call: makes one call on a connection, with a number of octets of data.
+        call: makes one call on a connection, with a number of octets of data; returns an awaitable of its result.
         calls: the number of calls made at the same time.
     """
 
@@ -148,7 +148,9 @@ PLOTTED_OPERATIONS = tuple(
 class Variant:
     """The settings of both ends that decide how the data of calls travel.
 
-    `client_extensions` and `server_extensions` return new extensions for each connection.
+    `name` is the variant's name in tables. `rpcrdma_version` and `extension` are the choices of these names of
+    `ConnectOptions` and `RdmaServerConfig`. `client_extensions` and `server_extensions` return new extensions at each
+    call.
     """
 
     name: str
@@ -161,7 +163,7 @@ class Variant:
     server_extensions: Callable[[], Sequence[Extension]] = tuple
 
     def connect_options(self, provider: Provider) -> ConnectOptions:
-        """Returns the client's options, with new extensions, for one connection over `provider`."""
+        """Returns the client's options, with new extensions, for one connection over the RDMA provider `provider`."""
         return ConnectOptions(
             provider=provider,
             rpcrdma_version=self.rpcrdma_version,
@@ -172,7 +174,7 @@ class Variant:
         )
 
     def server_config(self, provider: Provider) -> RdmaServerConfig:
-        """Returns the server's configuration over `provider`, with new extensions."""
+        """Returns the configuration of a server over the RDMA provider `provider`, with new extensions."""
         return RdmaServerConfig(
             provider=provider,
             rpcrdma_version=self.rpcrdma_version,
@@ -185,7 +187,7 @@ class Variant:
 def _version_1(*, remote_invalidation: bool = True) -> TransportConfig:
     """Returns transport settings of version 1 with inline thresholds of 4096 octets, as Linux has them.
 
-    `remote_invalidation`: whether replies may invalidate the peer's memory (Send with Invalidate).
+    `remote_invalidation` says whether replies may be sent by Send with Invalidate.
     """
     return TransportConfig(
         inline_send_octets=_MESSAGE_OCTETS,
@@ -204,10 +206,10 @@ def _version_2(in_messages_octets_max: int | None, *, remote_invalidation: bool 
 
 
 def _by_send(name: str, client_segment: int, server_segment: int) -> Variant:
-    """Returns settings, with this name, by which the round-trip extension of version 2 sends bulk data in Sends.
+    """Returns a variant, with this name, in which the round-trip extension of version 2 sends bulk data in Sends.
 
-    A receive buffer of each end has one segment in which the extension places bulk data. `client_segment` and
-    `server_segment` are the octets of the segment at that end; 0: its receive buffers have none.
+    Each receive buffer has one segment for bulk data. `client_segment` and `server_segment` are the lengths of this
+    segment, in octets, at the client and at the server; 0: receive buffers of this end have no such segment.
     """
     receive_octets = _HEAD_OCTETS + max(client_segment, server_segment)
     both = client_segment and server_segment
@@ -248,9 +250,9 @@ VARIANTS = (
 
 
 def with_extension(name: str, make: Callable[[], Extension]) -> Variant:
-    """Returns settings of both ends for version 2 with an extension, under the name "version 2, NAME".
+    """Returns a variant for version 2 with an extension, under the name "version 2, NAME".
 
-    `make` returns a new extension; it is called for each end of each connection.
+    `make` returns a new extension. It is called anew for each client's options and each server's configuration.
     """
     return Variant(
         name=f"version 2, {name}",

@@ -42,7 +42,7 @@ COLUMNS = ("trips", *_ENDS, "sends", "reads", "writes", "acks", "µs")
 
 
 def cells(found: CallAccount) -> list[str]:
-    """Returns a table row: round trips, counts of events, and latency in microseconds, one text for each of `COLUMNS`.
+    """Returns a table row, one text for each of `COLUMNS`: round trips, counts of events, and latency in microseconds.
 
     "1+2" stands for one event on the critical path and two beside it.
     """
@@ -65,12 +65,14 @@ def cells(found: CallAccount) -> list[str]:
 
 
 def measured(model: FabricModel, variant: Variant, operation: Operation, size: int) -> Row:
-    """Measures an operation with `size` octets of data in virtual time, on a connection of its own.
+    """Measures an operation with `size` octets of data on a new simulated connection, and returns counts and times.
+
+    It runs in a virtual event loop of its own, and must not be called within a running event loop.
 
     Args:
         model: the delays of the fabric, which include the distance.
         variant: the settings of both ends.
-        operation: the kind of call, and how many are made at once.
+        operation: the kind of call, and the number of calls made at the same time.
         size: octets of data of a call.
 
     Raises:
@@ -88,9 +90,10 @@ def measured(model: FabricModel, variant: Variant, operation: Operation, size: i
 def rows(
     model: FabricModel, size: int, variants: Sequence[Variant], operations: Sequence[Operation] | None = None
 ) -> list[Row]:
-    """Returns counts and times of each operation in each variant (settings of both ends), operation by operation.
+    """Measures each operation in each variant (settings of both ends); returns the rows, operation by operation.
 
-    `size` is the octets of data of a call. `operations` None stands for `measured_calls.OPERATIONS`.
+    `model` has the delays and the distance. `size` is the octets of data of a call. `operations` None stands for
+    `measured_calls.OPERATIONS`.
 
     Raises:
         RpcRdmaError: a call failed.
@@ -102,9 +105,10 @@ def rows(
 def curves_over_distance(
     model: FabricModel, size: int, miles: Sequence[float], variants: Sequence[Variant], operations: Sequence[Operation]
 ) -> list[Curves]:
-    """Measures latencies over the distances `miles`; returns for each operation, in order, the curves of all variants.
+    """Measures latencies over distances; returns for each operation, in order, the curves of all variants.
 
-    `size` is the octets of data of a call. `model` has the other delays; its distance is not used.
+    `miles` are the distances, in ascending order. `size` is the octets of data of a call. `model` has the other delays;
+    its distance is not used.
 
     Raises:
         RpcRdmaError: a call failed.
@@ -116,7 +120,9 @@ def curves_over_distance(
 def curves_over_size(
     model: FabricModel, sizes: Sequence[int], variants: Sequence[Variant], operations: Sequence[Operation]
 ) -> list[Curves]:
-    """Measures latencies over `sizes` of data in octets; returns for each operation, in order, curves of all variants.
+    """Measures latencies over sizes of data; returns for each operation, in order, the curves of all variants.
+
+    `sizes` are octets of data of a call, in ascending order. `model` has the delays and the distance.
 
     Raises:
         RpcRdmaError: a call failed.

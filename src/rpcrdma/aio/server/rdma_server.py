@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 from rpcrdma.aio.answering.answering import Answering
@@ -176,18 +176,26 @@ class RdmaServer:
         self._sweep_later()
         return await self._listeners.listen(host, port, providers)
 
-    def reload_certificates(self) -> None:
-        """Reads the files for host authentication again, for later connections; no effect without host authentication.
+    def read_certificates(self) -> Callable[[], None]:
+        """Reads the files for host authentication again, none without that; may block, and may be called in any thread.
 
-        If the content of the file of authorities has changed, connections to authenticated hosts are ended.
+        Returns:
+            A function for the event loop, which uses them for later connections. If the content of the file of
+            authorities has changed, it ends connections to authenticated hosts.
 
         Raises:
-            HostAuthenticationFailed: a file is unfit; the present certificates stay in use.
+            HostAuthenticationFailed: a file is unfit.
         """
-        self._authenticators = self._config.host_authentication.source(Role.SERVER)
-        if self._authorities.replaced():
-            for connection in [each for each in self.connections if each.host_identity is not None]:
-                connection.abort(OTHER_AUTHORITIES)
+        authenticators = self._config.host_authentication.source(Role.SERVER)
+        authorities = self._authorities.read()
+
+        def use() -> None:
+            self._authenticators = authenticators
+            if self._authorities.replaced(authorities):
+                for connection in [each for each in self.connections if each.host_identity is not None]:
+                    connection.abort(OTHER_AUTHORITIES)
+
+        return use
 
     def stop_listening(self, places: Collection[tuple[str, int]]) -> None:
         """Stops accepting connections at addresses and ports `places`, as `listen` returned them; others are ignored.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from rpcrdma.aio.answering.answering import Answering, AtMostOnce
@@ -385,11 +385,26 @@ class Server:
         clients connect again and are verified anew.
 
         Raises:
-            HostAuthenticationFailed: a file is unfit; the present certificates stay in use. If the file is for TLS, the
-                new ones for RDMA are in use already.
+            HostAuthenticationFailed: a file is unfit; the present certificates stay in use.
         """
-        self._rdma.reload_certificates()
-        self._tcp.reload_certificates()
+        self.read_certificates()()
+
+    def read_certificates(self) -> Callable[[], None]:
+        """Reads the files of certificates as `reload_certificates` does; may block, and may be called in any thread.
+
+        Returns:
+            A function that uses them for later connections; to be called in the event loop, where it never blocks.
+
+        Raises:
+            HostAuthenticationFailed: a file is unfit.
+        """
+        steps = self._rdma.read_certificates(), self._tcp.read_certificates()
+
+        def use() -> None:
+            for step in steps:
+                step()
+
+        return use
 
     async def settle(self, deadline_s: float) -> bool:
         """Waits until the calls that run now in threads and tasks have ended; other calls may begin meanwhile.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -141,20 +141,27 @@ class TcpServer:
             settings, config.xprtsec, self.dispatcher, self._may_begin, self._secured, self._refused_in_clear
         )
 
-    def reload_certificates(self) -> None:
-        """Reads the files of certificates again, for later connections; no effect without TLS.
+    def read_certificates(self) -> Callable[[], None]:
+        """Reads the files of certificates again, none without TLS; may block, and may be called in any thread.
 
-        If the content of the file of authorities has changed, connections to authenticated hosts are ended.
+        Returns:
+            A function for the event loop, which uses them for later connections. If the content of the file of
+            authorities has changed, it ends connections to authenticated hosts.
 
         Raises:
-            HostAuthenticationFailed: a file is unfit; the present certificates stay in use.
+            HostAuthenticationFailed: a file is unfit.
         """
         if self._tls is None:
-            return
-        self._tls.settings.reload()
-        if self._authorities.replaced():
-            for connection in [each for each in self.connections if each.host_identity is not None]:
-                connection.abort(OTHER_AUTHORITIES)
+            return lambda: None
+        use_files, authorities = self._tls.settings.read(), self._authorities.read()
+
+        def use() -> None:
+            use_files()
+            if self._authorities.replaced(authorities):
+                for connection in [each for each in self.connections if each.host_identity is not None]:
+                    connection.abort(OTHER_AUTHORITIES)
+
+        return use
 
     @property
     def addresses(self) -> list[tuple[str, int]]:

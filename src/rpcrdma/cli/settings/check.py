@@ -16,13 +16,14 @@ from rpcrdma.cli.host_names import HostNames
 from rpcrdma.cli.serve_conflicts import conflicts
 from rpcrdma.cli.serve_health import expiry_warning
 from rpcrdma.cli.serve_protection import hosts_of, least_protection
-from rpcrdma.cli.settings.check_paths import FILES_OF_HOSTS, PATHS, faults_of_paths
+from rpcrdma.cli.settings.check_paths import FILES_OF_HOSTS, PATHS, PathLooks
 from rpcrdma.cli.settings.credentials import Credential
 from rpcrdma.cli.settings.effective import COMMAND_LINE, DEFAULT, Effective, in_keys
 from rpcrdma.cli.settings.file import Mistake
 from rpcrdma.cli.settings.rules import doubts
 from rpcrdma.commands import ExitStatus, console, describe
 from rpcrdma.file_limits import CONFIGURATION_FAULTS_MAX
+from rpcrdma.nfs.export.giving_way import give_way
 
 __all__ = [
     "as_entries", "at_start", "find_mistakes", "first_ones", "is_installed", "report",
@@ -58,17 +59,19 @@ def find_mistakes(
             that this is an error.
     """
     names, sources = names or HostNames(), sources or ExportSources()
+    looks = PathLooks(found, (*FILES_OF_HOSTS, *PATHS), sources.of_paths)
     exports = (*found.exports, *found.mistaken)
     sources.look(exports, needed=served)
     names.look_up(host for export in exports for host in export.all_hosts)
     faults = [*found.faults, *no_exports(args, found)]
     for export in exports:
+        give_way()
         faults += _faults_of_export(export, found, names, sources, served)
-    faults += _exposed_state(found, sources)
+    faults += _exposed_state(found, sources, looks)
     faults += _directories_within([export for export in exports if not sources.is_silent(export)])
     faults += _conflicts(args, found)
-    faults += _faults_of_certificates(args, found)
-    faults += faults_of_paths(found, PATHS)
+    faults += _faults_of_certificates(args, found, looks)
+    faults += looks.faults(PATHS)
     faults += _faults_of_credentials(found, PATHS)
     rules = [rule for export in exports for rule in export.admitting if "sec" not in rule.mistaken]
     proved = next((rule for rule in rules if any(flavor.service is not None for flavor in rule.flavors)), None)
@@ -85,7 +88,8 @@ def find_mistakes(
     audit, log = found.server["audit"], found.server["access-log"]
     if audit.origin != DEFAULT and log.value == "off" and "access-log" not in found.mistaken_settings:
         faults.append(Mistake(audit.origin, "audit has no effect without access-log; set it", is_warning=True))
-    return faults
+    # Two looks at the state directory may have told the same.
+    return [*dict.fromkeys(faults)]
 
 
 def at_start(args: argparse.Namespace, found: Effective, sources: ExportSources) -> list[Mistake]:
@@ -95,8 +99,9 @@ def at_start(args: argparse.Namespace, found: Effective, sources: ExportSources)
     of exports are among them, as warnings. `args` are parsed arguments with the values of `found`. `sources` looks at
     the directories and stores of the exports, and has their answers afterwards.
     """
+    looks = PathLooks(found, (), sources.of_paths)
     sources.look((*found.exports, *found.mistaken))
-    faults = [*found.faults, *no_exports(args, found), *_exposed_state(found, sources)]
+    faults = [*found.faults, *no_exports(args, found), *_exposed_state(found, sources, looks)]
     faults += _faults_of_credentials(found, (*FILES_OF_HOSTS, *PATHS))
     for export in found.exports:
         faults += _doubts_about_mount(export, sources)
@@ -172,20 +177,22 @@ def _doubts_about_mount(export: Exported, sources: ExportSources) -> Iterator[Mi
         yield Mistake(export.origins[""], text, is_warning=True)
 
 
-def _exposed_state(found: Effective, sources: ExportSources) -> Iterator[Mistake]:
+def _exposed_state(found: Effective, sources: ExportSources, looks: PathLooks) -> Iterator[Mistake]:
     """Yields a mistake (place, cause, remedy) for each export that contains the directory of the server's state.
 
     A client that reads the key of file handles there can make handles of its own. An export whose source has not
-    answered is left out: it is looked at again before it is served.
+    answered is left out: it is looked at again before it is served. That the directory does not answer is a mistake.
     """
-    from rpcrdma.nfs.export.server_state import StatePlace  # noqa: PLC0415 - the database takes its time
-
     exports = [export for export in (*found.exports, *found.mistaken) if not sources.is_silent(export)]
-    if not exports or "state-dir" in found.mistaken_settings:
+    of_state = looks.place_of_state()
+    if isinstance(of_state, Mistake):
+        yield of_state
+        return
+    if of_state is None:
         return
     state = found.server["state-dir"].value
-    of_state = StatePlace(state)
     for export in exports:
+        give_way()
         if of_state.is_shown_by(export.source):
             place = export.origins[""]
             text = f"the export {export.name} has the directory of the server's state, {_real(state)}"
@@ -196,6 +203,7 @@ def _real(path: Path | str) -> str:
     """Returns the absolute path without symbolic links; a circle of links stays as it is."""
     from rpcrdma.nfs.export.mount_table import real_path  # noqa: PLC0415 - only a server has directories
 
+    give_way()
     return real_path(path)
 
 
@@ -270,12 +278,12 @@ def _faults_of_credentials(found: Effective, names: Iterable[str]) -> Iterator[M
             yield Mistake(place, fault)
 
 
-def _faults_of_certificates(args: argparse.Namespace, found: Effective) -> Iterator[Mistake]:
+def _faults_of_certificates(args: argparse.Namespace, found: Effective, looks: PathLooks) -> Iterator[Mistake]:
     """Yields a mistake if files of certificates cannot be used, expire, or leave hosts without one unjudged.
 
     They are read only if they can be and fit together with all other settings.
     """
-    faults = [*faults_of_paths(found, FILES_OF_HOSTS), *_faults_of_credentials(found, FILES_OF_HOSTS)]
+    faults = [*looks.faults(FILES_OF_HOSTS), *_faults_of_credentials(found, FILES_OF_HOSTS)]
     yield from faults
     certificate = found.server["tls-cert"]
     if faults or certificate.value is None or not found.mistaken_settings.isdisjoint(_OF_TLS):

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import stat
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, wait
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
+from rpcrdma.cli.daemon_threads import DaemonThreads
 from rpcrdma.cli.settings.effective import Effective
 from rpcrdma.cli.settings.file import Mistake
 from rpcrdma.commands import describe
 from rpcrdma.commands.failures import readable_path
+from rpcrdma.limits import PATH_ANSWERS_S
 
-__all__ = ["FILES_OF_HOSTS", "PATHS", "faults_of_paths"]
+if TYPE_CHECKING:
+    from rpcrdma.nfs.export.server_state import StatePlace
+
+__all__ = ["FILES_OF_HOSTS", "PATHS", "PathLooks"]
 
 FILES_OF_HOSTS: Final = ("tls-cert", "tls-key", "tls-ca")
 """The settings that name files with certificates and keys of hosts."""
@@ -21,21 +29,73 @@ PATHS: Final = ("state-dir", "admin", "keytab", "access-log")
 """The other settings of a server that name a file or directory."""
 
 
-def faults_of_paths(found: Effective, names: Iterable[str]) -> Iterator[Mistake]:
-    """Yields a mistake for each setting of the server in `names` whose path a server could not use; may block.
+class PathLooks:
+    """Looks at paths of settings of the server in threads, all at once, from when it is made.
 
-    Settings without a path, such as "off", have none; nor have mistaken ones, in whose place the default is.
+    Their answers are waited for until PATH_ANSWERS_S (30) seconds after that, all together.
+
+    Args:
+        found: the settings. Those without a path, such as "off", are not looked at; nor are mistaken ones, in whose
+            place the default is.
+        names: the names of the settings that are looked at.
+        threads: the threads, which may have looked before: a path that has not answered then is not asked once more.
     """
-    for name in names:
-        path, place = found.server[name]
-        if not isinstance(path, Path) or name in found.mistaken_settings:
-            continue
-        try:
-            text = _UNFIT[name](path.absolute())
-        except OSError as error:
-            text = f"{describe(error)[0]}; let this user look there, or name another path"
-        if text:
-            yield Mistake(place, text)
+
+    def __init__(self, found: Effective, names: Iterable[str], threads: DaemonThreads) -> None:
+        self._found = found
+        self._ends_s = time.monotonic() + PATH_ANSWERS_S
+        self._looks: dict[str, Future[str]] = {}
+        for name in names:
+            path = found.server[name].value
+            if isinstance(path, Path) and name not in found.mistaken_settings:
+                look = functools.partial(_UNFIT[name], path.absolute())
+                self._looks[name] = threads.ask((name, path), look)
+        self._place: Future[StatePlace] | None = None
+        if "state-dir" not in found.mistaken_settings:
+            state = found.server["state-dir"].value
+            self._place = threads.ask(("place", state), functools.partial(_place_of_state, state))
+
+    def faults(self, names: Iterable[str]) -> Iterator[Mistake]:
+        """Yields a mistake for each setting in `names` whose path a server could not use, or does not answer.
+
+        Waits for the answers.
+        """
+        for name in names:
+            if (look := self._looks.get(name)) is None:
+                continue
+            if not self._has_answered(look):
+                yield self._silence(name)
+                continue
+            try:
+                text = look.result()
+            except OSError as error:
+                text = f"{describe(error)[0]}; let this user look there, or name another path"
+            if text:
+                yield Mistake(self._found.server[name].origin, text)
+
+    def place_of_state(self) -> StatePlace | Mistake | None:
+        """Returns the place of the state directory; None: the setting is mistaken; a mistake: it does not answer.
+
+        Waits for the answer.
+        """
+        if self._place is None:
+            return None
+        return self._place.result() if self._has_answered(self._place) else self._silence("state-dir")
+
+    def _has_answered(self, look: Future[Any]) -> bool:
+        wait((look,), max(self._ends_s - time.monotonic(), 0))
+        return look.done()
+
+    def _silence(self, name: str) -> Mistake:
+        path, place = self._found.server[name]
+        silent = f"{path.absolute()} does not answer within {PATH_ANSWERS_S:g} s"
+        return Mistake(place, f"{silent}; mend its file system, or set another {name}")
+
+
+def _place_of_state(directory: Path) -> StatePlace:
+    from rpcrdma.nfs.export.server_state import StatePlace  # noqa: PLC0415 - the database takes its time
+
+    return StatePlace(directory)
 
 
 def _status(path: Path, *, follow_symlinks: bool = True) -> os.stat_result | None:

@@ -24,6 +24,7 @@ from rpcrdma.file_limits import (
     CONFIGURATION_KEY_NAMES_MAX,
     CONFIGURATION_OCTETS_MAX,
 )
+from rpcrdma.nfs.export.giving_way import give_way
 
 __all__ = ["FileSettings", "Mistake", "Value", "read_configuration"]
 
@@ -126,6 +127,7 @@ def read_configuration(path: Path) -> FileSettings:
         text = f"there are {len(more)} files, more than {CONFIGURATION_FILES_MAX}; put several exports in one file"
         found.faults.append(Mistake(str(folder), text))
     for each in more[:CONFIGURATION_FILES_MAX]:
+        give_way()
         _File(each, found).read(whole=False)
     return found
 

@@ -10,6 +10,7 @@ from rpcrdma.nfs.export.access_control import AdmittedExports, HostAdmission
 from rpcrdma.nfs.export.access_terms import Export, check_names
 from rpcrdma.nfs.export.file_handle import export_identity
 from rpcrdma.nfs.export.fsspec_tree import FsspecNode, FsspecParts, FsspecTree
+from rpcrdma.nfs.export.giving_way import give_way
 from rpcrdma.nfs.export.grant import Grant, ServingUser
 from rpcrdma.nfs.export.server_state import ServerState, StatePlace
 from rpcrdma.nfs.export.tree import Refused
@@ -54,11 +55,14 @@ class FsspecExports(AdmittedExports):
         """
         check_names(exports)
         planned = []
+        of_state: StatePlace | None = None
         for export in exports:
+            give_way()
             tree = self._trees.get(export_identity(export.name))
             if tree is None or not tree.stands_for(export):
                 assert export.url is not None
-                StatePlace(self._state.directory).refuse(export.url)
+                of_state = of_state or StatePlace(self._state.directory)
+                of_state.refuse(export.url)
                 tree = FsspecTree(export, self.parts)
             planned.append((tree, export))
         return planned

@@ -14,6 +14,7 @@ from rpcrdma.nfs.export.access_control import AdmittedExports, HostAdmission
 from rpcrdma.nfs.export.access_terms import Export, check_names
 from rpcrdma.nfs.export.export_limits import NFS_OBJECTS_OPEN_MAX
 from rpcrdma.nfs.export.file_handle import export_identity
+from rpcrdma.nfs.export.giving_way import give_way
 from rpcrdma.nfs.export.grant import Grant
 from rpcrdma.nfs.export.local_files import Files
 from rpcrdma.nfs.export.local_finding import Finding
@@ -101,13 +102,16 @@ class LocalExports(AdmittedExports):
         check_names(exports)
         planned: list[tuple[LocalTree, Export]] = []
         mounts = MountTable()
-        of_state = StatePlace(self.parts.state.directory, mounts)
+        of_state: StatePlace | None = None
         try:
             for export in exports:
+                give_way()
                 self.parts.callers.try_out(export)
                 assert export.directory is not None
                 tree = self._trees.get(export_identity(export.name))
                 if tree is None or not (stay or tree.stands_for(export.directory)):
+                    # Where all trees stay, nothing waits for the disk of the state.
+                    of_state = of_state or StatePlace(self.parts.state.directory, mounts)
                     of_state.refuse(export.directory)
                     before, tree = tree, LocalTree(export, self.parts, self.nodes, self._locks, mounts)
                     if before is not None and before.root.handle == tree.root.handle:
@@ -163,6 +167,7 @@ class LocalExports(AdmittedExports):
         if close:
             self._gone = {identity: tree for identity, tree in self._gone.items() if tree not in gone}
             for tree in gone:
+                give_way()
                 tree.close()
         return failures
 

@@ -42,9 +42,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs worlds as command-line arguments say (None: those of the process), and prints the results.
+    """Runs simulated worlds as command-line arguments say (None: those of the process), and prints the results.
 
-    Returns the exit status: 0 if no world violates a rule or fails, 1 if one does, 2 for a wrong scenario.
+    Returns the exit status: 0 if no world violates a rule or fails, 1 if a world does, 2 for a wrong scenario, whose
+    error is printed to stderr.
 
     Raises:
         RuntimeError: the world of --seed takes more than 30 s of processor time.
@@ -110,7 +111,10 @@ def _many(scenario: Scenario, args: argparse.Namespace) -> int:
 
 
 def _command(scenario: str, seed: int, kept: Kept) -> str:
-    """Returns the shell command that runs the world of `scenario` and `seed`, or its parts `kept`, again."""
+    """Returns the shell command that runs the parts `kept` of the world of a scenario and a seed again.
+
+    `scenario` is the name of a scenario or the path of a file.
+    """
     parts = [sys.executable, "-m", "rpcrdma_lab.simulation.worlds", "--scenario", scenario, "--seed", str(seed)]
     if kept.faults is not None:
         parts += ["--faults", ",".join(map(str, sorted(kept.faults)))]

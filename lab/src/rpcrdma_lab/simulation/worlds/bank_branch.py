@@ -21,14 +21,14 @@ _PRINTING_S = 0.0005
 
 
 def statement_text(entry: int, octets: int) -> bytes:
-    """Returns the text of a bank statement or extract of `octets` octets: the journal entry's number, repeated."""
+    """Returns the text of a bank statement or extract: the number of its journal entry, repeated to `octets` octets."""
     line = b"%012d " % entry
     return (line * (octets // len(line) + 1))[:octets]
 
 
 @dataclass(slots=True)
 class Books:
-    """The journal and the balances of a simulated bank, which persist when its server crashes."""
+    """The journal and the balances (by account) of a simulated bank, which persist when its server crashes."""
 
     entries: int = 0
     """The number of entries in the journal."""
@@ -38,11 +38,12 @@ class Books:
 class BankBranch(bank.BANK_V1_Service):
     """The bank service of one simulated server, from one start of the server to the next.
 
-    Its handlers record their runs in the history.
+    Its handlers record their runs in `history`. It calls customers that have joined in the reverse direction when they
+    get money, and records these calls, too.
 
     Args:
         server: the number of the server.
-        boot: the number of starts of the server so far.
+        boot: the number of starts of the server so far, with this one.
         history: the record of the world.
         books: the journal and balances.
         stalled_until_s: returns, for a server's number, the virtual time in seconds until which its handlers wait.
@@ -64,7 +65,10 @@ class BankBranch(bank.BANK_V1_Service):
         self._telling: set[asyncio.Task[None]] = set()
 
     def _run(self, order: bank.bank_order) -> int:
-        """Adds an entry to the journal, and records the run of the handler of `order`; returns the entry's number."""
+        """Adds an entry to the journal, and records in the history that a handler runs for `order`.
+
+        Returns the number of the entry, from 1.
+        """
         self._books.entries += 1
         run = HandlerRun(self._boot, self._books.entries, self._loop.time())
         self._history.runs[self._server, order.customer, order.number].append(run)
@@ -101,7 +105,7 @@ class BankBranch(bank.BANK_V1_Service):
             known.came_back(context.client)
 
     async def _print(self) -> None:
-        """Waits for at least 0.5 ms and until the bank is not stalled; other calls are handled meanwhile."""
+        """Waits for 0.5 ms of virtual time or, if that is later, until the time to which handlers are stalled."""
         await asyncio.sleep(max(_PRINTING_S, self._stalled_until_s(self._server) - self._loop.time()))
 
     async def _tell(self, customer: int, entry: int) -> None:
@@ -124,7 +128,10 @@ class BankBranch(bank.BANK_V1_Service):
             await asyncio.wait(self._telling)
 
     def close(self) -> None:
-        """Cancels the calls of the bank to its customers, and drops its references to the customers' connections."""
+        """Cancels the calls of the bank to its customers, and drops its references to the customers' connections.
+
+        Does not wait for the cancelled calls.
+        """
         for client in self._customers.values():
             client.forget()
         for task in self._telling:
@@ -132,7 +139,10 @@ class BankBranch(bank.BANK_V1_Service):
 
 
 class Customer(bank.CUSTOMER_V1_Service):
-    """The service of a simulated client, which its bank calls in the reverse direction; `history` records each run."""
+    """The service of client number `client`, which the bank of server number `server` calls in the reverse direction.
+
+    Its handler records each of its runs in `history`.
+    """
 
     def __init__(self, client: int, server: int, history: History) -> None:
         self._client = client

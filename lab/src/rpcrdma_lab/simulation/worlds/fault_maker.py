@@ -35,7 +35,10 @@ _RECONNECTED_S = 5.0
 
 
 class _Cut:
-    """A fault that breaks a connection after a time, octets or messages of node `sender` to `receiver`."""
+    """A fault that breaks a connection at a time, or after a number of octets or messages from `sender` to `receiver`.
+
+    `sender` and `receiver` are names of nodes, and `fault` states time or numbers.
+    """
 
     def __init__(self, fault: Fault, sender: str, receiver: str) -> None:
         self.fault = fault
@@ -44,9 +47,10 @@ class _Cut:
         """By connection, the messages and the octets that `sender` has sent."""
 
     def place(self, message: Message, now_s: float) -> int | None:
-        """Counts a message that is about to leave; returns the number of its octets after which the connection breaks.
+        """Counts a message that is about to leave a node, and decides whether the connection breaks within it.
 
-        0 loses all of the message; None: the connection stays. `now_s` is the virtual time in seconds.
+        Returns the number of octets of the message that still arrive before the break, possibly 0; None if the
+        connection stays. `now_s` is the virtual time in seconds.
         """
         fault = self.fault
         if fault.after_octets is None and fault.after_operations is None:
@@ -69,7 +73,7 @@ class FaultMaker:
 
     Args:
         faults: the faults of the plan.
-        server_of: the number of the server of each client.
+        server_of: the number of the server of each client, by the client's number.
         history: the record in which each fault is noted as a reason for failures.
     """
 
@@ -95,17 +99,18 @@ class FaultMaker:
         crash: Callable[[int, float], None],
         restart: Callable[[int], None],
     ) -> float:
-        """Schedules the faults by time, and prepares the cuts, which wait for their time, octets or operations.
+        """Schedules the faults on the event loop, and prepares the cuts of connections for `on_message`.
 
         Args:
             loop: the event loop of the world.
-            host: returns the host of a node, by name, as "client-0".
-            provider: returns the provider of a node, by name.
-            crash: ends a server, by number, and keeps a share (0 to 1) of its unstable writes.
-            restart: starts a server again, by number.
+            host: returns the host of a node by name, such as "client-0".
+            provider: returns the provider of a node by name.
+            crash: crashes a server; arguments are its number and the share (0 to 1) of unstable writes to be kept.
+            restart: starts a crashed server, by number, again.
 
         Returns:
-            The virtual time in seconds at which all faults are over, except cuts by octets or operations.
+            The virtual time in seconds at which all faults have ended or are due; cuts by octets or operations do not
+            count.
         """
         self._loop = loop
         self._host = host
@@ -123,17 +128,20 @@ class FaultMaker:
         return over_s
 
     def application_stalled_until_s(self, server: int) -> float:
-        """Returns the virtual time in seconds until which handlers of server number `server` wait; 0: they do not."""
+        """Returns the virtual time in seconds until which handlers of server number `server` wait.
+
+        The time may be in the past; 0: the handlers were never stalled.
+        """
         return self._application_stalled_until_s.get(server, 0.0)
 
     def stop(self) -> None:
-        """Drops the cuts that have not happened yet."""
+        """Drops the cuts of connections that have not happened yet; other faults stay scheduled."""
         self._cuts.clear()
 
     def on_message(self, message: Message) -> Delivery:
-        """Returns the seconds by which a message is delayed and, if a cut is due, the octets of it that still arrive.
+        """Returns the fate of a message about to leave a node: its delay and, if a cut is due, the octets that arrive.
 
-        `DELIVERED` if there is neither.
+        A cut happens once, and is recorded in the history. Returns `DELIVERED` if the message has no fault.
         """
         delay_s = self._delays.get(message.sender, 0.0)
         for cut in self._cuts:

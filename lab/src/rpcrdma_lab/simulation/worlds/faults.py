@@ -70,9 +70,10 @@ SIDES: dict[FaultKind, frozenset[Side]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One fault of a world, at the connections between the client and the server with these numbers.
+    """One fault of a world, at the connection between the client and the server with these numbers.
 
-    A fault of a whole node, such as a crash, affects all connections of the node at `side`.
+    A fault of a whole node, such as a crash, affects all connections of the node at `side`. `FIELDS` has the fields
+    that each kind uses.
     """
 
     kind: FaultKind
@@ -132,7 +133,7 @@ class FaultRule:
     silent: bool = False
 
     def draw(self, choose: random.Random, clients: int, servers: int) -> Fault:
-        """Returns a fault, drawn by `choose`, for a world with these numbers of clients and servers, each 1 or more."""
+        """Returns a fault drawn by `choose` for a world with these numbers of clients and servers, each 1 or more."""
         drawn = {name: between(choose, self.values[name]) for name in sorted(self.values)}
         octets, operations = drawn.pop("after_octets", None), drawn.pop("after_operations", None)
         return Fault(
@@ -148,9 +149,10 @@ class FaultRule:
 
 
 def between(choose: random.Random, limits: Range) -> float:
-    """Returns a random value from `limits`, (least, most); orders of magnitude are equally likely.
+    """Returns a random value from `limits`, (least, most), drawn by `choose`; orders of magnitude are equally likely.
 
-    If the least is 0, orders of magnitude of the value plus 1 are; if the most is below 1 as well, all values are.
+    If the least is 0, the orders of magnitude of the value plus 1 are equally likely; if the most is below 1, too, all
+    values are.
     """
     least, most = limits
     if least <= 0:

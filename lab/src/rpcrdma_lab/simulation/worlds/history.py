@@ -16,7 +16,7 @@ __all__ = ["CallMade", "Disturbance", "HandlerRun", "History", "Violation"]
 
 
 class Violation(NamedTuple):
-    """A broken rule in a world: the checker that found it, the virtual time in seconds, and a description."""
+    """A broken rule in a simulated world: the checker that found it, the virtual time in seconds, and a description."""
 
     checker: str
     at_s: float
@@ -28,9 +28,10 @@ class Violation(NamedTuple):
 
 @dataclass(slots=True)
 class CallMade:
-    """A call as its caller saw it; `ended_s` is None while it has not ended.
+    """A call as its caller saw it; `ended_s` is None while the call has not ended.
 
-    `number` distinguishes the calls of a client, and `work` names the kind of call. Times are virtual seconds.
+    `client` and `server` are numbers, `number` distinguishes the calls between these, and `work` names the kind of
+    call. Times are virtual seconds. `error` is the exception of a call that failed; None otherwise.
     """
 
     client: int
@@ -56,7 +57,10 @@ class HandlerRun(NamedTuple):
 
 
 class Disturbance(NamedTuple):
-    """A time (virtual seconds) in which a fault explains failures of calls; None stands for all clients or servers."""
+    """A time in which a fault explains failures of calls, from `begin_s` to `end_s` in virtual seconds.
+
+    `client` and `server` are the numbers of those affected; None: all.
+    """
 
     client: int | None
     server: int | None
@@ -68,7 +72,10 @@ class Disturbance(NamedTuple):
     """The exceptions that the fault explains by itself."""
 
     def concerns(self, call: CallMade) -> bool:
-        """Returns whether the fault affects the client and the server of the call, and overlaps the call in time."""
+        """Returns whether the fault affects client and server of the call, and overlaps the call in time.
+
+        A call that has not ended lasts without end.
+        """
         return (
             self.client in (None, call.client)
             and self.server in (None, call.server)
@@ -79,7 +86,7 @@ class Disturbance(NamedTuple):
 
 @dataclass(slots=True)
 class History:
-    """The record of a world for its checkers, in the order of events."""
+    """The record of a simulated world for its checkers, each list in the order of events."""
 
     calls: list[CallMade] = field(default_factory=list)
     runs: dict[tuple[int, int, int], list[HandlerRun]] = field(default_factory=lambda: defaultdict(list))
@@ -95,8 +102,8 @@ class History:
     def explains(self, call: CallMade, error: Exception) -> bool:
         """Returns whether faults explain that a call failed with `error`.
 
-        They do if a fault of `disturbances` that concerns the call has the class of `error` in `errors`. A
-        `CallTimeout` is explained if the sum of `cost_s` of all such faults is at least the call's `timeout_s`.
+        A `CallTimeout` is explained if the faults in `disturbances` that concern the call have a sum of `cost_s` of at
+        least the call's `timeout_s`. Another error is explained if one of these faults has its class in `errors`.
         """
         concerned = [each for each in self.disturbances if each.concerns(call)]
         if isinstance(error, CallTimeout):

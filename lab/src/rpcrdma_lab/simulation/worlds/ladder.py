@@ -30,10 +30,15 @@ _AT_NODES = frozenset(
 
 
 def ladder(trace: Trace, *, until_s: float | None = None, lines_max: int = 80) -> list[str]:
-    """Returns the last `lines_max` events of a trace up to `until_s` as the lines of an ASCII ladder, in order of time.
+    """Returns the last events of a trace as the lines of an ASCII ladder, in the order of time.
 
-    Nodes are columns. A head comes first, and the number of earlier events where some are left out. `until_s` is a
-    virtual time in seconds; None shows events up to the end.
+    Nodes are columns. The first line has their names; the second one states the number of earlier events if some are
+    left out.
+
+    Args:
+        trace: the trace.
+        until_s: the virtual time in seconds of the last event that may be shown, inclusive; None: no limit.
+        lines_max: the largest number of events shown, one on each line.
     """
     events = [event for event in trace.events if event.kind is EventKind.ARRIVE or event.kind in _AT_NODES]
     if until_s is not None:
@@ -56,7 +61,7 @@ def _rung(trace: Trace, event: TraceEvent, nodes: Sequence[str]) -> Rung:
 
 
 def _sender(trace: Trace, event: TraceEvent) -> str | None:
-    """Returns the name of the node that sent the message of the arrival `event`; None if the trace does not show it."""
+    """Returns the name of the node that sent the message whose arrival is `event`; None if the trace has no sender."""
     return next((cause.node for cause in _causes(trace, event) if cause.kind is EventKind.LEAVE), None)
 
 

@@ -36,7 +36,7 @@ class Totals:
     """The seeds of failed worlds, with descriptions of the violations or of the exception."""
 
     def add(self, other: Totals) -> None:
-        """Adds the sums and failures of `other` to these."""
+        """Adds the sums and failures of `other` to those of this object."""
         self.worlds += other.worlds
         self.calls += other.calls
         self.faults += other.faults
@@ -46,9 +46,10 @@ class Totals:
 
 
 def judged(scenario: Scenario, seed: int, kept: Kept, *, twice: bool = False, rules: bool = True) -> Result:
-    """Runs the world of a seed, and returns its plan, violations and trace.
+    """Runs the world that a seed determines; returns its plan, violations and trace.
 
-    A second run that differs is a violation of the checker "repetition" in the result.
+    A second run that differs is a violation of the checker "repetition" in the result. Must be called in the main
+    thread, without a running event loop: the limit of processor time sets a signal handler while the world runs.
 
     Args:
         scenario: the scenario from which the world is drawn.
@@ -58,7 +59,7 @@ def judged(scenario: Scenario, seed: int, kept: Kept, *, twice: bool = False, ru
         rules: whether each message is checked against the rules of its version.
 
     Raises:
-        RuntimeError: the world takes more than 30 s of processor time.
+        RuntimeError: the world, with its second run, takes more than 30 s of processor time.
     """
     plan = kept.of(draw_plan(scenario, seed))
     with _time_limit():
@@ -71,16 +72,17 @@ def judged(scenario: Scenario, seed: int, kept: Kept, *, twice: bool = False, ru
 
 
 def run_worlds(scenario: Scenario, first: int, count: int, jobs: int, *, twice_every: int) -> Iterator[Totals]:
-    """Runs the worlds of consecutive seeds in several processes, and yields the totals of each 25 of them, as they end.
+    """Runs the worlds of consecutive seeds in several processes; yields the totals of each 25 seeds when they have run.
 
-    A world that raises an exception or violates a rule is in `failures` of the totals.
+    With several processes, the order of the totals may differ from that of the seeds. A world that raises an exception
+    or violates a rule is in `failures` of its totals. Must be called in the main thread.
 
     Args:
         scenario: the scenario from which the worlds are drawn.
         first: the first seed.
         count: the number of seeds.
-        jobs: the number of processes; 1 uses this process.
-        twice_every: each seed that is a multiple of this number runs twice, to be compared; 0: none.
+        jobs: the number of processes; 1 runs the worlds in the calling process.
+        twice_every: each seed that is a multiple of this number runs twice, and the traces are compared; 0: none.
     """
     starts = range(first, first + count, _CHUNK)
     tasks = [(scenario, start, min(_CHUNK, first + count - start), twice_every) for start in starts]
@@ -92,7 +94,7 @@ def run_worlds(scenario: Scenario, first: int, count: int, jobs: int, *, twice_e
 
 
 def _prepare() -> None:
-    """Prepares a process for running worlds: it ignores SIGINT, and collects garbage only after each 25 worlds."""
+    """Prepares a worker process: ignores SIGINT, and turns the automatic garbage collection off (see `_chunk`)."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.freeze()
     gc.disable()

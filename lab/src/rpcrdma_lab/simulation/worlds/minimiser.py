@@ -16,14 +16,15 @@ _TRIES_MAX = 400
 
 
 def minimise(plan: Plan, fails: Callable[[Kept], bool], kept: Kept | None = None) -> Kept:
-    """Returns the numbers of the faults, clients and calls of the smallest part of a plan that was found to fail.
+    """Looks for a smaller part of a plan whose world still fails; returns the numbers of its faults, clients and calls.
 
-    No single fault, client or call of the part can be left out, unless 400 tries were too few to show that.
+    Leaving out any single fault, client or call of the result would end the failure, unless 400 worlds were too few to
+    find that. `fails` is called 400 times at most.
 
     Args:
-        plan: the whole plan.
-        fails: runs a part of the plan, and returns whether its world violates a rule.
-        kept: a part that is known to fail; None is the whole plan.
+        plan: the whole plan of a world that fails.
+        fails: runs the world of a part of the plan, and returns whether it still violates a rule.
+        kept: a part that is known to fail, with which the search begins; None: the whole plan.
     """
     left = _TRIES_MAX
 
@@ -52,9 +53,9 @@ def minimise(plan: Plan, fails: Callable[[Kept], bool], kept: Kept | None = None
 
 
 def _fewer(items: Iterable[T], fails: Callable[[frozenset[T]], bool]) -> frozenset[T]:
-    """Returns a subset of `items` with which `fails` is still true, or all of them.
+    """Returns a subset of `items` for which `fails` still returns True; all items if no smaller one was found.
 
-    Tries to leave out all, then halves, and so on down to each single item.
+    Tries to leave out all items, then each half, and so on down to each single item.
     """
     kept = sorted(items)  # type: ignore[type-var]
     size = len(kept)

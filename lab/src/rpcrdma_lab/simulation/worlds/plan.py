@@ -18,7 +18,10 @@ __all__ = ["ClientPlan", "Kept", "Plan", "PlannedCall", "ServerPlan", "draw_plan
 
 
 class PlannedCall(NamedTuple):
-    """A call to the bank or an operation on a file: `number` distinguishes a client's calls, `work` is the kind."""
+    """A planned call to the bank or operation on a file.
+
+    `number` distinguishes a client's calls, `work` is the kind (one of `WORK`), and `octets` the length of the data.
+    """
 
     number: int
     work: str
@@ -35,7 +38,11 @@ class PlannedCall(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClientPlan:
-    """The plan of one client: server, protocol version, extension, credits, and calls (`at_once` concurrently)."""
+    """The plan of one client.
+
+    It has the numbers of the client and of its server, the choices of protocol version and extension, the credits that
+    the client requests, and its calls, of which at most `at_once` run at the same time.
+    """
 
     number: int
     server: int
@@ -48,7 +55,7 @@ class ClientPlan:
 
 @dataclass(frozen=True, slots=True)
 class ServerPlan:
-    """The plan of one server, which supports every protocol version: its credits and the octets of memory for calls."""
+    """The plan of one server: its number, the credits that it grants, and the octets of memory for calls."""
 
     number: int
     credits: int
@@ -57,7 +64,7 @@ class ServerPlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The plan of one world, as drawn from a scenario by a seed; `profile` names the fabric's delays."""
+    """The plan of one simulated world, as drawn from a scenario by a seed; `profile` names the fabric's delays."""
 
     seed: int
     profile: str
@@ -67,7 +74,10 @@ class Plan:
 
 
 class Kept(NamedTuple):
-    """The parts of a plan that are kept, by number; None keeps all faults, clients or calls."""
+    """The parts of a plan that are kept, by number; None keeps all faults, clients or calls.
+
+    A fault's number is its index in the plan.
+    """
 
     faults: frozenset[int] | None = None
     clients: frozenset[int] | None = None
@@ -75,7 +85,7 @@ class Kept(NamedTuple):
     """Pairs of client number and call number."""
 
     def of(self, plan: Plan) -> Plan:
-        """Returns `plan` with only those faults, clients and calls whose numbers this object has."""
+        """Returns a copy of `plan` with only those faults, clients and calls whose numbers this object has."""
         faults = plan.faults
         if self.faults is not None:
             faults = tuple(fault for number, fault in enumerate(faults) if number in self.faults)
@@ -90,7 +100,7 @@ class Kept(NamedTuple):
 
 
 def draw_plan(scenario: Scenario, seed: int) -> Plan:
-    """Returns the servers, clients, calls and faults of a world, which `scenario` and `seed` alone determine."""
+    """Draws the plan of a world: servers, clients, calls and faults, which `scenario` and `seed` alone determine."""
     choose = random.Random(f"{seed} world")  # noqa: S311 - to be repeated
     profile, clients = _weighted(choose, scenario.profiles), _whole(choose, scenario.clients)
     servers = tuple(_server(scenario, choose, number) for number in range(_whole(choose, scenario.servers)))
@@ -141,7 +151,7 @@ def _call(scenario: Scenario, choose: random.Random, number: int) -> PlannedCall
 
 
 def _whole(choose: random.Random, limits: Range) -> int:
-    """Returns a random whole number from `limits`, (least, most), both included; each is equally likely."""
+    """Returns a random integer from `limits`, (least, most), both included and rounded; each is equally likely."""
     return choose.randint(round(limits[0]), round(limits[1]))
 
 

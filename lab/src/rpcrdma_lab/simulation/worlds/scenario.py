@@ -34,7 +34,11 @@ _FOLDER = resources.files("rpcrdma_lab.simulation.worlds") / "scenarios"
 
 
 class ScenarioError(LocalProtocolError):
-    """Raised for a scenario file whose content is wrong; the error's text has `file`, `key`, `need` and `have`."""
+    """Raised for a scenario file whose content is wrong.
+
+    `file` is the file's name, `key` the path of the wrong key, `need` a description of the allowed values, and `have`
+    the value found. The error's text has all four.
+    """
 
     def __init__(self, file: str, key: str, need: str, have: object) -> None:
         super().__init__(f"{file}: {key}: need {need}, have {have!r}")
@@ -67,11 +71,12 @@ def scenario_names() -> list[str]:
 
 
 def named_scenario(name: str) -> Scenario:
-    """Returns the scenario of the package with this name, or else the scenario in the file with this path.
+    """Returns the scenario of the package with this name (see `scenario_names`), or else that in the file of this path.
 
     Raises:
         ScenarioError: the file's content is wrong.
         LocalProtocolError: there is no such scenario or file.
+        OSError: the file cannot be read.
     """
     if name in scenario_names():
         return parse_scenario((_FOLDER / f"{name}.toml").read_text(), name, f"{name}.toml")
@@ -89,7 +94,7 @@ def read_table(text: str, file: str) -> ScenarioTable:
     """Parses the text of a TOML file, and returns its top-level table; `file` is its name for error texts.
 
     Raises:
-        ScenarioError: the text is not TOML.
+        ScenarioError: the text is not TOML, or nested too deeply.
     """
     try:
         return ScenarioTable(file, "", tomllib.loads(text))
@@ -98,7 +103,9 @@ def read_table(text: str, file: str) -> ScenarioTable:
 
 
 def parse_scenario(text: str, name: str, file: str) -> Scenario:
-    """Parses the TOML text of a scenario; `name` becomes its name, and `file` is for error texts.
+    """Parses the TOML text of a scenario, and returns the scenario.
+
+    `name` is the name of the result, and `file` the name of the file for error texts.
 
     Raises:
         ScenarioError: the text is not TOML, a key is unknown, or a value is wrong.
@@ -155,6 +162,9 @@ class ScenarioTable:
         file: the name of the file for error texts.
         prefix: the path of the table with a final dot; "" for the top-level table.
         values: the table.
+
+    Raises:
+        ScenarioError: `values` is no table.
     """
 
     def __init__(self, file: str, prefix: str, values: Any) -> None:
@@ -166,7 +176,10 @@ class ScenarioTable:
         self._known: set[str] = set()
 
     def fail(self, key: str, need: str, have: object) -> None:
-        """Raises ScenarioError for a key of this table; `need` describes the allowed values, `have` is the value."""
+        """Always raises ScenarioError, for a wrong value of a key of this table.
+
+        `need` describes the allowed values, and `have` is the value found.
+        """
         raise ScenarioError(self._file, self._prefix + key, need, have)
 
     def take(self, key: str, default: Any) -> Any:
@@ -178,10 +191,10 @@ class ScenarioTable:
         return self.values.get(key, default)
 
     def number(self, key: str, default: float) -> float:
-        """Returns the number from 0 to 2**64 - 1 of a key, or `default` if the key is missing.
+        """Returns the value of a key, a number from 0 to 2**64 - 1, as float; `default` if the key is missing.
 
         Raises:
-            ScenarioError: the value is no such number.
+            ScenarioError: the value is no number, or out of these bounds.
         """
         value = self.take(key, default)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _NUMBER_MAX:
@@ -189,11 +202,13 @@ class ScenarioTable:
         return float(value)
 
     def range(self, key: str, default: Range | None, *, least: float) -> Range:
-        """Returns the range of a key: [LEAST, MOST], or one number that is both. `default` stands for a missing key.
+        """Returns the value of a key as (least, most): the value is [LEAST, MOST], or one number for both.
+
+        Returns `default` if the key is missing.
 
         Raises:
-            ScenarioError: the value is no range, or not within `least` and 2**64 - 1; or the key and `default` are
-                missing.
+            ScenarioError: the value is no range, or not within `least` and 2**64 - 1, inclusive; or the key is missing
+                and `default` is None.
         """
         value = self.take(key, default)
         ends = list(value) if isinstance(value, list | tuple) else [value, value]
@@ -203,7 +218,7 @@ class ScenarioTable:
         return numbers[0], numbers[1]
 
     def flag(self, key: str) -> bool:
-        """Returns the boolean of a key; False if the key is missing.
+        """Returns the value of a key, a boolean; False if the key is missing.
 
         Raises:
             ScenarioError: the value is no boolean.
@@ -214,7 +229,9 @@ class ScenarioTable:
         return bool(value)
 
     def choice(self, key: str, choices: Iterable[str], default: str | None = None) -> str:
-        """Returns the word of a key, one of `choices`, or `default` if the key is missing.
+        """Returns the value of a key, one of `choices`; `default` if the key is missing.
+
+        `default` need not be one of `choices`, and is then allowed as the value, too.
 
         Raises:
             ScenarioError: the value is another one, or the key is missing and `default` is None.
@@ -228,10 +245,12 @@ class ScenarioTable:
         return str(value)
 
     def weights(self, key: str, choices: Iterable[str], default: str) -> Mapping[str, float]:
-        """Returns the weights above 0 in the table of a key, by choice; {default: 1} if the key is missing.
+        """Returns the value of a key, a table of weights, by choice; {default: 1} if the key is missing.
+
+        The keys of the table have to be of `choices`. Weights of 0 are left out.
 
         Raises:
-            ScenarioError: the table has another key, a wrong value, or no weight above 0.
+            ScenarioError: the value is no table, or has another key, a weight that is no number, or no weight above 0.
         """
         value = self.take(key, {default: 1})
         known = list(choices)
@@ -243,10 +262,10 @@ class ScenarioTable:
         return {choice: weight for choice, weight in weights.items() if weight}
 
     def done(self) -> None:
-        """Checks that every key of the table has been asked for by another method of this object.
+        """Checks that the table has no unknown key: another method of this object was called with each key.
 
         Raises:
-            ScenarioError: a key has not, and so is unknown.
+            ScenarioError: there is an unknown key.
         """
         for key in self.values:
             if key not in self._known:

@@ -39,9 +39,9 @@ _INCREMENT_MAX = 0xFFFF
 
 
 class WatchedEnd:
-    """One end of a connection at `node`; `peer` is the other end, None until that has begun.
+    """One end of a connection at the node named `node`, with its protection domain, `domain`.
 
-    `active` says whether this end has connected.
+    `peer` is the other end, None until that end's driver is made. `active` says whether this end is the connecting one.
     """
 
     __slots__ = ("active", "domain", "node", "peer", "withheld")
@@ -59,25 +59,25 @@ class Watcher(Protocol):
     """An observer of the work that transports pass to providers; `WatchedProvider` calls all its methods."""
 
     def opened(self, end: WatchedEnd) -> None:
-        """Observes that the driver of an end of a connection was made, before the end posts anything."""
+        """Called when the driver of an end of a connection was made, before anything is posted through it."""
 
     def receives(self, end: WatchedEnd, count: int) -> None:
-        """Observes that the end posts `count` receives, just before."""
+        """Called just before the end posts `count` receives."""
 
     def sends(self, end: WatchedEnd, message: bytes) -> None:
-        """Observes that the end posts a Send with the octets `message`, just before."""
+        """Called just before the end posts a Send with the octets `message`."""
 
     def received(self, end: WatchedEnd) -> None:
-        """Observes that the end's transport takes the completion of its next received message."""
+        """Called when the end's transport takes the completion of its next received message."""
 
     def closed(self, end: WatchedEnd) -> None:
-        """Observes that the end's driver has released all its resources."""
+        """Called when the end's driver has released all its resources."""
 
 
 class WatchedProvider:
-    """A provider that wraps `inner` at one node, reports all work to `watchers`, and can withhold credits.
+    """An RDMA provider that wraps `inner` at one node, reports all work to `watchers`, and can withhold credits.
 
-    `ends` finds the ends of connections by their addresses, and is shared by all nodes of a world.
+    `ends` has the ends of connections by (own address, other end's address). All nodes of a world share and extend it.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class WatchedProvider:
         return self._inner.explain_unmade(where, cause)
 
     def join(self, end: WatchedEnd, link: Link) -> None:
-        """Registers `end` by the addresses of `link`; sets `peer` of both ends if the other end is registered."""
+        """Adds `end` to the shared `ends` by the addresses of `link`; sets `peer` of both ends once both are there."""
         self._ends[link.local, link.peer] = end
         peer = self._ends.get((link.peer, link.local))
         if peer is not None and peer.peer is None and peer.active != end.active:
@@ -173,7 +173,10 @@ class _WatchedDriver:
 
 
 class _WatchedCompletions(deque[Completion]):
-    """A view of the completion queue `inner`; calls `on_received` for each successful receive that is taken."""
+    """A view of the completion queue `inner`; `popleft` calls `on_received` for each successful receive.
+
+    Only `popleft` and the length are those of `inner`.
+    """
 
     def __init__(self, inner: deque[Completion], on_received: Callable[[], None]) -> None:
         super().__init__()
@@ -231,10 +234,11 @@ class _WatchedQueuePair:
         self._inner.post_send(wr, gather, invalidate=invalidate, signaled=signaled)
 
     def _granted(self, message: bytes) -> bytes:
-        """Returns a message of RPC-over-RDMA, with its credit word changed while `withholds_grants` is set.
+        """Returns an RPC-over-RDMA message, whose credit word is changed if credits are or were withheld.
 
-        Version 1 then grants 1 credit. Other versions, which count increments, grant none, and the increments withheld
-        when the provider grants again. Errors are returned as they are.
+        While the provider's `withholds_grants` is set, a message of version 1 grants 1 credit. A message of another
+        version, whose grant is an increment, grants none; increments withheld are added to later grants. Error messages
+        are returned as they are.
         """
         end = self._end
         if message[_TYPE] == _ERROR:

@@ -48,13 +48,15 @@ _OCTETS_MAX = 1 << 26
 
 @dataclass(slots=True)
 class Result:
-    """The result of a world that has run: its plan, the violations found, and the trace of events."""
+    """The result of a world that has run: its plan, the violations found, and the trace of events.
+
+    `calls` is the number of calls that clients and servers have made.
+    """
 
     plan: Plan
     violations: list[Violation]
     trace: Trace
     calls: int = 0
-    reconnects: int = 0
     faults: int = 0
     """The number of faults that have happened."""
     seconds: float = 0.0
@@ -62,7 +64,7 @@ class Result:
 
 
 class _WorldServer:
-    """A simulated server; its disk and the books of its bank persist when it crashes."""
+    """A simulated server of bank and files; its disk and the books of its bank persist when it crashes."""
 
     def __init__(self, world: _World, plan: ServerPlan) -> None:
         self._world = world
@@ -104,7 +106,7 @@ class _WorldServer:
         await asyncio.Event().wait()
 
     def crash(self, kept: float) -> None:
-        """Crashes the server's node; each unstable write persists with the probability `kept`."""
+        """Crashes the server's node; each unstable write persists with the probability `kept` (0 to 1)."""
         self._world.fabric.node(self.node).crash()
         self._world.exposure.crashed(self.node)
         self.disk.crash(lambda: self._kept.random() < kept)
@@ -121,7 +123,7 @@ class _WorldServer:
 class _World:
     """A running world: its fabric, servers, clients, faults and watchers, which `run_world` creates.
 
-    `rules` adds the checker of protocol rules, and `traced` records events. It needs a running virtual event loop.
+    `rules` adds the checker of protocol rules, and `traced` records events. A `VirtualLoop` must be running.
     """
 
     def __init__(self, plan: Plan, *, rules: bool, traced: bool) -> None:
@@ -147,7 +149,7 @@ class _World:
         self.clients: list[WorldClient] = []
 
     def provider(self, node: str) -> WatchedProvider:
-        """Returns the watched provider of a node, such as "client-0"; creates it at the first use."""
+        """Returns the watched provider of the node named `node`, such as "client-0"; creates it at the first call."""
         if node not in self._providers:
             inner = self.fabric.node(node)
             self._providers[node] = WatchedProvider(inner, node, self.watchers, self._ends)
@@ -192,7 +194,10 @@ class _World:
             await asyncio.gather(*tasks)
 
     async def _settle(self) -> None:
-        """Waits until banks have ended their calls, then 60 virtual seconds: servers notice that their clients left."""
+        """Waits until the banks' calls to clients have ended, closes the banks, and waits for 60 virtual seconds.
+
+        In this time, servers notice that their clients have gone.
+        """
         for server in self.servers.values():
             assert server.server is not None
             assert server.branch is not None
@@ -216,7 +221,7 @@ class _World:
         self.history.violations.append(violation)
 
     def _unexpected(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Records as a violation an exception that the event loop reports as unhandled: its exception handler."""
+        """Records a violation for an exception that nothing handles; it is the exception handler of the event loop."""
         error = context.get("exception")
         self._found(Violation("errors", self.loop.time(), f"{context['message']}: {error!r}"))
 
@@ -237,7 +242,9 @@ class _ErrorLog(logging.Handler):
 def run_world(plan: Plan, *, rules: bool = True, traced: bool = True) -> Result:
     """Runs one world (simulated servers, clients, faults) to its end; returns its plan, violations and trace.
 
-    A world that cannot go on, or lasts too long, has a violation of "progress" in its result.
+    The world runs in virtual time, in an event loop of its own; no other event loop may be running. A world that cannot
+    go on, or whose clients take more than 1800 virtual seconds for their planned or their last calls, has a violation
+    of "progress" in its result.
 
     Args:
         plan: the plan of the world.

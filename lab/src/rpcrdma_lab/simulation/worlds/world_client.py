@@ -40,7 +40,7 @@ _Work = Callable[[PlannedCall, _Buffers], Awaitable[int | None]]
 
 
 class _Unexpected(Exception):
-    """Raised when a call returns another result than the expected one."""
+    """Raised within the client when a call returns another result than the expected one."""
 
 
 class WorldClient:
@@ -79,7 +79,10 @@ class WorldClient:
         self._connection: Connection | None = None
 
     async def run(self) -> None:
-        """Connects to the server, repeating until that succeeds, and makes all calls of the plan; some may fail."""
+        """Connects to the server, repeating until that succeeds, and makes all calls of the plan.
+
+        Calls that fail raise nothing: the history has their errors. Wrong results are violations.
+        """
         plan = self._plan
         options = ConnectOptions(
             provider=self._provider,
@@ -107,7 +110,10 @@ class WorldClient:
         await asyncio.gather(*(self._worker(calls) for _ in range(plan.at_once)))
 
     async def finish(self) -> None:
-        """Makes the last calls, which must succeed as all faults are over, and closes the connection."""
+        """Makes the last calls of the world, when all faults are over, and closes the connection.
+
+        The calls are recorded as those of `run`; a checker demands that they succeed.
+        """
         assert self._connection is not None
         last = PlannedCall(_LAST, "transfer", 100, 0.0, into=False, stable=True, name=0)
         # The first call may find a connection that has ended unnoticed.
@@ -152,7 +158,10 @@ class WorldClient:
         self._exposure.goes_on(self.node, f"{work} {number}", buffers)
 
     async def _join_always(self, connection: Connection) -> None:
-        """Calls BANK_JOIN on each new connection, so that the bank makes its reverse calls there, until cancelled."""
+        """Calls BANK_JOIN now and after each reconnection, until cancelled; calls that fail raise nothing.
+
+        The bank then makes its calls to the client, in the reverse direction, on the present connection.
+        """
         while True:
             count = connection.reconnects
             await self._make("join", -1 - count, self._join, [])
@@ -285,6 +294,6 @@ class WorldClient:
 
 
 def _content(client: int, number: int, octets: int) -> bytes:
-    """Returns `octets` octets of text with the numbers of the client and of its call, repeated."""
+    """Returns a text with the numbers of a client and of its call, repeated to a length of `octets` octets."""
     line = b"client %d call %d: " % (client, number)
     return (line * (octets // len(line) + 1))[:octets]

@@ -18,9 +18,10 @@ _RUNS = frozenset({"transfer", "statement", "extract"})
 def check_calls(history: History) -> Iterator[Violation]:
     """Yields a violation for each contradiction between the outcomes of calls and the runs of their handlers.
 
-    A call must end. A call that failed needs a fault that explains the failure, and one that timed out must have lasted
-    its `timeout_s`. A call to the bank that succeeded ran at least once, and returned the journal entry of a run. No
-    call to the bank runs twice between two starts of its server (RFC 5531 section 8).
+    A call must end. A call that failed needs a fault that explains the failure, and a call that timed out must have
+    lasted its `timeout_s`. The handler of a call to the bank that succeeded must have run, and the reply must name the
+    journal entry of one of these runs. The handler of a call to the bank must not run twice between two starts of the
+    server (RFC 5531 section 8). `history` is not changed.
     """
     for call in history.calls:
         where = f"client {call.client}, {call.work} {call.number} to server {call.server}"
@@ -48,9 +49,10 @@ def _failure(history: History, call: CallMade, where: str) -> Iterator[Violation
 
 
 def check_notices(history: History) -> Iterator[Violation]:
-    """Yields the violations of the rules of `check_calls` by the servers' calls to clients, `history.notices`.
+    """Yields a violation for each contradiction between the servers' calls to clients and the runs of their handlers.
 
-    No such call may ever run twice; it may lack an end if a crash of its server explains that.
+    The rules are those of `check_calls`, for `history.notices`. But the handler of such a call must never run twice,
+    and the call need not end if a crash of its server explains that.
     """
     for call in history.notices:
         where = f"server {call.server}, notice {call.number} to client {call.client}"

@@ -13,10 +13,12 @@ __all__ = ["CreditWatcher"]
 class CreditWatcher:
     """Reports Sends for which the other end has posted no receive, and ends that post too many receives.
 
+    Implements `Watcher`, by whose methods it counts the Sends and receives of each end.
+
     Args:
         now_s: returns the virtual time in seconds.
         found: is called with each violation.
-        receives_max: the largest number of receives of one end that wait for messages.
+        receives_max: the largest allowed number of receives of one end that wait for messages.
     """
 
     def __init__(self, now_s: Callable[[], float], found: Callable[[Violation], None], *, receives_max: int) -> None:

@@ -18,7 +18,10 @@ _AFTERWARDS = 0xA5
 
 
 class GuardedBuffer:
-    """A buffer of a caller, `view`, with guard octets before and after it, which shows unwanted changes."""
+    """A buffer of a caller, `view`, within `memory`, with 64 guard octets before and after it to detect changes.
+
+    `octets` is the length of the buffer.
+    """
 
     def __init__(self, octets: int) -> None:
         self.memory = bytearray(_GUARD_OCTETS + octets + _GUARD_OCTETS)
@@ -27,13 +30,16 @@ class GuardedBuffer:
         self._over = False
 
     def use_again(self) -> None:
-        """Overwrites the buffer after its call, as a caller does that uses its memory for something else."""
+        """Overwrites the buffer after its call, as a caller does that uses the memory for something else.
+
+        From now on, changes of the buffer count for `touched`.
+        """
         self._over = True
         self.view[:] = bytes([_AFTERWARDS]) * len(self.view)
 
     @property
     def touched(self) -> bool:
-        """Whether the guards, or the buffer since `use_again`, have been changed."""
+        """Whether the guard octets have been changed, or the buffer after `use_again`."""
         beside = bytes(self.memory[:_GUARD_OCTETS]), bytes(self.memory[len(self.memory) - _GUARD_OCTETS :])
         inside = self._over and self.view.nbytes and bytes(self.view).strip(bytes([_AFTERWARDS]))
         return beside != (_GUARD, _GUARD) or bool(inside)
@@ -50,9 +56,10 @@ class Judged(NamedTuple):
 
 
 class JudgedDomain(SimulatedProtectionDomain):
-    """A simulated protection domain that checks each granted access against a second record of its regions.
+    """A simulated protection domain that checks each access that it grants against a second record of its regions.
 
-    `watcher` gets the violations.
+    `host` and `connection` are the node of the domain's end and the number of the connection. `watcher` gets the
+    violations.
     """
 
     __slots__ = ("_watcher", "exposed", "node")
@@ -109,7 +116,7 @@ class ExposureWatcher:
         now_s: returns the virtual time in seconds.
         found: is called with each violation.
         regions_max: the largest number of regions that one end of a connection may have registered.
-        octets_max: the largest number of octets in them.
+        octets_max: the largest number of octets in these regions.
     """
 
     def __init__(
@@ -136,9 +143,10 @@ class ExposureWatcher:
         return made
 
     def registered(self, domain: JudgedDomain, region: MemoryRegion) -> None:
-        """Checks, after `domain` has registered `region`, that all its regions keep to `regions_max` and `octets_max`.
+        """Checks, after `domain` has registered `region`, that the domain keeps to `regions_max` and `octets_max`.
 
-        Also checks that `region` begins and ends with no guard octets of a `GuardedBuffer`. Reports violations.
+        Also checks that `region` neither begins nor ends with the guard octets of a `GuardedBuffer`. Reports
+        violations.
         """
         self.owners.add(region.view.obj)
         octets = sum(each.octets for each in domain.exposed.values())
@@ -173,9 +181,14 @@ class ExposureWatcher:
             del self._domains[domain]
 
     def goes_on(self, node: str, what: str, buffers: Iterable[GuardedBuffer | bytearray]) -> None:
-        """Checks, when the caller at `node` continues after a call, that none of its `buffers` is still registered.
+        """Checks that none of the memory of a call is still registered when the call has ended; reports violations.
 
-        Guarded buffers are then overwritten, and kept for the check by `finish`. `what` describes the call.
+        Then overwrites the guarded buffers, and keeps them for the check by `finish`.
+
+        Args:
+            node: the name of the caller's node.
+            what: a description of the call.
+            buffers: the memory that the caller has passed to the call.
         """
         owners = _Identities()
         for each in buffers:
@@ -191,7 +204,7 @@ class ExposureWatcher:
                 self._buffers.append((f"{node}, {what}", each))
 
     def finish(self) -> None:
-        """Checks, at the end of the world, that the guarded buffers that `goes_on` kept have not changed since."""
+        """Checks, at the end of the world, the guarded buffers that `goes_on` has kept; reports those touched since."""
         for where, buffer in self._buffers:
             if buffer.touched:
                 self.tell(f"{where}: memory beside the buffer was touched, or the buffer after its call")

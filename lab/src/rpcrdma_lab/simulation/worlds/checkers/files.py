@@ -24,13 +24,15 @@ Content = bytes | _Unknown | None
 
 
 def check_files(disk: MemoryFiles, model: Mapping[str, Content], where: str, at_s: float) -> Iterator[Violation]:
-    """Yields a violation for each file on the disk whose content is not the expected one, or not on stable storage.
+    """Yields a violation for each file of `model` whose content is not the expected one, or not on stable storage.
+
+    Other files are not checked.
 
     Args:
         disk: the server's files, which are read without NFS.
         model: the expected content by file name; None: there is no such file. `UNKNOWN` is not compared.
-        where: the owner of the files, for texts.
-        at_s: the time in seconds for the violations.
+        where: the owner of the files, for the texts of violations.
+        at_s: the virtual time in seconds for the violations.
     """
     for name, wanted in sorted(model.items()):
         if isinstance(wanted, _Unknown):

@@ -13,12 +13,12 @@ _NAME = "memory"
 
 
 def check_server(server: Server, where: str, at_s: float, *, half_open_max: int) -> Iterator[Violation]:
-    """Yields violations for buffers lent, connections and running handlers of a server whose clients have all gone.
+    """Yields violations for lent buffers, connections and running handlers of a server whose clients have all gone.
 
     Args:
         server: the server.
-        where: the server's name for texts.
-        at_s: the time in seconds for the violations.
+        where: the server's name for the texts of violations.
+        at_s: the virtual time in seconds for the violations.
         half_open_max: the number of connections that may remain, because their end was not reported to the server.
     """
     statistics = server.statistics()

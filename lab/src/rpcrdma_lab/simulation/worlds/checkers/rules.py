@@ -23,7 +23,7 @@ _OWN, _PEERS = 0, 1
 
 
 class _View:
-    """A connection as one of its ends sees it, with the Sends of the other end that it has not received yet."""
+    """The decoding state of a connection as one end sees it, with the Sends that this end has not received yet."""
 
     __slots__ = ("arriving", "conversation")
 
@@ -33,9 +33,9 @@ class _View:
 
 
 class RuleWatcher:
-    """Decodes the messages of each connection as each end sees them, and reports the rules that a Send breaks.
+    """Decodes the messages of each connection as each end sees them, and reports each rule that a Send breaks.
 
-    `now_s` returns the virtual time in seconds; `found` is called with each violation.
+    Implements `Watcher`. `now_s` returns the virtual time in seconds, and `found` is called with each violation.
     """
 
     def __init__(self, now_s: Callable[[], float], found: Callable[[Violation], None]) -> None:

@@ -1,0 +1,123 @@
+"""A reload that a file system holds up ends with a message that names it, and a long one keeps no call waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import sys
+import threading
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from rpcrdma.aio.drivers import audit_log
+from rpcrdma.cli import running_server, serve_audit, serve_reload, served_exports
+from rpcrdma.cli.daemon_threads import DaemonThreads
+from rpcrdma.nfs.export import giving_way
+from rpcrdma.nfs.server.exports_change import ExportsChange
+from support.command_process import HANG_S
+from support.reloading import FILE, LISTENING, ONE, TWO, Reloading
+from support.waiting import until
+
+
+def test_a_disk_that_does_not_answer_refuses_a_reload_and_holds_up_no_later_one(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end = threading.Event()
+    closed = []
+
+    class Late:
+        def __init__(self, *_: object) -> None:
+            assert end.wait(HANG_S)
+
+        def close(self) -> None:
+            closed.append(self)
+
+    async def reload() -> None:
+        asyncio.get_running_loop().set_default_executor(DaemonThreads())
+        reloading = Reloading(file, "--state-dir", str(file.parent / "state"))
+        reloading.server.renew_handlers = lambda: None
+        text = 'access-log = "log"\n' + FILE + TWO
+
+        async def refused(module: Any, bound: str, owner: Any, step: str, told: str) -> None:
+            with monkeypatch.context() as patch:
+                patch.setattr(module, bound, 0)
+                patch.setattr(owner, step, Late)
+                *_, status = await reloading.again(text)
+            assert status.startswith(f"STATUS=reload refused: c.toml:{told}"), status
+            assert reloading.names == ["/one"]
+
+        await refused(serve_reload, "CONFIGURATION_READ_S", serve_reload, "_examined", " reading it, and looking at")
+        await refused(serve_audit, "PATH_ANSWERS_S", audit_log, "AuditFile", "1: cannot write the access log: ")
+        await refused(running_server, "PATH_ANSWERS_S", reloading, "_renew", " the certificate None, ")
+        await refused(served_exports, "EXPORTS_CHANGE_S", ExportsChange, "plan", " opening new exports, and")
+        assert (await reloading.again(text))[-1] == f"STATUS={LISTENING}"
+        assert reloading.names == ["/one", "/two"]
+        end.set()
+        await until(lambda: closed)
+        reloading.log.close()
+
+    asyncio.run(reload())
+
+
+def test_a_state_directory_that_stands_still_refuses_reloads_and_has_the_addresses_in_use_afterwards(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end = threading.Event()
+    noted: list[list[str]] = []
+
+    def serve(addresses: list[str], _exports: list[str]) -> None:
+        assert end.wait(HANG_S)
+        noted.append(addresses)
+
+    async def reload() -> None:
+        asyncio.get_running_loop().set_default_executor(DaemonThreads())
+        reloading = Reloading(file, "--state-dir", str(file.parent / "state"))
+        database = SimpleNamespace(serve=serve)
+        reloading.running._nfs4 = SimpleNamespace(state=SimpleNamespace(database=database))  # type: ignore[assignment]
+        with monkeypatch.context() as patch:
+            patch.setattr(running_server, "PATH_ANSWERS_S", 0)
+            for port in (2049, 2050):
+                *_, status = await reloading.again(FILE.replace(":0", f":{port}"))
+                told = (
+                    f"c.toml: the state directory {file.parent}/state has not taken a note for the next run within 0 s"
+                )
+                assert status.startswith(f"STATUS=reload refused: {told}; mend its file system, and reload"), status
+        end.set()
+        await until(lambda: len(noted) == 4)
+        assert noted[1:] == [["tcp://127.0.0.1:0"]] * 3, "whichever thread is the last one"
+        assert (await reloading.again(FILE.replace(":0", ":2049")))[-1] == f"STATUS={LISTENING}"
+        assert noted[-1] == ["tcp://127.0.0.1:2049"]
+
+    asyncio.run(reload())
+
+
+def test_long_work_of_a_reload_pauses_for_the_event_loop_at_each_export_and_each_file(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paused: Counter[str] = Counter()
+    monkeypatch.setattr(giving_way, "monotonic", itertools.count().__next__)
+    monkeypatch.setattr(giving_way, "sleep", lambda _: paused.update([sys._getframe(2).f_code.co_qualname]))
+    more = [f"more{number}" for number in range(20)]
+    (file.parent / "exports.d").mkdir()
+    for name in more:
+        (file.parent / name).mkdir()
+        text = ONE.replace('"one"', f'"../{name}"').replace("/one", f"/{name}")
+        (file.parent / f"exports.d/{name}.toml").write_text(text)
+
+    async def reload() -> None:
+        asyncio.get_running_loop().set_default_executor(DaemonThreads())
+        reloading = Reloading(file)
+        assert set(paused) == {"ExportSources._work"}, "the other loops ran in the event loop"
+        await reloading.again()
+        assert len(reloading.names) == 21
+        await reloading.again()
+
+    asyncio.run(reload())
+    loops = {
+        "read_configuration", "ExportSources._work", "find_mistakes", "_exposed_state", "_real", "LocalExports.plan"
+    }  # fmt: skip
+    assert {loop for loop, pauses in paused.items() if pauses >= 2 * (len(more) - 1)} == loops, paused
