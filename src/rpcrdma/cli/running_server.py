@@ -310,7 +310,7 @@ def plain_addresses(urls: Iterable[str]) -> list[str]:
 
 
 def names_of_exports(exports: Iterable[Exported]) -> list[str]:
-    """Returns NAME=SOURCE of each export, with escapes for non-ASCII, by which a later run recognises the export."""
+    """Returns NAME=SOURCE of each export as a quoted ASCII literal, by which a later run recognises the export."""
     return [ascii(f"{export.name}={export.shown}") for export in exports]
 
 
