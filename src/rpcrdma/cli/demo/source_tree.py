@@ -34,8 +34,8 @@ class TreeSize:
 def candidate_roots() -> list[tuple[str, Path]]:
     """Returns directories of this machine with files to copy, each as a pair (name in the tree, directory).
 
-    They are the Python standard library, its packages, then directories of the system, each only if it exists and is
-    not in an earlier one.
+    They are the Python standard library, its packages, then directories of the system, each only if it exists and
+    neither lies within an earlier one nor has one within it.
     """
     paths = sysconfig.get_paths()
     found: list[tuple[str, Path]] = []
@@ -45,7 +45,8 @@ def candidate_roots() -> list[tuple[str, Path]]:
     ]:
         directory = Path(place).resolve()
         # A root within another would come twice.
-        if directory.is_dir() and not any(directory.is_relative_to(other) for _, other in found):
+        related = (directory.is_relative_to(other) or other.is_relative_to(directory) for _, other in found)
+        if directory.is_dir() and not any(related):
             found.append((name if name != "system" else directory.as_posix().strip("/").replace("/", "-"), directory))
     return found
 
