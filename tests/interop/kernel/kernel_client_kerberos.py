@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from failures import CheckFailed
-from guest import Guest
+from guest import Guest, Result
 from kerberos_realm import OUR_NAME, USER, joined_realm
 from lab import MOUNT_OPTIONS, VERSION_4, Lab, check
 from our_server import OurServer
@@ -66,7 +66,9 @@ def newer_kernel_keeps_a_copy_with_kerberos(lab: Lab) -> None:
         server.kill()
         before = server.octets("data")
         server.start()
-        copying.wait()
+        copied = copying.wait(check=False)
+        if copied.status:
+            raise CheckFailed(_told(guest, server, copied))
         guest.run(f"set -e\n{_FORGET}{_AS_USER} 'cmp /tmp/data /mnt/data'\numount /mnt; rm /tmp/data", _WORK_S)
         if before >= _LARGE_OCTETS:
             raise CheckFailed("the copy had ended before our server")
@@ -84,8 +86,13 @@ def _serving(lab: Lab, guest: Guest) -> Iterator[OurServer]:
 def _mount(guest: Guest, server: OurServer, options: str) -> None:
     done = guest.run(f"mount.nfs {OUR_NAME}:/ /mnt -o {options}", _WORK_S, check=False)
     if done.status:
-        told = guest.run("cat /run/gssd.log").output
-        raise CheckFailed(f"{done.output}rpc.gssd said\n{told[-2500:]}\nour server said\n{server.log[-2000:]}")
+        raise CheckFailed(_told(guest, server, done))
+
+
+def _told(guest: Guest, server: OurServer, failed: Result) -> str:
+    """The words of a script that failed, of rpc.gssd and of our server."""
+    told = guest.run("cat /run/gssd.log").output
+    return f"{failed.output}rpc.gssd said\n{told[-2500:]}\nour server said\n{server.log[-4000:]}"
 
 
 def _work(guest: Guest, server: OurServer) -> None:
