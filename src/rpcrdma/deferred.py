@@ -11,10 +11,10 @@ __all__ = ["deferred"]
 
 
 def deferred(module: str, homes: Mapping[str, Sequence[str]]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Returns the `__getattr__` and `__dir__` of a public module (PEP 562), which imports its names at their first use.
+    """Returns (`__getattr__`, `__dir__`) for a public module (PEP 562) that imports names at their first use.
 
-    `__getattr__` sets the name in the public module, so it runs once a name; it raises AttributeError for unknown
-    names.
+    `__getattr__` imports a name and sets it in the public module, so that it runs once for each name. It raises
+    AttributeError for a name that is not in `homes`.
 
     Args:
         module: The name of the public module.

@@ -46,7 +46,7 @@ class RpcRdmaError(Exception):
     """The URL of the server, or of the object at the server, with which a call failed; None if unknown."""
 
     def found_at(self, url: str) -> None:
-        """Sets the URL that precedes the message; one that is set already is replaced only if `url` begins with it.
+        """Sets the attribute `url`; a URL that is set already is replaced only if the new one begins with it.
 
         Args:
             url: the URL of the server, or of the object at the server.
@@ -56,7 +56,7 @@ class RpcRdmaError(Exception):
 
     @property
     def message(self) -> str:
-        """The error's message without the URL that `str` puts before it."""
+        """The error's message without the URL that `str` of most classes puts before it."""
         return super().__str__()
 
     def __str__(self) -> str:
@@ -125,7 +125,7 @@ class RemoteAccessError(RpcRdmaError):
 
 
 class ConnectFailed(RpcRdmaError):
-    """No connection could be made.
+    """No connection could be made. `str` of it is the message alone, without the attribute `url`.
 
     Args:
         message: the address, the cause and the remedy.

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rpcrdma.aio.drivers.audit_log import AuditFile, AuditLog, Journal, NotWritten
+from rpcrdma.aio.drivers.audit_log import AuditFile, AuditLog, Journal, NotWritten, Nowhere
 from rpcrdma.limits import AUDIT_RECORDS_MAX
 from support.command_process import HANG_S
 
@@ -119,6 +119,24 @@ def test_a_slow_disk_costs_records_and_holds_up_nobody() -> None:
     log.close()
     assert disk.written == [b"first", *(b"%d" % number for number in range(AUDIT_RECORDS_MAX))]
     assert disk.closed
+
+
+def test_records_that_wait_move_with_the_log_and_are_written_before_it_is_turned_off() -> None:
+    records = [b"%d" % number for number in range(AUDIT_RECORDS_MAX // 2)]
+    other = Gated()
+    other.gate.set()
+    for following, here, there in ((other, [], records), (Nowhere(), records, records)):
+        disk = Gated()
+        log = AuditLog(disk)
+        log.put(b"first")
+        assert disk.entered.wait(HANG_S)
+        for record in records:
+            log.put(record)
+        log.move(following)
+        disk.gate.set()
+        log.close()
+        assert (disk.written, disk.closed, log.lost) == ([b"first", *here], True, 0)
+        assert other.written == there
 
 
 def test_what_is_no_regular_file_is_refused(tmp_path: Path) -> None:

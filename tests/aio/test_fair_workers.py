@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from contextlib import AsyncExitStack
 
 import local_tcp
 from local_tcp import with_threads
+from rpcrdma.aio.client.connect import connect
 from rpcrdma.aio.server.serve import ServeOptions, serve
 from rpcrdma.aio.urls import parse_url
 from rpcrdma.nfs import v3
@@ -16,6 +18,7 @@ from support.raw_calls import file_handle, record, rpc
 from support.raw_socket import RawSocketPeer
 from support.waiting import until
 
+HANDLE = v3.nfs_fh3(data=b"handle")
 NONE = v3.post_op_attr(False, None)
 
 
@@ -66,6 +69,37 @@ async def test_calls_that_never_end_on_connections_leave_a_thread_to_another(con
             slow.gate.set()
         assert await other.receive(4)
         assert slow.gate.is_set() or slow.running == most
+
+
+@with_threads
+async def test_calls_of_a_host_beyond_its_bound_wait_on_either_transport_and_all_are_answered() -> None:
+    slow = Slow()
+    access, readlink = v3.ACCESS3args(HANDLE, 1), v3.READLINK3args(HANDLE)
+    async with AsyncExitStack() as stack:
+        options = ServeOptions(calls_per_host=2, drain_s=60)
+        urls = ["tcp://127.0.0.1:0", "rdma://127.0.0.1:0"]
+        server = await stack.enter_async_context(serve([slow], urls, options=options))
+        stack.callback(slow.gate.set)
+        clients = [await stack.enter_async_context(connect(url, v3.PROGRAM)) for url in server.listening]
+        calls = [asyncio.ensure_future(each.call(v3.ACCESS, access)) for each in clients for _ in range(10)]
+        await until(lambda: slow.running == 2 and server.statistics().calls_running == 20)
+        # They wait with threads idle, which another host finds.
+        other = RawSocketPeer(
+            await local_tcp.dial("127.0.0.1", parse_url(server.listening[0]).port, source="127.0.0.2")
+        )
+        stack.callback(other.close)
+        await other.send(record(rpc(5, file_handle())))
+        assert await other.receive(4)
+        # What needs no thread waits for none.
+        for client in clients:
+            await client.call(v3.NULL, None)
+        assert slow.running == 2
+        limits = {"connections_max": 4, "connections_per_host": 4, "memory_octets_max": 64 << 20}
+        server.set_limits(**limits, rdma_idle_s=None, tcp_idle_s=None, calls_per_host=3)
+        await until(lambda: slow.running == 3)
+        calls.append(asyncio.ensure_future(clients[0].call(v3.READLINK, readlink)))
+        slow.gate.set()
+        assert {reply.status for reply in await asyncio.gather(*calls)} == {v3.nfsstat3.NFS3ERR_NOTSUPP}
 
 
 @with_threads

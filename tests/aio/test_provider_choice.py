@@ -116,9 +116,13 @@ async def test_a_server_that_stops_while_a_link_is_opened_turns_it_away() -> Non
             await connection
 
 
-@each_case("connecting", [SoftwareRnic().connect, TcpConnection.connect])
+async def over_the_software_rnic(host: str, port: int) -> object:
+    return await connecting(f"rdma://{host}:{port}", SoftwareRnic())._open()
+
+
+@each_case("connect_to", [over_the_software_rnic, TcpConnection.connect])
 async def test_a_peer_that_leaves_before_its_address_is_known_is_one_that_cannot_be_reached(
-    connecting: Callable[[str, int], Awaitable[object]], monkeypatch: pytest.MonkeyPatch
+    connect_to: Callable[[str, int], Awaitable[object]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The kernel has no address of a peer that has reset the connection."""
     near, far = socket.socketpair()
@@ -133,7 +137,7 @@ async def test_a_peer_that_leaves_before_its_address_is_known_is_one_that_cannot
         monkeypatch.setattr(module, "connected_socket", connected)
     monkeypatch.setattr(socket.socket, "getpeername", address)
     with far, pytest.raises(ConnectFailed, match=r"(?i)transport endpoint is not connected"):
-        await connecting("192.0.2.1", 20049)
+        await connect_to("192.0.2.1", 20049)
     assert near.fileno() == -1
 
 

@@ -7,6 +7,7 @@ import errno
 import logging
 import socket
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -17,9 +18,12 @@ from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.connections import tcp_calls_taken
 from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.drivers import listener as listener_module
+from rpcrdma.aio.drivers.record_stream import RecordStream
 from rpcrdma.aio.server.tcp_server import TcpServer
 from rpcrdma.errors import TransportClosed
 from rpcrdma.rpc.dispatch import Dispatcher
+from rpcrdma.wire.bulk_memory import ResultMemory
+from rpcrdma.xdr.codec import Payload
 from support.waiting import time_passes, until
 from tcp_rig import DOUBLE, GATED, MIB, READ, Sample, serving
 
@@ -50,6 +54,32 @@ async def test_a_stopping_server_gives_up_on_calls_at_its_deadline() -> None:
         assert 10 <= now_s() < 11
         with pytest.raises(TransportClosed):
             await call
+
+
+@without_network
+async def test_the_end_of_sending_keeps_a_connection_with_unsent_replies_until_the_peer_closes_it() -> None:
+    """Closing it with octets unread would reset it, and the peer would lose what it has not read."""
+    near, far = local_tcp._pair(("127.0.0.1", 1), ("127.0.0.1", 2))
+    lost = Mock()
+    stream = RecordStream(
+        near,
+        peer="peer",
+        record_octets_max=16 * MIB,
+        setting="",
+        on_too_long=Mock(),
+        on_record=Mock(),
+        on_lost=lost,
+        memory=ResultMemory(),
+    )
+    stream.send(Payload(bytes(8 * MIB)))
+    assert stream.unsent_octets
+    stream.finish()
+    with far:
+        while far.recv(MIB):
+            await time_passes(0)
+        assert not lost.called
+    await until(lambda: lost.called)
+    assert "the peer closed the connection" in str(lost.call_args)
 
 
 @without_network

@@ -174,6 +174,42 @@ def test_long_calls_of_one_take_no_more_threads_than_short_ones_of_another() -> 
             assert rig.next() == ["short"]
 
 
+V6 = "2001:db8::"
+
+
+@each_case(("first", "second", "other"), [("a", "a", "b"), (f"{V6}1", f"{V6}2", "2001:db8:0:1::1")])
+@each_case("disk", [None, "disk"])
+def test_calls_beyond_the_bound_of_a_host_wait_while_others_find_threads(
+    first: str, second: str, other: str, disk: str | None
+) -> None:
+    with pool_of(8) as rig:
+        # Calls that run when the bound comes count as well, on all connections of the host.
+        one, two, three = (f"{each} disk" if disk else each for each in ("one", "two", "three"))
+        rig.call(first, "one", disk=disk)
+        assert rig.next() == [one]
+        rig.pool.bound_hosts(2)
+        rig.call(first, "one", 3, disk=disk)
+        rig.call(second, "two", 2, disk=disk)
+        assert rig.next() == [one]
+        rig.call(other, "three", 3, disk=disk)
+        assert rig.next(2) == [three] * 2
+        assert rig.started.empty()
+        # The turn of the connection that has fewest, and of the host whose call has ended.
+        rig.end(one)
+        assert rig.next() == [two]
+        rig.end(three)
+        assert rig.next() == [three]
+        assert (rig.running, rig.pool._idle) == (4, 4)
+        rig.pool.bound_hosts(1)
+        rig.end(one)
+        assert rig.started.empty()
+        rig.end(two)
+        left = rig.next()
+        assert rig.started.empty()
+        rig.pool.bound_hosts(None)
+        assert sorted([*left, *rig.next(2)]) == [one, one, two]
+
+
 def test_connections_of_one_client_take_turns() -> None:
     with pool_of(1) as rig:
         rig.call("a", "first", 4)

@@ -97,6 +97,7 @@ _OPTIONS = [
     (rpcrdma.ConnectOptions, "call_timeout_s", True),
     (rpcrdma.ConnectOptions, "reconnect_delay_max_s", False),
     (rpcrdma.ServeOptions, "workers", False),
+    (rpcrdma.ServeOptions, "calls_per_host", True),
     (rpcrdma.RdmaServerConfig, "idle_s", True),
     (rpcrdma.TcpServerConfig, "connections_max", False),
     (FileOptions, "direct_calls", False),
@@ -114,3 +115,8 @@ def test_a_number_of_options_is_at_least_0_finite_and_a_number(options: Any, nam
     assert getattr(options(**{name: 3}), name) == 3
     if optional:
         assert getattr(options(**{name: None}), name) is None
+
+
+def test_a_server_that_would_answer_no_host_is_refused() -> None:
+    with pytest.raises(ValueError, match="calls_per_host is 0"):
+        rpcrdma.ServeOptions(calls_per_host=0)

@@ -28,7 +28,7 @@ SERVER = {
         ("nfs", "admin", "state-dir", "keytab", "provider", "rpcrdma-version", "extension", "metrics", "register"), TEXT
     ),
     **dict.fromkeys(("tls-cert", "tls-key", "tls-ca", "host-auth", "log-level"), TEXT),
-    **dict.fromkeys(("busy-poll", "workers", "connections", "connections-per-host"), NUMBER),
+    **dict.fromkeys(("busy-poll", "workers", "connections", "connections-per-host", "calls-per-host"), NUMBER),
     "listen": LIST,
     "tls-name": LIST,
     "access-log": TEXT,
@@ -96,6 +96,8 @@ def test_a_value_of_another_type_is_told_for_each_key(tmp_path: Path) -> None:
         ("[defaults.more]", "1: unknown key 'more'; rpcrdma config show lists the known ones"),
         ('squash = "all"', "1: squash belongs to an export; write it below [[export]] or [defaults]"),
         (GOOD + "workers = 2", "4: workers belongs to the server; write it above the first line in brackets"),
+        (GOOD + "connections-per-host = 2", "4: connections-per-host belongs to the server; write it above the first"),
+        ("calls-per-host = 0", "1: calls-per-host: '0' is not a number of at least 1"),
         ("workers = 0", "1: workers: '0' is not a number of at least 1"),
         ("busy-poll = 2000000", "1: busy-poll: '2000000' is not a number of microseconds from 0 to 1000000"),
         ("idle-timeout = -1", "1: idle-timeout: '-1' is not a positive number of seconds, nor 0 for never"),
@@ -335,7 +337,8 @@ def test_a_reload_applies_each_setting_of_its_class() -> None:
     # `RunningServer` applies these by name.
     names = {each: [setting.name for setting in OF_SERVER if setting.renewal is each] for each in Renewal}
     assert names[Renewal.HANG_UP] == [
-        "listen", "connections", "connections-per-host", "idle-timeout", "access-log", "log-level"
+        "listen", "connections", "connections-per-host", "calls-per-host", "idle-timeout", "access-log", "audit",
+        "log-level",
     ]  # fmt: skip
     assert names[Renewal.INCREASE] == ["memory"]
     of_exports = (NAME_OF_EXPORT, *SOURCES_OF_EXPORT, *OF_EXPORTS, *OF_RULES)

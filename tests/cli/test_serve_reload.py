@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
+import errno
+import json
 import logging
+import os
 import signal
 import socket
 import threading
-import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,26 +17,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rpcrdma.aio.drivers.audit_log import AuditFile, AuditLog, Nowhere
+from local_tcp import with_threads
+from rpcrdma.aio.client.connect import connect
+from rpcrdma.aio.server.serve import serve
 from rpcrdma.cli import serve_reload, served_exports
 from rpcrdma.cli.daemon_threads import DaemonThreads
-from rpcrdma.cli.main import build_parser
-from rpcrdma.cli.running_server import RunningServer
-from rpcrdma.cli.serve_reload import ConfigurationReload
-from rpcrdma.cli.served_exports import ServedExports
-from rpcrdma.cli.service_manager import ServiceManager
 from rpcrdma.cli.settings import check
-from rpcrdma.cli.settings.effective import effective
-from rpcrdma.cli.waiting_exports import WaitingExports
-from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed
-from rpcrdma.nfs.export.server_state import open_state
-from rpcrdma.nfs.server import build_services
+from rpcrdma.errors import HostAuthenticationFailed
+from rpcrdma.nfs import v3
 from rpcrdma.nfs.server.exports_change import ExportsChange
 from support.cases import each_case
 from support.command_process import HANG_S
 from support.functions_entered import functions_entered
 from support.loops import in_virtual_time
-from support.waiting import time_passes, until
+from support.reloading import Reloading
+from support.waiting import until
 
 if TYPE_CHECKING:
     from support.commands import StartServer
@@ -53,96 +49,6 @@ ONE = FILE[FILE.index("[[export]]") :]
 TWO = '[[export]]\nname = "/two"\ndirectory = "two"\n'
 RULE = '[[export.rule]]\nhosts = ["192.0.2.1"]\naccess = "ro"\n'
 LISTENING = "listening at tcp://127.0.0.1:2049"
-
-
-class Manager(ServiceManager):
-    """Keeps the notifications in place of sending them."""
-
-    def __init__(self) -> None:
-        super().__init__({})
-        self.told: list[str] = []
-
-    def tell(self, *assignments: str) -> None:
-        """Keeps the notification, without the time."""
-        self.told += [each for each in assignments if not each.startswith("MONOTONIC_USEC=")]
-
-
-class FakeServer:
-    """Keeps the changes of a server; its calls outlast so many waits for them as `busy` says."""
-
-    def __init__(self) -> None:
-        self.listening = ["tcp://127.0.0.1:2049"]
-        self.changes: list[Any] = []
-        self.unfit = ""
-        self.busy = 0
-
-    async def listen(self, *urls: str) -> None:
-        if self.unfit in urls:
-            raise ConnectFailed(f"cannot listen at {self.unfit}: address in use")
-        self.changes += [f"+{url}" for url in urls]
-
-    def stop_listening(self, *urls: str) -> None:
-        self.changes += [f"-{url}" for url in urls]
-
-    def require(self, xprtsec: str) -> None:
-        if xprtsec != "none":
-            self.changes.append(xprtsec)
-
-    def set_limits(self, **limits: Any) -> None:
-        self.limits = limits
-
-    async def settle(self, deadline_s: float) -> bool:
-        self.busy -= 1
-        if self.busy >= 0:
-            await time_passes(deadline_s)
-        return self.busy < 0
-
-
-class Reloading:
-    """The reloads of a server with a configuration file; `renewals` counts those of the certificates."""
-
-    def __init__(self, path: Path, *options: str) -> None:
-        self.path = path
-        args = build_parser().parse_args(["serve", "--config", str(path), *options])
-        given = argparse.Namespace(**vars(args))
-        found = effective(args)
-        found.put_into(args)
-        self.reload = ConfigurationReload(given, found)
-        self.manager = Manager()
-        self.server: Any = FakeServer()
-        self.state = open_state(path.parent / "state", bytes)
-        weakref.finalize(self, self.state.close)
-        waiting = WaitingExports(args.exports, self.reload.names)
-        ready = waiting.ready()
-        self.services = build_services(ready, state=self.state)
-        weakref.finalize(self, self.services.nfs.exports.close)
-        self.exports = ServedExports(self.services, None, waiting, ready, self.server.settle)
-        self.running = RunningServer(args, self.server, self.exports, None, None)
-        self.renewals = 0
-        self.events: list[dict[str, Any]] = []
-        self.ended: list[bool] = []
-        self.reload.on_end = self.ended.append
-
-    def _renew(self) -> None:
-        self.renewals += 1
-
-    @property
-    def names(self) -> list[str]:
-        """The exports that are served."""
-        return [tree.export.name for tree in self.services.nfs.exports.trees]
-
-    async def again(self, text: str | None = None, *, requests: int = 1) -> list[str]:
-        """Reloads after a change of the file; returns the notifications."""
-        if text is not None:
-            self.path.write_text(text)
-        run = self.reload.run(self.manager, self.running, self._renew, lambda event, _: self.events.append(event))
-        task = asyncio.create_task(run)
-        for _ in range(requests):
-            self.reload.request()
-        await until(lambda: len(self.manager.told) >= 3)
-        task.cancel()
-        told, self.manager.told = self.manager.told, []
-        return [line.replace(str(self.path), "c.toml") for line in told]
 
 
 @pytest.fixture
@@ -348,16 +254,18 @@ async def test_an_export_comes_without_a_reload_while_the_path_of_another_leads_
 async def test_addresses_and_limits_are_taken_at_once(file: Path) -> None:
     reloading = Reloading(file)
     more = FILE.replace(":0", ':2049", "tcp://127.0.0.1:2050') + TWO
-    more = 'connections = 9\nconnections-per-host = 3\nidle-timeout = 7\nmemory = "1Gi"\n' + more
+    more = 'connections = 9\nconnections-per-host = 3\ncalls-per-host = 2\nidle-timeout = 7\nmemory = "1Gi"\n' + more
     await reloading.again(more)
     assert reloading.events.pop()["applied"] == [
-        "listen", "connections", "connections-per-host", "idle-timeout", "memory", "the new export /two"
+        "listen", "connections", "connections-per-host", "calls-per-host", "idle-timeout", "memory",
+        "the new export /two",
     ]  # fmt: skip
     assert reloading.server.changes == [
         "+tcp://127.0.0.1:2049", "+tcp://127.0.0.1:2050", "-tcp://127.0.0.1:0"
     ]  # fmt: skip
     assert reloading.server.limits == {
-        "connections_max": 9, "connections_per_host": 3, "rdma_idle_s": 7, "tcp_idle_s": 7, "memory_octets_max": 1 << 30
+        "connections_max": 9, "connections_per_host": 3, "calls_per_host": 2, "rdma_idle_s": 7, "tcp_idle_s": 7,
+        "memory_octets_max": 1 << 30,
     }  # fmt: skip
     # An address that is taken by another server refuses all, and the others are given back.
     reloading.server.changes.clear()
@@ -371,31 +279,82 @@ async def test_addresses_and_limits_are_taken_at_once(file: Path) -> None:
     assert reloading.events.pop()["applied"] == []
 
 
-@in_virtual_time
-async def test_an_access_log_moves_at_once_and_begins_at_a_restart(file: Path) -> None:
-    def settings(log: str) -> str:
-        return f'access-log = "{log}"\n{FILE}'
+@with_threads
+async def test_an_access_log_is_turned_on_and_off_and_moved_at_once_also_onto_a_full_disk(
+    file: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def written(name: str) -> list[str]:
+        """The names in the records of a log, such as "on" of the removal of this name."""
+        return [json.loads(line)["name"] for line in (file.parent / name).read_text().splitlines()]
 
+    full, write = {"full"}, os.write
+
+    def write_unless_full(fd: int, data: bytes) -> int:
+        if Path(f"/proc/self/fd/{fd}").readlink().name in full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(fd, data)
+
+    monkeypatch.setattr(os, "write", write_unless_full)
     reloading = Reloading(file)
-    told = (await reloading.again(settings("log")))[-1]
-    assert told == "STATUS=reloaded, but c.toml:1: access-log needs a restart"
-    log = reloading.running._log = AuditLog(AuditFile(file.parent / "first"))
-    for name in ("second", "third", "off", "fourth"):
-        assert (await reloading.again(settings(name)))[-1] == f"STATUS={LISTENING}"
-        assert reloading.events.pop()["applied"] == ["access-log"]
-        if name == "off":
-            await until(lambda: isinstance(log._destination, Nowhere))
-        else:
-            log.put(name.encode())
-            await until((file.parent / name).read_text)
-    unfit = settings("none/log")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(check, "faults_of_paths", lambda *_: ())
-        told = (await reloading.again(unfit))[-1]
-    assert told.startswith("STATUS=reload refused: c.toml: cannot write the access log: ")
-    log.close()
-    found = {path.name: path.read_text() for path in file.parent.iterdir() if path.is_file() and path != file}
-    assert found == {"first": "", "second": "second\n", "third": "third\n", "fourth": "fourth\n"}
+    services = reloading.services
+    root = v3.nfs_fh3(services.nfs.exports.trees[0].root.handle)
+
+    async def reload(settings: str, *applied: str) -> None:
+        caplog.clear()
+        assert (await reloading.again(settings + FILE))[-1].startswith("STATUS=listening at ")
+        assert reloading.events.pop()["applied"] == [*applied]
+
+    async with (
+        serve(services, ["tcp://127.0.0.1:0"]) as server,
+        connect(server.listening[0], v3.PROGRAM) as client,
+    ):
+        reloading.running._server = server
+
+        async def remove(name: str) -> None:
+            # A name that is not there, or that this user may not remove.
+            reply = await client.call(v3.REMOVE, v3.REMOVE3args(v3.diropargs3(root, name)))
+            assert reply.status in {v3.nfsstat3.NFS3ERR_NOENT, v3.nfsstat3.NFS3ERR_ACCES}
+
+        await remove("before")
+        assert reloading.log.lost is None
+        for name in ("first", "second"):
+            await reload(f'access-log = "{name}"\n', "access-log")
+            await remove("on")
+            await until(lambda name=name: written(name) == ["on"])
+            if name == "first":
+                await reload('access-log = "off"\n', "access-log")
+                assert vars(services.nfs).keys() & {"remove", "mkdir"} == set()
+                assert "check" not in vars(services.nfs.exports.admissions[0])
+                await remove("off")
+        # Each full disk is told of, also where one follows another.
+        for lost in (1, 2):
+            await reload('access-log = "full"\n', "access-log")
+            await remove("lost")
+            await until(lambda: "records of the access log are lost: no space left on device" in caplog.messages)
+            assert reloading.log.lost == lost
+            if lost == 1:
+                await reload('access-log = "third"\n', "access-log")
+                await remove("third")
+                await until(lambda: written("third") == ["third"])
+                assert "the access log goes elsewhere; 1 records were lost" in caplog.messages
+        full.clear()
+        await remove("room")
+        await until(lambda: "the access log is written again; 2 records were lost" in caplog.messages)
+        assert written("full") == ["room"]
+        # Other kinds of records.
+        await reload('access-log = "full"\naudit = ["mount"]\n', "audit")
+        await remove("unwanted")
+        unfit = f'audit = ["remove"]\naccess-log = "none/log"\n{FILE}'
+        with monkeypatch.context() as patch:
+            patch.setattr(check, "faults_of_paths", lambda *_: ())
+            told = (await reloading.again(unfit))[-1]
+        assert told.startswith("STATUS=reload refused: c.toml:2: cannot write the access log: ")
+        assert told.endswith("(access-log)")
+        await remove("refused reload")
+        await reload('access-log = "full"\naudit = ["remove"]\n', "audit")
+        await remove("wanted")
+        reloading.log.close()
+        assert (written("second"), written("third"), written("full")) == (["on"], ["third"], ["room", "wanted"])
 
 
 @each_case(
@@ -589,7 +548,8 @@ def test_sighup_reloads_and_stops_no_server(
         monkeypatch.setenv("NOTIFY_SOCKET", manager.getsockname())
         with start(tmp_path / "one", tmp_path / "state", "--config", str(file)) as served:
             assert manager.recv(4096).startswith(b"READY=1\n")
-            for text, status in ((FILE + "x = 1", "STATUS=reload refused: "), (FILE, "STATUS=listening at ")):
+            audited = f'access-log = "log"\n{FILE}'
+            for text, status in ((FILE + "x = 1", "STATUS=reload refused: "), (audited, "STATUS=listening at ")):
                 file.write_text(text)
                 served.process.send_signal(signal.SIGHUP)
                 beginning = manager.recv(4096).decode().splitlines()
@@ -597,4 +557,6 @@ def test_sighup_reloads_and_stops_no_server(
                 assert int(beginning[1].removeprefix("MONOTONIC_USEC=")) > 0
                 assert manager.recv(4096).decode().startswith(f"READY=1\n{status}")
             assert served.stop() == 0
-    assert [event["ok"] for event in served.events if event["event"] == "reload"] == [False, True]
+    reloads = [event for event in served.events if event["event"] == "reload"]
+    assert ([event["ok"] for event in reloads], reloads[1]["applied"]) == ([False, True], ["access-log"])
+    assert (tmp_path / "log").stat().st_size == 0

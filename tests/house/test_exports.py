@@ -17,8 +17,8 @@ def declares_exports(path: Path) -> bool:
 
 
 def order(name: str) -> tuple[int, list[tuple[int, int, str]]]:
-    """Constants, then classes, then the rest; numbers by value."""
-    group = 0 if name.isupper() else 1 if name[0].isupper() else 2
+    """Constants, then classes and type variables, then the rest; numbers by value."""
+    group = 0 if name.isupper() and len(name) > 1 else 1 if name[0].isupper() else 2
     pieces = [(0, int(piece), "") if piece.isdigit() else (1, 0, piece) for piece in re.split(r"(\d+)", name) if piece]
     return group, pieces
 

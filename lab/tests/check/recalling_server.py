@@ -72,10 +72,14 @@ class Recalling:
             case 4, 1:
                 return [self._made({"header": {"xid": frame.xid}, "rpc": self._compound(rpc["args"])})]
             case 3, 7:
-                self._waiting = list(self.holders) if self._makes_recalls else []
                 write = {"accepted": 0, "results": {"words": [_JUKEBOX, 0, 0]}}
-                return [self._made({"header": {"xid": frame.xid}, "rpc": write}), *self._recalls(frame.xid)]
+                return [self._made({"header": {"xid": frame.xid}, "rpc": write}), *self.recall(frame.xid)]
         return [null_reply(frame.xid)]
+
+    def recall(self, last_xid: int) -> list[bytes]:
+        """The first of recalls of all delegations, whose XID is made of `last_xid`, or all if they do not wait."""
+        self._waiting = list(self.holders) if self._makes_recalls else []
+        return self._recalls(last_xid)
 
     def _compound(self, args: bytes) -> dict[str, Any]:
         operation = int.from_bytes(args[_HEADER : _HEADER + 4])

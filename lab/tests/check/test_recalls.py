@@ -10,6 +10,7 @@ from fake_servers import OBLIGING, FakeServer, Frame, serving
 from recalling_server import Recalling, closed
 
 from rpcrdma_lab.check import CATALOGUE, FRESH_FILES, Check, Result, Verdict, recalled_delegations, run_checks
+from support.cases import each_case
 
 pytestmark = pytest.mark.thorough
 
@@ -78,6 +79,13 @@ def test_a_second_try_after_silence_takes_another_file() -> None:
 
     (result,) = judged(FakeServer(overlooking), one("same-xid"), [b"first---", b"second--"])  # type: ignore[arg-type]
     assert (result.verdict, opened) == (Verdict.CONFORMS, [b"first---", b"second--"])
+
+
+@each_case("name", ["error", "reply.cut", "reply.other-xid-within"])
+def test_a_recall_that_had_a_wrong_reply_may_be_repeated(name: str) -> None:
+    server: Recalling = Recalling(lambda frame: server.recall(frame.xid))
+    (result,) = judged(FakeServer(server), one(name))
+    assert (result.verdict, server.holders) == (Verdict.CONFORMS, [])
 
 
 def test_the_state_of_a_check_that_has_left_its_course_is_dropped_at_the_end() -> None:

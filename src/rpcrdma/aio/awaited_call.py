@@ -36,11 +36,11 @@ _INTERNAL = sys.stdlib_module_names | {"rpcrdma", "fsspec"}
 
 
 def forget_frames(error: BaseException) -> bool:
-    """Removes the tracebacks of `error` and its causes if they show only frames of the library, which users cannot use.
+    """Removes the tracebacks of `error` and its causes, as far as they show only frames of this library.
 
-    Nothing is removed if the logger `rpcrdma.client` is enabled for DEBUG. The traceback of an error stays, with those
-    of its causes, if it has a frame of another module, such as a function that the caller has handed in, or if the
-    error is of no class that the library documents.
+    Frames of fsspec and of Python's standard library count as this library's. The traceback of an error stays, with
+    those of its causes, if it has any other frame, such as that of a function of the user, or if the error is of no
+    class that the library documents. Nothing is removed if the logger `rpcrdma.client` is enabled for DEBUG.
 
     Returns:
         Whether the traceback of `error` was removed.
@@ -63,7 +63,7 @@ def _shows_the_library_alone(error: BaseException) -> bool:
 
 
 def without_frames(function: Callable[P, T]) -> Callable[P, T]:
-    """Returns `function` wrapped so that tracebacks of its errors end with the caller's line: see `forget_frames`."""
+    """Returns `function`, wrapped: `forget_frames` shortens the traceback of each error before it is raised."""
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -82,14 +82,14 @@ def wait_for(
     *,
     undo: Callable[[T], Coroutine[Any, Any, object]] | None = None,
 ) -> T:
-    """Runs the coroutine that `begin()` makes in the event loop `loop` of another thread, and returns its result.
+    """Runs the coroutine that `begin()` makes in `loop`, the event loop of another thread, and returns its result.
 
-    The calling thread blocks. An exception in it, such as KeyboardInterrupt, cancels the coroutine, and is raised when
-    the coroutine has ended. If the coroutine has returned a result nevertheless, `loop` runs `undo(result)` first. The
-    coroutine's own exception is raised as it is.
+    The calling thread blocks. An exception in that thread, such as KeyboardInterrupt, cancels the coroutine, and is
+    raised when the coroutine has ended. If the coroutine has returned a result nevertheless, `loop` runs the coroutine
+    `undo(result)` first; without `undo` the result is dropped. The coroutine's own exception is raised as it is.
 
     Raises:
-        LocalProtocolError: the loop is closed, or its end has cancelled the coroutine.
+        LocalProtocolError: the loop is closed, or the coroutine was cancelled, as by the end of the loop.
     """
     call = _AwaitedCall(begin)
     try:
@@ -139,7 +139,7 @@ class _AwaitedCall(Generic[T]):
             raise LocalProtocolError(_ENDED) from None
 
     def start(self) -> None:
-        """Makes the task of the coroutine; runs in the loop's thread."""
+        """Makes the task that runs the coroutine; called in the thread of the event loop."""
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def _run(self) -> None:
@@ -170,7 +170,10 @@ class _AwaitedCall(Generic[T]):
                 raise LocalProtocolError(_ENDED)
 
     def give_up(self) -> None:
-        """Cancels the coroutine, or keeps it from beginning, in the loop's thread; `wait` returns when it has ended."""
+        """Cancels the coroutine, or keeps it from beginning; called in the thread of the event loop.
+
+        `wait` returns when the coroutine has ended.
+        """
         self._given_up = True
         if self._running:
             assert self._task is not None, "it has begun"
@@ -196,5 +199,5 @@ class _AwaitedCall(Generic[T]):
 
     @property
     def succeeded(self) -> bool:
-        """Whether the coroutine has ended with a result, and not by an exception."""
+        """Whether the coroutine has returned a result; false while it runs, and after an exception."""
         return hasattr(self, "_result")

@@ -72,14 +72,15 @@ class HostAuthentication:
         return HostPolicy.REQUIRED if given else HostPolicy.OFF
 
     def check_version(self, choice: str | int, setting: str) -> None:
-        """Checks that one of the versions of RPC-over-RDMA has host authentication, if the policy requires it.
+        """Checks that a permitted version of RPC-over-RDMA has host authentication, if `wanted` is REQUIRED.
 
         Args:
             choice: the permitted version by name or number, or "auto" for all.
             setting: the name of the class with the option `rpcrdma_version`, for the message.
 
         Raises:
-            HostAuthenticationFailed: it is required, and none of the versions of `choice` has host authentication.
+            HostAuthenticationFailed: host authentication is required, and no permitted version has it.
+            ValueError: it is required, and the version `choice` is unknown.
         """
         if self.wanted is HostPolicy.REQUIRED and not any(dialect.introduces for dialect in offered(choice)):
             _unfit(
@@ -91,14 +92,17 @@ class HostAuthentication:
     def source(self, role: Role, host: str | None = None) -> AuthenticatorSource:
         """Returns a function without arguments that makes a new connection's authenticator; reads the files for it now.
 
-        With the policy OFF no file is read.
+        The function reads the files again if they have changed. If `wanted` is OFF, no file is read. If `context` is
+        set, it is changed as `prepare_context` does, and no file is read either.
 
         Args:
             role: client or server.
-            host: the host that a client connects to, expected of the peer if `names` is empty; None at a server.
+            host: the host that a client connects to, which the peer's certificate must name if `names` is empty; None
+                at a server.
 
         Raises:
-            HostAuthenticationFailed: a file or a name is unfit; the message names it and the remedy.
+            HostAuthenticationFailed: a file, a name or `context` is unfit; the message names it, for a file with the
+                remedy.
         """
         policy = self.wanted
         if policy is HostPolicy.OFF:
@@ -120,13 +124,14 @@ class HostAuthentication:
 
         Args:
             role: client or server.
-            xprtsec: the least protection. With "mtls" a client needs a certificate, and a server authorities. A server
-                always needs a certificate, a key that of its certificate, and `names` of clients need authorities.
-            host: the host that a client connects to, expected of the peer if `names` is empty; None at a server.
+            xprtsec: the least protection. A client needs `certificate` with "mtls", or if `key` is set. A server always
+                needs `certificate`, and `authorities` with "mtls" or if `names` is set.
+            host: the host that a client connects to, which the server's certificate must name if `names` is empty; None
+                at a server.
 
         Raises:
-            HostAuthenticationFailed: a file or a name is unfit or missing, or `context` is set; the message names the
-                remedy.
+            HostAuthenticationFailed: a file or a name is unfit or missing, or `context` is set, which TLS over TCP
+                cannot use; the message names the cause.
         """
         if self.context is not None:
             _unfit("a prepared SSL context serves over RDMA alone", "name the files for TLS")
@@ -207,14 +212,17 @@ class HostAuthentication:
 
 
 class AuthoritiesInUse:
-    """The content of the file `options.authorities`, by which a server notices that the authorities were replaced."""
+    """The content of the file `options.authorities`, read at once, by which a server notices that it was replaced."""
 
     def __init__(self, options: HostAuthentication) -> None:
         self._path = options.authorities
         self._content = self._read()
 
     def replaced(self) -> bool:
-        """Reads the file of authorities (b"" if unreadable); returns whether it has changed since the last call."""
+        """Reads the file of authorities again; returns whether its content differs from that of the last reading.
+
+        A file that cannot be read counts as empty.
+        """
         before, self._content = self._content, self._read()
         return self._content != before
 
@@ -228,8 +236,8 @@ class AuthoritiesInUse:
 class TlsSettings:
     """The settings of one side for the TLS handshakes of its connections; `HostAuthentication.tls` makes it.
 
-    `names` are the host names of which the peer must have one, empty: any. `xprtsec` is the protection that the options
-    ask for. The certificates are read again when their files have changed.
+    `names` are the host names of which the peer's certificate must have one; empty: any. `xprtsec` is the least
+    protection that the options ask for. The files of certificates are read again when they have changed.
     """
 
     def __init__(self, files: _Files, xprtsec: XprtSec, names: Sequence[HostName], server_name: str | None) -> None:
@@ -240,20 +248,26 @@ class TlsSettings:
         """The DNS name by which a client reaches the server; None for an address."""
 
     def context(self) -> ssl.SSLContext:
-        """Returns the SSL context made of the present files; of the earlier files while the present ones are unfit."""
+        """Returns the SSL context for a new handshake, made anew if the files have changed.
+
+        If the changed files are unfit, logs a warning and returns the context of the earlier files.
+        """
         return self._files.context()
 
     def reload(self) -> None:
-        """Reads the files of certificates again, for later handshakes.
+        """Reads the files of certificates again, changed or not, for later handshakes.
 
         Raises:
-            HostAuthenticationFailed: a file is unfit; the earlier certificate stays in use.
+            HostAuthenticationFailed: a file is unfit; the earlier certificates stay in use.
         """
         self._files.reload()
 
 
 class _Files:
-    """An SSL context made of the files of `options` by `load`, and made anew when the files have changed."""
+    """An SSL context made of the files of `options` by `load`, and made anew when the files have changed.
+
+    The constructor calls `load`, and raises its HostAuthenticationFailed.
+    """
 
     def __init__(self, options: HostAuthentication, load: Callable[[], ssl.SSLContext]) -> None:
         self._options = options
@@ -262,7 +276,10 @@ class _Files:
         self._context = load()
 
     def context(self) -> ssl.SSLContext:
-        """Returns the SSL context of the present files; if they are unfit, logs a warning and returns the earlier."""
+        """Returns the SSL context, made anew if the files have changed.
+
+        If the changed files are unfit, logs a warning and returns the context of the earlier files.
+        """
         seen = self._state()
         if seen != self._seen:
             try:

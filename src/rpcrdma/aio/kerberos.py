@@ -72,8 +72,8 @@ def _gssapi() -> Any:
 class KerberosMechanism:
     """Kerberos version 5 as a `GssMechanism`, with the system's Kerberos library.
 
-    `principal` is the client's, `ccache` the credential cache with tickets and `keytab` the file with a server's keys;
-    None takes those of the system.
+    `principal` is the client's name in Kerberos, `ccache` the credential cache with its tickets, and `keytab` the file
+    with a server's keys; None takes the system's default.
 
     Raises:
         UserAuthenticationFailed: the package `gssapi` is not installed, or does not work.
@@ -133,9 +133,10 @@ class KerberosMechanism:
         self.accept()
 
     def explained(self, major: int, minor: int, host: str) -> str:
-        """Returns cause and remedy, in words, of a server's refusal with the status codes `major` and `minor`.
+        """Returns the cause of a server's refusal with gss_major `major` and gss_minor `minor`, in words.
 
-        `host` is the server's name in its principal nfs/HOST; "" if unknown.
+        The remedy follows after "; " where it is known. `host` is the server's name in its principal nfs/HOST; "" if
+        unknown.
         """
         known = _known(minor, host)
         if known is not None:
@@ -146,7 +147,9 @@ class KerberosMechanism:
         return f"the server refuses the ticket ({'; '.join(told)})" if told else "the server refuses the ticket"
 
     def initiate(self, host: str) -> GssContext:
-        """Returns a new context of a client with the server nfs@`host`, before its first token. May block.
+        """Returns the client's end of a new context with the service nfs@`host`. May block.
+
+        `step(None)` of the context makes the first token.
 
         Raises:
             GssFailure: there is no valid ticket, or the library makes no context.
@@ -168,10 +171,10 @@ class KerberosMechanism:
         return _KerberosContext(gssapi, context, host)
 
     def accept(self) -> GssContext:
-        """Returns a new context of a server, which accepts a client. May block.
+        """Returns the server's end of a new context, whose first `step` takes the client's first token. May block.
 
         Raises:
-            GssFailure: there is no key; the message has the remedy.
+            GssFailure: the keytab has no key; the message has the remedy.
         """
         gssapi = self._gssapi
         try:
@@ -211,9 +214,9 @@ class _KerberosContext:
 
     @contextlib.contextmanager
     def _using(self, token: bytes = b"") -> Iterator[Any]:
-        """Yields the library's context, and turns an error of the library in the block into a `GssFailure`.
+        """Yields the library's context; a GSSError of the library in the `with` block is raised as a `GssFailure`.
 
-        `token` is the token of the peer that is being processed, from which the reason may be taken; b"" for none.
+        `token` is the peer's token that the block processes, which may state the reason; b"" for none.
         """
         try:
             yield self._context
@@ -255,9 +258,10 @@ class _KerberosContext:
 
 
 def _failure(error: Any, host: str, token: bytes = b"") -> GssFailure:
-    """Returns the `GssFailure` for an error of the library, with cause and remedy in words.
+    """Returns the `GssFailure` for `error`, a GSSError of the library, with the cause in words, and any known remedy.
 
-    `host` is the server's name, "" if unknown. `token` is the peer's token, which may have the reason; b"" for none.
+    `host` is the server's name, "" if unknown. `token` is the peer's token, which may state the server's time if the
+    clocks differ; b"" for none.
     """
     major = int(error.maj_code) & 0xFFFF0000 or GssMajor.FAILURE
     words = _known(error.min_code, host) or (_WORDS[32] if major == _CREDENTIAL_EXPIRED else _text(error))
@@ -281,10 +285,10 @@ def _text(error: Any) -> str:
 
 
 def local_user(principal: str) -> LocalUser | None:
-    """Returns the local user for a Kerberos principal by the system's rules, with its groups in the user database.
+    """Returns the local user to whom the system's rules map a Kerberos principal, with the groups of its account.
 
-    None for principals that no rule maps, those of hosts and services among them, and for names without an account. May
-    block.
+    Returns None for a principal that no rule maps, such as that of a host or service, and if there is no such account.
+    May block.
     """
     name = _local_name(principal)
     if name is None:
@@ -301,9 +305,9 @@ _NAME_OCTETS_MAX: Final = 256
 
 
 def _local_name(principal: str) -> str | None:
-    """Returns the local user name to which auth_to_local in krb5.conf maps `principal`; None without a rule.
+    """Returns the local user name to which auth_to_local in krb5.conf maps `principal`; None if no rule does.
 
-    The mapping is that of krb5_aname_to_localname in libkrb5; None also without that library.
+    The mapping is that of krb5_aname_to_localname in libkrb5. Returns None, too, without that library.
     """
     try:
         library = ctypes.CDLL("libkrb5.so.3")

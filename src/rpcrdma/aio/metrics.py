@@ -103,7 +103,10 @@ T = TypeVar("T")
 
 
 class Asked(NamedTuple, Generic[T]):
-    """The questions of one scrape: futures of the event loops' answers, and the function that makes metrics of them."""
+    """One scrape in progress: a future of each event loop's answer, and the function that makes metrics of the answers.
+
+    The function takes the list of the futures' results.
+    """
 
     answers: list[concurrent.futures.Future[T]]
     metrics: Callable[[list[T]], Iterable[Metric]]
@@ -131,9 +134,10 @@ class MetricsEndpoint(ABC, Generic[T]):
         """
 
     def collect(self) -> Iterable[Metric]:
-        """Collects the present metrics, in any thread; the registry of prometheus-client calls it.
+        """Returns the present metrics, for a registry of prometheus-client; callable in any thread.
 
-        Returns no metrics if an event loop does not answer within 5 s.
+        Blocks until all event loops have answered, for 5 s at most; then it returns no metrics. An exception of an
+        event loop's answer is raised.
         """
         asked = self._ask()
         done, late = concurrent.futures.wait(asked.answers, SNAPSHOT_S)
@@ -168,8 +172,10 @@ class MetricsEndpoint(ABC, Generic[T]):
     def start(self, host: str, port: int) -> None:
         """Starts an HTTP server in a thread of its own and sets the attribute `url` to the URL of its page /metrics.
 
+        Blocks until the server listens.
+
         Args:
-            host: the address to listen at.
+            host: the host name or address to listen at.
             port: the port; 0 takes a free one.
 
         Raises:
@@ -190,12 +196,15 @@ class MetricsEndpoint(ABC, Generic[T]):
         self.url = f"http://{authority(host, address[1])}/metrics"
 
     def stop_listening(self) -> None:
-        """Stops the HTTP server, ends scrapes in progress, and waits for its thread; no effect if it does not run."""
+        """Stops the HTTP server, ends scrapes in progress, and blocks until its thread has ended.
+
+        No effect if the server does not run.
+        """
         self._http.close()
 
 
 class _Collected:
-    """A list of metrics as a collector that a registry of prometheus-client takes."""
+    """A collector for a registry of prometheus-client that always returns the list `metrics`."""
 
     def __init__(self, metrics: list[Metric]) -> None:
         self._metrics = metrics
@@ -208,9 +217,10 @@ class _Collected:
 
 
 def asked_of(loop: asyncio.AbstractEventLoop, question: Callable[[], T]) -> concurrent.futures.Future[T]:
-    """Schedules `question` in the event loop `loop`, and returns the future of its result or exception.
+    """Schedules a call of `question` in the event loop `loop`, and returns the future of its result or exception.
 
-    `question` is called at once if `loop` is the running loop or is closed.
+    Does not block, and may be called in any thread. `question` is called at once if `loop` is the running loop or is
+    closed. It is not called if the future is cancelled before.
     """
     answer: concurrent.futures.Future[T] = concurrent.futures.Future()
 
@@ -234,7 +244,7 @@ def asked_of(loop: asyncio.AbstractEventLoop, question: Callable[[], T]) -> conc
 
 
 async def answers_of(asked: list[concurrent.futures.Future[T]]) -> list[T] | None:
-    """Returns the results of the futures, in their order; None if one of them has none within 5 s.
+    """Waits for the futures, and returns their results in the same order; None if one is not done within 5 s.
 
     An exception of a future is raised.
     """
@@ -253,9 +263,10 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 class CallMetrics:
-    """The metrics about calls by side, transport, procedure and status, and with `by_server` by the server as well.
+    """The metrics about calls by side, transport, procedure and status; made for one scrape.
 
-    The side is "server" for calls that this program answers, "client" for calls that it makes.
+    The side is "server" for calls that this process answers, "client" for calls that it makes. With `by_server` the
+    metrics have the label "server", the URL of the server, as well.
     """
 
     def __init__(self, *, by_server: bool = False) -> None:
@@ -278,7 +289,7 @@ class CallMetrics:
             side: "server" or "client".
             transport: "rdma" or "tcp".
             operations: the counts, one object for each procedure and status.
-            server: the URL of the server if the constructor got `by_server`, else unused.
+            server: the URL of the server, if `by_server` is set; else unused.
         """
         for each in operations:
             labels = [side, transport, str(each.program), str(each.version), each.procedure, each.status]
@@ -293,7 +304,7 @@ class CallMetrics:
                 self._times[part].add_metric(labels, buckets, histogram.sum_ns / 1e9)
 
     def families(self) -> Iterator[Metric]:
-        """Yields all metric families with the counts added so far."""
+        """Yields all metric families, those without counts included, with the counts added so far."""
         yield from self._counts.values()
         yield from self._times.values()
 
@@ -301,7 +312,8 @@ class CallMetrics:
 def transport_metrics(told: Mapping[str, TransportStatistics] | TransportStatistics) -> Iterator[Metric]:
     """Yields the metric families of RDMA transport counters.
 
-    `told` has the counters of a server, or those of a client's connections by the URL of the server.
+    `told` is either the counters of a server, or a mapping from each server's URL to the counters of a client's
+    connections to that server. With a mapping the metrics have the label "server", the URL.
     """
     from prometheus_client.core import CounterMetricFamily  # noqa: PLC0415
 

@@ -74,8 +74,8 @@ C = TypeVar("C", bound=_Closable)
 class Opening(ABC, Generic[C]):
     """The result of a function that opens an object asynchronously, such as `connect`.
 
-    `await` opens and returns the object; `async with` also closes it at exit. Looking up any other attribute raises an
-    AttributeError with the remedy.
+    `await` opens and returns the object; `async with` also closes it at exit. Nothing is opened before. Any other
+    attribute raises an AttributeError, and `with` a TypeError, whose message has the remedy.
     """
 
     OPENED_BY: ClassVar[str]
@@ -113,7 +113,10 @@ class Opening(ABC, Generic[C]):
 
 
 def known_options(options: type[T]) -> type[T]:
-    """Decorates a dataclass of options: an unknown keyword argument raises a TypeError that names similar options."""
+    """Decorates a dataclass of options: its constructor raises a TypeError for a keyword argument that is no field.
+
+    The message names similar options, or else all of them. Returns `options`, changed.
+    """
     construct = options.__init__
     known = [each.name for each in dataclasses.fields(options) if each.init]  # type: ignore[arg-type]
 
@@ -139,11 +142,11 @@ def _similar(name: str, known: list[str]) -> list[str]:
 
 
 def check_type(name: str, value: object, kind: type, *, optional: bool = False) -> None:
-    """Checks that the argument `name` is an instance of `kind`, or with `optional` None.
+    """Checks that `value`, the argument with the name `name`, is an instance of `kind`, or None if `optional` is set.
 
     Raises:
-        TypeError: `value` is another object; the message has `name` and a remedy, such as the instances of `kind` in
-            a module that was passed.
+        TypeError: `value` is another object; the message has `name` and, where one is known, a remedy: if `value` is a
+            module, the instances of `kind` in it.
     """
     if isinstance(value, kind) or (optional and value is None):
         return
@@ -175,16 +178,18 @@ def all_of(name: str, values: Iterable[T], kind: type[T]) -> tuple[T, ...]:
 
 
 def not_seconds(timeout_s: object) -> TypeError:
-    """Returns the TypeError for a call whose argument `timeout_s` is no number; its text names the type."""
+    """Returns, without raising it, the TypeError for an argument `timeout_s` that is no number; it names the type."""
     return TypeError(f"timeout_s must be a number of seconds, not {type(timeout_s).__name__}")
 
 
 def check_options(options: Any) -> None:
-    """Checks the types of options, and that each int and float among them is finite and at least 0.
+    """Checks the types of options, and that each number among them is finite and at least 0.
+
+    Checks two kinds of fields: those annotated with `int` or `float`, perhaps "| None"; and those whose default factory
+    is a class, of which the value must be an instance.
 
     Args:
-        options: an instance of a dataclass whose annotations are strings. Only fields annotated with `int` or `float`,
-            with or without None, and those whose default is an object of a class, are checked.
+        options: an instance of a dataclass whose annotations are strings.
 
     Raises:
         TypeError: a field has a value of another type; the message names the field.

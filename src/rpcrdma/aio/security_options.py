@@ -60,11 +60,14 @@ class Kerberos:
 
     @property
     def security(self) -> SecurityFlavor:
-        """The security flavor whose name `flavor` is."""
+        """The member of `SecurityFlavor` that the field `flavor` names."""
         return security_flavor(self.flavor)
 
     def lacks(self) -> str:
-        """Returns cause and remedy in words if there is no valid ticket, or no package `gssapi`; else "". May block."""
+        """Returns why this client cannot prove its user, with the remedy; "" if it can. May block.
+
+        The reason is that there is no valid ticket, or no package `gssapi` that works.
+        """
         try:
             self.made().check_ticket()
         except RpcRdmaError as error:

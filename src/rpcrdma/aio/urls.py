@@ -44,8 +44,9 @@ _OF_NAMES = str.maketrans({character: f"%{ord(character):02X}" for character in 
 class Url:
     """A parsed URL of a service; `str` of it is a URL that parses to an equal object.
 
-    `path` is percent-decoded, and starts with "/" or is empty. `mount_port` is the TCP port of MOUNT, `provider` the
-    name of the provider to listen over; None if the URL does not name it.
+    `host` is a host name or an IP address, an IPv6 address without brackets. `path` is percent-decoded, and starts with
+    "/" or is empty. `mount_port` is the TCP port of MOUNT, `provider` the name of the provider to listen over; None if
+    the URL does not name it.
     """
 
     scheme: Scheme
@@ -77,7 +78,8 @@ class Url:
 def url_form(text: str) -> str:
     """Returns a hint for messages about `text`, which is no URL: a clause that begins with "write".
 
-    The hint has the URL that `text` stands for if it has the form HOST:/PATH of `mount`, else the general form of URLs.
+    If `text` has the form HOST:/PATH of the command `mount`, the hint has the URLs that it may stand for; else the
+    general form of URLs.
     """
     mounted = _AS_MOUNT.fullmatch(text)
     if mounted is None:
@@ -90,10 +92,11 @@ def url_form(text: str) -> str:
 def parse_url(text: str, *, listens: bool = False) -> Url:
     """Parses the URL of a service.
 
-    `listens`: whether it is a URL at which a server listens, which may end with ?provider=NAME.
+    A port that `text` does not name is the scheme's default. `listens`: whether it is a URL at which a server listens,
+    which may end with ?provider=NAME.
 
     Raises:
-        LocalProtocolError: `text` is no such URL; the message names the fault and shows the form.
+        LocalProtocolError: `text` is no such URL; the message names the fault.
         TypeError: `text` is no str.
     """
     if not isinstance(text, str):

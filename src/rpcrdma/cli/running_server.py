@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rpcrdma.cli.export_options import Exported, ExportedRule
 from rpcrdma.cli.host_names import HostNames
-from rpcrdma.cli.serve_audit import opened_log
+from rpcrdma.cli.serve_audit import AccessLog, opened_log
 from rpcrdma.cli.serve_protection import hosts_of, least_protection, listen_at
 from rpcrdma.cli.served_exports import ServedExports
 from rpcrdma.cli.settings.effective import DEFAULT, Effective
@@ -22,7 +22,6 @@ from rpcrdma.limits import RDMA_IDLE_S, RPC_IDLE_S
 from rpcrdma.rpc.host_identity import XPRTSEC_CHOICES
 
 if TYPE_CHECKING:
-    from rpcrdma.aio.drivers.audit_log import AuditLog
     from rpcrdma.aio.server.serve import Server
     from rpcrdma.aio.urls import Url
     from rpcrdma.nfs.server.registration import RegisteredPrograms
@@ -43,7 +42,7 @@ class RunningServer:
         exports: its exports.
         nfs4: the service of NFS version 4; None: it is not offered.
         registered: its programs at rpcbind; None: they are not registered.
-        log: its access log; None: it has been started without one.
+        log: its access log.
     """
 
     def __init__(
@@ -53,7 +52,7 @@ class RunningServer:
         exports: ServedExports,
         nfs4: Nfs4Service | None,
         registered: RegisteredPrograms | None,
-        log: AuditLog | None = None,
+        log: AccessLog,
     ) -> None:
         self._args = args
         self._server = server
@@ -121,9 +120,6 @@ class RunningServer:
             return bool(new >= old)
         if setting.name == "listen":
             return not _share_a_port(old or (), new or ())
-        if setting.name == "access-log":
-            # Without a log the handlers of calls know none.
-            return self._log is not None
         return setting.renewal is Renewal.HANG_UP
 
     def _fitting(
@@ -181,6 +177,7 @@ class RunningServer:
         Raises:
             HostAuthenticationFailed: a certificate is unfit.
             ConnectFailed: the server cannot listen at an address.
+            NoAccessLog: the access log cannot be written.
             ValueError, OSError: an export cannot be served: see `ServedExports.replace`.
         """
         server, before, args = self._server, self._args, argparse.Namespace(**vars(self._args))
@@ -196,7 +193,7 @@ class RunningServer:
         log = None
         try:
             await server.listen(*added)
-            if self._log is not None and args.access_log != before.access_log:
+            if args.access_log != before.access_log:
                 log = await asyncio.to_thread(opened_log, args.access_log)
             await asyncio.to_thread(self._note_for_next_run, at, [*before.exports, *args.exports])
             await self._exports.replace(args.exports, names, renew or _nothing)
@@ -207,8 +204,9 @@ class RunningServer:
                 log.close()
             await asyncio.to_thread(self._note_for_next_run, self._listens_at, before.exports)
             raise
-        if self._log is not None and log is not None:
-            self._log.move(log)
+        if log is not None or args.audit != before.audit:
+            self._log.use(args, log)
+            server.renew_handlers()
         server.require(least)
         server.stop_listening(*(url for url in self._listens_at if url not in at))
         self._listens_at = at
@@ -230,6 +228,7 @@ class RunningServer:
         self._server.set_limits(
             connections_max=raise_file_limit(args.connections),
             connections_per_host=args.connections_per_host,
+            calls_per_host=args.calls_per_host,
             rdma_idle_s=idle_s(args, RDMA_IDLE_S),
             tcp_idle_s=idle_s(args, RPC_IDLE_S),
             memory_octets_max=args.memory,

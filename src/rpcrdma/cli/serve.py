@@ -23,7 +23,7 @@ from rpcrdma.cli.export_options import Exported
 from rpcrdma.cli.export_sources import ExportSources
 from rpcrdma.cli.running_server import RunningServer, idle_s, names_of_exports, plain_addresses
 from rpcrdma.cli.serve_admin import AdminAnswers
-from rpcrdma.cli.serve_audit import audited
+from rpcrdma.cli.serve_audit import AccessLog
 from rpcrdma.cli.serve_conflicts import conflicts
 from rpcrdma.cli.serve_health import ServerHealth
 from rpcrdma.cli.serve_protection import hosts_of, least_protection, listen_at
@@ -176,11 +176,12 @@ async def _serve(
         if nfs4 is not None:
             stack.callback(nfs4.close)
         with found.blamed("access-log"):
-            audit = stack.enter_context(audited(args, services, nfs4))
+            audit = stack.enter_context(contextlib.closing(AccessLog(services, nfs4, args)))
         offered = [*(services if "3" in args.nfs else ()), *([nfs4] if nfs4 is not None else ())]
         hosts = hosts_of(args)
         options = ServeOptions(
             workers=args.workers,
+            calls_per_host=args.calls_per_host,
             rdma=RdmaServerConfig(
                 provider=args.provider,
                 iwarp=IwarpConfig(crc=args.crc),

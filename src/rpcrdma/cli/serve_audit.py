@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,43 +14,77 @@ if TYPE_CHECKING:
     from rpcrdma.nfs.server import NfsServices
     from rpcrdma.nfs.v4.server.service import Nfs4Service
 
-__all__ = ["audited", "opened_log"]
+__all__ = ["AccessLog", "NoAccessLog", "opened_log"]
 
 
-@contextmanager
-def audited(args: argparse.Namespace, services: NfsServices, nfs4: Nfs4Service | None) -> Iterator[AuditLog | None]:
-    """Writes the access log of `services` and `nfs4` while the context lasts; clients must not reach these before.
+class NoAccessLog(OSError):
+    """The access log cannot be written; the text has the cause and a remedy."""
 
-    Yields:
-        The log, which is closed at exit; None: the settings want none.
+
+class AccessLog:
+    """The access log of `rpcrdma serve`, which may be turned on, off and elsewhere while the server runs.
+
+    While it is off, calls take the way that they take without it.
+
+    Args:
+        services: the services of version 3 and MOUNT.
+        nfs4: the service of version 4 over the same exports; None: it is not offered.
+        args: the settings `access_log` and `audit` with which the server starts.
 
     Raises:
-        OSError: the log cannot be written.
+        NoAccessLog: the log cannot be written.
     """
-    if args.access_log == "off":
-        yield None
-        return
-    from rpcrdma.aio.drivers.audit_log import AuditLog  # noqa: PLC0415
-    from rpcrdma.nfs.server.audit import Audit  # noqa: PLC0415
 
-    log = AuditLog(opened_log(args.access_log))
-    audit = Audit(args.audit, log.put, time.time_ns)
-    audit.watch(services)
-    if nfs4 is not None:
-        from rpcrdma.nfs.server.audit_of_compounds import watch_compounds  # noqa: PLC0415
+    def __init__(self, services: NfsServices, nfs4: Nfs4Service | None, args: argparse.Namespace) -> None:
+        self._services = services
+        self._nfs4 = nfs4
+        self._log: AuditLog | None = None
+        if args.access_log != "off":
+            self.use(args, opened_log(args.access_log))
 
-        watch_compounds(audit, nfs4)
-    try:
-        yield log
-    finally:
-        log.close()
+    @property
+    def lost(self) -> int | None:
+        """The number of records that were not written, since the server has started; None: it was always off."""
+        return None if self._log is None else self._log.lost
+
+    def use(self, args: argparse.Namespace, place: Destination | None = None) -> None:
+        """Makes records of the kinds `args.audit`, or none if `args.access_log` is "off", from the next call on.
+
+        A server that offers the services already then needs `Server.renew_handlers`. Never waits.
+
+        Args:
+            args: the settings.
+            place: the place of the records, from `opened_log`; the log closes it. None: the present one.
+        """
+        from rpcrdma.aio.drivers.audit_log import AuditLog  # noqa: PLC0415
+        from rpcrdma.nfs.server.audit import Audit  # noqa: PLC0415
+
+        log, opened = self._log, place
+        if log is None:
+            if place is None:
+                return
+            log, opened = AuditLog(place), None
+        audit = Audit(() if args.access_log == "off" else args.audit, log.put, time.time_ns)
+        audit.watch(self._services)
+        if self._nfs4 is not None:
+            from rpcrdma.nfs.server.audit_of_compounds import watch_compounds  # noqa: PLC0415
+
+            watch_compounds(audit, self._nfs4)
+        if opened is not None:
+            log.move(opened)
+        self._log = log
+
+    def close(self) -> None:
+        """Waits up to 2 s until the records that wait are written; no effect if the log was always off."""
+        if self._log is not None:
+            self._log.close()
 
 
 def opened_log(setting: Path | str) -> Destination:
     """Opens the place of the access log, the value of `access-log`: a file, "journal" or "off"; may block.
 
     Raises:
-        OSError: the log cannot be written; the text has the cause and a remedy.
+        NoAccessLog: the log cannot be written.
     """
     from rpcrdma.aio.drivers.audit_log import AuditFile, Journal, Nowhere  # noqa: PLC0415
 
@@ -62,4 +94,4 @@ def opened_log(setting: Path | str) -> Destination:
         return Journal() if setting == "journal" else Nowhere()
     except OSError as error:
         remedy = "name a file in a directory to which this user may write (--access-log)"
-        raise OSError(f"cannot write the access log: {describe(error)[0]}; {remedy}") from None
+        raise NoAccessLog(f"cannot write the access log: {describe(error)[0]}; {remedy}") from None

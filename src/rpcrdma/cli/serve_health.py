@@ -17,8 +17,8 @@ from rpcrdma.commands import describe
 from rpcrdma.rpc.certificate_dates import first_expiry_s
 
 if TYPE_CHECKING:
-    from rpcrdma.aio.drivers.audit_log import AuditLog
     from rpcrdma.aio.server.metrics import Health
+    from rpcrdma.cli.serve_audit import AccessLog
     from rpcrdma.nfs.server.registration import RegisteredPrograms
 
 __all__ = ["ServerHealth", "expiry_warning"]
@@ -65,7 +65,7 @@ class ServerHealth:
         exports: returns all exports of the server.
         absent: returns the exports that are not served yet.
         certificate: the file of the server's certificate; None: it has none.
-        audit: the access log, whose lost records are reported; None: there is none.
+        audit: the access log, whose lost records are reported; None: none are.
         clock: returns the seconds of a clock that nobody sets.
         wall_clock: returns seconds since 1970.
     """
@@ -75,7 +75,7 @@ class ServerHealth:
         exports: Callable[[], Iterable[Exported]],
         absent: Callable[[], Iterable[Exported]],
         certificate: str | PathLike[str] | None,
-        audit: AuditLog | None = None,
+        audit: AccessLog | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,

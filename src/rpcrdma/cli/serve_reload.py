@@ -12,9 +12,10 @@ from typing import Any, Final, TypeAlias
 from rpcrdma.cli.export_sources import ExportSources
 from rpcrdma.cli.host_names import HostNames
 from rpcrdma.cli.running_server import RunningServer, changes_of_exports
+from rpcrdma.cli.serve_audit import NoAccessLog
 from rpcrdma.cli.service_manager import ServiceManager
 from rpcrdma.cli.settings.check import as_entries, find_mistakes, first_ones
-from rpcrdma.cli.settings.effective import Effective, effective
+from rpcrdma.cli.settings.effective import Effective, effective, in_keys
 from rpcrdma.cli.settings.file import Mistake
 from rpcrdma.cli.settings.table import OF_SERVER
 from rpcrdma.commands import describe
@@ -108,7 +109,9 @@ class ConfigurationReload:
                     place = before.server["tls-cert"].origin
                 elif isinstance(error, ConnectFailed):
                     place = fitting.server["listen"].origin
-                refusals = [Mistake(place, f"{message}; {hint}" if hint else message)]
+                elif isinstance(error, NoAccessLog):
+                    place = fitting.server["access-log"].origin
+                refusals = [Mistake(place, in_keys(f"{message}; {hint}" if hint else message, place))]
                 _log(refusals)
         if refusals:
             report(

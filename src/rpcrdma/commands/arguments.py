@@ -34,22 +34,22 @@ __all__ = [
 
 
 def is_url(text: str) -> bool:
-    """Returns whether `text` begins as the URL of a server, rdma:// or tcp://, and is not a local path."""
+    """Returns whether `text` begins with rdma:// or tcp://, as the URL of a server does and a local path does not."""
     return text.startswith(("rdma://", "tcp://"))
 
 
 def no_url(text: str) -> ExitStatus:
-    """Prints an error that the argument `text` is no URL, and the form of URLs; returns the exit status USAGE."""
+    """Prints an error that the argument `text` is no URL, and a hint with the form; returns the exit status USAGE."""
     from rpcrdma.aio.urls import url_form  # noqa: PLC0415
 
     return console.error(f"{text} is not a URL", url_form(text), status=ExitStatus.USAGE)
 
 
 def local_name(text: str) -> str:
-    """Returns an argument that names a local file or directory.
+    """Returns `text`, the name of a local file or directory, unchanged; it need not exist.
 
     Raises:
-        argparse.ArgumentTypeError: it is empty, which would name the current directory.
+        argparse.ArgumentTypeError: `text` is empty, which would name the current directory.
     """
     if not text:
         raise argparse.ArgumentTypeError("the name of a file or directory is empty")
@@ -57,12 +57,15 @@ def local_name(text: str) -> str:
 
 
 def service_url(text: str) -> Url:
-    """Parses the URL of a server; for another text argparse.ArgumentTypeError shows the form of URLs."""
+    """Parses the URL of a server, rdma:// or tcp://; raises argparse.ArgumentTypeError for another text."""
     return _url(text, listens=False)
 
 
 def listening_url(text: str) -> Url:
-    """Parses a URL at which a server is to listen; for another text argparse.ArgumentTypeError shows the form."""
+    """Parses a URL at which a server is to listen, which may end with ?provider=NAME.
+
+    Raises argparse.ArgumentTypeError for another text.
+    """
     return _url(text, listens=True)
 
 
@@ -90,12 +93,12 @@ def _whole_number(text: str, least: int, most: float, complaint: str) -> int:
 
 
 def port_number(text: str) -> int:
-    """Parses a port number from 1 to 65535; another text is an argparse.ArgumentTypeError."""
+    """Parses a decimal port number from 1 to 65535; raises argparse.ArgumentTypeError for another text."""
     return _whole_number(text, 1, 65535, "is not a port: a number from 1 to 65535")
 
 
 def host_and_port(text: str) -> tuple[str, int]:
-    """Parses HOST:PORT, an IPv6 address in brackets; the port may be 0.
+    """Parses HOST:PORT, with an IPv6 address in brackets, and returns (host without brackets, port); the port may be 0.
 
     Raises:
         argparse.ArgumentTypeError: the text has another form.
@@ -108,15 +111,15 @@ def host_and_port(text: str) -> tuple[str, int]:
 
 
 def program_number(text: str) -> int:
-    """Parses the number of an RPC program, decimal or with 0x; another text is an argparse.ArgumentTypeError."""
+    """Parses the number of an RPC program, decimal or with 0x; raises argparse.ArgumentTypeError for another text."""
     return uint32(text, "is not a program number")
 
 
 def uint32(text: str, complaint: str, *, largest: int = 0xFFFFFFFF) -> int:
-    """Parses an unsigned number of 32 bits, decimal or with 0x, 0o or 0b, up to the `largest` that is accepted.
+    """Parses a number from 0 to `largest`, decimal or with the prefix 0x, 0o or 0b.
 
     Raises:
-        argparse.ArgumentTypeError: The text is no such number; the message is the quoted text and the `complaint`.
+        argparse.ArgumentTypeError: `text` is no such number; the message is the quoted text, followed by `complaint`.
     """
     try:
         number = int(text, 0)
@@ -128,9 +131,9 @@ def uint32(text: str, complaint: str, *, largest: int = 0xFFFFFFFF) -> int:
 
 
 def user_number(text: str) -> int:
-    """Returns the number of a user: the name of a user of this machine, or a number from 0 to 2^32 - 2.
+    """Returns the user ID that `text` names: the name of a user of this machine, or a number from 0 to 2^32 - 2.
 
-    The kernel takes 2^32 - 1 for no user. Another text is an argparse.ArgumentTypeError.
+    For the kernel 2^32 - 1 means no user. Raises argparse.ArgumentTypeError for another text.
     """
     import pwd  # noqa: PLC0415 - commands of clients start without it
 
@@ -141,9 +144,9 @@ def user_number(text: str) -> int:
 
 
 def group_number(text: str) -> int:
-    """Returns the number of a group: the name of a group of this machine, or a number from 0 to 2^32 - 2.
+    """Returns the group ID that `text` names: the name of a group of this machine, or a number from 0 to 2^32 - 2.
 
-    Another text is an argparse.ArgumentTypeError.
+    Raises argparse.ArgumentTypeError for another text.
     """
     import grp  # noqa: PLC0415
 
@@ -154,12 +157,12 @@ def group_number(text: str) -> int:
 
 
 def positive_count(text: str) -> int:
-    """Parses a whole decimal number of at least 1; another text is an argparse.ArgumentTypeError."""
+    """Parses a whole decimal number of at least 1; raises argparse.ArgumentTypeError for another text."""
     return _whole_number(text, 1, float("inf"), "is not a number of at least 1")
 
 
 def seconds(text: str) -> float:
-    """Parses a positive, finite number of seconds; another text is an argparse.ArgumentTypeError."""
+    """Parses a positive, finite number of seconds; raises argparse.ArgumentTypeError for another text."""
     try:
         value = float(text)
     except ValueError:
@@ -170,7 +173,10 @@ def seconds(text: str) -> float:
 
 
 def seconds_or_never(text: str) -> float:
-    """Parses a positive, finite number of seconds, or 0 for never; another text is an argparse.ArgumentTypeError."""
+    """Parses a positive, finite number of seconds; returns 0.0, which means never, for "0" and "0.0".
+
+    Raises argparse.ArgumentTypeError for another text.
+    """
     if text.strip() in {"0", "0.0"}:
         return 0.0
     try:
@@ -180,12 +186,12 @@ def seconds_or_never(text: str) -> float:
 
 
 def microseconds(text: str) -> int:
-    """Parses a whole number of microseconds from 0 to 1000000; another text is an argparse.ArgumentTypeError."""
+    """Parses a whole number of microseconds from 0 to 1000000; raises argparse.ArgumentTypeError for another text."""
     return _whole_number(text, 0, 1_000_000, "is not a number of microseconds from 0 to 1000000")
 
 
 def octal_mode(text: str) -> int:
-    """Parses file permissions in octal, 0 to 7777; another text is an argparse.ArgumentTypeError."""
+    """Parses file permissions in octal digits, 0 to 7777; raises argparse.ArgumentTypeError for another text."""
     try:
         value = int(text, 8)
     except ValueError:
@@ -199,10 +205,12 @@ _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 1 << 10, "mi": 1 << 2
 
 
 def octets(text: str) -> int:
-    """Parses a size of at least 1 octet: 500000, 50M (decimal) or 64Mi (binary).
+    """Parses a size, such as 500000, 50M (decimal) or 64Mi (binary), and returns it in octets.
+
+    The units are k, M, G, Ki, Mi and Gi, in either case, perhaps followed by B.
 
     Raises:
-        argparse.ArgumentTypeError: the text has another form.
+        argparse.ArgumentTypeError: the text has another form, or the size is 0.
     """
     digits = text.rstrip("kKmMgGiIbB")
     unit = text[len(digits) :].lower().removesuffix("b")

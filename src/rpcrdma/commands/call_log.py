@@ -16,7 +16,10 @@ _LOGGER = logging.getLogger("rpcrdma.calls")
 
 
 def call_logger() -> CallObserver | None:
-    """Returns a function that logs the call it gets at DEBUG; None, which costs calls nothing, if that is off."""
+    """Returns a function that logs the call it is called with, once that has ended, at level DEBUG.
+
+    Returns None, which costs calls nothing, if the logger `rpcrdma.calls` is off at that level now.
+    """
     return _log if _LOGGER.isEnabledFor(logging.DEBUG) else None
 
 

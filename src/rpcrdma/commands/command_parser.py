@@ -26,10 +26,10 @@ class CommandParser(argparse.ArgumentParser):
     A module of a command has a function `add_arguments`, which gets the command's parser.
 
     Args:
-        args: The arguments of `argparse.ArgumentParser`, as `settings` are.
-        fill: A function that adds the arguments. The parser calls it when it first needs them, so that the module of a
-            command is imported at the command's first use.
-        settings: See `args`.
+        args: The arguments of `argparse.ArgumentParser` by position.
+        fill: A function that adds the arguments to the parser, which calls it when it first needs them, so that the
+            module of a command is imported at the command's first use; None: the caller adds them.
+        settings: The arguments of `argparse.ArgumentParser` by name.
     """
 
     def __init__(self, *args: Any, fill: Callable[[CommandParser], None] | None = None, **settings: Any) -> None:
@@ -43,7 +43,7 @@ class CommandParser(argparse.ArgumentParser):
         """Whether the help has the options that all commands with a connection share."""
 
     def fill_in(self) -> None:
-        """Calls `fill`, which adds the arguments, if that has not been done."""
+        """Calls `fill`, which adds the arguments, unless that was done before or there is none."""
         fill, self._fill = self._fill, None
         if fill is not None:
             fill(self)
@@ -60,8 +60,8 @@ class CommandParser(argparse.ArgumentParser):
     ) -> tuple[argparse.Namespace, list[str]]:
         """Parses arguments as argparse does, but ends the process with a usage error if arguments are unknown.
 
-        The base class would leave them to the parser of the whole command line, whose error names the help of that
-        parser. Returns the namespace and an empty list.
+        The base class would leave unknown arguments to the parser of the whole command line, whose error names the help
+        of that parser. Returns (namespace, empty list).
         """
         self.fill_in()
         if self._sorting_out:
@@ -76,14 +76,14 @@ class CommandParser(argparse.ArgumentParser):
         return known, unknown
 
     def describe(self, run: Run, arguments: str, examples: str, *, connects: bool = True) -> None:
-        """Sets the function of the command, and adds the options that it shares with other commands.
+        """Sets the function, the usage and the examples of the command, and adds the options that commands share.
 
         Args:
             run: The function of the command. It gets the parsed arguments and returns the exit status, or a coroutine
-                that does.
-            arguments: The words of the usage after the options.
-            examples: Command lines, the end of the help, which are printed unchanged.
-            connects: Whether the command has the options of connections beside those of logging.
+                that returns the exit status.
+            arguments: The words of the usage after "[options]"; may be empty.
+            examples: Command lines for the end of the help, printed unchanged.
+            connects: Whether to add the options of connections beside those of logging.
         """
         self.usage = f"%(prog)s [options] {arguments}".rstrip()
         self.epilog = f"examples:\n{examples.rstrip()}"

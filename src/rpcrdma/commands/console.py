@@ -75,7 +75,7 @@ _error_object: Mapping[str, Any] | None = None
 
 
 class ExitStatus(enum.IntEnum):
-    """The exit status of every command; one that a signal or a closed pipe ended has 128 + the signal, as in shells."""
+    """The exit status of every command; 128 + N if signal N ended it (SIGPIPE: its output was closed), as in shells."""
 
     DONE = 0
     FAILED = 1
@@ -93,9 +93,11 @@ class ExitStatus(enum.IntEnum):
 
 
 def prepare() -> None:
-    """Sets up the standard streams: standard output has file names as their octets in every locale, valid UTF-8 or not.
+    """Sets up the process's standard streams, before anything is printed.
 
-    Standard error has escapes for characters that its encoding lacks. Closed streams become /dev/null.
+    Standard output is encoded in UTF-8 in every locale, with "surrogateescape": file names that are not UTF-8 are
+    written as their octets. Standard error has escapes for characters that its encoding lacks. Streams that are closed
+    become /dev/null.
     """
     # uvloop aborts with a file of its own under one of these numbers.
     number = 0
@@ -116,13 +118,13 @@ def prepare() -> None:
 
 
 def shown(name: str) -> str:
-    """Returns a file name for standard output: control characters are escaped if that is a terminal."""
+    """Returns a file name for standard output: control characters are escaped if that is a terminal, else unchanged."""
     return printable(name) if sys.stdout.isatty() else name
 
 
 @contextlib.contextmanager
 def naming_standard_output() -> Iterator[None]:
-    """Sets the `filename` of an `OSError` that leaves the context to "standard output", if it has none."""
+    """Context manager: sets `filename` of an OSError that leaves the block to "standard output", if it has none."""
     try:
         yield
     except OSError as error:
@@ -131,10 +133,10 @@ def naming_standard_output() -> Iterator[None]:
 
 
 def write(text: str = "", *, flush: bool = False) -> None:
-    """Writes to standard output, unchanged.
+    """Writes `text` to standard output, unchanged, without a line end; then flushes the stream if `flush` is set.
 
     Raises:
-        OSError: The stream refused the text. Its `filename` is "standard output".
+        OSError: The stream refused the text. The error's `filename` is "standard output".
     """
     with naming_standard_output():
         # A terminal that is gone refuses even nothing.
@@ -145,7 +147,10 @@ def write(text: str = "", *, flush: bool = False) -> None:
 
 
 def names(found: Sequence[str]) -> None:
-    """Prints file names on standard output, one a line; control characters are escaped on a terminal alone."""
+    """Prints file names on standard output, one a line; control characters are escaped on a terminal alone.
+
+    Raises OSError as `write` does. For no names it prints nothing.
+    """
     if sys.stdout.isatty():
         found = [printable(name) for name in found]
     write("\n".join([*found, ""]))
@@ -178,8 +183,8 @@ def json_text(value: Any) -> str:
 def _expressible(value: Any) -> Any:
     """Returns `value` with surrogates, which stand for octets that are not UTF-8, written as %FF.
 
-    Dictionaries get the unchanged text in Base64 as well, under the key with `_base64` added; "message" and "hint" do
-    not.
+    In dictionaries the octets of each such text are added in Base64, under its key with `_base64` appended, except for
+    the keys "message" and "hint".
     """
     import base64  # noqa: PLC0415
     from urllib.parse import quote  # noqa: PLC0415
@@ -199,9 +204,10 @@ def _expressible(value: Any) -> Any:
 
 
 def talk(line: str, *, level: int = 20) -> None:
-    """Prints one line on standard error, with control characters escaped.
+    """Prints one line on standard error, with control characters escaped, and flushes the stream.
 
-    `level` is that of `logging`; if standard error is systemd's journal, the line gets the priority of the level.
+    `level` is a level of `logging`; 20 is INFO. It suppresses no line: it becomes the line's priority if standard error
+    is systemd's journal.
     """
     text = printable(line)
     sys.stderr.write((journal_lines(text, level) if in_journal() else text) + "\n")
@@ -209,7 +215,10 @@ def talk(line: str, *, level: int = 20) -> None:
 
 
 def announce(line: str) -> None:
-    """Prints a line, escaped, on standard output, or to systemd's journal alone if standard error is the journal."""
+    """Prints one line, with control characters escaped, on standard output.
+
+    If standard error is systemd's journal, prints it there instead, with the priority of a notice.
+    """
     if in_journal():
         talk(line, level=_NOTICE)
     else:
@@ -225,20 +234,20 @@ def in_journal() -> bool:
 
 
 def journal_lines(text: str, level: int) -> str:
-    """Returns the lines of `text`, each behind "<N>", the priority for a `logging` level (sd-daemon(3))."""
+    """Returns `text` with "<N>" before each line: N is the priority for a level of `logging` (sd-daemon(3))."""
     priority = next(priority for least, priority in _SYSLOG_PRIORITIES if level >= least)
     return "\n".join(f"<{priority}>{line}" for line in text.split("\n"))
 
 
 def in_options(text: str) -> str:
-    """Returns a message of the library with options ("--tls-key") in place of parameters, keys of `OPTIONS`."""
+    """Returns a message of the library with command-line options ("--tls-key") in place of the keys of `OPTIONS`."""
     return _PARAMETER.sub(lambda found: OPTIONS[found[0]], text)
 
 
 def errors_as_json(beside: Mapping[str, Any] | None) -> None:
-    """Sets whether `error` also prints a JSON object on standard output; `beside` has its items but "error".
+    """Sets whether `error` also prints a JSON object on standard output, from now on in this process.
 
-    With `beside` None, no object is printed.
+    `beside` has the items of the object beside "error"; None: no object is printed.
     """
     global _error_object  # noqa: PLW0603 - the process has one standard output
     _error_object = beside
@@ -258,8 +267,8 @@ def error(
         message: The cause.
         hint: The remedy; "" if there is none.
         status: The exit status that is to follow.
-        facts: The JSON object of the error. None: one made of message, hint and status.
-        in_report: Whether the command prints the object itself, as a part of its report.
+        facts: The value of the item "error" in the JSON object; None: one made of message, hint and status.
+        in_report: Whether to print no JSON object, since the command has the error in its own report.
 
     Returns:
         `status`, for the caller to exit with.
@@ -290,10 +299,10 @@ def table(
     On a terminal, headings are bold unless NO_COLOR is set.
 
     Args:
-        rows: The cells as text; control characters are escaped (`printable`).
-        right: Indices of columns that are aligned to the right.
+        rows: The cells of each row, the same number in all; control characters are escaped (`printable`).
+        right: Indices, from 0, of columns that are aligned to the right.
         headings: The first row; empty: none.
-        names: Indices of columns with file names, whose control characters are escaped on a terminal alone.
+        names: Indices, from 0, of columns with file names, whose control characters are escaped on a terminal alone.
     """
     body = [[(shown if at in names else printable)(cell) for at, cell in enumerate(row)] for row in rows]
     every = [list(headings), *body] if headings else body
@@ -323,7 +332,7 @@ def counted(number: int, noun: str, plural: str = "") -> str:
 
 
 def readable_octets(octets: float) -> str:
-    """Returns a number of octets as text, such as "54.2 MB", in decimal units."""
+    """Returns a number of octets as text in decimal units, bytes to TB, such as "54.2 MB"."""
     for unit in ("bytes", "kB", "MB", "GB"):
         if octets < 1000:
             return f"{octets:.0f} bytes" if unit == "bytes" else f"{octets:.1f} {unit}"
@@ -332,5 +341,5 @@ def readable_octets(octets: float) -> str:
 
 
 def readable_rate(octets: float, seconds: float) -> str:
-    """Returns octets per second as text, such as "54.2 MB/s"; "-" if `seconds` is not positive."""
+    """Returns the rate of `octets` in `seconds` as text, such as "54.2 MB/s"; "-" if `seconds` is not positive."""
     return f"{readable_octets(octets / seconds)}/s" if seconds > 0 else "-"

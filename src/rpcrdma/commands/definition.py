@@ -51,7 +51,8 @@ def own_definition(name: str) -> Path:
 def own_definition_text(name: str) -> str:
     """Returns the text of an XDR definition that comes with the library; `name` is a key of `OWN_DEFINITIONS`.
 
-    The text of "nfs4.x" is completed by the program, with COMPOUND over the operations that this library supports.
+    In the text of "nfs4.x" the programs of the file are replaced by one whose COMPOUND has the operations that this
+    library supports.
     """
     text = own_definition(name).read_text(encoding="utf-8")
     if name != "nfs4.x":
@@ -86,15 +87,16 @@ class DefinitionText:
         return "standard input" if self.file == "-" else Path(self.file).name
 
     def show(self, remarks: Sequence[Diagnostic]) -> None:
-        """Prints the compiler's errors and warnings on standard error, each with its line of the original file."""
+        """Prints the compiler's errors and warnings on standard error, each with its line of the file before cpp."""
         for remark in remarks:
             located, file, source = self._located(remark)
             sys.stderr.write(f"{located.render(source, file)}\n")
 
     def as_json(self, remarks: Sequence[Diagnostic]) -> list[dict[str, Any]]:
-        """Returns the compiler's errors and warnings as JSON: severity, file, line, column, length, message and hint.
+        """Returns a dictionary for JSON of each of the compiler's errors and warnings.
 
-        Lines and columns count from 1, in the original file.
+        The keys are severity, file, line, column, length, message and hint. Lines and columns count from 1, in the file
+        before the preprocessor.
         """
         rows = []
         for remark in remarks:
@@ -122,7 +124,7 @@ class DefinitionText:
 
 
 def add_definition_options(command: argparse.ArgumentParser, default_limit: str) -> None:
-    """Adds the options for reading a definition to a parser; `default_limit` is the end of --default-limit's help."""
+    """Adds the options for reading an XDR definition to a parser; `default_limit` ends the help of --default-limit."""
     command.add_argument(
         "--default-limit",
         type=_limit,
@@ -153,7 +155,7 @@ def _limit(text: str) -> int:
 
 
 def read_definition(args: argparse.Namespace) -> DefinitionText | None:
-    """Reads the definition that `args.file` names, through the C preprocessor if options ask for it.
+    """Reads the XDR definition in the file `args.file` ("-": standard input), through cpp if options ask for it.
 
     Returns None after an error, which it has printed. `args` has the options of `add_definition_options`.
     """
@@ -178,7 +180,7 @@ def read_text(file: str) -> str | None:
     """Reads a text file in UTF-8, or standard input for "-", of at most 64 Mi characters.
 
     Returns:
-        The text; None after an error, which it has printed.
+        The text; None if it cannot be read or is longer, after printing an error.
     """
     from rpcrdma.commands.failures import tell  # noqa: PLC0415
 

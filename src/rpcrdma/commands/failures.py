@@ -56,18 +56,20 @@ _HINTS_BY_ERRNO = {
 
 
 def tell(error: BaseException, *, in_report: bool = False) -> ExitStatus:
-    """Prints a failure on standard error, and as JSON if errors are so printed (`console.error`).
+    """Prints an exception on standard error, and as JSON on standard output if `errors_as_json` has been set.
 
-    `in_report`: the command prints the JSON itself. Returns the exit status of the failure.
+    `in_report`: whether to print no JSON, since the command has the failure in its own report. Returns the exit status
+    that the failure leads to.
     """
     message, hint, status = describe(error)
     return console.error(message, hint, status=status, facts=as_json(error), in_report=in_report)
 
 
 def as_json(error: BaseException) -> dict[str, Any]:
-    """Returns a failure as values of JSON: kind, message, path, url, errno, hint and exit_status; None where unknown.
+    """Returns an exception as a dictionary for JSON.
 
-    `kind` is one of a few words ("not_connected"), `errno` a name such as "ENOENT". A group counts as its first error.
+    The keys are kind, message, path, url, errno, hint and exit_status; unknown values are None. `kind` is one of a few
+    words ("not_connected"), `errno` a name such as "ENOENT". An ExceptionGroup has the values of its first error.
     """
     message, hint, status = describe(error)
     if isinstance(error, ExceptionGroup):
@@ -111,10 +113,13 @@ def _kind(error: BaseException) -> str:
 
 
 def describe(error: BaseException) -> tuple[str, str, ExitStatus]:
-    """Returns the message, the hint and the exit status of an error, with options in place of the library's parameters.
+    """Returns (message, hint, exit status) of an error, with options in place of the library's parameters.
+
+    The hint is "" if there is none. The message begins with the URL or path that the error has, if any; that of a
+    `ConnectFailed` does not.
 
     Args:
-        error: Any exception. If it has notes, they are the hint; "" if there is no hint.
+        error: Any exception. If it has notes, they are the hint.
     """
     message, hint, status = _describe(error)
     if isinstance(error, RpcRdmaError) and not isinstance(error, ConnectFailed) and error.url is not None:
@@ -171,7 +176,7 @@ def _describe(error: BaseException) -> tuple[str, str, ExitStatus]:
 
 
 def with_remedy(text: str) -> tuple[str, str]:
-    """Splits a message at its last semicolon into the cause and the remedy; without a semicolon the remedy is ""."""
+    """Splits a message at its last "; " and returns (cause, remedy); the remedy is "" without "; "."""
     message, semicolon, hint = text.rpartition("; ")
     return (message, hint) if semicolon else (text, "")
 
@@ -193,7 +198,7 @@ def _os_error(error: OSError) -> tuple[str, str]:
 
 
 def readable_path(path: object) -> str:
-    """Returns a path (str, bytes or `Path`) as text, not escaped; of one over 600 characters the start and the end."""
+    """Returns a path (str, bytes or `Path`) as text, not escaped, with the middle left out beyond 600 characters."""
     name = os.fsdecode(path) if isinstance(path, (str, bytes)) else str(path)
     half = _PATH_SHOWN_MAX // 2
     return name if len(name) <= _PATH_SHOWN_MAX else f"{name[:half]} [...] {name[-half:]}"

@@ -184,15 +184,17 @@ SHARED_DEFAULTS: Final[Mapping[str, Any]] = {
 def add_shared_options(
     parser: argparse.ArgumentParser, *, top: bool = False, connects: bool = True, shown: bool = False
 ) -> None:
-    """Adds the options that may stand before or after a command's name to a parser.
+    """Adds the options that may stand before or after a command's name to a parser: of connections, and of logging.
 
-    Attributes of options that a command line lacks stay unset; the command line's parser adds `SHARED_DEFAULTS`.
+    An option that a command line lacks leaves its attribute unset; the parser of the whole command line sets that to
+    its value in `SHARED_DEFAULTS`.
 
     Args:
         parser: The parser of a command, or of all commands.
-        top: Whether it is the parser of all commands, whose help always has the options of logging.
+        top: Whether `parser` is that of all commands, whose help always has the options of logging.
         connects: Whether to add the options of connections.
-        shown: Whether the help of a command that connects has these options; False: it names `rpcrdma help connection`.
+        shown: Whether the help shows the options of a command that connects; False: it names `rpcrdma help connection`
+            instead.
     """
     groups = []
     if connects:
@@ -210,7 +212,10 @@ def add_shared_options(
 
 
 def log_level(args: argparse.Namespace) -> str:
-    """Returns the `logging` level for parsed arguments ("INFO"): of `--log-level`, `-v`, or the command's default."""
+    """Returns the name of the `logging` level ("INFO") that `--log-level`, or else `-v`, asks for.
+
+    Without both it is INFO for the command `serve`, WARNING for others.
+    """
     default = "info" if args.command == "serve" else "warning"
     return str(args.log_level or {0: default, 1: "info"}.get(args.verbose, "debug")).upper()
 
@@ -278,9 +283,10 @@ def add_host_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup
 
 
 def host_authentication(args: argparse.Namespace, *, in_tls: bool = False) -> HostAuthentication:
-    """Returns the settings of host authentication from parsed arguments.
+    """Returns the certificates, trust and policy of this host that parsed arguments set; missing options are unset.
 
-    `in_tls`: the certificates are for TLS, so that host authentication is off unless an option says otherwise.
+    `in_tls`: whether the certificates are for TLS, so that host authentication over RDMA is off unless `--host-auth`
+    says otherwise.
     """
     from rpcrdma.aio.host_options import HostAuthentication  # noqa: PLC0415
 
@@ -298,7 +304,7 @@ def host_authentication(args: argparse.Namespace, *, in_tls: bool = False) -> Ho
 
 
 def add_exclude(parser: argparse.ArgumentParser, what: str) -> None:
-    """Adds the option `--exclude`, patterns of names, to a parser; `what` is the beginning of its help."""
+    """Adds the option `--exclude`, which may be repeated, to a parser; `what` is the beginning of the option's help."""
     parser.add_argument(
         "--exclude",
         action="append",
@@ -310,7 +316,7 @@ def add_exclude(parser: argparse.ArgumentParser, what: str) -> None:
 
 
 def add_json(parser: argparse.ArgumentParser, what: str = "the result as one JSON object") -> None:
-    """Adds the option `--json` to a parser; `what` describes the output with this option, for its help."""
+    """Adds the switch `--json` to a parser; `what` describes the output with this option, for the option's help."""
     parser.add_argument("--json", action="store_true", help=f"print {what}")
 
 
@@ -318,8 +324,8 @@ def connect_options(args: argparse.Namespace) -> ConnectOptions:
     """Returns the `ConnectOptions` that the shared options of a command make.
 
     Args:
-        args: The parsed arguments of a command that connects. `capture`, an open packet capture, and `metrics_told`,
-            the metrics of its connections, may be missing or None.
+        args: The parsed arguments of a command that connects. Its attributes `capture`, an open packet capture, and
+            `metrics_told`, the object that gets the metrics of connections, may be missing or None.
     """
     from rpcrdma.aio.client.connect import ConnectOptions  # noqa: PLC0415
     from rpcrdma.commands.call_log import call_logger  # noqa: PLC0415

@@ -33,13 +33,13 @@ class PreprocessorFailed(RpcRdmaError):
 
 
 def preprocess(file: str, text: str | None, *, defines: Sequence[str], directories: Sequence[str]) -> str:
-    """Returns the output of the C preprocessor `cpp`, with markers of each line's origin.
+    """Runs the C preprocessor `cpp`, and returns its output, with markers of each line's origin. Blocks.
 
     Args:
-        file: the name of the input file; with `text`, not read.
-        text: the input; None: the file.
+        file: the name of the input file, which is not read if `text` is given.
+        text: the input; None: the content of the file.
         defines: macros, NAME or NAME=VALUE.
-        directories: where included files are looked for, too.
+        directories: further directories in which included files are looked for.
 
     Raises:
         PreprocessorFailed: there is no `cpp`, it fails, takes more than XDR_PREPROCESSOR_S (20) s, or its output is
@@ -72,7 +72,7 @@ def preprocess(file: str, text: str | None, *, defines: Sequence[str], directori
 
 @contextlib.contextmanager
 def _running(command: Sequence[str], source: int) -> Iterator[subprocess.Popen[bytes]]:
-    """Yields the process of `command` with the descriptor `source` as input; at exit kills its group if it runs."""
+    """Yields the process of `command`, with the descriptor `source` as input; if it runs at exit, kills its group."""
     with subprocess.Popen(  # noqa: S603 - a program of the PATH, with the arguments that its user has given
         command, stdin=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
     ) as process:
@@ -84,10 +84,10 @@ def _running(command: Sequence[str], source: int) -> Iterator[subprocess.Popen[b
 
 
 def _outputs(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
-    """Returns the standard output and the standard error of a process, read to their ends.
+    """Reads the standard output and the standard error of a process to their ends, and returns (output, errors).
 
     Raises:
-        PreprocessorFailed: an output is too long, or they do not end within XDR_PREPROCESSOR_S seconds.
+        PreprocessorFailed: one is longer than _OUTPUT_OCTETS_MAX, or they do not end within XDR_PREPROCESSOR_S seconds.
     """
     assert process.stdout is not None
     assert process.stderr is not None

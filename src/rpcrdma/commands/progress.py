@@ -26,9 +26,10 @@ _WIDTH_WITH_SPEED, _WIDTH_WITH_BAR = 70, 80
 
 
 class Bar:
-    """Takes the progress of a transfer and shows it, or nothing by default; an `Advance` that `progress_bar` yields.
+    """Passes the progress of a transfer to the bar on the terminal; an `Advance` that `progress_bar` yields.
 
-    `update` is called with the keywords `advance`, `files` or `total` at each change.
+    `update` is called at each change: with the keywords `advance`, the octets moved since the last call, and `files`,
+    the text about files; or with `total`. By default it does nothing.
     """
 
     def __init__(self, update: Callable[..., None] = lambda **_: None) -> None:
@@ -36,18 +37,18 @@ class Bar:
         self._files = 0
 
     def __call__(self, octets: int, files: int = 0) -> None:
-        """Adds `octets` that were moved since the last call, and `files` that were completed."""
+        """Adds `octets`, the number moved since the last call, and `files`, the number completed since then."""
         self._files += files
         self._update(advance=octets, files=console.counted(self._files, "file") if self._files else "")
 
     def expect(self, octets: int) -> None:
-        """Sets the total of octets that the whole transfer moves, as soon as it is known."""
+        """Sets the total of octets that the whole transfer moves; callers call it once that is known."""
         self._update(total=octets)
 
 
 @contextmanager
 def progress_bar(description: str, total: int | None = None) -> Iterator[Bar]:
-    """Yields a bar on standard error, removed at the context's end; without a terminal it shows nothing.
+    """Shows a bar on standard error, removed at the context's end, and yields the `Bar`; no terminal: shows nothing.
 
     Args:
         description: the text before the bar.
@@ -99,7 +100,7 @@ def progress_line(total: int) -> Iterator[Callable[[str], None]]:
     """Shows on a terminal which of `total` steps is under way, in a line that the end of the context removes.
 
     Yields:
-        A function that begins the next step; it takes the step's name. It does nothing without a terminal.
+        A function to call at the beginning of each step, with the step's name. Without a terminal it does nothing.
     """
     if not _can_be_written_over():
         yield lambda _: None

@@ -35,10 +35,10 @@ _LINES_OCTETS = 1 << 14
 
 
 def check_transaction(url: str, mode: str) -> None:
-    """Checks `mode`, in which the file at `url` is opened in a transaction of fsspec.
+    """Checks that `mode` is "wb", the only one in which a transaction of fsspec may open the file at `url`.
 
     Raises:
-        io.UnsupportedOperation: the mode is not that of a new file, "wb".
+        io.UnsupportedOperation: it is another mode; the message has `url`.
     """
     if mode != "wb":
         raise io.UnsupportedOperation(f"{url}: a transaction takes new files, of mode wb, not {mode}")
@@ -69,8 +69,8 @@ class BufferedNfsFile(AbstractBufferedFile):
         cache_type: the name of a cache of fsspec in place of the read-ahead.
         cache_options: the options of that cache.
         size: ignored; the server's size counts.
-        opened: the file if it is open already, or None.
-        tail: the last octets of the file, if they were read before.
+        opened: the file of the NFS client if it is open already; None: it is opened.
+        tail: the last octets of the file, if they were read before; reads then take them from memory.
         kwargs: options of `fsspec.spec.AbstractBufferedFile`.
 
     Raises:
@@ -156,8 +156,8 @@ class BufferedNfsFile(AbstractBufferedFile):
     def readinto(self, b: Buffer) -> int:
         """Fills a buffer with the next octets and returns their number, which is smaller only at the end of the file.
 
-        A buffer of at least 1 MiB, or of a block, is filled without a copy. Errors are those of `read`: ValueError if
-        the file is closed or open for writing, OSError if the server refuses.
+        A buffer of at least 1 MiB or a block, whichever is smaller, is filled without a copy. Errors are those of
+        `read`: ValueError if the file is closed or open for writing, OSError if the server refuses.
 
         Args:
             b: writable memory.
@@ -211,7 +211,7 @@ class BufferedNfsFile(AbstractBufferedFile):
         """Returns the rest of the file as lines with their ends; errors are those of `read`.
 
         Args:
-            hint: if positive, no further line is read once the lines have so many octets.
+            hint: if positive, no further line is read once the lines have at least `hint` octets.
         """
         lines: list[bytes] = []
         octets = 0
@@ -256,7 +256,10 @@ class BufferedNfsFile(AbstractBufferedFile):
     # Writing
 
     def write(self, data: Buffer) -> int:
-        """Writes all of `data` and returns its length; data as large as a block is sent without a copy.
+        """Writes all of `data` at the position, and returns its length in octets.
+
+        Data smaller than a block is gathered in memory and sent when it fills a block; larger data is sent without a
+        copy. The data is on the server's stable storage only after `flush` or `close`.
 
         Args:
             data: the octets.
@@ -316,9 +319,10 @@ class BufferedNfsFile(AbstractBufferedFile):
             self.loc = self._file.tell()
 
     def close(self) -> None:
-        """Sends the remaining data and ends the use of the file, also when it raises the error of a failed write.
+        """Waits until all written data is on the server's stable storage, and closes the file; no effect if closed.
 
-        No effect if it is closed. In a transaction the temporary name stays until `commit` or `discard`.
+        The file is closed, too, when the method raises the OSError of a failed write. In a transaction the temporary
+        name stays until `commit` or `discard`.
         """
         if self.closed or getattr(self, "_unclosable", False):
             return

@@ -42,10 +42,11 @@ def _info(name: str, found: Stat, destination: str | None = None) -> Info:
 
 
 async def info_at(fs: NfsFilesystem, path: str, name: str) -> tuple[Info, DirEntry | None]:
-    """Returns (info dictionary, directory entry) of the object at `path` in `fs`; links are followed.
+    """Returns (info dictionary of fsspec, directory entry) of the object at `path` in `fs`.
 
-    `name` is the value of "name" in the info. The info of a symbolic link has the link's text as "destination". The
-    entry is None for a symbolic link, for the root, and for a path that ends with "." or "..".
+    `name` is the value of "name" in the info. The info of a symbolic link has the attributes of the target, and the
+    link's text as "destination". The entry is None for a symbolic link, for the root, and for a path that ends with "."
+    or "..".
 
     Raises:
         FileNotFoundError: nothing exists there, or a link leads nowhere; and the other errors of `NfsFilesystem.stat`.
@@ -65,10 +66,11 @@ def entry_info(entry: DirEntry, name: str) -> Info:
 
 
 async def listed_infos(fs: NfsFilesystem, path: str, prefix: str, seen: Callable[[Info, DirEntry], None]) -> list[Info]:
-    """Returns fsspec's info dictionaries of all entries of the directory `path`; their "name" is `prefix` + name.
+    """Returns fsspec's info dictionaries of all entries of the directory `path`, in the order of the listing.
 
-    `seen` is called with (info, entry) of each entry that is no symbolic link. An entry that the server refuses to
-    describe has the type "other" and the size None; a warning is logged. Errors: see `NfsFilesystem.scandir`.
+    The "name" of each is `prefix` + the entry's name. `seen` is called with (info, entry) of each entry that is no
+    symbolic link. An entry whose attributes the server refuses has the type "other" and the size None; a warning is
+    logged, and `seen` is not called. Errors: see `NfsFilesystem.scandir`.
     """
     infos: list[Info] = []
     links: list[tuple[int, DirEntry]] = []

@@ -45,7 +45,7 @@ class RdmaFileSystem(ServerFileSystem):
     Args:
         host: the server of paths that begin with a slash.
         port: the port of `host`, or without it of all servers whose paths name none.
-        mountport: the TCP port of MOUNT likewise, or a dictionary of ports by HOST or HOST:PORT.
+        mountport: the TCP port of MOUNT at `host`, or without it at all servers; or ports by HOST or HOST:PORT.
         options: the `options` of `rpcrdma.nfs_open`, or a dictionary of fields.
         files: the `files` of `rpcrdma.nfs_open`, or a dictionary of fields.
         auto_mkdir: whether missing directories above a written file are made, as tools for object stores expect.
@@ -140,10 +140,11 @@ class RdmaFileSystem(ServerFileSystem):
     # Writing
 
     async def _making_directories(self, path: str, call: Callable[[MountedFilesystem, str], Awaitable[T]]) -> T:
-        """Returns the result of `call(fs, at)`, which creates `path`: `fs` is its export, `at` the path in that.
+        """Calls `call(fs, at)`, which is to create `path`, and returns the result.
 
-        If a directory above is missing and `auto_mkdir` is set, makes it, and calls once more. Raises the errors of
-        `call`, and of the mounting of the export.
+        `fs` is the mounted export that `path` is in, `at` the path within that. If `call` raises FileNotFoundError and
+        `auto_mkdir` is set, makes the missing directories above `path`, and calls once more. Raises the errors of
+        `call`, of mounting the export and of making directories.
         """
         try:
             async with self._at(path) as (fs, at):
@@ -216,7 +217,7 @@ class RdmaFileSystem(ServerFileSystem):
                     await target.write(block)
 
     async def _leads_to(self, path: str, source: str, file: NfsFile) -> bool:
-        """Returns whether `path` leads to `file`, opened at the path `source`; False if nothing exists at `path`."""
+        """Returns whether `path` leads to `file`, which was opened at `source`; False if nothing exists at `path`."""
         try:
             async with self._at(path) as (fs, at):
                 there = await fs.stat(at)
@@ -230,7 +231,7 @@ class RdmaFileSystem(ServerFileSystem):
         return one_server or there.st_ctime_ns == here.st_ctime_ns
 
     def touch(self, path: str, truncate: bool = True, **_kwargs: Any) -> None:
-        """Makes an empty file, or changes a file that exists; raises OSError if the server refuses.
+        """Makes an empty file, or empties or touches a file that exists; raises OSError if the server refuses.
 
         Args:
             path: a path or URL.
@@ -292,9 +293,9 @@ class RdmaFileSystem(ServerFileSystem):
         return file
 
     def _believed_data(self, path: str) -> tuple[None, bytes] | None:
-        """Returns (None, cached data) of a small file, as `_open_reading` does, without a call to the server.
+        """Returns (None, data) of a small file, as `_open_reading` does, from the cache, without a call to the server.
 
-        None if no data of the whole file is cached, or if `close_to_open` is set.
+        Returns None if the whole data of the file is not cached, or if `close_to_open` is set.
         """
         known = None if self._close_to_open else self._believed(path)
         return (None, known.data) if known is not None and known.data and not first_read(path, known.entry) else None
@@ -302,8 +303,9 @@ class RdmaFileSystem(ServerFileSystem):
     async def _open_reading(self, path: str) -> tuple[NfsFile | None, bytes]:
         """Opens a file for reading; returns (None, its data) for a regular file of up to 1 MiB, else (file, tail).
 
-        The tail holds the last 64 KiB of a file with the name of a format whose index is at the end, which readers read
-        first; it is empty for other files. Errors are those of `open_async`.
+        The tail is the last 64 KiB of a file whose name is that of a format with an index at the end, such as .parquet,
+        since readers read it first; it is empty for other files. A file that changes meanwhile is returned as (file,
+        b""). Errors are those of `open_async`.
         """
         place = self.place(path)
         known = await self._found(place)
@@ -321,10 +323,10 @@ class RdmaFileSystem(ServerFileSystem):
         return (await self._open_known(place, entry, ask=False) if start else None), data
 
     async def _unchanged_data(self, place: ServerPath, entry: DirEntry, start: int, held: bytes) -> bytes | None:
-        """Returns the octets from offset `start` on of the file at `place`; None if `entry` is no longer true of it.
+        """Returns the octets of the file at `place` from offset `start` on; None if it has changed since `entry`.
 
-        `held` is the cached data, or empty: the octets are then read. Cached data is returned as it is, unless
-        `close_to_open` is set: the server is then asked for a change.
+        `held` has these octets if they are cached; if it is empty, they are read. Cached octets are returned without a
+        call to the server, unless `close_to_open` is set: the server is then asked whether the file has changed.
         """
         if not held and entry.attributes.size:
             async with self._at(place) as (fs, _):
@@ -339,7 +341,7 @@ class RdmaFileSystem(ServerFileSystem):
             return await fs.open(entry, ask=ask)
 
     def note_writer(self, file: BufferedNfsFile) -> None:
-        """Registers a file, so that its `close` is called at the end of the process if it is open then.
+        """Registers a file, so that its `close` is called at the end of the process if the object still exists then.
 
         Args:
             file: a file open for writing.
@@ -402,7 +404,10 @@ class RdmaFileSystem(ServerFileSystem):
             await fs.unlink(at)
 
     async def _remove(self, path: str) -> None:
-        """Removes a file, or a directory with all in it; raises OSError, for a directory an ExceptionGroup of them."""
+        """Removes a file, or a directory with all in it.
+
+        Raises OSError; for entries in a directory, after trying all, an ExceptionGroup of OSErrors.
+        """
         async with self._at(path) as (fs, at):
             if (await fs.lstat(at)).is_dir():
                 (await fs.rmtree(at)).check()
@@ -415,7 +420,7 @@ class RdmaFileSystem(ServerFileSystem):
             await (fs.rmdir(at) if (await fs.lstat(at)).is_dir() else fs.unlink(at))
 
     def mv(self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None, **_kwargs: Any) -> None:
-        """Renames an object; between exports, for a pattern and with `maxdepth`, copies and removes.
+        """Renames an object; between exports, for a pattern or with `maxdepth`, copies and removes instead.
 
         Raises OSError if the server refuses.
 
@@ -481,17 +486,18 @@ class TcpFileSystem(RdmaFileSystem):
 def _within(size: int, start: int | None, end: int | None) -> tuple[int, int]:
     """Returns (first, end), offsets in octets, of the slice from `start` up to `end` of a file of `size` octets.
 
-    None is the beginning or the end; negative numbers count from the end. The end is not before the start.
+    The slice is that of a Python sequence: None is the beginning or the end, negative numbers count from the end, and
+    offsets beyond the end become `size`. If `end` is before `start`, both offsets are equal.
     """
     first, last, _ = slice(start, end).indices(size)
     return first, max(first, last)
 
 
 def _one_each(values: int | Sequence[int | None] | None, count: int) -> Sequence[int | None]:
-    """Returns `count` starts or ends of ranges: `values`, or `count` times `values` if that is a number or None.
+    """Returns the start, or end, of each of `count` ranges: `values`, or if that is a number or None, it `count` times.
 
     Raises:
-        ValueError: `values` has another length than `count`.
+        ValueError: `values` is a sequence of another length than `count`.
     """
     if values is None or isinstance(values, int):
         return [values] * count

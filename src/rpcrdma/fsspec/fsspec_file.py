@@ -14,7 +14,7 @@ class OpeningFileSystem(OwnLoop, Protocol):
     """The interface of a file system that its open files use; `RdmaFileSystem` implements it."""
 
     async def open_async(self, path: str, mode: str = "rb") -> NfsFile:
-        """Opens the file `path`; `mode` and the errors are those of `rpcrdma.NfsFilesystem.open`."""
+        """Opens and returns the file `path`; `mode` and the errors are those of `rpcrdma.NfsFilesystem.open`."""
 
     def note_writer(self, file: Any) -> None:
         """Registers a file open for writing, so that its `close` is called at the end of the process."""
@@ -56,7 +56,7 @@ class FsspecFile:
         return self.tell()
 
     def info(self) -> dict[str, Any]:
-        """Returns the attributes of the file by name ("name", "size", "type" and more).
+        """Returns fsspec's attributes of the file by name ("name", "size", "type" and more), perhaps from the cache.
 
         Raises OSError if the server refuses, RpcRdmaError if it cannot be reached or does not answer.
         """

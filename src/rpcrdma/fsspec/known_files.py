@@ -36,9 +36,9 @@ class Known:
 
     Attributes:
         info: the info dictionary of fsspec.
-        entry: the entry with its handle.
-        told_at: the time of caching, in seconds of the cache's clock.
-        data: the content, or the end, of a file; empty if it is not cached.
+        entry: the directory entry, with attributes and NFS file handle.
+        told_at: the time at which the state was cached, in seconds of the cache's clock.
+        data: the content, or the end, of a file; empty if none is cached.
     """
 
     info: Info
@@ -50,7 +50,8 @@ class Known:
 class KnownFiles:
     """A cache of the states of files and directories by path; symbolic links are left out, as their targets may change.
 
-    `clock` returns seconds. Methods may be called in any thread.
+    A state is a `Known`: info, entry and maybe data. `clock` returns the time in seconds. Methods may be called in any
+    thread.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -65,15 +66,15 @@ class KnownFiles:
         """By directory: (when the first of its unknown files was asked for, the number of such questions)."""
 
     def find(self, path: str, valid_s: float) -> Known | None:
-        """Returns the cached info, entry and data of `path`; None if there are none, or they are `valid_s` s old."""
+        """Returns the cached state of `path`; None if there is none, or it is `valid_s` seconds old or older."""
         found = self._known.get(path)
         return found if found is not None and self._clock() < found.told_at + valid_s else None
 
     def is_worth_listing(self, directory: str, valid_s: float) -> bool:
-        """Counts a question about a file of `directory` whose state is not cached.
+        """Counts a question about a file of `directory` whose state is not cached; returns whether it is the third.
 
-        Returns True for the third question within `valid_s` seconds, and False for those before and after it: the
-        caller lists the directory at True, once.
+        The questions within `valid_s` seconds of the first one count; at those after the third the result is False
+        again. The caller lists the directory when the result is True.
         """
         with self._lock:
             now = self._clock()
@@ -87,10 +88,11 @@ class KnownFiles:
             return count == _ASKED_ONE_BY_ONE
 
     def keep(self, path: str, info: Info, entry: DirEntry, *, changes: int) -> None:
-        """Caches `info` and `entry`, the answer of the server about `path`.
+        """Caches `info` and `entry`, the server's answer about `path`, in place of an earlier state.
 
-        No effect if this process has changed files since the call (`changes` is the value of `self.changes` before it),
-        or while a file at `path` is open for writing.
+        `changes` is the value of the attribute `changes` when the server was asked. No effect if this process has
+        changed files since then, or while a file at `path` is open for writing. The oldest state is dropped if there
+        are more than FSSPEC_KNOWN_FILES_MAX.
         """
         with self._lock:
             if changes != self.changes or self._is_written(path):
@@ -102,10 +104,10 @@ class KnownFiles:
                 self._drop(next(iter(self._known)))
 
     def hold(self, path: str, entry: DirEntry, data: bytes, valid_s: float) -> None:
-        """Caches the data of a file, all or its end, with its state; drops all states older than `valid_s` seconds.
+        """Adds the data of a file, all of it or its end, to the state of `path`; drops states `valid_s` seconds old.
 
-        Caches nothing unless the same object `entry` is cached as the entry of `path`, without data. If the cache then
-        holds more than `FSSPEC_HELD_OCTETS_MAX` (64 Mi) octets of data, the oldest states are dropped.
+        Adds nothing unless the state has this very object `entry`, and no data. If the cache then holds more than
+        `FSSPEC_HELD_OCTETS_MAX` (64 Mi) octets of data, the oldest states are dropped.
         """
         with self._lock:
             now = self._clock()
@@ -134,7 +136,7 @@ class KnownFiles:
         return bool(self._writers) and any(each == path and not file.closed for file, each in self._writers.items())
 
     def forget(self, path: str) -> None:
-        """Drops the states of `path`, which this process changes, and of its directory; counts it in `changes`."""
+        """Drops the states of `path`, which this process changes, and of its directory; adds 1 to `changes`."""
         with self._lock:
             self.changes += 1
             directory = path.rpartition("/")[0]
@@ -143,7 +145,7 @@ class KnownFiles:
             self._asked.pop(directory, None)
 
     def forget_all(self) -> None:
-        """Drops all states, and counts a change in `changes`, see `keep`."""
+        """Drops all states, and adds 1 to `changes` (see `keep`)."""
         with self._lock:
             self.changes += 1
             self._known.clear()
@@ -151,7 +153,7 @@ class KnownFiles:
             self._held = 0
 
     def forget_tree(self, path: str) -> None:
-        """Drops the states of a path, of its directory and of all paths below it; counts a change in `changes`."""
+        """Drops the states of `path`, of its directory and of all paths below `path`; adds 1 to `changes`."""
         self.forget(path)
         below = path.rstrip("/") + "/"
         with self._lock:

@@ -78,9 +78,10 @@ class Mounts:
     async def make_directories(self, path: str, *, prefix: str = "") -> None:
         """Makes the directory `path` and those above it within the export, where they are missing.
 
-        `path` begins with a slash. `prefix` is the server as the caller's path names it, which errors put before paths.
-        Concurrent calls for the same directory, as from a copy of many files, share one MKDIR. Raises OSError if the
-        server refuses, and the errors of `mounted`.
+        `path` is the path on the server, which begins with a slash. `prefix` is the server as the caller's path names
+        it, which errors put before paths. Concurrent calls for the same directory, as from a copy of many files, share
+        one MKDIR, which goes on if one of the callers is cancelled. Raises OSError if the server refuses, and the
+        errors of `mounted`.
         """
         task = self._making.get(path)
         if task is None:
@@ -120,9 +121,9 @@ class Mounts:
                 await fs.close()
 
     async def mounted(self, path: str) -> tuple[str, MountedFilesystem]:
-        """Returns (export, its file system) for the export that `path` is in; mounts it first if necessary.
+        """Returns (path of the export, its file system) for the export that `path` is in; mounts it first if necessary.
 
-        `path` begins with a slash; the export is the path under which the server exports it.
+        `path` is the path on the server, which begins with a slash.
 
         Raises:
             ConnectFailed: the server cannot be reached.
@@ -138,7 +139,7 @@ class Mounts:
         return fs.export, fs
 
     def _export_of(self, path: str) -> str:
-        """Returns the path of the innermost export, mounted or listed, that `path` is in; "" if there is none."""
+        """Returns the path of the innermost export that holds `path`, of those mounted or listed; "" if none does."""
         export = path
         while export not in self._mounted and export not in self._listed:
             if export in {"", "/"}:
@@ -163,7 +164,10 @@ class Mounts:
         return fs
 
     async def _forget_when_lost(self, fs: MountedFilesystem) -> None:
-        """Waits until the connection of `fs` ends for good, then drops and closes `fs`: the next call mounts again."""
+        """Waits until the connection of `fs` ends for good, then removes `fs` from the mounts and closes it.
+
+        The next call of `mounted` mounts again.
+        """
         with contextlib.suppress(RpcRdmaError):
             while True:
                 await fs.connection.wait_reconnected(fs.connection.reconnects)
@@ -174,7 +178,8 @@ class Mounts:
 class MountedPath:
     """Mounts the export of a path: `async with MountedPath(...) as (file system, path in it)`, which stays mounted.
 
-    Errors about paths at the server, in the block and on entering, get paths as the caller spells them.
+    Errors about paths at the server (`ServerPathError`), raised on entering or in the block, get the paths in the
+    caller's form: `prefix`, then the path.
 
     Args:
         mounts: the mounted exports of the server.
@@ -223,9 +228,9 @@ _MOUNTS: dict[tuple[int, asyncio.AbstractEventLoop, str], Mounts] = {}
 
 
 def mounts_of(server: Server, loop: asyncio.AbstractEventLoop) -> Mounts:
-    """Returns the exports of `server` that this process mounts for the event loop `loop`; made at the first call.
+    """Returns the `Mounts` of `server` that this process uses in the event loop `loop`; the first call makes it.
 
-    A forked child gets mounts of its own; `Server` objects with the same `key` share them.
+    `Server` objects with the same `key` share it. A forked child gets objects of its own. Nothing is mounted yet.
     """
     key = (os.getpid(), loop, server.key)
     found = _MOUNTS.get(key)
@@ -237,16 +242,20 @@ def mounts_of(server: Server, loop: asyncio.AbstractEventLoop) -> Mounts:
 
 
 async def close_mounts(server: Server) -> None:
-    """Closes the connections of the running event loop to `server`, if there are any; a later call connects anew."""
+    """Closes the mounts of `server` in the running event loop, if there are any (`Mounts.close`).
+
+    `mounts_of` then makes new ones. Raises the error of a file that could not be closed.
+    """
     found = _MOUNTS.pop((os.getpid(), asyncio.get_running_loop(), server.key), None)
     if found is not None:
         await found.close()
 
 
 def close_all_mounts() -> None:
-    """Closes the files open for writing, and the connections of all running event loops; called as the process ends.
+    """Closes this process's files open for writing, and its connections in all event loops that still run.
 
-    Blocks: a loop has up to 10 s to close its connections to each server. Errors are logged.
+    It is called as the process ends. Blocks: a loop has up to 10 s to close its connections to each server. Errors are
+    logged, and not raised.
     """
     for (process, loop, _), mounts in list(_MOUNTS.items()):
         if process != os.getpid() or not loop.is_running():

@@ -107,6 +107,7 @@ class ServerFileSystem(AsyncFileSystem):
             ValueError: `path` names no server, and the option `host` does not either; or it is a URL of another
                 protocol.
             LocalProtocolError: the server is not valid.
+            TypeError: `path` is neither str nor `os.PathLike`.
         """
         return self._servers.place(stringify_path(path))
 
@@ -120,17 +121,17 @@ class ServerFileSystem(AsyncFileSystem):
         return self.place(self.root_marker).server
 
     def unstrip_protocol(self, name: str) -> str:
-        """Returns the URL of a path, with the server and the ports that it is reached at.
+        """Returns the URL of a path, with the server and the ports that it is reached at; raises the errors of `place`.
 
         Args:
-            name: a path, which may be a URL as well.
+            name: a path or URL.
         """
         place = self.place(name)
         return f"{self.protocol}://{place._replace(prefix=authority_of(place.server.url)).name}"
 
     @property
     def fsid(self) -> str:
-        """The address of the server of paths that name none; the protocol alone if the option `host` was not given."""
+        """PROTOCOL://HOST:PORT of the server that the option `host` names; without that option, the protocol alone."""
         own = self._servers.own
         return self.protocol if own is None else f"{self.protocol}://{own.authority}"
 
@@ -153,7 +154,10 @@ class ServerFileSystem(AsyncFileSystem):
         return loop
 
     def close(self) -> None:
-        """Closes the connections that this object and its equals share (same options); a later call connects anew."""
+        """Closes the connections that all objects with the same options share in the event loop `loop`, and waits.
+
+        A later call connects anew.
+        """
         sync(self.loop, self._close)
 
     async def _close(self) -> None:
@@ -191,6 +195,7 @@ class ServerFileSystem(AsyncFileSystem):
         Raises:
             FileNotFoundError: nothing exists there, or a link leads nowhere.
             OSError: the server refuses.
+            ValueError, LocalProtocolError: as `place`.
             ConnectFailed, RpcRdmaError: the server cannot be reached, or does not answer.
         """
         known = None if refresh else self._believed(path)
@@ -212,7 +217,10 @@ class ServerFileSystem(AsyncFileSystem):
             raise
 
     async def _found(self, place: ServerPath) -> Known | None:
-        """Returns the cached state of a path, or None; the third miss in a directory first caches a page of it."""
+        """Returns the cached state of `place`, or None if there is none.
+
+        At the third miss in a directory it first waits for a page of the directory's listing, whose entries it caches.
+        """
         known = place.known
         found = known.find(place.path, self._valid_s)
         if found is not None or self._valid_s <= 0:
@@ -231,7 +239,10 @@ class ServerFileSystem(AsyncFileSystem):
         return known.find(place.path, self._valid_s)
 
     async def _list_page(self, place: ServerPath, directory: str) -> None:
-        """Caches the entries of `directory`, at the server of `place`, in one READDIRPLUS reply; ignores failures."""
+        """Reads the first page of the listing of `directory` at the server of `place`, one READDIRPLUS, and caches it.
+
+        Symbolic links are not cached. OSErrors and RpcRdmaErrors are ignored.
+        """
         known = place.known
         changes = known.changes
         with contextlib.suppress(OSError, RpcRdmaError):
@@ -247,7 +258,10 @@ class ServerFileSystem(AsyncFileSystem):
         return place.known.find(place.path, self._valid_s)
 
     async def _look(self, place: ServerPath) -> tuple[Info, DirEntry | None]:
-        """Asks the server about a path, and caches the answer; returns (info, entry), with the errors, of `info_at`."""
+        """Asks the server about `place`, caches the answer, and returns it: the (info, entry) of `info_at`.
+
+        Raises the errors of `info_at`, and of mounting the export.
+        """
         known = place.known
         changes = known.changes
         async with self._at(place) as (fs, at):
@@ -258,7 +272,10 @@ class ServerFileSystem(AsyncFileSystem):
 
     @contextlib.contextmanager
     def _changing(self, *paths: str, trees: bool = False) -> Iterator[None]:
-        """Context manager for changes: on exit drops the cached state of `paths`, with `trees` of all paths below."""
+        """Context manager for changes: on exit drops the cached states of `paths`, with `trees` also of paths below.
+
+        It does so, too, if the block raises.
+        """
         try:
             yield
         finally:
@@ -296,7 +313,8 @@ class ServerFileSystem(AsyncFileSystem):
             path: the directory at the top.
             maxdepth: levels of directories, at least 1; None: all.
             topdown: whether a directory precedes those below it.
-            on_error: "omit" ignores each OSError, "raise" raises it; or a function that is called with it.
+            on_error: "omit" ignores the OSError of a directory, "raise" raises it; or a function that is called with
+                it. None: raises it unless the directory is missing.
             kwargs: `detail=True` for infos by name.
 
         Yields:
@@ -352,20 +370,26 @@ class ServerFileSystem(AsyncFileSystem):
             return await listed_infos(fs, at, above, keep)
 
     def exists(self, path: str, refresh: bool = False, **_kwargs: Any) -> bool:
-        """Returns whether `path` leads to an object, or is above an export; raises as `info` without an answer.
+        """Returns whether `path` leads to an object, or is above an export; False if a link leads nowhere.
 
-        `refresh`: asks the server even if the answer is cached.
+        `refresh`: asks the server even if the answer is cached. Raises the errors of `info` except FileNotFoundError.
         """
         believed = not refresh and self._believed(path) is not None
         return believed or bool(sync(self.loop, self._exists, path))
 
     def isdir(self, path: str) -> bool:
-        """Returns whether `path` leads to a directory, or is above an export; raises as `info` without an answer."""
+        """Returns whether `path` leads to a directory, or is above an export; False if nothing exists there.
+
+        Raises the errors of `info` except FileNotFoundError.
+        """
         known = self._believed(path)
         return bool(sync(self.loop, self._isdir, path)) if known is None else known.entry.is_dir()
 
     def isfile(self, path: str) -> bool:
-        """Returns whether `path` leads to a regular file; raises as `info` if the server does not say."""
+        """Returns whether `path` leads to a regular file; False if nothing exists there.
+
+        Raises the errors of `info` except FileNotFoundError.
+        """
         known = self._believed(path)
         return bool(sync(self.loop, self._isfile, path)) if known is None else known.entry.is_file()
 
@@ -381,9 +405,10 @@ class ServerFileSystem(AsyncFileSystem):
     async def _asked(
         self, path: str, question: Callable[[MountedFilesystem, str], Awaitable[bool]], *, above: bool
     ) -> bool:
-        """Returns the result of `question(fs, at)`: `fs` is the export that `path` is in, `at` the path in that.
+        """Returns the result of `question(fs, at)`: `fs` is the mounted export with `path`, `at` the path in that.
 
-        If no export has the path, the result is False, or with `above` whether `path` is above an export.
+        If no export has `path`, returns False, or if `above` is set, whether `path` is above an export. Raises the
+        errors of `question`, and of mounting the export.
         """
         try:
             async with self._at(path) as (fs, at):
@@ -418,10 +443,10 @@ class ServerFileSystem(AsyncFileSystem):
 
 
 def _told(on_error: OnError, kwargs: dict[str, Any]) -> tuple[OnError, dict[str, Any]]:
-    """Returns (the `on_error` that a walk uses, `kwargs` for the walk of fsspec's class).
+    """Returns (`on_error`, `kwargs`) for the walk of fsspec's class, from those that a walk of this class got.
 
-    fsspec passes `kwargs` to its walks of directories below, but not `on_error`: so `kwargs` carries it as well. The
-    default, for None, is a function that raises all errors but FileNotFoundError.
+    fsspec passes `kwargs` to its walks of directories below, but not `on_error`: so the returned `kwargs` has it as
+    well. In place of None stands a function that raises all errors but FileNotFoundError.
     """
     tell = kwargs.pop(_BELOW, None) or on_error or _raise_unless_missing
     return tell, kwargs | {_BELOW: tell}
@@ -433,6 +458,9 @@ def _raise_unless_missing(error: OSError) -> None:
 
 
 def names_below(path: str, exports: Iterable[str]) -> list[str]:
-    """Returns the sorted names directly below `path`, which is in no export, that begin the paths of exports there."""
+    """Returns the names directly below `path` that lead to `exports`, sorted; empty if no export is below `path`.
+
+    `path` is in no export. For the path "/a" and the export "/a/b/c" the name is "b".
+    """
     prefix = path.rstrip("/") + "/"
     return sorted({export.removeprefix(prefix).partition("/")[0] for export in exports if export.startswith(prefix)})

@@ -87,7 +87,8 @@ class Servers:
         protocol: "rdma" or "nfstcp".
         host: the server of paths that name none; None: every path must name its server.
         port: the port of `host`; without a host, of every server whose path names no port. None: the usual port.
-        mount_ports: the TCP port of MOUNT likewise, or ports by HOST or HOST:PORT; None: not known.
+        mount_ports: the TCP port of MOUNT at `host`, or without a host at every server; or ports by HOST or HOST:PORT.
+            None: not known.
         options: the settings of connections, or their fields by name; None for the defaults.
         files: bounds of calls and listings, or their fields by name; None for the defaults.
 
@@ -127,7 +128,7 @@ class Servers:
         self._found: dict[str, Server] = {}
 
     def place(self, path: str) -> ServerPath:
-        """Returns the server that `path`, a path or URL, names, with the path at the server.
+        """Returns the server that `path`, a path or URL, names, with the path at the server and the server's cache.
 
         Raises:
             ValueError: `path` names no server, and neither does the option `host`; or it is a URL of another protocol.
@@ -147,7 +148,7 @@ class Servers:
         return ServerPath(server, prefix, at, known_files(server.key))
 
     def used(self) -> Iterable[Server]:
-        """Returns the servers that `place` has returned so far, with those of its paths that name none."""
+        """Returns the servers that `place` has returned so far; one that paths name in several ways may be repeated."""
         return list(self._found.values())
 
     def _named(self, url: Url) -> Url:
@@ -185,7 +186,7 @@ class Servers:
 
 
 def number_of(name: str, value: Any, kind: Callable[[Any], N]) -> N:
-    """Returns `value`, the option `name` as a number or its text, converted by `kind`: int or float.
+    """Returns `kind(value)`: the value of the option `name`, a number or a number's text, as an int or float.
 
     Raises:
         ValueError: `value` is no such number; the message has `name`.
@@ -229,14 +230,17 @@ def strip_url(text: str, protocol: str) -> str:
 
 
 def split_path(stripped: str) -> tuple[str, str]:
-    """Splits a path without scheme, as `strip_url` returns it, into (server, "/PATH"); the server may be empty."""
+    """Splits a path without scheme, as `strip_url` returns it, into (SERVER, "/PATH").
+
+    SERVER is "" if the path names none; "/PATH" is "/" for a server alone.
+    """
     server, _, path = stripped.partition("/")
     return server, f"/{path}"
 
 
 @lru_cache(maxsize=256)
 def server_of(protocol: str, authority: str) -> Url:
-    """Returns the URL of the server that `authority`, the part of a path or URL before its path, names.
+    """Parses `authority`, the part of a path or URL that names the server; returns the server's URL.
 
     `authority` is HOST[:PORT][+MOUNTPORT] or has "?mountport=PORT" at its end. `protocol` is "rdma" or "nfstcp".
 
@@ -256,7 +260,10 @@ def server_of(protocol: str, authority: str) -> Url:
 
 
 def authority_of(url: Url) -> str:
-    """Returns the server of `url` as paths name it: HOST[:PORT][+MOUNTPORT], with the ports that the URL names."""
+    """Returns the server of `url` as paths name it: HOST[:PORT][+MOUNTPORT], with only the ports that the URL names.
+
+    An IPv6 address has all of its eight groups, and no brackets.
+    """
     host = url.host
     if ":" in host:
         address = IPv6Address(host)

@@ -38,7 +38,7 @@ class NfsUPath(UPath):
 
     @property
     def path(self) -> str:
-        """The path for fsspec: "SERVER/PATH", or "SERVER/" for the top of a server; `with_name` needs the slash."""
+        """The path for fsspec: "SERVER/PATH", or "SERVER/" for the top of a server; the base class omits that slash."""
         path = super().path
         return path if "/" in path else f"{path}/"
 

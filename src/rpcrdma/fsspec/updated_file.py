@@ -41,7 +41,7 @@ class UpdatedFile(FsspecFile, NfsFile):
 
     @property
     def name(self) -> str:
-        """The path of the file, with its server."""
+        """The path of the file, as it was given to the constructor."""
         return self.path
 
     def info(self) -> dict[str, Any]:
@@ -53,9 +53,10 @@ class UpdatedFile(FsspecFile, NfsFile):
         return self.fs.info(self.path, refresh=True)
 
     def close(self) -> None:
-        """Sends the remaining data and ends the use of the file, also when it raises OSError as a write has failed.
+        """Waits until all written data is on the server's stable storage, and closes the file; no effect if closed.
 
-        No effect if it is closed.
+        The file is closed, too, when the method raises the OSError of a failed write. In a child process that inherited
+        the file by a fork, nothing is written and the file stays open.
         """
         if not self.closed:
             try:

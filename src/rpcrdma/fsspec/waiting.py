@@ -35,9 +35,9 @@ def sync(
 ) -> T:
     """Runs `function` with the arguments in `loop`, which another thread runs, and returns the result of its coroutine.
 
-    An exception in this thread, such as KeyboardInterrupt, cancels the coroutine, and is raised when that has ended.
-    The coroutine's own exception is raised here. With `timeout` in `kwargs`, a time limit in seconds, or a loop that
-    does not run yet, it calls `fsspec.asyn.sync`.
+    Blocks until the coroutine has ended, and raises its exception here. An exception in this thread, such as
+    KeyboardInterrupt, cancels the coroutine, and is raised when that has ended. If `kwargs` has `timeout`, a time limit
+    in seconds, or the loop does not run yet, `fsspec.asyn.sync` does the work.
 
     Raises:
         RuntimeError: `loop` is None, closed, or this thread's own.
@@ -58,7 +58,7 @@ class OwnLoop(Protocol):
         """The event loop, of another thread, in which the file system's calls run; None if there is none."""
 
     def unstrip_protocol(self, name: str) -> str:
-        """Returns the URL of the path `name`."""
+        """Returns the URL of `name`, a path of the file system."""
 
 
 class FilesLoop:
@@ -95,7 +95,10 @@ class FilesLoop:
         return sync(self._loop, begin)
 
     def post(self, begin: Callable[[], Coroutine[Any, Any, Any]]) -> None:
-        """Schedules the coroutine that `begin` makes, without waiting; no effect if forked, or after the loop's end."""
+        """Schedules the coroutine that `begin` makes in the loop; waits neither for it nor for its outcome.
+
+        No effect if this process was forked after the file was opened, or once the loop is closed.
+        """
         if not self.forked and self._loop is not None:
             loop = self._loop
             with contextlib.suppress(RuntimeError):
@@ -103,9 +106,10 @@ class FilesLoop:
 
 
 def waits_by_sync(filesystem: F) -> F:
-    """Class decorator: adds to an asynchronous file system of fsspec the methods that wait for its coroutine functions.
+    """Class decorator: gives an asynchronous file system of fsspec a blocking method for each coroutine function.
 
-    fsspec adds slower methods to each object, unless its class has them already. Returns the class.
+    For `_NAME` it adds `NAME`, which calls it by `sync`, unless the class has a method NAME of its own. fsspec would
+    add slower ones to each object. Returns the class.
     """
     for name in dir(filesystem):
         plain = name.removeprefix("_")

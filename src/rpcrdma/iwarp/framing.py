@@ -39,7 +39,7 @@ _MARKER = struct.Struct(">HH")
 
 
 def size_mulpdu(emss: int, *, markers: bool) -> int:
-    """Returns the octets of the largest ULPDU for TCP segments of `emss` octets (RFC 5044 section 4.5).
+    """Returns the size in octets of the largest ULPDU whose FPDU fits a TCP segment of `emss` octets (RFC 5044 4.5).
 
     The result is at least `ULPDU_OCTETS_MIN` (128) and at most `ULPDU_OCTETS_MAX` (64768). `markers`: whether the
     stream has markers.
@@ -51,15 +51,15 @@ def size_mulpdu(emss: int, *, markers: bool) -> int:
 
 
 def size_fpdu(ulpdu_octets: int) -> int:
-    """Returns the octets of an FPDU without markers: a ULPDU of `ulpdu_octets`, its length field, padding and CRC."""
+    """Returns the size in octets of an FPDU without markers: length field, ULPDU of `ulpdu_octets`, padding and CRC."""
     return (ulpdu_octets + 5 & ~3) + 4
 
 
 def build_fpdu(ulpdu: Sequence[Buffer], octets: int, *, crc: bool) -> list[Buffer]:
-    """Returns the gather list of an FPDU without markers: `ulpdu`, then padding and CRC.
+    """Returns the gather list of an FPDU without markers: the buffers of `ulpdu` themselves, then padding and CRC.
 
     `ulpdu`: the length field and the ULPDU, as buffers in order. `octets`: the length of both together. `crc`: whether
-    to compute the CRC; if False the field is zero.
+    to compute the CRC; if False the CRC field is zero.
     """
     pad = PADS[octets & 3]
     if not crc:
@@ -76,7 +76,7 @@ def verify_crc(octets: memoryview, digest: int = 0) -> None:
     """Checks the CRC field of an FPDU (RFC 5044 section 4.4).
 
     Args:
-        octets: the FPDU, or its part behind the octets of `digest`; the last four octets are the CRC field.
+        octets: the FPDU, or the rest of it if `digest` covers its beginning; the last four octets are the CRC field.
         digest: the CRC-32C of the FPDU's octets before `octets`; 0 if there are none.
 
     Raises:

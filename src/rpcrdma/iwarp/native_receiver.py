@@ -25,7 +25,11 @@ if native is not None:
 
 
 class NativeReceiver(Receiver):
-    """A receiver with which the native module takes turns: while `frames` is not None, the native module receives."""
+    """A `Receiver` with which the native module, written in C, takes turns.
+
+    While `frames` is not None, the native module receives, and `frames` is its receiver. `step` is the native module;
+    the other arguments are those of `Receiver`.
+    """
 
     __slots__ = ("_completions", "_native", "_sender", "frames")
 
@@ -109,7 +113,7 @@ class NativeReceiver(Receiver):
         self._continue_with(octets)
 
     def post(self, count: int, pool: ReceiveSource) -> None:
-        """Posts `count` receives whose buffers come from `pool` when messages arrive."""
+        """Posts `count` receives, each of which takes its buffer from `pool` when its message arrives."""
         frames = self.frames
         if frames is None or self.untagged.receives:
             super().post(count, pool)
@@ -120,7 +124,8 @@ class NativeReceiver(Receiver):
     def flush(self) -> None:
         """Stops the native module, drops an incomplete FPDU and ends all receives, because the connection has ended.
 
-        Receives posted with a buffer complete as flushed.
+        Receives that have a buffer, their own or one drawn from the pool for a Send that has arrived in part, complete
+        with the status FLUSHED; the others get no completion.
         """
         self.take_over()
         super().flush()

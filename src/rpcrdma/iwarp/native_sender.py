@@ -24,9 +24,10 @@ _TURNS_MAX = 8
 
 
 class NativeSender(Sender):
-    """A sender whose messages the native module frames and sends, once `native` is True.
+    """A `Sender` whose messages the native module (C) frames and sends, from the first `send` that can begin on.
 
-    `next_gather` then returns only octets that were built before, and the rest of an FPDU that TCP has taken in part.
+    The attribute `native` is then True, and `next_gather` returns only octets that were built before, and the rest of
+    an FPDU that TCP has taken in part.
     """
 
     __slots__ = ("native",)
@@ -38,8 +39,8 @@ class NativeSender(Sender):
     def next_gather(self, max_octets: int) -> list[Buffer]:
         """Returns a gather list to send without the native module, of whole FPDUs, or of the rest of an FPDU.
 
-        The list has at most `max_octets` octets, unless the first FPDU alone has more. Once the native module sends, it
-        has only octets that were built before, and is empty without these.
+        The list has at most `max_octets` octets, unless the first FPDU alone has more. Once the native module sends,
+        the list has only octets that were built before, and is empty if there are none.
 
         Raises:
             TerminateFault: memory was withdrawn while an RDMA Read of it was being answered.
@@ -50,9 +51,10 @@ class NativeSender(Sender):
     def send(self, send: NativeSend) -> bool | None:
         """Frames and sends all messages that may be sent now, by calls of `send`.
 
-        `send`: `Native.send` for the connection's socket, without its first argument. Returns True if no message that
-        may be sent is left, False if the socket takes no more, None if the octets of `next_gather` must be sent first:
-        also before the connection is open, with markers, and while Python sends a message.
+        `send`: `Native.send` with its first argument, the connection's socket, filled in. Returns True if no message
+        that may be sent is left, False if the socket takes no more, and None if the octets of `next_gather` must be
+        sent first, or the native module cannot send: before the connection is open, if it uses markers, and while
+        Python is in the middle of a message.
 
         Raises:
             OSError: the connection is broken.
@@ -128,7 +130,7 @@ class NativeSender(Sender):
 
     @property
     def _reads_due(self) -> bool:
-        """Whether as many RDMA Reads of this side are outstanding as may be (ORD), so that a further one must wait."""
+        """Whether this side has the most RDMA Reads outstanding that it may have (ORD), so that the next must wait."""
         return len(self.reads) >= self.outbound_reads
 
     def _answer(self, response: ReadResponse) -> Work:
@@ -149,8 +151,8 @@ class NativeSender(Sender):
     def _note_sent(self, messages: list[Work], done: int) -> None:
         """Removes sent messages from the queues.
 
-        `messages`: the messages that were given to the native module. `done`: the number of those that are sent whole;
-        the attribute `_position` has the octets of the next one that are sent, 0 if that is not begun.
+        `messages`: the messages that were given to the native module. `done`: the number of them, from the first, that
+        are sent whole. The attribute `_position` is the number of octets sent of the message after these; 0: none.
         """
         self._responding = False
         current, self.current = self.current, None

@@ -39,8 +39,8 @@ class Outbound:
     """The octets of one connection that are built and not sent yet.
 
     `pieces` is their gather list; `built` and `sent` count octets of the stream, start-up frames included. `frames` has
-    for each FPDU in `pieces` its end in the stream, and the region from which its payload comes, if any; the first FPDU
-    begins at `start`. `has_sources`: the payload of some FPDU may be a view of a region.
+    for each FPDU in `pieces` (offset of its end in the stream, `ResponseSource` of its payload or None); the first FPDU
+    begins at the offset `start`. `has_sources`: the payload of some FPDU may be a view of a region.
     """
 
     __slots__ = ("_digest", "_pd", "built", "frames", "has_sources", "pieces", "sent", "start")
@@ -62,7 +62,10 @@ class Outbound:
         self.built += len(frame)
 
     def put_rest(self, rest: bytes) -> None:
-        """Counts all built octets as sent, except `rest`, the unsent end of an FPDU that the native module built."""
+        """Sets the unsent octets to `rest`, the end of an FPDU that the native module has built and sent in part.
+
+        The caller has counted all built octets as sent; this subtracts the length of `rest` from `sent`.
+        """
         self.pieces = [rest]
         self.frames = [(self.built, None)]
         self.sent -= len(rest)
@@ -71,8 +74,8 @@ class Outbound:
     def append(self, fpdu: Sequence[Buffer], octets: int, source: ResponseSource | None = None) -> None:
         """Appends an FPDU of `octets` octets, whose last piece ends with the CRC.
 
-        `fpdu`: the gather list of the FPDU. `source`: for an FPDU of a Read Response the region that its payload shows,
-        the response, and the offset of the payload in the response; None for other FPDUs.
+        `fpdu`: the gather list of the FPDU. `source`: for an FPDU of a Read Response (the region of which its payload
+        is a view, the response, offset of the payload in the response); None for other FPDUs.
         """
         self.pieces += fpdu
         self.built += octets
@@ -88,8 +91,8 @@ class Outbound:
         Args:
             pieces: the gather list of all FPDUs.
             sizes: the octets of each FPDU.
-            source: for a Read Response the region that the payloads show, the response, and the offset of the first
-                FPDU's payload in the response; None for other messages.
+            source: for a Read Response (the region of which the payloads are views, the response, offset of the first
+                FPDU's payload in the response); None for other messages.
             step: the octets of payload in each FPDU except the last.
         """
         self.pieces += pieces
@@ -123,9 +126,10 @@ class Outbound:
             pieces[0] = memoryview(pieces[0])[octets:]
 
     def _digest_sent(self, octets: int) -> None:
-        """Keeps the CRC over the sent part of the FPDU that is partly sent once TCP has taken `octets` more octets.
+        """Computes the CRC over the sent part of the FPDU that is sent in part once TCP has taken `octets` more octets.
 
-        The region that the FPDU shows may change later. Also drops the entries in `frames` of FPDUs then sent whole.
+        It is kept for `renew`, since the region that the payload is a view of may change later. Also drops the entries
+        in `frames` of FPDUs that are then sent whole.
         """
         after = self.sent + octets
         start = self.start
@@ -150,9 +154,9 @@ class Outbound:
     def renew(self, *, crc: bool) -> ResponseSource | None:
         """Prepares unsent FPDUs for another try: computes anew the CRCs of those whose payload is a view of a region.
 
-        The CRC of an FPDU is computed over its present data, until part of the CRC itself has been sent. `crc`: whether
-        the FPDUs have CRCs. Returns the region, the Read Response and the offset in the response of the first FPDU
-        whose region is invalidated; None if there is none.
+        The CRC of an FPDU is computed over its present data, unless part of the CRC itself has been sent. `crc`:
+        whether the FPDUs have CRCs. At the first FPDU whose region is invalidated it stops, and returns (region, Read
+        Response, offset of the payload in the response); returns None if there is no such FPDU.
         """
         if not self.has_sources:
             return None
@@ -186,7 +190,7 @@ class Outbound:
         return region.abandoned or self._pd.regions.get(region.handle) is not region
 
     def clear(self) -> None:
-        """Drops all octets that are built and not sent."""
+        """Drops all octets that are built and not sent; the counts `built` and `sent` stay."""
         # A new list: the driver may still hold the old one.
         self.pieces = []
         self.frames = []
@@ -197,8 +201,9 @@ class Outbound:
     def cut(self) -> int | None:
         """Keeps a copy of the rest of the FPDU that is partly sent, if any, and drops all FPDUs after it.
 
-        A copy, because the memory of the rest belongs to the upper layer again. Returns the number of dropped octets;
-        None if the partly sent FPDU shows an invalidated region: its rest is dropped, too, and the peer delivers none.
+        A copy, because the memory of the rest belongs to the upper layer again. Returns the number of octets dropped.
+        Returns None if the payload of the partly sent FPDU is in an invalidated region: the rest is then dropped, too,
+        so that the peer never gets the whole FPDU.
         """
         start, end, source = self.start, self.sent, None
         for frame_end, frame_source in self.frames:
@@ -232,9 +237,9 @@ def build_tagged_run(
         offset: the tagged offset of the payload.
         payload: the rest of the message, for which no FPDUs are built yet.
         payload_max: the most octets of payload in one FPDU.
-        room: octets and pieces of the gather list; no further FPDU is begun once those before it take more octets than
-            that, or at least that many pieces.
-        crc: whether to compute CRCs; if False the fields are zero.
+        room: (octets, pieces) of the gather list; no further FPDU is begun once the FPDUs before it take more octets
+            than the first, or at least as many pieces as the second.
+        crc: whether to compute CRCs; if False the CRC fields are zero.
     """
     pieces: list[Buffer] = []
     sizes: list[int] = []

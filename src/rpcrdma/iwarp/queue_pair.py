@@ -75,7 +75,8 @@ class IwarpQueuePair:
         config: the settings.
         emss: TCP's effective maximum segment size in octets, which FPDUs are made to fit.
         private_data: up to 508 octets of an initiator's Request, 512 without enhanced set-up, else LocalProtocolError.
-        scratch: memory that queue pairs share, if each takes received octets before another offers buffers; None: own.
+        scratch: memory for received octets. Queue pairs may share it if `bytes_received` of each is called before
+            `next_buffers` of another. None: memory of its own.
         native: the native module, which receives after `hand_over` and sends by `send`; None: Python does.
     """
 
@@ -182,7 +183,7 @@ class IwarpQueuePair:
     # Octets in
 
     def next_buffers(self) -> list[memoryview]:
-        """Returns the buffers, one or more, for the next octets of the stream; called before each receive."""
+        """Returns one or more buffers, to be filled in order with the next octets; called before each receive."""
         if self._full_operation:
             return self._receiver.next_buffers()
         if self._ended:
@@ -190,7 +191,10 @@ class IwarpQueuePair:
         return [self._exchange.next_buffer()]
 
     def bytes_received(self, octets: int) -> None:
-        """Processes `octets` octets received into the last `next_buffers`; a fault of the peer ends the connection."""
+        """Processes `octets` octets received into the last `next_buffers`.
+
+        A fault of the peer raises nothing: it ends the connection, which the event `Disconnected` reports.
+        """
         if not self._full_operation:
             if not self._ended:
                 self._startup_received(octets)
@@ -223,9 +227,10 @@ class IwarpQueuePair:
             receiver.hand_over()
 
     def received_natively(self, outcome: int) -> None:
-        """Processes the result of `NativeFrames.receive`, 0 or the sum of `Native.STOPPED` and `Native.END_OF_STREAM`.
+        """Processes the result of `NativeFrames.receive`: 0, `Native.STOPPED`, `Native.END_OF_STREAM`, or both by `|`.
 
         STOPPED: the next FPDU is one that only Python handles. Python then receives until the next `hand_over`.
+        END_OF_STREAM: as `end_of_stream`.
         """
         assert self.native is not None
         if outcome & self.native.STOPPED:
@@ -239,7 +244,10 @@ class IwarpQueuePair:
             self.native_receiver.take_over()
 
     def end_of_stream(self) -> None:
-        """Handles the end, or the reset, of the peer's side of the TCP connection."""
+        """Ends the connection, as the peer has ended its side of the TCP connection, or reset it.
+
+        The event `Disconnected` reports it, unless the end was reported before; `wants_close` is then True.
+        """
         self._take_over()
         if self._ended:
             self._close()
@@ -257,9 +265,10 @@ class IwarpQueuePair:
     def next_gather(self, max_octets: int) -> list[Buffer]:
         """Returns octets to send as a gather list of at most 512 pieces; empty if there are none.
 
-        These end with a start-up frame or FPDU, are at most `max_octets` unless the first FPDU alone is longer, and the
-        same until `bytes_sent`; a region may be invalidated, so the owner of the socket asks before each send. A fault
-        of this side, such as an invalidated source of an RDMA Read, ends the connection; no error is raised.
+        The list ends with the end of a start-up frame or FPDU. It has at most `max_octets` octets, unless the first
+        FPDU alone is longer. Until `bytes_sent` each call returns the same octets, unless a region was invalidated: so
+        the driver calls it before each send. A fault of this side, such as an invalidated source of an RDMA Read, ends
+        the connection; no error is raised.
         """
         sender = self._sender
         try:
@@ -274,9 +283,9 @@ class IwarpQueuePair:
     def send(self, send: NativeSend) -> bool | None:
         """Lets the native module send all messages that may be sent now; a fault of this side ends the connection.
 
-        `send`: `Native.send` for the connection's socket, without its first argument. Returns True if no message that
-        may be sent is left, False if the socket takes no more, None if the octets of `next_gather` must be sent first,
-        or the native module cannot send. Raises OSError if the connection is broken.
+        `send`: `Native.send` with its first argument, the connection's socket, filled in. Returns True if no message
+        that may be sent is left, False if the socket takes no more, and None if the octets of `next_gather` must be
+        sent first, or the native module cannot send. Raises OSError if the TCP connection is broken.
         """
         sender = self._native_sender
         if sender is None or not self._full_operation:
@@ -394,7 +403,7 @@ class IwarpQueuePair:
         )
 
     def _first_frame(self) -> None:
-        """Permits a responder to send, as the initiator has sent a valid FPDU; releases the start-up's memory."""
+        """Permits a responder to send: the initiator's first valid FPDU has arrived. Frees the memory of start-up."""
         if self.state is State.AWAITING_READY:
             self._move(Input.FPDU)
             self._established()
@@ -406,9 +415,10 @@ class IwarpQueuePair:
     # Time
 
     def next_deadline_s(self, now_s: float) -> float | None:
-        """Returns the time at which `on_time` is to be called, in seconds of a monotonic clock; None: never.
+        """Returns the time at which `on_time` is to be called, in seconds of the driver's monotonic clock.
 
-        `now_s`: the present time, from which a new deadline counts.
+        None: no deadline is set now; `timed` tells whether one may come. `now_s`: the present time on that clock, from
+        which a new deadline counts.
         """
         if self.state in STARTING:
             if self._startup_ends_s is None:
@@ -449,7 +459,10 @@ class IwarpQueuePair:
             self.abort("disconnected before anything could be sent")
 
     def nudge(self) -> None:
-        """Sends an RDMA Write of no octets, if connected, which no completion reports (`IwarpConfig.nudge_after_s`)."""
+        """Queues an RDMA Write of no octets, which no completion reports (`IwarpConfig.nudge_after_s`).
+
+        No effect unless the connection is open.
+        """
         if self.state is State.OPEN:
             self._sender.send_queue.append(ready_work(ReadyFrame.WRITE))
 
@@ -470,7 +483,10 @@ class IwarpQueuePair:
             self._end("disconnected", by_peer=False)
 
     def _terminate(self, fault: TerminateFault, *, by_peer: bool = True) -> None:
-        """Ends the connection, with a Terminate for `fault` if FPDUs may be sent. `by_peer`: the peer broke a rule."""
+        """Ends the connection, and queues a Terminate for `fault` if this end may send FPDUs.
+
+        `by_peer`: whether the peer broke a rule; False: the fault is this side's.
+        """
         message = fault.terminate()
         may_speak = self._sender.open or self.state is State.AWAITING_REPLY
         if not may_speak:

@@ -63,9 +63,10 @@ _LENGTH_OCTETS = 2
 
 
 class Scratch:
-    """Memory for received octets whose final place is not known yet; `view` is all of it.
+    """Memory for received octets whose final place is not known yet; `octets` and `view` are all of it.
 
-    Queue pairs may share it: nothing stays there, since a queue pair with an incomplete FPDU takes memory of its own.
+    Queue pairs may share it, since nothing stays there between two receives: a queue pair with an incomplete FPDU
+    switches to memory of its own.
     """
 
     __slots__ = ("octets", "view")
@@ -80,10 +81,11 @@ class DirectPayload:
 
     One record serves all such FPDUs of a connection, one after another.
 
-    `header` has the fields of TAGGED or UNTAGGED, whose last one is the offset. `placed` counts the payload's octets
-    received so far, `left` those still to come, `digest` is the CRC over the header and the former. `trailer` counts
-    the octets of padding and CRC; it is 0 while nothing is received in this way. `fault` is the rule that the segment
-    breaks. `target` is the memory that was handed out last for the rest of the payload.
+    `header` has the fields of TAGGED or UNTAGGED, the last of which is the offset of the payload. `placed` is the
+    number of octets of the payload received so far, `left` the number still to come, and `digest` the CRC over the
+    header and the received payload. `trailer` is the number of octets of padding and CRC; 0: no FPDU is received in
+    this way now. `fault` is the rule that the segment breaks, raised after its CRC; None: it breaks none. `target` is
+    the memory that was handed out last for the rest of the payload.
     """
 
     __slots__ = ("digest", "fault", "header", "left", "placed", "target", "trailer")
@@ -145,7 +147,11 @@ class Receiver:
         self.ready_frame: ReadyFrame | None = None
 
     def flush(self) -> None:
-        """Ends all receives and drops an incomplete FPDU; receives posted with a buffer complete as flushed."""
+        """Ends all receives and drops an incomplete FPDU.
+
+        Receives that have a buffer, their own or one drawn from the pool for a Send that has arrived in part, complete
+        with the status FLUSHED; the others get no completion.
+        """
         self.untagged.flush()
         self.direct.target = _NOWHERE
         self._forget_octets()
@@ -162,7 +168,7 @@ class Receiver:
         self._bulk = self._full = False
 
     def post(self, count: int, pool: ReceiveSource) -> None:
-        """Posts `count` receives whose buffers come from `pool` when messages arrive."""
+        """Posts `count` receives, each of which takes its buffer from `pool` when its message arrives."""
         self.untagged.shared += count
         self.untagged.pool = pool
 
@@ -174,9 +180,9 @@ class Receiver:
     def next_buffers(self) -> list[memoryview]:
         """Returns the buffers for the next octets; called before each receive, as memory may have been invalidated.
 
-        The last one is a part of the scratch buffer (`view[filled:limit]`), which takes octets whose place is not known
-        yet. If octets of a large FPDU's payload are due, their target memory precedes it, alone if only part of them
-        fits there.
+        They are one of these lists: a part of the scratch buffer (`view[filled:limit]`), for octets whose place is not
+        known yet; or, if the rest of a large FPDU's payload is due, the target memory for that, followed by the part of
+        the scratch buffer only if all of the rest fits there.
         """
         direct, filled, scratch = self.direct, self.filled, self._scratch
         limit = _IDLE_OCTETS
@@ -213,7 +219,7 @@ class Receiver:
         return _DISCARD[: direct.left]
 
     def received(self, octets: int) -> None:
-        """Processes `octets` octets more, which fill the buffers of `next_buffers` in order.
+        """Processes `octets` further octets, which were received into the buffers of the last `next_buffers`, in order.
 
         Raises:
             TerminateFault: the peer broke a rule.
@@ -243,7 +249,7 @@ class Receiver:
     def _take_fpdu(self, pos: int) -> int:
         """Processes the FPDU at octet `pos` of the scratch buffer, if it is whole or can go straight to its memory.
 
-        Returns the number of its octets that were processed; 0 if more have to arrive first.
+        Returns the number of the FPDU's octets that were processed; 0 if more have to arrive first.
 
         Raises:
             TerminateFault: the FPDU breaks a rule.
@@ -282,7 +288,7 @@ class Receiver:
     def _keep(self, taken: int, filled: int) -> None:
         """Moves the `filled` octets of an incomplete FPDU from index `taken` to the start of the scratch buffer.
 
-        The buffer is then this receiver's own.
+        If that buffer is shared, a new one, which is this receiver's own, takes its place.
         """
         if self._own_scratch:
             self.view[:filled] = self.view[taken : taken + filled]

@@ -90,15 +90,15 @@ class ReadHeader(NamedTuple):
 
 
 def encode_read_header(header: tuple[int, int, int, int, int]) -> bytes:
-    """Encodes the fields of a `ReadHeader` as the 28 octets of an RDMA Read Request header."""
+    """Returns the 28 octets of an RDMA Read Request header with the fields of `ReadHeader`, in its order."""
     return _READ.pack(*header)
 
 
 def decode_read_header(data: Buffer, start: int = 0) -> ReadHeader:
-    """Decodes the RDMA Read Request header in the 28 octets at `start`.
+    """Decodes the RDMA Read Request header in the 28 octets of `data` from index `start` on.
 
     Raises:
-        DecodeError: `data` is too short.
+        DecodeError: `data` has fewer octets from `start` on.
     """
     if len(data) - start < READ_HEADER_OCTETS:
         raise DecodeError("RDMA Read Request header", start, f"{READ_HEADER_OCTETS} octets", f"{len(data) - start}")

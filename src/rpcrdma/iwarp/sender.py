@@ -65,9 +65,15 @@ class Sender:
     """The sending half of an iWARP connection: turns posted work and due Read Responses into FPDUs for the driver.
 
     While `open` is False, no FPDU is built. `send_queue` is work that has not begun, `responses` are the Read Responses
-    that are due. `current` is work of which some FPDUs are built. `reads` are RDMA Reads that were requested and are
-    not answered. `drained` is True once the queue is worked off up to its disconnect. `in_flight` is work that has been
-    begun and not reported. `out` holds the octets handed to the driver and not yet sent.
+    that are due to the peer. `current` is work of which some FPDUs are built; None without it. `reads` are RDMA Reads
+    of this side that have begun and are not answered. `drained` is True once a disconnect is the first entry of
+    `send_queue`, so that all work before it is built. `in_flight` is work that has begun and is not completed, in the
+    order of posting. `out` holds the octets that are built and not yet sent.
+
+    Args:
+        pd: the protection domain of the connection.
+        completions: the completion queue, to which completions of work are appended.
+        flush_each_message: whether a gather list stops at the end of a message.
     """
 
     __slots__ = (
@@ -132,13 +138,13 @@ class Sender:
         self.outbound_reads = 0
 
     def start(self, mulpdu: int, outbound_reads: int, *, crc: bool, markers: bool) -> None:
-        """Enters full operation on the agreed terms.
+        """Stores the terms of full operation, on which MPA start-up has agreed; leaves `open` unchanged.
 
         Args:
-            mulpdu: the octets of the largest ULPDU.
-            outbound_reads: the RDMA Reads that this side may have outstanding.
+            mulpdu: the octets of the largest ULPDU (MULPDU).
+            outbound_reads: the RDMA Reads that this side may have outstanding (ORD); 0: it may send none.
             crc: whether FPDUs have CRCs.
-            markers: whether the stream has markers.
+            markers: whether this side inserts markers into its stream.
         """
         self.crc = crc
         self.markers = markers
@@ -154,10 +160,13 @@ class Sender:
         return self.current is not None or self._responding
 
     def next_gather(self, max_octets: int) -> list[Buffer]:
-        """Returns octets to send: whole FPDUs, at most `max_octets` unless the first alone is longer; empty for none.
+        """Returns the gather list of the octets to send; empty if there are none.
+
+        Octets of an earlier call that are not all sent are returned again, whatever `max_octets` is. Otherwise further
+        FPDUs are built: at most `max_octets` in all, unless the first FPDU alone is longer.
 
         Raises:
-            TerminateFault: memory was withdrawn while an RDMA Read of it was being answered.
+            TerminateFault: memory was invalidated while an RDMA Read of it was being answered.
             LocalProtocolError: an RDMA Read was posted to a peer that takes none.
         """
         out = self.out
@@ -186,6 +195,8 @@ class Sender:
 
     def _next_message(self) -> bool:
         """Chooses the next message to build, by turns from work and Read Responses; returns False if none may be sent.
+
+        Work that is chosen moves from `send_queue` to `current` and `in_flight`.
 
         Raises:
             LocalProtocolError: an RDMA Read was posted to a peer that takes none.
@@ -228,8 +239,8 @@ class Sender:
     def _build_work(self, end: int) -> None:
         """Builds the next FPDU of the work under way (`current`), and appends it to the octets for the driver (`out`).
 
-        Of an RDMA Write of more than 512 octets from one buffer, without markers, all FPDUs are built that begin before
-        position `end` of the stream.
+        Of an RDMA Write of more than 512 octets from one buffer, without markers, further FPDUs are built as well:
+        those that begin at or before position `end` of the stream, unless the gather list gets too long.
         """
         work = self.current
         assert work is not None
@@ -282,16 +293,16 @@ class Sender:
     def _build_run(
         self, control: int, handle: int, offset: int, left: memoryview, end: int
     ) -> tuple[list[Buffer], list[int]]:
-        """Builds FPDUs of the tagged message under way, at least one, and counts them as built.
+        """Builds FPDUs of the tagged message under way, at least one, and advances the position in the message.
 
-        Returns the gather list, and the octets of each FPDU.
+        Returns the gather list, and the length of each FPDU in octets; the caller appends them to `out`.
 
         Args:
             control: the RDMAP control octet.
             handle: the STag.
             offset: the tagged offset of `left`.
             left: the rest of the message, for which no FPDUs are built yet.
-            end: the position of the stream before which further FPDUs may begin.
+            end: the last position of the stream at which a further FPDU may begin.
         """
         out = self.out
         room = end - out.built, _GATHER_PIECES_MAX - len(out.pieces)
@@ -311,10 +322,12 @@ class Sender:
         self._message_ended = True
 
     def _build_response(self, end: int) -> None:
-        """Builds FPDUs of the oldest due Read Response that begin before position `end` of the stream.
+        """Builds the next FPDU of the oldest due Read Response, and appends it to the octets for the driver (`out`).
 
-        Their payloads are views of the source region. The right to read it is checked once a call: no region can be
-        invalidated while the FPDUs are built. Raises TerminateFault if the peer may not read the region any more.
+        Without markers, further FPDUs of the response are built as well: those that begin at or before position `end`
+        of the stream, unless the gather list gets too long. The payloads are views of the source region. The peer's
+        right to read the region is checked once a call: no region can be invalidated while the FPDUs are built. Raises
+        TerminateFault if the peer may not read the region any more.
         """
         response = self.responses[0]
         sink_handle, sink_offset, length, source_handle, source_offset = response.header
@@ -374,7 +387,10 @@ class Sender:
         )
 
     def _pieces(self, gather: Sequence[Buffer], octets: int) -> list[Buffer]:
-        """Returns the next `octets` octets of `gather`, the data of the work under way, and notes their end."""
+        """Returns buffers with the next `octets` octets of `gather`, and advances the position in it.
+
+        `gather` is the data of the work under way, which is not copied.
+        """
         pieces: list[Buffer] = []
         index, start = self._piece, self._piece_start
         while octets:
@@ -415,15 +431,16 @@ class Sender:
         self.out.append(fpdu, length, source)
 
     def read_answered(self) -> None:
-        """Marks the oldest unanswered RDMA Read as answered, and reports the completions that are due."""
+        """Marks the oldest unanswered RDMA Read as answered, and appends the completions that are then due."""
         self.reads.pop(0).done = True
         self.report()
 
     def report(self, octets: int | None = None) -> None:
-        """Reports the completions of work that has ended, in the order of posting.
+        """Appends a SUCCESS completion to the completion queue for each work that has ended, in the order of posting.
 
-        `octets`: how many of the octets handed to the driver TCP has taken since the last call; None if these are
-        counted as sent already.
+        Work ends once TCP has taken its last octet, an RDMA Read once it is answered; work behind work that has not
+        ended waits. Unsignaled work gets no completion. `octets`: the number of octets that TCP has taken since the
+        last call, counted as sent here; None if they are counted already.
         """
         out = self.out
         if octets is not None:
@@ -442,9 +459,10 @@ class Sender:
                 self._completions.append(Completion(work.wr, work.verb, Status.SUCCESS, work.length))
 
     def refuse(self, terminate: TerminateMessage) -> None:
-        """Gives the status REMOTE_ACCESS to the work that the peer's Terminate quotes, if it has not completed.
+        """Gives the status REMOTE_ACCESS to the work that the peer's Terminate quotes, if that has not completed.
 
-        No effect unless the code is an RDMAP remote protection error or a DDP tagged buffer error.
+        `flush` completes the work with this status. No effect unless the code is an RDMAP remote protection error or a
+        DDP tagged buffer error.
         """
         if not 0x0100 <= terminate.code <= 0x01FF and not 0x1100 <= terminate.code <= 0x11FF:
             return
@@ -464,7 +482,8 @@ class Sender:
     def flush(self) -> None:
         """Completes all unfinished work in the order of posting, as flushed unless `refuse` has set another status.
 
-        No FPDU is built afterwards, except that of `last_words`.
+        Unsignaled work gets a completion, too. Due Read Responses are dropped. No FPDU is built afterwards (`open` is
+        False), except that of `last_words`. Octets that are built stay in `out`.
         """
         for work in (*self.in_flight, *self.send_queue):
             if work.verb is not None and not work.internal:
@@ -478,15 +497,16 @@ class Sender:
         self.open = False
 
     def stop(self) -> None:
-        """Drops all octets that are built and not sent, so that nothing is sent any more."""
+        """Drops all octets that are built and not sent: after `flush`, nothing is sent any more."""
         self.out.built = self.out.sent
         self.out.clear()
 
     def last_words(self, terminate: TerminateMessage) -> None:
-        """Appends a Terminate as the last message, after the rest of an FPDU partly sent; called after `flush`.
+        """Drops the FPDUs of which no octet is sent, and appends a Terminate as the last message; called after `flush`.
 
-        The rest is a copy, since its memory belongs to the upper layer again. If it would show an invalidated region,
-        nothing is sent at all: the stream ends inside the FPDU, which the peer will not deliver.
+        The unsent rest of an FPDU that is partly sent precedes the Terminate, as a copy, since its memory belongs to
+        the upper layer again. If the rest shows an invalidated region, neither is sent: the stream ends inside the
+        FPDU, which the peer will not deliver.
         """
         forgotten = self.out.cut()
         if forgotten is None:

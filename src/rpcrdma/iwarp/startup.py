@@ -96,8 +96,8 @@ class StartupFrame:
 class MpaAgreement(NamedTuple):
     """The terms of a connection on which the MPA Request and Reply agree, seen from one side.
 
-    `crc`: FPDUs have CRCs. `markers`: this side must insert markers. `inbound_reads` and `outbound_reads` are IRD and
-    ORD. `ready_frame`: the RTR frame that the initiator sends first, or None.
+    `crc`: FPDUs have CRCs. `markers`: this side must insert markers. `inbound_reads` and `outbound_reads` are this
+    side's IRD and ORD. `ready_frame`: the kind of RTR frame that the initiator sends first; None: it sends none.
     """
 
     crc: bool
@@ -116,10 +116,10 @@ class StartupRefused(RemoteProtocolError):
 
 
 def encode_startup_frame(frame: StartupFrame) -> bytes:
-    """Encodes an MPA Request or Reply Frame.
+    """Encodes an MPA Request or Reply Frame; the bit S is set if `frame.enhanced` is not None.
 
     Raises:
-        LocalProtocolError: the frame has more than 512 octets of private data, or more than 508 and `enhanced`.
+        LocalProtocolError: the private data has more than 512 octets, or more than 508 beside `enhanced`.
     """
     flags = _MARKERS * frame.markers | _CRC * frame.crc | _REJECT * frame.reject
     data = frame.private_data
@@ -136,10 +136,11 @@ def encode_startup_frame(frame: StartupFrame) -> bytes:
 
 
 def decode_startup_frame(kind: FrameKind, data: Buffer) -> StartupFrame:
-    """Decodes exactly one frame of `kind` that fills `data`.
+    """Decodes the frame of `kind` that fills `data` exactly.
 
     Raises:
-        RemoteProtocolError: the frame is malformed: close the TCP connection (RFC 5044 section 8, error 4).
+        RemoteProtocolError: `data` is not one whole frame of `kind`, or its revision is neither 1 nor 2. The caller
+            closes the TCP connection (RFC 5044 section 8, error 4).
     """
     size = size_startup_frame(kind, data)
     if len(data) != size:
@@ -174,12 +175,13 @@ def decode_startup_frame(kind: FrameKind, data: Buffer) -> StartupFrame:
 
 
 def size_startup_frame(kind: FrameKind, data: Buffer) -> int:
-    """Returns the octets of the frame that starts with `data`; 20 while `data` does not show its length.
+    """Returns the length in octets of the frame that begins with `data`; 20 while `data` is too short to show it.
 
     `kind`: the kind of frame that is expected. `data`: the octets received so far.
 
     Raises:
-        RemoteProtocolError: no such frame starts with `data`; raised at the first octet that differs.
+        RemoteProtocolError: `data` is not the beginning of an MPA start-up frame, or is the whole key of the other
+            kind; the revision is neither 1 nor 2; or the frame has more than 512 octets of private data.
     """
     got = bytes(data[:16])
     if not kind.value.startswith(got):
@@ -199,7 +201,10 @@ def size_startup_frame(kind: FrameKind, data: Buffer) -> int:
 
 
 def ask(config: IwarpConfig, private_data: bytes) -> StartupFrame:
-    """Returns the initiator's Request with these settings; the length of the private data is not checked."""
+    """Returns the Request of an initiator with the settings `config` and this private data, whose length is unchecked.
+
+    If the RTR frame may be an RDMA Read, the Request states an ORD of at least 1.
+    """
     enhanced = None
     if config.enhanced:
         ready = config.ready_frames if config.peer_to_peer else ReadyFrame(0)
@@ -219,9 +224,10 @@ def ask(config: IwarpConfig, private_data: bytes) -> StartupFrame:
 def answer(
     request: StartupFrame, config: IwarpConfig, private_data: bytes, *, reject: bool = False
 ) -> tuple[StartupFrame, MpaAgreement]:
-    """Returns the responder's Reply to `request`, and the terms (CRC, markers, IRD, ORD, RTR) that hold then.
+    """Returns the responder's Reply to `request`, and the terms (CRC, markers, IRD, ORD, RTR) for the responder.
 
-    Only an enhanced Request gets an enhanced Reply (RFC 6581 section 10).
+    Only an enhanced Request gets an enhanced Reply (RFC 6581 section 10). The length of the private data is not
+    checked.
 
     Args:
         request: the peer's Request.
@@ -267,8 +273,10 @@ def conclude(request: StartupFrame, reply: StartupFrame, config: IwarpConfig) ->
     `request`: this side's Request. `reply`: the peer's Reply. `config`: the settings of this side.
 
     Raises:
-        StartupRefused: read queue depths or RTR frames do not fit.
-        RemoteProtocolError: the Reply does not match the Request: close the TCP connection.
+        StartupRefused: the peer's ORD exceeds this side's IRD, the peer supports no RTR frame of the Request, or the
+            RTR frame is an RDMA Read and the peer's IRD is 0. The caller sends a Terminate with its `code`.
+        RemoteProtocolError: the Reply has another revision than the Request, or only one of them is enhanced. The
+            caller closes the TCP connection.
     """
     asked, told = request.enhanced, reply.enhanced
     if reply.revision != request.revision or (asked is None) != (told is None):
@@ -307,10 +315,11 @@ def _preferred(frames: ReadyFrame) -> ReadyFrame | None:
 
 
 class StartupExchange:
-    """The MPA start-up of one end: collects the peer's frame while it arrives, and keeps the content of both frames.
+    """The MPA start-up of one end: collects the octets of the peer's frame while they arrive.
 
-    `request` is the Request, None at a responder until it has arrived. `peer_data` is the private data of the peer's
-    frame. `agreement` is None until both frames are known.
+    `request` is the Request; a responder's queue pair sets it when the Request has arrived, None before. `peer_data` is
+    the private data of the peer's frame, empty before. The queue pair sets `agreement` once both frames are known, None
+    before.
     """
 
     __slots__ = ("_filled", "_kind", "_octets", "agreement", "peer_data", "request")
@@ -326,7 +335,7 @@ class StartupExchange:
         self.agreement: MpaAgreement | None = None
 
     def next_buffer(self) -> memoryview:
-        """Returns the memory into which the next octets of the peer's frame are received."""
+        """Returns the memory for the next octets of the peer's frame, and for one octet behind the longest frame."""
         return memoryview(self._octets)[self._filled :]
 
     def received(self, octets: int) -> StartupFrame | None:
@@ -335,7 +344,7 @@ class StartupExchange:
         Returns the peer's frame once it is whole; None until then.
 
         Raises:
-            RemoteProtocolError: the frame is malformed, or of the wrong kind.
+            RemoteProtocolError: the frame is malformed, of the wrong kind, or followed by further octets.
         """
         self._filled += octets
         data = memoryview(self._octets)[: self._filled]
@@ -347,6 +356,9 @@ class StartupExchange:
         return frame
 
     def release(self) -> None:
-        """Drops the memory that only the start-up needs, `request` and `agreement` included, after the first FPDU."""
+        """Drops the memory of the start-up, `request` and `agreement` included; `peer_data` stays.
+
+        Called when the first FPDU has arrived.
+        """
         self._octets = bytearray()
         self.request = self.agreement = None

@@ -28,7 +28,9 @@ class TaggedMessages:
         self.opened: tuple[int, int] | None = None
 
     def check(self, header: tuple[int, ...], octets: int, ready_frame: ReadyFrame | None) -> Violation | None:
-        """Checks a segment against the rules of DDP and RDMAP, except for memory access (RFC 5041 7.1, RFC 5040 7.2).
+        """Checks a segment against the rules of DDP and RDMAP (RFC 5041 7.1, RFC 5040 7.2).
+
+        A Read Response has to fit the oldest RDMA Read of this side. Whether the memory may be written is not checked.
 
         `header`: ULPDU_Length, DDP control, RDMAP control, STag and TO. `octets`: the length of the payload.
         `ready_frame`: the RTR frame that the segment has to be, or None. Returns the rule that the segment breaks, in
@@ -70,7 +72,7 @@ class TaggedMessages:
         return None
 
     def take(self, header: tuple[int, ...], payload: memoryview, _ready_frame: ReadyFrame | None) -> None:
-        """Places the payload of a whole segment that has passed `check`, and completes the segment.
+        """Copies the payload of a whole segment that has passed `check` to its memory, and calls `end`.
 
         `header`: ULPDU_Length, DDP control, RDMAP control, STag and TO. `_ready_frame` is ignored.
 
@@ -89,8 +91,8 @@ class TaggedMessages:
     def end(self, header: tuple[int, ...], octets: int) -> None:
         """Counts a segment whose `octets` of payload are in place; a segment with the L bit ends its message.
 
-        The last segment of a Read Response completes the RDMA Read. `header`: ULPDU_Length, DDP control, RDMAP control,
-        STag and TO.
+        The last segment of a Read Response completes the oldest RDMA Read of this side, a last segment of an RDMA Write
+        nothing. `header`: ULPDU_Length, DDP control, RDMAP control, STag and TO.
         """
         _, control, rdmap, stag, _ = header
         if rdmap & 0x0F == _READ_RESPONSE_OPCODE:

@@ -169,7 +169,7 @@ class TerminateFault(RemoteProtocolError):
         self.read_header = read_header
 
     def terminate(self) -> TerminateMessage:
-        """Makes the Terminate for this fault, with the headers that RFC 5040 figure 10 demands for layer and type."""
+        """Returns the Terminate for this fault, with the headers that RFC 5040 figure 10 demands for layer and type."""
         layer_and_type = self.code >> 8
         # RDMAP's catastrophic errors and MPA's errors quote no headers; only protection errors quote the Read Request.
         if layer_and_type in {0x00, 0x20} or self.segment_octets is None:
@@ -231,7 +231,7 @@ def _nibbles_swapped(octet: int) -> int:
 
 
 def encode_terminate(message: TerminateMessage) -> bytes:
-    """Encodes a Terminate, without its DDP header: only the fields that the bits M, D and R announce."""
+    """Encodes a Terminate, without its DDP header; the bits M, D and R announce the optional fields of `message`."""
     flags = 0
     body = b""
     if message.segment_octets is not None:

@@ -34,10 +34,11 @@ _SEND_QUEUE, _READ_QUEUE = 0, 1
 class UntaggedMessages:
     """The untagged messages that arrive on one connection: checks their segments, and delivers Sends into receives.
 
-    `shared` counts the posted receives whose buffers come from `pool` when a message arrives; they follow `receives`.
-    `numbers` are the next MSNs of queues 0 to 2. `send_octets` counts the octets of the Send that has arrived in part,
-    and `send_opened` has the RDMAP control octet and the Invalidate STag of its first segment. `inbound_reads` is the
-    number of RDMA Reads that the peer may have outstanding.
+    `receives` are the posted receives, as (work request, buffer), in order. `shared` counts the posted receives whose
+    buffers come from `pool` when a message arrives; they follow `receives`. `numbers` are the next MSNs of queues 0 to
+    2. `send_octets` counts the octets of the Send that has arrived in part, and `send_opened` has the RDMAP control
+    octet and the Invalidate STag of its first segment. `inbound_reads` is the number of RDMA Reads that the peer may
+    have outstanding (IRD).
     """
 
     __slots__ = (
@@ -66,18 +67,23 @@ class UntaggedMessages:
         self.pool: ReceiveSource | None = None
 
     def flush(self) -> None:
-        """Ends all receives; those posted with a buffer, or with one drawn from the pool, complete as flushed."""
+        """Ends all posted receives.
+
+        A receive with a buffer, posted with it or drawn from the pool already, completes with the status FLUSHED; other
+        receives of the pool get no completion.
+        """
         for wr, _ in self.receives:
             self._completions.append(Completion(wr, Verb.RECEIVE, Status.FLUSHED))
         self.receives.clear()
         self.shared = 0
 
     def check(self, header: tuple[int, ...], octets: int, ready_frame: ReadyFrame | None) -> Violation | None:
-        """Checks a segment against the rules of DDP and RDMAP, and against its receive (RFC 5041 7.1, RFC 5040 7.2).
+        """Checks a segment against the rules of DDP and RDMAP, but not its payload (RFC 5041 7.1, RFC 5040 7.2).
 
-        `header`: ULPDU_Length, DDP control, RDMAP control, Invalidate STag, QN, MSN and MO. `octets`: the length of the
-        payload. `ready_frame`: the RTR frame that the segment has to be, or None. Returns the rule that the segment
-        breaks, in words, and the `Code` (0xLTCC: layer, type, code) of the Terminate for it; None if it breaks none.
+        A Send has to fit the buffer of the oldest posted receive. `header`: ULPDU_Length, DDP control, RDMAP control,
+        Invalidate STag, QN, MSN and MO. `octets`: the length of the payload. `ready_frame`: the RTR frame that the
+        segment has to be, or None. Returns the rule that the segment breaks, in words, and the `Code` (0xLTCC: layer,
+        type, code) of the Terminate for it; None if it breaks none.
         """
         _, control, rdmap, invalidate, queue, msn, offset = header
         if control & DDP_VERSION != 1:
@@ -112,9 +118,10 @@ class UntaggedMessages:
         return None
 
     def target(self, start: int, octets: int) -> memoryview:
-        """Returns the memory for `octets` octets of the arriving Send, which begin `start` octets after its first one.
+        """Returns the memory for `octets` octets of the arriving Send from its octet `start` (0: the first) on.
 
-        The memory is shorter where a piece of scattered memory ends. `check` must have accepted the segment.
+        The memory is shorter where a piece of a scattered buffer ends. A buffer is drawn from the pool if the receive
+        has none. `check` must have accepted the segment.
         """
         buffer = self._buffer()
         if isinstance(buffer, ScatteredBuffer):
@@ -131,7 +138,7 @@ class UntaggedMessages:
         return self.receives[0][1]
 
     def write(self, start: int, data: memoryview) -> None:
-        """Copies `data` into the buffer of the arriving Send, from octet `start` of the buffer on."""
+        """Copies `data` into the buffer of the arriving Send, from octet `start` (0: the first) of the buffer on."""
         buffer = self._buffer()
         if isinstance(buffer, ScatteredBuffer):
             buffer.write(start, data)
@@ -141,11 +148,15 @@ class UntaggedMessages:
     def take(self, header: tuple[int, ...], payload: memoryview, ready_frame: ReadyFrame | None) -> None:
         """Processes a whole segment that has passed `check`: part of a Send, a Read Request, or a Terminate.
 
+        The payload of a Send is copied for the oldest receive, and `end` is called; an RTR frame takes no receive. A
+        Read Request adds a response to the sender's `responses`. A Terminate is raised.
+
         `header`: ULPDU_Length, DDP control, RDMAP control, Invalidate STag, QN, MSN and MO. `ready_frame`: the RTR
         frame that the segment is, or None.
 
         Raises:
-            TerminateFault: the segment breaks a rule that shows in its payload, or the rules of memory access.
+            TerminateFault: a Read Request is malformed, exceeds IRD, or names memory that the peer may not read; or a
+                Send invalidates a handle that does not exist.
             PeerTerminated: the segment is a Terminate.
             RemoteProtocolError: the segment is a Terminate that does not decode.
         """
@@ -197,9 +208,10 @@ class UntaggedMessages:
         responses.append(ReadResponse(request, header))
 
     def end(self, header: tuple[int, ...], octets: int) -> None:
-        """Counts a segment of a Send, whose `octets` of payload are in place; the last one completes the receive.
+        """Counts a segment of a Send, whose `octets` of payload are in place.
 
-        `header`: ULPDU_Length, DDP control, RDMAP control, Invalidate STag, QN, MSN and MO.
+        A segment with the L bit invalidates the handle of a Send with Invalidate, and completes the receive. `header`:
+        ULPDU_Length, DDP control, RDMAP control, Invalidate STag, QN, MSN and MO.
 
         Raises:
             TerminateFault: the Send invalidates a handle that does not exist.

@@ -25,11 +25,11 @@ _READY_HANDLE = 1
 class Work:
     """One entry of the send queue of an iWARP queue pair.
 
-    `verb` None is an orderly disconnect. `control` is the RDMAP control octet; `handle` and `offset` name remote
-    memory; for a Send with Invalidate, `handle` is the one to invalidate. `gather` is the data, of `length` octets.
-    `end` is the position in the outgoing stream after the work's last octet, 0 until its last FPDU is built. `internal`
-    work was not posted by the upper layer and reports no completion. `status` is that of the completion if the
-    connection ends first.
+    `wr` identifies the work in its completion. `verb` None is an orderly disconnect. `control` is the RDMAP control
+    octet; `handle` and `offset` name remote memory; for a Send with Invalidate, `handle` is the one to invalidate.
+    `gather` is the data, of `length` octets. Work that is not `signaled` completes only if it fails. `end` is the
+    position in the outgoing stream after the work's last octet, 0 until its last FPDU is built. `internal` work was not
+    posted by the upper layer and gets no completion. `status` is that of the completion if the connection ends first.
     """
 
     __slots__ = (
@@ -72,10 +72,10 @@ class Work:
 
 
 class ReadWork(Work):
-    """An RDMA Read in the send queue: its response is placed at `sink_handle` and `sink_offset`.
+    """An RDMA Read in the send queue: its response is placed at `sink_handle` and `sink_offset` of this side's memory.
 
-    `received` counts the octets of the response so far, and `done` is True once it is complete. `gather` has the Read
-    Request header.
+    `length` is the number of octets to read, `handle` and `offset` name the peer's memory. `received` counts the octets
+    of the response so far, and `done` is True once it is complete. `gather` has the Read Request header.
     """
 
     __slots__ = ("done", "received", "sink_handle", "sink_offset")
@@ -92,7 +92,10 @@ class ReadWork(Work):
 
 
 def ready_work(frame: ReadyFrame) -> Work:
-    """Returns the work that sends an RTR frame, which permits the responder to send (RFC 6581 section 9.2)."""
+    """Returns the work that sends an RTR frame of kind `frame`, which permits the responder to send (RFC 6581 9.2).
+
+    The work is `internal`: no completion reports it.
+    """
     work: Work
     if frame is ReadyFrame.READ:
         work = ReadWork(None, READ_REQUEST, 0, _READY_HANDLE, 0, _READY_HANDLE, 0)
@@ -108,7 +111,8 @@ def check_remote(handle: int, offset: int, length: int) -> None:
     """Checks that a message can name `length` octets of the peer's memory at this handle and offset.
 
     Raises:
-        LocalProtocolError: the handle exceeds 32 bits, the memory 64-bit offsets, or the length 2^32 - 1 octets.
+        LocalProtocolError: the handle is not within 32 bits, the memory not within 64-bit offsets, or `length` not
+            within 0 to 2^32 - 1.
     """
     if not (0 <= handle <= 0xFFFFFFFF and offset >= 0 and offset + length <= _OFFSET_MASK + 1):
         raise LocalProtocolError(f"no memory can be at handle {handle:#x}, offset {offset:#x}, length {length}")

@@ -100,7 +100,7 @@ class ExportPath(str):
 
 
 def in_words(path: str) -> str:
-    """Returns text for messages: the URL of the object if `path` is an `ExportPath`, which knows it, else `path`."""
+    """Returns text for messages: the URL of the object at `path` if that is an `ExportPath`, else `path` itself."""
     return _url_of(path) or path
 
 
@@ -138,10 +138,10 @@ class ServerPathError(OSError):
         return f"[Errno {self.errno}] {self.strerror}: {self.url!r}{second}"
 
     def found_at(self, url: Url) -> None:
-        """Sets the property `url`, if it has no value yet, to a URL without its port of MOUNT.
+        """Sets the property `url`, unless it is known already.
 
         Args:
-            url: the URL of the object that the error is about.
+            url: the URL of the object that the error is about; a port of MOUNT in it is left out.
         """
         self._url = self.url or str(replace(url, mount_port=None))
 
@@ -170,8 +170,9 @@ _KEPT = ("__notes__", "_url", "_url2")
 class NfsError(ServerPathError):
     """The server answered with a status other than NFS3_OK (RFC 1813 section 2.6).
 
-    Errors are of the subclass that Python's own file operations raise for the same errno (`nfs_error`), so that `except
-    FileNotFoundError` works. `errno` is the status as an error number of this machine.
+    `nfs_error` makes these errors, for some statuses of a subclass that derives from the exception of Python's own file
+    operations as well, so that `except FileNotFoundError` works. `errno` is the status as an error number of this
+    machine.
 
     Args:
         status: the status.
@@ -224,10 +225,10 @@ _CLASS: dict[nfsstat3, type[NfsError]] = {
 
 
 def nfs_error(status: nfsstat3, path: str | None = None, path2: str | None = None) -> NfsError:
-    """Returns, not raises, an `NfsError` for a status other than NFS3_OK, of the subclass for it if there is one.
+    """Returns, not raises, the exception for a status: of the `NfsError` subclass for it if there is one.
 
     Args:
-        status: the status of the reply.
+        status: the status of the reply, not NFS3_OK, for which there is no error.
         path: the path of the object within the export; None if it is unknown.
         path2: the second path of an operation that has two; None for other operations.
     """

@@ -11,7 +11,7 @@ def universal_address(host: str, port: int) -> str:
 
 
 def host_in(address: str) -> str:
-    """Returns a universal address without its last two parts, the port; does not check that an IP address remains."""
+    """Returns the host of a universal address: all but its last two parts, the port. The host is not checked."""
     return address.rsplit(".", 2)[0]
 
 

@@ -152,7 +152,8 @@ def encode_auth_sys(enc: Encoder, credential: AuthSys) -> None:
     """Appends the body of an AUTH_SYS credential, authsys_parms, to `enc` (RFC 5531 appendix A).
 
     Raises:
-        LocalProtocolError: the name or the list of groups is too long, or a number is no unsigned 32-bit integer.
+        LocalProtocolError: the host name is over 255 octets, there are over 16 supplementary groups, or a number is no
+            unsigned 32-bit integer.
     """
     gids = credential.gids
     if len(gids) > GIDS_MAX:
@@ -167,7 +168,8 @@ def decode_auth_sys(body: bytes) -> AuthSys:
     """Decodes the body of an AUTH_SYS credential, which is without its length word.
 
     Raises:
-        DecodeError: the body is cut short, exceeds a bound or has octets after its last field.
+        DecodeError: the body is cut short, has a host name over 255 octets, over 16 groups, or octets after its last
+            field.
     """
     dec = Decoder(body)
     stamp = dec.u32("stamp")
@@ -183,7 +185,7 @@ def opaque_auth(credential: Credential) -> OpaqueAuth:
     """Returns the flavor and the encoded body of a credential as a call header carries them.
 
     Raises:
-        LocalProtocolError: the credential cannot be encoded (`encode_auth_sys`), or is an `AuthGss`.
+        LocalProtocolError: an `AuthSys` cannot be encoded (see `encode_auth_sys`), or the credential is an `AuthGss`.
     """
     if isinstance(credential, AuthNone):
         return NO_AUTH

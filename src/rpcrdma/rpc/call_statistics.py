@@ -73,7 +73,8 @@ _UNKNOWN: _Where = (0, 0, OTHER)
 class OperationStatistics:
     """A snapshot of the calls of one procedure that ended with one status, as `CallStatistics.snapshot` makes it.
 
-    A client's `execute` is the sum of `queue` and `rtt`, a server's that of `queue` and `handler`.
+    A client's `execute` is the sum of `queue` and the time from the last Send on (`rtt`, if there was a reply), a
+    server's that of `queue` and `handler`.
     """
 
     program: int
@@ -133,7 +134,7 @@ class OperationStatistics:
 
 
 class Durations:
-    """A histogram that grows: it counts durations, from 0 ns on, in the buckets of a `Histogram`."""
+    """Counts durations of 0 ns or more, in the buckets of a `Histogram`; unlike that it is mutable."""
 
     __slots__ = ("buckets", "max_ns", "sum_ns")
 
@@ -150,7 +151,7 @@ class Durations:
         self.buckets[bucket_of(duration_ns)] += 1
 
     def add_all(self, durations_ns: list[int]) -> None:
-        """Counts several durations in nanoseconds, for less time than `add` takes for each; sorts the list in place."""
+        """Counts several durations in nanoseconds, faster than `add` does one by one; sorts the list in place."""
         if not durations_ns:
             return
         durations_ns.sort()
@@ -187,7 +188,7 @@ class CallCounts(Durations):
         self.bytes_sent = 0
         self.bytes_recv = 0
         self.sent_again = 0
-        """How much oftener than once each these calls were sent."""
+        """The transmissions of these calls, less one for each call."""
         self._waited: tuple[Durations, Durations, Durations] | None = None
 
     def note(self, octets_sent: int, octets_received: int, duration_ns: int) -> None:
@@ -197,8 +198,8 @@ class CallCounts(Durations):
         statuses.
 
         Args:
-            octets_sent: octets of the RPC message that this side sent for the call.
-            octets_received: octets of the RPC message that this side received for the call.
+            octets_sent: octets of the RPC message that this side sent: a client's call, a server's reply.
+            octets_received: octets of the RPC message that this side received: a server's call, a client's reply.
             duration_ns: the time of the whole call in nanoseconds.
         """
         recent = self._recent
@@ -217,7 +218,7 @@ class CallCounts(Durations):
 
         Args:
             queue_ns: the time for which the call waited before it was sent or handled; 0: it did not wait.
-            rest_ns: the time after that: until the reply or, at a server, the time of the handler.
+            rest_ns: the time after that: until the call's end at a client, the time of the handler at a server.
         """
         if not queue_ns:
             self.add(rest_ns)
@@ -230,9 +231,10 @@ class CallCounts(Durations):
         execute.add(queue_ns + rest_ns)
 
     def _settled(self) -> CallCounts:
-        """Returns a copy that counts the calls recorded by `note`; without `sent_again` and times of calls that waited.
+        """Returns a copy of the octets and of the times of calls that did not wait, which includes all calls of `note`.
 
-        This object does not change, since another thread may be counting in it.
+        The copy lacks `sent_again` and the times of calls that waited. This object does not change, since another
+        thread may be counting in it.
         """
         copy = CallCounts()
         copy.buckets = self.buckets[:]
@@ -247,7 +249,8 @@ class CallCounts(Durations):
         Args:
             where: program number, program version and procedure name that the copy gets.
             status: the name of the status that the copy gets, such as "SUCCESS".
-            served: True for the calls that a server answered: the time after a wait becomes `handler` and not `rtt`.
+            served: True for the calls that a server answered: the time of a call without its wait becomes `handler`
+                instead of `rtt`.
         """
         settled = self._settled()
         direct = settled.snapshot()
@@ -283,7 +286,7 @@ class CountedCall(Protocol):
 
     @property
     def procedure(self) -> Procedure[Any, Any] | None:
-        """The procedure of the call; None if it is unknown, in which case `status` is not 0."""
+        """The procedure of the call; None if this side does not know the procedure: then `status` is not 0."""
 
     status: int | str
     """0 or an enumeration member of value 0 for success, another status of the result, or the name of a failure."""
@@ -298,7 +301,7 @@ class CountedCall(Protocol):
 
     @property
     def transmissions(self) -> int:
-        """How often the call was sent, 0 if never; at a server 1."""
+        """The number of times that the call was sent, 0 if never; at a server 1."""
 
 
 class CallStatistics:
@@ -318,7 +321,10 @@ class CallStatistics:
         """The counts of successful calls found by `of_success`; a look-up here takes the place of that search."""
 
     def of_success(self, procedure: Procedure[Any, Any]) -> CallCounts:
-        """Returns the `CallCounts` of a procedure's successful calls; enters it in `successes` while that has room."""
+        """Returns the `CallCounts` of a procedure's successful calls, and enters them in `successes`.
+
+        They are not entered if `successes` has CALL_OUTCOMES_MAX entries.
+        """
         counts = self.of(procedure, SUCCESS)
         if len(self.successes) < CALL_OUTCOMES_MAX:
             self.successes[procedure] = counts
@@ -327,8 +333,9 @@ class CallStatistics:
     def of(self, procedure: Procedure[Any, Any] | None, status: str) -> CallCounts:
         """Returns the `CallCounts` of a procedure's calls (None: unknown procedure) with the status named `status`.
 
-        The counts are made at the first use. Beyond CALL_STATUSES_MAX statuses of a procedure, or CALL_OUTCOMES_MAX
-        pairs of procedure and status, the result is the shared counts of "other".
+        The counts are made at the first use. If a procedure has CALL_STATUSES_MAX statuses already, apart from SUCCESS
+        and the failures that this module defines, a further one is counted as status "other" of the procedure. If there
+        are CALL_OUTCOMES_MAX pairs of procedure and status, a further pair is counted for the procedure "other".
         """
         where = _UNKNOWN if procedure is None else (procedure.program, procedure.version, procedure.name)
         return self._outcomes.get((where, status)) or self._of_new(where, status)
@@ -347,19 +354,19 @@ class CallStatistics:
         return counts
 
     def of_status(self, procedure: Procedure[Any, Any] | None, status: int | str) -> CallCounts:
-        """Returns the `CallCounts` of a procedure's calls with a status; beyond the bounds, the shared ones of "other".
+        """Returns the `CallCounts` of a procedure's calls with a status; beyond the bounds of `of`, those of "other".
 
         Args:
             procedure: the procedure; None: unknown.
-            status: the name of a failure, or the number of a result's status, usually a member of its enumeration,
-                whose name is taken. 0 is success.
+            status: the name of a failure; or the status of a result, as a member of its enumeration, which is counted
+                by name, or as another int. 0 is success.
         """
         if procedure is not None and not status:
             return self.successes.get(procedure) or self.of_success(procedure)
         return self.of(procedure, status.name if isinstance(status, enum.Enum) else str(status))
 
     def count(self, call: CountedCall) -> None:
-        """Adds octets, times and transmissions of a call that has ended to the counts of its procedure and status."""
+        """Adds octets, times and transmissions of an ended call to the counts of the call's procedure and status."""
         procedure, status = call.procedure, call.status
         sent_ns = call.sent_ns or call.ended_ns
         waited_ns = sent_ns - call.began_ns
@@ -375,7 +382,7 @@ class CallStatistics:
         counts.add_parts(waited_ns, call.ended_ns - sent_ns)
 
     def snapshot(self) -> tuple[OperationStatistics, ...]:
-        """Returns the counts so far of each procedure and status, by procedure; of each SUCCESS first, others by name.
+        """Returns the counts so far of each pair of procedure and status, in the order of `in_order`.
 
         Pairs without any call are left out. Any thread may call this.
         """
@@ -386,7 +393,10 @@ class CallStatistics:
 
 
 def in_order(operations: Iterable[OperationStatistics]) -> tuple[OperationStatistics, ...]:
-    """Returns the statistics sorted by procedure name, program and version; of each SUCCESS first, others by status."""
+    """Returns the statistics sorted by procedure name, program number and version.
+
+    Those of one procedure follow each other with SUCCESS first, the others by the name of the status.
+    """
 
     def place(each: OperationStatistics) -> tuple[str, int, int, bool, str]:
         return each.procedure, each.program, each.version, each.status != SUCCESS, each.status
@@ -395,10 +405,10 @@ def in_order(operations: Iterable[OperationStatistics]) -> tuple[OperationStatis
 
 
 def together(operations: Iterable[OperationStatistics], status: str = "") -> OperationStatistics:
-    """Returns the sums over the statistics of one procedure, as one object with the given status.
+    """Returns one object with the sums of `operations`, which are statistics of one procedure, and the given status.
 
     Raises:
-        ValueError: there are no statistics to add up.
+        ValueError: `operations` is empty.
     """
     first, *others = operations
     total = {name: getattr(first, name) for name in OperationStatistics.__slots__}
@@ -426,9 +436,9 @@ def by_procedure(operations: Iterable[OperationStatistics]) -> tuple[OperationSt
 
 
 def added_up(operations: Iterable[OperationStatistics]) -> tuple[OperationStatistics, ...]:
-    """Adds up the statistics of equal procedure and status, such as those of several connections.
+    """Adds up the statistics that have the same procedure and status, such as those of several connections.
 
-    Returns one object for each pair of procedure and status, sorted by procedure; of each SUCCESS first.
+    Returns one object for each pair of procedure and status, in the order of `in_order`.
     """
     groups = _grouped(operations, ("program", "version", "procedure", "status"))
     return in_order(together(each, each[0].status) for each in groups)

@@ -37,7 +37,7 @@ class XidSource:
         self.taken: dict[int, Any] = {}
 
     def take(self, call: object = None) -> int:
-        """Returns an XID that no other unfinished call has, and enters it with `call` in `taken`."""
+        """Returns an XID that no unfinished call has, and enters it in `taken` with the value `call`."""
         xid = self._next
         while xid in self.taken:
             xid = (xid + 1) & 0xFFFFFFFF
@@ -47,10 +47,10 @@ class XidSource:
 
 
 def wrong_arguments(procedure: Procedure[Any, Any], args: object, error: Exception) -> Exception:
-    """Returns the exception for the caller whose arguments could not be encoded because of `error`.
+    """Returns the exception to raise for a call whose arguments could not be encoded because of `error`.
 
-    A TypeError stays one; any other becomes a LocalProtocolError. The text names the procedure, the type of the
-    arguments, and the one that they should have.
+    The result is a TypeError if `error` is one, else a LocalProtocolError. The text names the procedure, and the types
+    that it takes and that `args` has, if they are known to differ.
     """
     given, wanted = type(args).__name__, getattr(procedure.encode_args, "__annotations__", {}).get("value")
     text = f"{procedure.name}: {error}" + (f"; it takes {wanted}, not {given}" if wanted not in {None, given} else "")
@@ -61,7 +61,7 @@ class CallEncoder:
     """Encodes the calls of a requester with one credential (None: AUTH_NONE); each procedure's header is made once.
 
     Raises:
-        LocalProtocolError: the credential cannot be encoded.
+        LocalProtocolError: the credential cannot be encoded; see `opaque_auth`.
     """
 
     __slots__ = ("_auth", "_tails", "credential")
@@ -80,8 +80,9 @@ class CallEncoder:
         """Encodes the whole RPC message of a call: header and arguments, whose bulk items stay apart (`Payload.items`).
 
         Raises:
-            LocalProtocolError: the arguments do not have the procedure's type, or the program's version is 0.
-            TypeError: as for `LocalProtocolError`, where Python refuses a value's type, such as str for opaque data.
+            LocalProtocolError: the arguments lack a field of the procedure's type, or a value is over its bound or
+                does not fit its field; or the program's version is 0, or a program or procedure number is too large.
+            TypeError: Python refuses the type of a value in the arguments, such as str for opaque data.
         """
         try:
             tail = self._tails[procedure]
@@ -96,7 +97,7 @@ class CallEncoder:
         return enc
 
     def _tail(self, procedure: Procedure[Any, Any]) -> bytes:
-        """Returns the encoded header that all calls of a procedure have, without the XID.
+        """Returns the encoded call header after the XID, which all calls of a procedure by this encoder share.
 
         Raises:
             LocalProtocolError: the program's version is 0, or a number does not fit into 32 bits.

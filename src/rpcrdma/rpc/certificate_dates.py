@@ -17,10 +17,10 @@ _UTC_TIME: Final = 0x17
 
 
 def first_expiry_s(pem: str) -> float:
-    """Returns the time at which the first of the certificates expires, in seconds since 1970.
+    """Returns the earliest time at which one of the certificates in a text expires, in seconds since 1970 (UTC).
 
     Args:
-        pem: the text of a file with a certificate, and perhaps those of its authorities, in PEM.
+        pem: the certificates in PEM, such as a host's and those of its authorities; other text is ignored.
 
     Raises:
         ValueError: the text has no certificate, or a broken one.
@@ -32,7 +32,7 @@ def first_expiry_s(pem: str) -> float:
 
 
 def _not_after_s(certificate: bytes) -> float:
-    """Returns notAfter of a certificate in DER (RFC 5280 section 4.1), in seconds since 1970.
+    """Returns notAfter of a certificate in DER (RFC 5280 section 4.1), in seconds since 1970 (UTC).
 
     Raises:
         IndexError: the certificate is cut short.
@@ -48,10 +48,12 @@ def _not_after_s(certificate: bytes) -> float:
 
 
 def _elements(data: bytes) -> list[tuple[int, bytes]]:
-    """Returns tag and content of each element in the concatenation of DER elements `data`; tags must have one octet.
+    """Returns (tag, content) of each element in the concatenation of DER elements `data`; tags must have one octet.
+
+    If `data` ends within the last element's content, the content is returned as far as it is there.
 
     Raises:
-        IndexError: the last element has an incomplete header; incomplete content is returned as it is.
+        IndexError: `data` ends with a tag, without its length.
     """
     found, at = [], 0
     while at < len(data):

@@ -31,7 +31,7 @@ class WaitingCaller(ABC):
             procedure: the procedure.
             args: the arguments, of the procedure's type; None for void.
             into: a writable buffer for the result's first DDP-eligible item; see `Caller.call`.
-            timeout_s: the time limit in seconds; None takes the caller's default.
+            timeout_s: the time limit in seconds; None takes the default of this object.
 
         Returns:
             The decoded result.
@@ -43,15 +43,15 @@ class WaitingCaller(ABC):
 
 
 def check_awaits(caller: Caller, user: object, *, instead: str = "rpcrdma.sync") -> None:
-    """Checks that the calls of `caller` are coroutines.
+    """Checks that `caller` is no `WaitingCaller`, whose calls block, so that `user` can await the calls.
 
     Args:
         caller: the object that makes the calls.
-        user: the object that awaits the calls; the error names its class.
+        user: the object that awaits the calls; the error names the class of `user`.
         instead: the name of the blocking module or class that the error recommends.
 
     Raises:
-        TypeError: `caller` is a `WaitingCaller`, whose calls block.
+        TypeError: `caller` is a `WaitingCaller`.
     """
     if isinstance(caller, WaitingCaller):
         raise TypeError(
@@ -96,11 +96,14 @@ class SyncClientStub:
 def _other_kind(client: object, base: type, own: str, other: str) -> str:
     """Returns the name of the generated client class that is the awaiting or blocking counterpart of `client`'s class.
 
+    If `client` has no generated class whose name ends in `own`, the result is words such as "a class of the kind
+    SyncClient".
+
     Args:
         client: a client, perhaps of a class derived from a generated one.
         base: the base of the generated classes of the client's kind, `ClientStub` or `SyncClientStub`.
-        own: the suffix of the names of generated classes of this kind, such as "_Client".
-        other: the suffix of the other kind; without a generated class of this kind, the result describes it in words.
+        own: the suffix of the names of these classes: "_Client" for `ClientStub`, "_SyncClient" for `SyncClientStub`.
+        other: the suffix of the names of the other kind of classes.
     """
     names = [cls.__name__ for cls in type(client).__mro__ if base in cls.__bases__ and cls.__name__.endswith(own)]
     return names[0].removesuffix(own) + other if names else f"a class of the kind {other.removeprefix('_')}"

@@ -184,20 +184,32 @@ class Dispatcher:
             defined = program.procedures.get(0)
             self._routes[null] = Route(defined or null_procedure(*null[:2]), _answer_null, at_most_once=False)
 
+    def renew_handlers(self) -> None:
+        """Looks up the handlers in the services again, for the next calls: methods of a service have been replaced.
+
+        A procedure without a handler gets none, and a replaced method runs where the former one ran.
+        """
+        for service in self.services:
+            program = service.PROGRAM
+            for number, procedure in program.procedures.items():
+                handler = getattr(service, procedure.method, None)
+                if handler is not None:
+                    self._routes[program.number, program.version, number].handler = handler
+
     def open_call(self, call: ArrivedCall) -> Payload | None:
         """Finds the handler of a call and decodes the arguments; sets the attributes of `call` that become known.
 
         Returns:
-            None if the handler in `call.route` (a `Route`) is to answer; else the refusal to send, a whole reply, whose
-            status `call.status` then names.
+            None if the handler in `call.route` (a `Route`) is to answer with `call.args`; else the whole reply that
+            refuses the call, whose status `call.status` then names.
 
         Raises:
             ReducedIneligibleItem: an argument that must stay in the stream came in a Read chunk. The transport's own
                 error answers that (RFC 8166 section 6.1); every other fault in the arguments is GARBAGE_ARGS.
             DecodeError: the message cannot be answered: it is no call, or its header is cut short.
             CallDropped: the call must not be answered: RPCSEC_GSS found a replay.
-            CallWaits: the RPCSEC_GSS context is in use, or the arguments take long to decrypt; call this again when
-                `turns.use` of the exception has run its `work`.
+            CallWaits: the RPCSEC_GSS context is in use, or the arguments take long to decrypt; pass the exception's
+                `work` to its `turns.use`, and call this again when that is done.
         """
         decoder = call.decoder
         start = decoder.pos
@@ -277,7 +289,8 @@ class Dispatcher:
     def null_reply(self, xid: int, program: int, version: int) -> Payload:
         """Returns the reply to a call of procedure 0 that bypasses `open_call`, such as the request for TLS.
 
-        It is SUCCESS, PROG_UNAVAIL or PROG_MISMATCH, as the services offer the program and version.
+        The reply is SUCCESS if a service offers the program and version, PROG_MISMATCH with the lowest and the highest
+        version if services offer only other versions, else PROG_UNAVAIL.
         """
         versions = self._versions.get(program)
         if versions is None:
@@ -289,7 +302,9 @@ class Dispatcher:
         return enc
 
     def _protection(self, acceptor: CallOpener, call: ArrivedCall, header: CallHeader, start: int) -> OpenedCall:
-        """Checks the RPCSEC_GSS header of a call; sets its `credential` or, if CallDropped or CallWaits, `procedure`.
+        """Checks the RPCSEC_GSS header of a call, and sets `call.credential`.
+
+        Before CallDropped or CallWaits is raised, `call.procedure` is set instead.
 
         Args:
             acceptor: checks the header.
@@ -303,7 +318,8 @@ class Dispatcher:
         Raises:
             CredentialRefused: a check has failed; the call's procedure stays as it is.
             CallDropped: the call must not be answered.
-            CallWaits: the context is in use; call `open_call` when `turns.use` of the exception has run its `work`.
+            CallWaits: the context is in use; call `open_call` again when the exception's `turns.use` has run its
+                `work`.
         """
         signed = bytes(call.decoder.data[start : start + 32 + (len(header.credential.body) + 3 & ~3)])
         try:
@@ -319,7 +335,7 @@ class Dispatcher:
     def calls_of_procedures(self, ended: Iterable[OperationStatistics] | None = None) -> dict[str, int]:
         """Returns the numbers of calls whose arguments decoded, by the procedure's name.
 
-        Names without calls are left out.
+        Procedures of one name in several versions or programs are added up; names without calls are left out.
 
         Args:
             ended: statistics of ended calls. For a procedure whose calls are counted under several names
@@ -353,7 +369,7 @@ class Dispatcher:
 
 
 def _check_handler(service: Service, procedure: Procedure[Any, Any], handler: Callable[..., Any]) -> None:
-    """Checks that a handler can be called with arguments and context; handlers without a signature pass.
+    """Checks that a handler can be called as `handler(args, context)`; a function in C without a signature passes.
 
     Raises:
         LocalProtocolError: the handler takes other parameters.
@@ -383,7 +399,7 @@ def _check_passed_chunks(decoder: Decoder, error: DecodeError) -> None:
         error: the failure of decoding.
 
     Raises:
-        ReducedIneligibleItem: a Read chunk has a Position up to the place where decoding failed.
+        ReducedIneligibleItem: an unused Read chunk has a Position at or before the place where decoding failed.
     """
     placed = decoder.placed
     if isinstance(placed, PlacedByPosition):
@@ -391,7 +407,7 @@ def _check_passed_chunks(decoder: Decoder, error: DecodeError) -> None:
 
 
 def refusal(xid: int, stat: AcceptStat) -> Payload:
-    """Returns the accepted reply to call `xid` with an accept_stat, an empty verifier and no results."""
+    """Returns the accepted reply to call `xid` with accept_stat `stat`, an empty verifier and no results."""
     enc = Encoder()
     encode_accepted(enc, xid, stat)
     return enc

@@ -30,7 +30,7 @@ def bucket_start_ns(index: int) -> int:
 
 
 def bucket_of(duration_ns: int) -> int:
-    """Returns the index, 0 to `BUCKETS` - 1, of the bucket of a duration in nanoseconds."""
+    """Returns the index, 0 to `BUCKETS` - 1, of the bucket that counts a duration, in nanoseconds, at least 0."""
     units = duration_ns >> UNIT_BITS
     shift = units.bit_length() - 3
     return min(units if shift <= 0 else (shift << 2) + (units >> shift), BUCKETS - 1)
@@ -58,10 +58,11 @@ class Histogram:
         return self.sum_ns / (self.count or 1)
 
     def quantile_ns(self, share: float) -> int:
-        """Returns the duration that `share` (0 to 1) of all do not exceed, by the nearest rank; 0 if empty.
+        """Returns the duration that `share` (0 to 1) of all durations do not exceed, in nanoseconds; 0 if empty.
 
-        The result is the middle of the bucket, at most an eighth of itself away from the duration, or 128 ns if that is
-        more, and never above the maximum, which is exact. Of durations over half an hour only the maximum is known.
+        The result is the middle of the bucket that has the duration of the nearest rank. It is at most an eighth of
+        itself, or 128 ns if that is more, away from that duration, and never above the maximum, which is exact. Of
+        durations over half an hour only the maximum is known.
         """
         rank = max(ceil(share * self.count), 1)
         if rank >= self.count:
@@ -73,7 +74,10 @@ class Histogram:
         return self.max_ns
 
     def cumulative(self, bounds_ns: Iterable[int]) -> Iterator[int]:
-        """Yields for each bound how many durations are shorter; `bounds_ns` are rising starts of buckets."""
+        """Yields for each bound the number of durations below it.
+
+        `bounds_ns` are nanoseconds in ascending order, each the start of a bucket.
+        """
         index = below = 0
         for bound_ns in bounds_ns:
             while index < BUCKETS and bucket_start_ns(index) < bound_ns:
@@ -82,7 +86,7 @@ class Histogram:
             yield below
 
     def __add__(self, other: Histogram) -> Histogram:
-        """Returns the histogram of the durations of both."""
+        """Returns a new histogram of the durations of this one and of `other`."""
         return Histogram(
             counts=tuple(map(int.__add__, self.counts, other.counts)),
             sum_ns=self.sum_ns + other.sum_ns,
@@ -90,7 +94,7 @@ class Histogram:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Returns "mean", "p50", "p90", "p99" and "max" in microseconds; each is None without durations."""
+        """Returns a dictionary of "mean", "p50", "p90", "p99" and "max" in microseconds; all None without durations."""
         if not self.count:
             return dict.fromkeys(("mean", *_QUANTILES, "max"))
         quantiles = {name: round(self.quantile_ns(share) / 1000, 1) for name, share in _QUANTILES.items()}

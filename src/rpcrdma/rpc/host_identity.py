@@ -103,10 +103,11 @@ class HostName(NamedTuple):
 def host_name(text: str) -> HostName:
     """Parses the name of a host that a user has written: an IP address, a URI (with a colon), or a DNS name.
 
-    Returns the kind and the name; a DNS name in lower case, in ASCII (IDNA) and without a final dot.
+    Returns the kind and the name: an IP address in canonical form without zone, a URI as it is, a DNS name in lower
+    case, in ASCII (IDNA) and without a final dot.
 
     Raises:
-        ValueError: the text is none of these, or has a wildcard; the message says why.
+        ValueError: the text is none of these, or is a DNS name with a wildcard; the message names the remedy.
     """
     text = text.strip()
     address = _address(text)
@@ -126,7 +127,8 @@ def host_identity(certificate: Mapping[str, Any], channel_binding: bytes) -> Hos
     """Makes the identity of a host from its validated certificate.
 
     Args:
-        certificate: the certificate as `ssl.SSLObject.getpeercert` describes it; names of other types are left out.
+        certificate: the certificate as `ssl.SSLObject.getpeercert` returns it; names other than DNS names, IP addresses
+            and URIs are left out.
         channel_binding: 32 octets that identify the TLS handshake.
     """
     names: Sequence[tuple[str, str]] = certificate.get("subjectAltName", ())

@@ -20,11 +20,13 @@ _NETWORK_BITS: Final = 64
 
 @functools.lru_cache(maxsize=1024)
 def names_of_host(address: str) -> tuple[str, ...]:
-    """Returns the names under which a host counts: ("192.0.2.7",), or ("2001:db8::7", "2001:db8::/64").
+    """Returns the names under which a host counts: its address, and for IPv6 also its network of 64 bits.
+
+    Examples: ("192.0.2.7",); ("2001:db8::7", "2001:db8::/64").
 
     Args:
-        address: the address as text; a zone such as that of "fe80::1%eth0" is part of both names. Other text, such as
-            the path of a local socket, is its own only name.
+        address: the address as text; a zone such as that of "fe80::1%eth0" is part of both names. For other text, such
+            as the path of a local socket, the text is the only name.
     """
     if ":" not in address:
         return (address,)
@@ -58,18 +60,21 @@ class HostShares:
         self._held: dict[str, int] = {}
 
     def held(self, name: str) -> int:
-        """Returns the amount that an address, or all addresses of a network, holds; `name` is one of the names."""
+        """Returns the amount that `name`, an address or all addresses of a network (see `names_of_host`), holds."""
         return self._held.get(name, 0)
 
     def left(self, names: tuple[str, ...]) -> int:
-        """Returns how much a host may have besides what it holds; 0 or less: nothing."""
+        """Returns the further amount that a host may hold; 0 or less: none.
+
+        It is what all hosts together leave free, less the amounts that the host's address and its network hold.
+        """
         left = self.most - self.used
         for name in names:
             left -= self._held.get(name, 0)
         return left
 
     def add(self, names: tuple[str, ...], amount: int) -> None:
-        """Adds `amount` to what a host holds; a negative one is given back. Does not look at what is left."""
+        """Adds `amount` to the amount that a host holds; a negative one returns a part. Does not check `left`."""
         self.used += amount
         for name in names:
             held = self._held.get(name, 0) + amount

@@ -14,8 +14,8 @@ class KeepAlive:
     `give_up` is called once, and there are no further deadlines.
 
     Args:
-        idle_s: seconds; None or 0: never ask.
-        reply_s: seconds.
+        idle_s: the seconds without a reply after which `ask` is called; None or 0: never ask.
+        reply_s: the seconds for which the reply to the NULL call is awaited.
         replies: returns a count that rises with each reply on the connection.
         ask: makes a NULL call, whose end the owner reports by `answered`; returns False if it makes none.
         give_up: ends the connection.
@@ -46,11 +46,14 @@ class KeepAlive:
         self._deadline_s: float | None = None
 
     def next_deadline_s(self, now_s: float) -> float | None:
-        """Returns the time at which `on_time` must be called; None: never.
+        """Returns the time at which `on_time` must be called; None if it need not be called.
+
+        Call this again after `on_time` and `answered`. None is returned after `give_up`, and if no reply is awaited and
+        `idle_s` is None or 0.
 
         Args:
-            now_s: the time in seconds of any monotonic clock. A wait that began since the last call counts from this
-                time.
+            now_s: the time in seconds of any monotonic clock. If a wait for a reply has begun since the last call of
+                this method, its deadline is counted from this time.
         """
         if self._deadline_s is None and not self.given_up:
             wait_s = self._reply_s if self._asked else self._idle_s
@@ -61,7 +64,8 @@ class KeepAlive:
     def on_time(self, now_s: float) -> None:
         """At a deadline, calls `give_up` if the NULL call is unanswered, or `ask` if no reply has arrived meanwhile.
 
-        It has no effect before the deadline. `now_s` is the time of the clock of `next_deadline_s`.
+        If replies have arrived, only the next wait begins. This has no effect before the deadline. `now_s` is the time
+        of the clock of `next_deadline_s`.
         """
         if self._deadline_s is None or now_s < self._deadline_s:
             return
@@ -75,7 +79,7 @@ class KeepAlive:
             self._asked = self._ask()
 
     def answered(self) -> None:
-        """Ends the wait for the reply to the NULL call, which may be a refusal; `idle_s` without a reply count anew."""
+        """Ends the wait for the reply to the NULL call, which may be a refusal; the wait of `idle_s` begins anew."""
         self._asked = False
         self._counted = self._replies()
         self._deadline_s = None

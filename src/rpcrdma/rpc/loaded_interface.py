@@ -50,7 +50,7 @@ class LoadedInterface:
         """Finds a procedure by its name in any case, whole or without a prefix such as NFSPROC3_ ("getattr").
 
         Args:
-            name: the name.
+            name: the name. If procedures have exactly this name, others are not considered.
             program: a program's name, or its number as text; None: any program.
             version: the program's version; None: the newest version that has the procedure.
 
@@ -105,7 +105,7 @@ class LoadedInterface:
 def load_interface(
     text: str, *, source_name: str, lenient: bool = False, default_limit: int | None = None
 ) -> LoadedInterface:
-    """Compiles an XDR definition and loads the generated module.
+    """Compiles an interface definition in the XDR language and loads the generated Python module.
 
     Args:
         text: the definition (RFC 4506, RFC 5531).

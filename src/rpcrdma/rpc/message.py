@@ -118,7 +118,9 @@ class CallRefused(DecodeError):
 
 
 def auth_octets(auth: OpaqueAuth, what: str) -> bytes:
-    """Returns a credential or verifier as XDR: flavor, length word and padded body; `what` names it in the error.
+    """Returns a credential or verifier as XDR: flavor, length word and padded body.
+
+    `what` is the name of `auth` in the error, such as "verifier".
 
     Raises:
         LocalProtocolError: the body is over 400 octets.
@@ -133,10 +135,11 @@ def auth_octets(auth: OpaqueAuth, what: str) -> bytes:
 def call_tail(
     program: int, version: int, procedure: int, credential: OpaqueAuth = NO_AUTH, verifier: OpaqueAuth = NO_AUTH
 ) -> bytes:
-    """Returns the part of an encoded call header behind the XID, equal for all calls of a procedure with a credential.
+    """Returns an encoded call header without the XID; all calls of a procedure with the same credential can share it.
 
     Raises:
-        LocalProtocolError: a body is over 400 octets, or a number does not fit into 32 bits.
+        LocalProtocolError: the body of a credential or verifier is over 400 octets, or a number does not fit into 32
+            bits.
     """
     try:
         return (
@@ -160,7 +163,8 @@ def encode_call(
     """Appends a call header to `enc`; the caller appends the arguments.
 
     Raises:
-        LocalProtocolError: a body is over 400 octets, or a number does not fit into 32 bits.
+        LocalProtocolError: the body of a credential or verifier is over 400 octets, or a number does not fit into 32
+            bits.
     """
     enc.u32(xid, "xid")
     enc.reduced += call_tail(program, version, procedure, credential, verifier)
@@ -200,14 +204,14 @@ def _decode_auth(dec: Decoder, field: str, xid: int, stat: AuthStat) -> OpaqueAu
 
 
 def encode_accepted(enc: Encoder, xid: int, stat: AcceptStat, *, low: int = 0, high: int = 0) -> None:
-    """Appends the header of an accepted reply to `enc`, with an empty verifier; results of SUCCESS follow.
+    """Appends the header of an accepted reply to `enc`, with an empty verifier; the caller appends results of SUCCESS.
 
     Args:
         enc: the encoder.
         xid: the XID of the call.
         stat: the outcome.
         low: for PROG_MISMATCH, the lowest version of the program that is offered.
-        high: for PROG_MISMATCH, the highest version.
+        high: for PROG_MISMATCH, the highest version of the program that is offered.
     """
     enc.put(_SIX, xid, MessageType.REPLY, ReplyStat.MSG_ACCEPTED, AuthFlavor.AUTH_NONE, 0, stat)
     if stat is AcceptStat.PROG_MISMATCH:
@@ -246,8 +250,8 @@ def decode_reply(dec: Decoder, xid: int, check: Callable[[OpaqueAuth], None] | N
     Args:
         dec: the decoder, at the start of the reply.
         xid: the XID of the call.
-        check: called with the verifier of an accepted reply, before anything after it is read; it raises to refuse the
-            reply. None: any verifier is accepted.
+        check: called with the verifier of an accepted reply, before anything after it is read. It refuses the reply by
+            an exception, which is passed on. None: any verifier is accepted.
 
     Raises:
         RpcError: the responder answered with an error; see `rpcrdma.errors`.
@@ -302,10 +306,11 @@ def _raise_rejected(dec: Decoder) -> NoReturn:
 
 
 def _raise_refusal(dec: Decoder, refusal: RpcError) -> NoReturn:
-    """Raises the refusal with which a reply ends.
+    """Raises `refusal`, the error that a decoded reply states, if the reply ends at the decoder's position.
 
     Raises:
-        DecodeError: octets follow the refusal, which is the error's cause.
+        RpcError: `refusal`.
+        DecodeError: octets follow; the error's `__cause__` is `refusal`.
     """
     try:
         dec.done(f"reply ({refusal})")

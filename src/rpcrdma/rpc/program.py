@@ -69,13 +69,14 @@ class Procedure(Generic[A, R]):
     items: Callable[[A], Sequence[int]] | None = None
 
     def reply_bound(self, args: A) -> ReplyBound:
-        """Computes the largest result of a call.
+        """Returns the largest result of a call.
 
         Args:
             args: the arguments of the call.
 
         Returns:
-            The bound; by default 64 KiB without bulk items, for procedure 0 no result.
+            The bound that `bound` states. If that is None: no result for procedure 0, 64 KiB without bulk items for
+            others.
         """
         bound = self.bound
         if isinstance(bound, ReplyBound):
@@ -105,7 +106,7 @@ class Program:
 
 @functools.lru_cache
 def null_procedure(program: int, version: int) -> Procedure[None, None]:
-    """Makes procedure 0 of a program, by which a client tests whether a server offers it (RFC 5531 section 12.1).
+    """Returns procedure 0 of a program, by which a client tests whether a server offers it (RFC 5531 section 12.1).
 
     Args:
         program: the program's number.
@@ -160,5 +161,5 @@ class Caller(Protocol):
             DecodeError: the result does not decode.
             MessageTooLong: over TCP: the call or its reply is over this side's limit.
             LocalProtocolError: the arguments break the definition.
-            TypeError: they do so by a value whose type Python refuses, such as str for opaque data.
+            TypeError: Python refuses the type of a value in the arguments, such as str for opaque data.
         """

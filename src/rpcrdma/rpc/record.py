@@ -71,13 +71,13 @@ class _Message:
         return self._room[start:end]
 
     def take(self) -> memoryview:
-        """Returns the message, whose memory belongs to the caller then, and begins an empty one."""
+        """Returns the message, whose memory then belongs to the caller; this object becomes an empty message."""
         message = self._room[: self._length]
         self.clear()
         return message
 
     def clear(self) -> None:
-        """Releases the memory."""
+        """Drops the parts so far and releases their memory; this object becomes an empty message."""
         self._room = memoryview(bytearray())
         self._length = 0
 
@@ -147,7 +147,10 @@ class RecordReceiver:
 
     @property
     def expected_octets(self) -> int:
-        """Octets of the message being received, as its fragment headers have announced so far; 0 between messages."""
+        """The octets that the fragment headers of the message being received have announced so far.
+
+        0 between messages, and while a message that is too long is skipped.
+        """
         return len(self._message) + self._missing
 
     def next_buffers(self) -> list[memoryview]:
@@ -163,7 +166,8 @@ class RecordReceiver:
         """Processes `count` > 0 octets that were received into `next_buffers`.
 
         Raises:
-            RemoteProtocolError: the stream breaks a bound or has an empty record; it cannot be read any further.
+            RemoteProtocolError: the stream breaks a bound on fragments or on skipped octets, has an empty record, or a
+                record that is too long and neither call nor reply. It cannot be read any further.
         """
         view = self._view
         if view is not None:
@@ -185,7 +189,7 @@ class RecordReceiver:
         return self._records.popleft() if self._records else None
 
     def clear(self) -> None:
-        """Releases all memory and messages, except reports in `too_long`; the receiver must not be used afterwards."""
+        """Drops all memory and messages, except the reports in `too_long`; the receiver must not be used afterwards."""
         self._records.clear()
         self._scratch = memoryview(b"")
         self._message.clear()
@@ -237,9 +241,10 @@ class RecordReceiver:
         return length
 
     def _skip(self, pos: int, end: int) -> int:
-        """Skips octets of a message that is too long, in the scratch buffer between `pos` and `end`.
+        """Skips octets of a message that is too long, which lie in the scratch buffer from `pos` to below `end`.
 
-        Returns the offset behind the skipped octets: `end`, or that of the next fragment header.
+        Returns the offset behind the skipped octets: `end`, or that of the next fragment header. Enters the message in
+        `too_long` once its first two words are known. Raises RemoteProtocolError if it is neither call nor reply.
         """
         count = min(self._to_skip, end - pos)
         missing = _HEAD.size - len(self._head)
@@ -265,10 +270,10 @@ class RecordReceiver:
         )
 
     def _make_room(self, part: Buffer = b"") -> None:
-        """Makes room in the message for missing octets of the current fragment, for the driver to fill.
+        """Makes room in the message for missing octets of the current fragment, and lets `next_buffers` return it.
 
-        The room is at most RPC_RECORD_STEP_OCTETS, or as many octets as have arrived if these are more. `part` has the
-        octets of the fragment that have arrived; they are copied into the message.
+        The room is at most RPC_RECORD_STEP_OCTETS octets, or the number of octets of the message that have arrived, if
+        that is more. `part` has octets of the fragment that have arrived, which are copied into the message first.
         """
         arrived = len(part)
         step = min(self._missing, max(RPC_RECORD_STEP_OCTETS, len(self._message) + arrived))
@@ -320,7 +325,7 @@ class RecordSender:
 
         Args:
             payload: the message.
-            ticket: the object that `bytes_sent` returns when the whole message is sent.
+            ticket: an object that identifies the message: `bytes_sent` returns it when the whole message is sent.
 
         Raises:
             MessageTooLong: the message is over the bound; nothing has been queued.
@@ -347,7 +352,10 @@ class RecordSender:
             payload.item_octets()
 
     def next_gather(self) -> list[Buffer]:
-        """Returns the buffers to send next, at most 512; empty if all is sent. The caller must not change the list."""
+        """Returns the next buffers to send, in order, at most 512; empty if all is sent.
+
+        The caller must not change the list. The buffers stay queued until `bytes_sent` is called.
+        """
         queue = self._queue
         if len(queue) == 1:
             buffers = queue[0].buffers
@@ -355,9 +363,9 @@ class RecordSender:
         return list(itertools.islice((buffer for queued in queue for buffer in queued.buffers), _GATHER_MAX))
 
     def bytes_sent(self, count: int) -> list[Any]:
-        """Removes the first `count` octets of `next_gather`, which were sent.
+        """Removes the first `count` octets of `next_gather` from the queue, as they were sent.
 
-        Returns the tickets of the messages that are now sent whole, in order.
+        Returns the tickets of the messages of which these were the last octets, in order.
 
         Raises:
             AssertionError: `count` is 0, or more octets than are unsent: the stream must end.
@@ -397,10 +405,10 @@ class RecordSender:
         return tickets
 
     def withdraw(self, ticket: Any) -> None:
-        """Releases the memory of the message pushed with `ticket`, which need not be sent any more.
+        """Releases the caller's memory of the message pushed with `ticket`, which need not be sent any more.
 
-        Unknown tickets are ignored. A message not yet begun leaves the queue. The rest of a message that is partly sent
-        is copied, as its record must be completed.
+        A message not yet begun leaves the queue, and `bytes_sent` will not return the ticket. The rest of a message
+        that is partly sent is copied and still sent, as its record must be completed. Unknown tickets are ignored.
         """
         for queued in self._queue:
             if queued.ticket is ticket:

@@ -19,14 +19,14 @@ class ReplyBound(NamedTuple):
     items: tuple[int, ...] = ()
 
     def capped(self, octets_max: int, *, given: bool = False) -> ReplyBound:
-        """Returns the bound with each size lowered to a limit.
+        """Returns the bound with each size reduced to at most a limit.
 
         Args:
             octets_max: the limit, in octets, of `results` and of each item.
             given: whether the caller's own buffer bounds the first item, which then stays as it is.
 
         Returns:
-            The lower bound.
+            A bound with equally many items.
         """
         items = tuple(min(item, octets_max) for item in self.items)
         if given and items:
@@ -37,7 +37,7 @@ class ReplyBound(NamedTuple):
         """Returns the bound of a reply without direct placement, whose `results` include the items with their padding.
 
         Args:
-            octets_max: the limit, in octets, to which the sum is lowered.
+            octets_max: the limit, in octets, to which the sum is reduced if it is larger.
 
         Returns:
             A bound without items.

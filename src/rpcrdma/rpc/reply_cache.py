@@ -59,10 +59,11 @@ def call_key(client: str, xid: int, procedure: Procedure[Any, Any], stream: Deco
     """Returns the key by which a repeat of a decoded call is recognized.
 
     Args:
-        client: the caller's address without port; under RPCSEC_GSS with the principal.
+        client: the caller's network address without port; under RPCSEC_GSS a space and the principal follow.
         xid: the XID of the call.
         procedure: the procedure.
-        stream: the decoder of the whole message, after decoding; items in Read chunks count in length and checksum.
+        stream: the decoder of the whole message, or under integrity or privacy of the unprotected arguments, after
+            decoding. Items in Read chunks count in length and checksum.
         skipped: octets at the start that do not count, since they differ in each transmission: under RPCSEC_GSS the
             header and the sequence number.
     """
@@ -126,8 +127,8 @@ class RefusedReplies(Generic[K]):
     """Replies that exceeded the memory that their calls offered, held until the repeated calls offer more.
 
     A reply longer than the bound is not held. Beyond the bound, the oldest reply of the client that holds most octets
-    is dropped, so that no client costs another one its second try. It is a client of the network (`network_of`) that
-    holds most octets.
+    is dropped, so that a client rarely costs another one its second try. That client is sought in the network
+    (`network_of`) whose clients together hold most octets.
 
     Args:
         octets_max: the most octets of all held replies.
@@ -142,12 +143,11 @@ class RefusedReplies(Generic[K]):
         """Octets of all that are held."""
 
     def hold(self, address: str, key: K, reply: Payload) -> None:
-        """Holds a reply for the call `key` of the client at `address`, in place of an earlier one.
+        """Holds a reply for the call `key` of the client at `address`, in place of an earlier reply to that call.
 
-        `address` may end in a space and the principal of the client.
-
-        The reply's memory must not change afterwards. A reply over `octets_max` is not held; replies of the client that
-        holds most may be dropped.
+        `address` may end in a space and the principal of the client. The reply's memory must not change afterwards. A
+        reply over `octets_max` is not held, but the earlier one is dropped. If all replies together exceed
+        `octets_max`, the oldest ones of the client that holds most octets are dropped; see the class.
         """
         self.drop(address, key)
         if reply.length > self._octets_max:
@@ -237,7 +237,10 @@ class ReplyCache:
         return len(self._running) + len(self._answered)
 
     def find(self, key: CallKey, now_s: float) -> KnownCall | None:
-        """Returns the record of a call if it runs or was answered at most the cache's age before `now_s`; else None."""
+        """Returns the record of the call `key`, if it runs or was answered at most `age_s` before `now_s`; else None.
+
+        None also stands for an answered call that was dropped because of `entries_max`.
+        """
         if key in self._running:
             return self._running[key]
         if now_s > self._expires_at_s:
@@ -251,13 +254,14 @@ class ReplyCache:
         return call
 
     def forget(self, call: KnownCall) -> None:
-        """Removes a call that was begun but does not run after all."""
+        """Removes a call that `begin` has registered but that does not run after all."""
         del self._running[call.key]
 
     def finish(self, call: KnownCall, reply: Payload, now_s: float) -> None:
-        """Makes a running call an answered one at the time `now_s` and keeps a reply that is not over the bound.
+        """Makes a running call an answered one at the time `now_s`, and keeps the reply.
 
-        The reply's memory must not change afterwards. The oldest calls and replies beyond the bounds are dropped.
+        A reply over `reply_octets_max` is not kept. A kept reply's memory must not change afterwards. The oldest
+        answered calls and kept replies beyond the bounds of the cache are dropped.
         """
         del self._running[call.key]
         call.running = False
@@ -281,18 +285,18 @@ class ReplyCache:
     def hold(self, call: KnownCall, reply: Payload) -> None:
         """Holds the reply to an answered call that offered too little memory for it, until `sent` is called.
 
-        Has no effect if the call has been forgotten. Beyond the bound, the client that holds most loses its oldest held
-        reply.
+        Has no effect if the cache no longer knows the call. The reply is not held if it is over the bound on held
+        replies alone; beyond the bound, the client that holds most loses its oldest held reply.
         """
         if call.key in self._answered:
             self._refused.hold(call.key.client, call.key, reply)
 
     def held(self, call: KnownCall) -> Payload | None:
-        """Returns the reply to an answered call, whether kept by `finish` or by `hold`; None if it is dropped."""
+        """Returns the reply to an answered call, kept by `finish` or held by `hold`; None if it is in neither place."""
         return self._refused.find(call.key.client, call.key) if call.reply is None else call.reply
 
     def sent(self, call: KnownCall) -> None:
-        """Releases the reply that `hold` holds for a call, since it has been sent."""
+        """Drops the reply that `hold` holds for a call, as the reply has been sent; no effect if there is none."""
         self._refused.drop(call.key.client, call.key)
 
     def _expire(self, now_s: float) -> None:

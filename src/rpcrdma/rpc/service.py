@@ -122,7 +122,7 @@ class ReverseCaller(Caller, Protocol):
             xid: the call's XID, for a repeat, or for a program that numbers its calls across connections; None takes a
                 new one.
             placement: how the round-trip extension moves the call's bulk items: a value of
-                `rpcrdma.extension.Preference`; "" as `RdmaServerConfig.extension` says.
+                `rpcrdma.extension.Preference`; "": as `RdmaServerConfig.extension` sets.
             credential: the credential of this call; None: the one given to `ready`. Sessions of NFS version 4.1 share
                 a connection, and each names the credential of the calls to it (RFC 8881 section 18.36.3).
 
@@ -137,14 +137,14 @@ class ReverseCaller(Caller, Protocol):
         """
 
     def ready(self, credential: Credential | None = None) -> None:
-        """Permits `call`: a call of the client's own program has stated that the client takes calls.
+        """Permits `call`, after a call of the client's own program has stated that the client takes calls.
 
         Before that, `call` raises `LocalProtocolError`: RPC-over-RDMA version 1 cannot ask the client, and a client
         that expects no calls may end the connection (RFC 8167 section 6).
 
         Args:
             credential: the credential of all further calls; None: that of an earlier `ready`, or AUTH_NONE. A client of
-                NFS version 4.1 chooses it (RFC 8881 section 18.36.3); Linux refuses calls without one.
+                NFS version 4.1 chooses the credential (RFC 8881 section 18.36.3); Linux refuses calls without one.
 
         Raises:
             LocalProtocolError: the credential cannot be encoded.
@@ -152,7 +152,10 @@ class ReverseCaller(Caller, Protocol):
 
     @property
     def arguments_octets_max(self) -> int:
-        """The most octets of a call's arguments: over RDMA without chunks, what an inline message has left."""
+        """The most octets of the encoded arguments of `call`, as the size of messages or of chunks permits.
+
+        Over RDMA without chunks for such calls, it is the size of an inline message less the RPC header.
+        """
 
     @property
     def host_identity(self) -> HostIdentity | None:
@@ -206,14 +209,16 @@ class CallContext(Protocol):
 
     @property
     def call_octets(self) -> int:
-        """The octets of the RPC message that made the call: its header, its arguments, and those in Read chunks."""
+        """The octets of the RPC message of the call: header and arguments, also those that came in Read chunks."""
 
     def result_octets_max(self, items: Sequence[int] = ()) -> int:
-        """Returns the octets that the encoded result may have for the reply to fit the memory that the client offered.
+        """Returns the most octets of the encoded result, bulk items excluded, with which the reply can be sent.
+
+        The limits are those of the transport, of the memory that the client offered for the reply, and of RPCSEC_GSS.
 
         Args:
             items: the lengths in octets of the bulk items in the result, in order. Items that the client's Write chunks
-                take do not count; the octets of others are subtracted.
+                take do not count; the octets of others are subtracted from the result.
 
         Returns:
             The octets; 0 if there is no room for an item.
@@ -224,7 +229,7 @@ class CallContext(Protocol):
         """Whether the handler runs in a worker thread, where it may block."""
 
     def buffer(self, length: int) -> memoryview:
-        """Lends memory for a bulk result; it returns to its pool after the reply was sent.
+        """Lends memory for a bulk result, which the server takes back when the reply has been sent.
 
         Args:
             length: the octets to lend.
@@ -303,7 +308,7 @@ def inline_or_worker(handler: Callable[P, Steps[R]]) -> Callable[P, R]:
 
 
 def returns_steps(handler: Callable[P, Steps[R]]) -> Callable[P, R]:
-    """Marks a handler that is no generator function but returns the generator of one; see `inline_or_worker`.
+    """Marks a handler that is no generator function but returns the generator of another; see `inline_or_worker`.
 
     Args:
         handler: the method of a service.
@@ -316,7 +321,7 @@ def returns_steps(handler: Callable[P, Steps[R]]) -> Callable[P, R]:
 
 
 def execution_of(handler: Callable[..., Any]) -> Execution:
-    """Returns where a handler runs: TASK if it is a coroutine function, else as its decorator says, or else INLINE."""
+    """Returns where a handler runs: TASK if a coroutine function, else as its decorator says; INLINE without one."""
     if inspect.iscoroutinefunction(handler):
         return Execution.TASK
     return getattr(handler, "__rpc_execution__", Execution.INLINE)

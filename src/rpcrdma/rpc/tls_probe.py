@@ -47,8 +47,10 @@ def probe_call(xid: int, program: int, version: int) -> bytes:
 def offers_tls(message: Buffer, xid: int) -> bool:
     """Returns whether the reply to `probe_call` offers TLS: it is accepted, and its AUTH_NONE verifier is STARTTLS.
 
+    The accept_stat may be any: a server that lacks the program may offer TLS.
+
     Raises:
-        DecodeError: the message is no reply to call `xid`, or is cut short.
+        DecodeError: the message is no reply to call `xid`, is cut short, or has a verifier over 400 octets.
     """
     dec = Decoder(message)
     got_xid, message_type, reply_stat = dec.take(_THREE, "xid, msg_type, reply_stat")
@@ -110,7 +112,10 @@ def answer_probe(message: Buffer, dispatcher: Dispatcher) -> ProbeAnswer:
 
 
 def refuse_in_clear(message: Buffer) -> bytes | None:
-    """Returns the denial AUTH_TOOWEAK of a call whose connection lacks protection; None if `message` is no call."""
+    """Returns the encoded reply that denies a call on a connection without TLS (AUTH_TOOWEAK).
+
+    Returns None if `message` is no call.
+    """
     if len(message) < _TWO.size or _TWO.unpack_from(message, 0)[1] != MessageType.CALL:
         return None
     return _denied(_TWO.unpack_from(message, 0)[0], AuthStat.AUTH_TOOWEAK)

@@ -77,12 +77,13 @@ def arguments_start(stream: bytes) -> int:
 def directed(
     sets: Sequence[DirectionSet], arguments: tuple[int, int], payload: Payload, begun: Sequence[int] | None
 ) -> list[int | None]:
-    """Returns for each direction, over all sets, the index of the result item that it places, or None (section 7.4).
+    """Returns, for each direction of all sets in order, the index of the bulk item of the reply that it places.
 
-    A direction states how the responder must place one bulk item of the reply. A program can say which results belong
-    to which arguments (`pragma pairs`), as for the operations of an NFSv4 COMPOUND: then the items of a result are
-    placed by the set whose range of Positions has the beginning of the result's argument. Otherwise the items are
-    placed, in order, by the directions of all sets whose range has any arguments.
+    A direction states how the responder must place one bulk item of the reply (section 7.4). For a direction without an
+    item the result has None. A program can say which results belong to which arguments (`pragma pairs`), as for the
+    operations of an NFSv4 COMPOUND: then the items of a result are placed by the set whose range of Positions contains
+    the beginning of the result's argument. Otherwise the items are placed, in order, by the directions of all sets
+    whose range contains any arguments.
 
     Args:
         sets: the directions of the call, each set for the arguments in a range of Positions.
@@ -156,8 +157,9 @@ class DirectedReply:
         """Assigns the bulk items of the reply to the call's directions, and checks that the reply can be sent.
 
         `payload`: the encoded reply. `begun`: the Positions where those arguments of the call begin that are paired
-        with results, such as the operations of an NFSv4 COMPOUND; None if the program pairs none. Returns None; a plan
-        that refuses the call if an item exceeds its memory for RDMA Write, or the reply its number of transmissions.
+        with results, such as the operations of an NFSv4 COMPOUND; None if the program pairs none. Returns None if the
+        reply can be sent. Returns a plan that refuses the call if an item is longer than the memory for its RDMA Write,
+        or if the reply needs more transmissions than it may have.
         """
         self._items = directed(self._sets, self._arguments, payload, begun)
         for index, (direction, item) in enumerate(zip(self._directions, self._items, strict=True)):
@@ -182,10 +184,10 @@ class DirectedReply:
         return None
 
     def plan(self, payload: Payload, room: int) -> ResponseGroup | None:
-        """Builds the reply's transmissions and RDMA Writes; `refusal` must have returned None for it.
+        """Builds the reply's transmissions and RDMA Writes, and counts the reply in the connection's statistics.
 
-        `payload`: the encoded reply. `room`: the most transmissions that credits allow now. Returns the RDMA Writes
-        and the messages; None if the reply needs more than `room`.
+        `refusal` must have returned None for this reply. `payload`: the encoded reply. `room`: the most transmissions
+        that credits allow now. Returns the RDMA Writes and the messages; None if the reply needs more than `room`.
         """
         choice = self._chosen
         if choice is None or len(choice.layout.frames) > room:
@@ -231,9 +233,9 @@ class DirectedReply:
     def _choose(self, payload: Payload, frames_max: int) -> _Choice | None:
         """Chooses the location of each item and lays out the reply for the requester's receive buffers.
 
-        Where a direction leaves the choice, items are placed in segments of Sends if all of them have room there, else
-        by RDMA Write. Returns a placement for each direction, and the layout; None if the reply does not fit
-        `frames_max` transmissions.
+        Directions can leave the choice to this side. The items of these directions are placed in segments of Sends if
+        the whole reply then fits `frames_max` transmissions; otherwise those that fit the memory for RDMA Write are
+        placed there. Returns a placement for each direction, and the layout; None if the reply does not fit either way.
         """
         found = self._lay_out(payload, frames_max, segments=True)
         if found is None and any(direction.way is Way.CHOICE for direction in self._directions):

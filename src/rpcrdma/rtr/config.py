@@ -118,11 +118,12 @@ class RoundTripConfig:
             raise ValueError("promises_max must be from 0 to 4096")
 
     def structure(self, octets: int) -> BufferStructure:
-        """Describes receive buffers: a first segment of at least 1024 octets for headers, the rest placeable for data.
+        """Returns the structure of receive buffers: a first segment for headers, then placeable ones for data.
 
-        The placeable segments begin in memory at multiples of their length, or of a page if they are longer. Returns
-        the value of the property Receive Buffer Structure; one segment that is not placeable if there is no room for
-        data, or `segment_octets` is 0.
+        The first segment has at least 1024 octets, the others `segment_octets` each. In memory these begin at multiples
+        of their length, or of a page if they are longer. If no placeable segment fits, or `segment_octets` is 0, the
+        whole buffer is one segment that is not placeable. The result is the value of the property Receive Buffer
+        Structure.
 
         Args:
             octets: the size of each buffer.

@@ -82,8 +82,8 @@ class RoundTrip:
     def _rows(self, support: Support, without_calls: Extension | None) -> Extension:
         """Builds the `Extension` of an end: its header types with their handlers, its properties, its receive buffers.
 
-        `support`: the header types that the end announces. `without_calls`: the `Extension` for an end that takes no
-        calls; None when that is built.
+        `support`: the header types that the end announces. `without_calls`: the `Extension` for connections on which
+        the end takes no calls; None while that one is built.
         """
         config = self.config
         # Undefined flags of a report are ignored, since nothing answers a report.
@@ -107,7 +107,7 @@ class RoundTrip:
         )
 
     def _receives(self, octets: int) -> SlabReceives:
-        """Makes the receive buffers of one connection, of at least `octets` each, from memory shared by all."""
+        """Returns receive buffers for one connection, of at least `octets` each; all connections share their memory."""
         head = self.structure.segments[0][1]
         align = self.structure.groups[-1][1].align or 1
         slot = -(-(max(self.structure.octets, octets) - head) // align) * align
@@ -161,8 +161,8 @@ class _Connection:
         """Handles the first transmission of a group, the consecutive transmissions of one call or reply.
 
         The call or reply is delivered if it is complete; otherwise the group is open for further transmissions. A
-        faulty transmission is reported to the peer, or fails the call that it answers. `message`: the transmission.
-        `lead`: its header type, XMTREQ or XMTRESP.
+        faulty transmission is discarded. Its fault is reported to the peer, except a reply's that does not decode or
+        has wrong flags; a faulty reply fails its call. `lead`: the header type of `message`, XMTREQ or XMTRESP.
 
         Raises:
             DecodeError: the header of a request, or the start of the call in its group, does not decode.
@@ -199,7 +199,7 @@ class _Connection:
             self._link.fail_call(message.xid, error)
 
     def _decode_first(self, message: ExtensionMessage, lead: int) -> tuple[TransmitRequest | TransmitResponse, int]:
-        """Decodes the header of the first transmission of a call or reply; it may extend into the placeable segments.
+        """Decodes the header of the first transmission of a call or reply, which may end in the placeable segments.
 
         `lead`: the header type, XMTREQ or XMTRESP. Returns the header, and the offset of its end from the start of the
         transmission's body, which follows the version's header.
@@ -217,10 +217,10 @@ class _Connection:
             return decode(message.arrived[0].joined(message.arrived[1])[prefix:], 0)
 
     def _transmissions_max(self, xid: int, head: TransmitRequest | TransmitResponse) -> int:
-        """Returns the most transmissions that a call or reply may have by the limits of both ends.
+        """Returns the most transmissions that a call or reply may have.
 
-        `xid`: its XID. `head`: the header of its first transmission. A reply is also bounded by the receives that its
-        call announced.
+        `xid`: its XID. `head`: the header of its first transmission. This end limits a call; both ends and the receives
+        that its call announced limit a reply. A call that announces receives fixes the limit on calls of this end.
         """
         own = self._extension.own
         if isinstance(head, TransmitRequest):
@@ -234,7 +234,8 @@ class _Connection:
     def on_continue(self, message: ExtensionMessage) -> None:
         """Handles a further transmission of the open group; after the last one delivers the call or reply.
 
-        A faulty transmission is reported to the peer, or fails the call that it answers.
+        Faults, such as that no group is open, are handled as by `on_first`, and end the group. Further transmissions of
+        a group that was given up are discarded.
 
         Raises:
             DecodeError: the header of a request's transmission, or the start of the call in its group, does not decode.
@@ -311,7 +312,7 @@ class _Connection:
         self._hold(group)
 
     def _hold(self, group: Group) -> None:
-        """Counts the memory of an incomplete call or reply; over the limit drops it and refuses or fails the call."""
+        """Counts the memory of an incomplete call or reply; over the limit, drops and refuses it, or fails its call."""
         more = group.pinned_octets - group.held
         if self._link.hold(more):
             group.held += more
@@ -333,6 +334,8 @@ class _Connection:
 
     def _finish(self, group: Group) -> None:
         """Places the items of a complete call or reply; passes a call to the responder, a reply to the requester.
+
+        A reply to no call is discarded; a call with too many RDMA segments is refused.
 
         Raises:
             TransmissionFault: an item or a range of directions is not where it must be.
@@ -391,15 +394,15 @@ class _Connection:
                     receives.keep(arrived.buffer)
 
     def _let_go(self, message: ExtensionMessage) -> None:
-        """Gives the receive buffer of an unused transmission, if it has one, back to the source of buffers."""
+        """Gives the receive buffer of a discarded transmission, if it has one, back to the connection's buffers."""
         if message.arrived is not None and message.arrived[0].parts:
             self._link.receives.give_back(message.arrived[0])
 
     def _give_up(self, fault: TransmissionFault, bad: TransmissionId, message: ExtensionMessage | None) -> None:
         """Discards a faulty transmission and the incomplete message, reports the fault, fails calls of faulty replies.
 
-        `fault`: the content of the Report Error for the peer. `bad`: names the faulty transmission. `message`: that
-        transmission, whose memory is released; None for a message that the extension does not own.
+        `fault`: the content of the Report Error for the peer. `bad`: names the faulty transmission. `message`: the
+        faulty transmission, whose memory is released; None for a message that the extension does not own.
         """
         group = self._group
         self.close()
@@ -426,8 +429,8 @@ class _Connection:
         """Discards a message with a wrong RESPONSE flag, and the incomplete call or reply, without a Report Error.
 
         The rule belongs to version 2 (section 6.4.3). With RESPONSE the XID is the receiver's: such a message is not
-        answered, and fails the call with that XID. Otherwise an error of version 2 refuses the call. What is
-        incomplete is treated likewise.
+        answered, and fails the call with that XID. Otherwise an error of version 2 refuses the call. In the same way
+        the call of an incomplete reply fails, and an incomplete call is refused.
         """
         group = self._group
         self.close()
@@ -443,11 +446,11 @@ class _Connection:
                 self._link.statistics.discarded += 1
 
     def _between(self, message: Inbound, data: Buffer) -> bool:
-        """Handles a message that arrives between the transmissions of a group; if it is of another kind, as a fault.
+        """Handles a message that arrives between the transmissions of a group: as a fault, if it may not be there.
 
         A grant of credits is no fault: a sender that waits for credits itself must be able to give some
-        (requirement V2-D22). `data` has the octets of the message. Returns True for a message that is handled here, as
-        a fault; False for grants and for messages of the extension.
+        (requirement V2-D22). `data` has the octets of the message. Returns False for grants and for messages of the
+        extension, which are handled as usual; True for others, whose fault this method has reported to the peer.
         """
         if message.kind is Kind.GRANT:
             return False
@@ -480,10 +483,10 @@ class _Connection:
 
 
 def all_extensions(choice: str, transport: TransportConfig, others: Sequence[Extension]) -> list[Extension]:
-    """Returns `others` with the round-trip extension added, for connections with these settings.
+    """Returns a new list of `others` and the round-trip extension, for connections with the settings `transport`.
 
-    The extension is left out for "off", and if `others` has it with settings of the user. `choice`: "auto", "rtr" or
-    "off". `transport`: the settings, whose receive size the extension uses. `others`: the extensions of the user.
+    The extension is not added for "off", or if `others` has it already. `choice`: "auto", "rtr" or "off". `transport`:
+    the settings, whose receive size the extension uses. `others`: the extensions of the user.
 
     Raises:
         ValueError: the choice is unknown.

@@ -65,7 +65,7 @@ class Group:
             count_max: the most transmissions that the group may have.
 
         Raises:
-            TransmissionFault: the number of transmissions is zero or exceeds `count_max`.
+            TransmissionFault: the number of transmissions that `head` states is zero or exceeds `count_max`.
         """
         if not 1 <= head.count <= count_max:
             expected(ReportCode.SEQUENCE, count_max, head.count)
@@ -83,7 +83,7 @@ class Group:
         return len(self.arrived) == self.head.count
 
     def add(self, arrived: Arrived, payload: Buffer) -> None:
-        """Adds the next transmission; `payload` is its part of the payload stream."""
+        """Adds the next transmission; `payload` is the part of the message's payload stream in it."""
         self.arrived.append(arrived)
         self._payloads.append(payload)
 
@@ -91,7 +91,8 @@ class Group:
         """Checks that a Transmit Continue is the next transmission of this call or reply.
 
         Raises:
-            TransmissionFault: the XID, the type of the first transmission, the number or the payload does not match.
+            TransmissionFault: the XID, the type of the first transmission or the number is another; or the transmission
+                has payload and the first one had none.
         """
         if xid != self.xid:
             expected(ReportCode.XID, self.xid, xid)
@@ -107,7 +108,7 @@ class Group:
     def pinned_octets(self) -> int:
         """The octets of memory that no other message can use while this one is incomplete.
 
-        These include the whole slabs, memory of many receive buffers, in which the group's transmissions lie.
+        They include whole slabs: memory shared by many receive buffers, in which the group's transmissions lie.
         """
         buffers = [arrived.buffer for arrived in self.arrived if arrived.buffer is not None]
         slabs = {id(buffer.slab): buffer.slab.pinned_octets for buffer in buffers}
@@ -125,14 +126,15 @@ class Group:
         return sum(arrived.buffer.slab.octets for arrived in self.arrived if arrived.buffer is not None)
 
     def place(self, items: Sequence[Item], segment_octets: int, each: int) -> Placement:
-        """Returns the items in placeable segments; an item whose segments are not adjacent in memory is copied.
+        """Returns the message's items in placeable segments; an item whose segments are not adjacent is copied.
 
         `items`: the bulk items of the message, of which those that are not in placeable segments are left out.
         `segment_octets`: the length of each placeable segment. `each`: the number of placeable segments of a buffer.
         Returns views of the items by Position, and the number of copied items.
 
         Raises:
-            TransmissionFault: an item is not at its stated place.
+            TransmissionFault: the stated segments, offset or length of an item are out of range, or the item overlaps
+                the payload or the previous item.
         """
         views: dict[int, memoryview] = {}
         joined = 0
@@ -155,9 +157,9 @@ class Group:
     def _pieces(
         self, length: int, where: InSegments, free: int, segment_octets: int, each: int
     ) -> tuple[list[tuple[Slab | LentSlots, int, int]], int]:
-        """Returns the memory of one item, as (memory of slots, start in it, octets) for each run, and the item's end.
+        """Returns the pieces of memory of one item, as (memory of slots, start in it, octets), and the item's end.
 
-        The item's end is in octets of all placeable segments of the group. The memory is empty for an empty item.
+        The item's end is in octets of all placeable segments of the group. An empty item has no pieces.
 
         Args:
             length: octets of the item.
@@ -240,10 +242,10 @@ class Group:
 def check_positions(items: Sequence[Item], stream_octets: int) -> None:
     """Checks that the Positions of items are ascending, aligned to four octets, without overlap and within the message.
 
-    `stream_octets`: octets of the payload stream, which excludes the items.
+    `stream_octets`: octets of the payload stream, which excludes the items. Items that are not placed are not checked.
 
     Raises:
-        TransmissionFault: a Position or a length is out of range.
+        TransmissionFault: a Position is wrong, or an item is longer than its RDMA segments.
     """
     end = removed = 0
     for position, length, where in items:
@@ -289,7 +291,7 @@ def take_payload(body: Buffer, start: int, octets: int, prefix: int, arrived: tu
             one in one piece.
 
     Raises:
-        TransmissionFault: the transmission is shorter.
+        TransmissionFault: the transmission is too short for its stated payload.
     """
     room = len(body) - start if arrived is None else arrived[1] - prefix - start
     if octets > room:

@@ -98,7 +98,7 @@ class GroupLayout(NamedTuple):
 
 @functools.lru_cache(maxsize=RTR_BUFFER_STRUCTURES_KEPT_MAX)
 def runs_of(structure: BufferStructure) -> tuple[Run, ...]:
-    """Returns the placeable segments of a buffer structure as runs of adjacent segments of one length, cached."""
+    """Returns the placeable segments of a buffer structure, as runs of adjacent segments of one length; cached."""
     runs: list[Run] = []
     for number, (start, octets) in enumerate(structure.placeable):
         if runs:
@@ -122,14 +122,14 @@ def lay_out(
 ) -> GroupLayout | None:
     """Lays out a message in transmissions, cached by its sizes.
 
-    Returns the transmissions and the segment numbers of the items; None if there would be too many transmissions, or an
-    item has no place.
+    Returns the transmissions and the segment numbers of the items; None if the message needs more than `frames_max`
+    transmissions, or the buffers have no place for an item.
 
     Args:
         first_header: octets of the first transmission's header without segment numbers, of which each takes four.
         next_header: octets of each further transmission's header.
         payload: octets of the payload stream, which excludes the items.
-        items: octets of each bulk item for placeable segments; none is 0.
+        items: octets of each bulk item for placeable segments, each more than 0.
         runs: the placeable segments of one receive buffer of the peer.
         message_octets: octets of the longest transmission, headers included.
         frames_max: the most transmissions.
@@ -160,7 +160,7 @@ def _fill(
     """Lays out a message whose first transmission has a header of `header` octets, segment numbers included.
 
     The other arguments are those of `lay_out`. Returns the layout; None if the message does not fit. The caller checks
-    that the layout has as many segment numbers as the header was counted with.
+    that the number of segment numbers in the layout is that for which `header` has room.
     """
     frames: list[Frame] = []
     room = message_octets - header
@@ -267,26 +267,30 @@ class Peer(NamedTuple):
 
     @property
     def takes_requests(self) -> bool:
-        """Whether the peer takes a Transmit Request, and answers as the directions in the Request say."""
+        """Whether the end takes Transmit Requests, of at least one transmission."""
         return Support.REQUEST in self.support and self.requests_max > 0
 
     @property
     def takes_responses(self) -> bool:
-        """Whether the peer takes a Transmit Response."""
+        """Whether the end takes a Transmit Response."""
         return Support.RESPONSE in self.support
 
     @property
     def request_frames(self) -> int:
-        """The most transmissions of a request that the peer takes."""
+        """The most transmissions of a request that the end takes: 1 if it takes no Transmit Continue."""
         return self.requests_max if Support.CONTINUE in self.support else 1
 
     def response_frames(self, receiver: Peer) -> int:
-        """Returns the most transmissions of a response that this peer sends and `receiver` takes; 0: it sends none."""
+        """Returns the most transmissions of a Transmit Response from this end to `receiver`; 0: this end sends none."""
         return self.responses_max if Support.CONTINUE in receiver.support else min(1, self.responses_max)
 
 
 def peer_of(told: Mapping[int, Any]) -> Peer:
-    """Returns the abilities of a peer by `told`, the decoded values of its properties by number, with defaults."""
+    """Returns the abilities of a peer according to the transport properties that it has sent.
+
+    `told` maps the number of each such property to its decoded value; properties that are absent have their defaults.
+    Limits above RTR_TRANSMISSIONS_MAX are lowered to it.
+    """
     structure = told.get(RECEIVE_STRUCTURE)
     return Peer(
         told.get(RTR_SUPPORT, SUPPORT_DEFAULT),

@@ -159,12 +159,15 @@ class TransmissionFault(RemoteProtocolError):
         super().__init__(f"{code.name.lower().replace('_', ' ')} {words}", rfc="rtrext 9.5")
 
     def report(self, bad: TransmissionId, lead: TransmissionId | None) -> Report:
-        """Builds the Report Error about the transmission `bad` of the group that `lead` (None: no group) began."""
+        """Returns the content of the Report Error about the transmission `bad`, in the group that `lead` began.
+
+        `lead` is None if there was no group.
+        """
         return Report(bad, lead, self.code, self.words)
 
 
 def expected(code: ReportCode, need: int, have: int) -> NoReturn:
-    """Raises the fault `code` of a field that has the value `have`, where only `need` is valid.
+    """Raises the fault `code`: a field of a transmission has the value `have`, where only `need` is valid.
 
     Raises:
         TransmissionFault: always.
@@ -173,7 +176,7 @@ def expected(code: ReportCode, need: int, have: int) -> NoReturn:
 
 
 def out_of_range(code: ReportCode, value: int, least: int, most: int) -> NoReturn:
-    """Raises the fault `code` of a field whose `value` is not from `least` to `most`, or is misaligned.
+    """Raises the fault `code`: the `value` of a transmission's field is not from `least` to `most`, or is misaligned.
 
     Raises:
         TransmissionFault: always.
@@ -284,7 +287,7 @@ def decode_transmit_continue(data: Buffer, start: int) -> tuple[TransmitContinue
 
 
 def encode_report(report: Report) -> bytes:
-    """Encodes the body of a Report Error (optrept_err), whose code determines the number of its words."""
+    """Encodes the body of a Report Error (optrept_err); `report.words` must have the number of words of its code."""
     bad, lead, code, words = report
     assert len(words) == _REPORT_WORDS[code], f"{code.name} has {_REPORT_WORDS[code]} words"
     out = _ID.pack(*bad)
@@ -293,10 +296,10 @@ def encode_report(report: Report) -> bytes:
 
 
 def decode_report(data: Buffer, start: int) -> Report:
-    """Decodes the body of a Report Error at offset `start` of `data`, which ends with it.
+    """Decodes the body of a Report Error, which extends from offset `start` to the end of `data`.
 
     Raises:
-        DecodeError: the octets are no such body.
+        DecodeError: the octets are no such body, or others follow.
     """
     reader = Reader(data)
     reader.pos = start

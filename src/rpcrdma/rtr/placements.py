@@ -161,8 +161,8 @@ def encode_items(items: tuple[Item, ...]) -> bytes:
 def decode_items(data: Buffer, start: int, *, request: bool) -> tuple[tuple[Item, ...], int]:
     """Decodes a list of items (xmddp_grpinfo) at offset `start` of `data`.
 
-    `data`: the octets. `start`: the offset of the list. `request`: whether the list is that of a Transmit Request,
-    where each item has a place. Returns the items, and the offset behind the list.
+    `request`: whether the list is that of a Transmit Request, where each item has a place; in a Transmit Response
+    `NotPlaced` is valid, too. Returns the items, and the offset behind the list.
 
     Raises:
         DecodeError: the octets are no such list, or it is longer than `rpcrdma.limits` allows.

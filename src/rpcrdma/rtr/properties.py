@@ -106,7 +106,7 @@ class BufferStructure:
 
     @cached_property
     def segments(self) -> tuple[tuple[int, int, bool], ...]:
-        """(start, length, whether it is placeable) of each segment, in order; octets from the start of the buffer."""
+        """(start, length, placeable) of each segment, in order; `start` is octets from the start of the buffer."""
         expanded = []
         start = 0
         for count, (length, _, placeable) in self.groups:
@@ -117,7 +117,7 @@ class BufferStructure:
 
     @cached_property
     def placeable(self) -> tuple[tuple[int, int], ...]:
-        """(start, length) of each placeable segment, in the order of their numbers within one buffer."""
+        """(start, length) of each placeable segment, in octets, in the order of their numbers within one buffer."""
         return tuple((start, length) for start, length, placeable in self.segments if placeable)
 
 
@@ -125,8 +125,8 @@ def _fault(octets: int, groups: tuple[tuple[int, SegmentKind], ...]) -> tuple[st
     """Checks the parts of a receive buffer structure.
 
     `octets`: the stated size of a buffer. `groups`: pairs of a count and the kind of that many adjacent segments. Sums
-    cannot overflow here, so an excessive count or length shows in the sum. Returns the field at fault, its offset in
-    the encoded structure, the valid value and the actual value; None without a fault.
+    cannot overflow here, so an excessive count or length shows in the sum. Returns the name of the first field at
+    fault, its offset in the encoded structure, the valid value and the actual value as text; None without a fault.
     """
     total = 0
     segments = 0
@@ -202,18 +202,18 @@ def decode_support(data: Buffer) -> Support:
 
 
 def shown_support(support: Support) -> str:
-    """Formats the header types for people: "requests, responses, continued", or fewer; "nothing" if there are none."""
+    """Returns the header types for people: "requests, responses, continued", or fewer; "nothing" if there are none."""
     words = {Support.REQUEST: "requests", Support.RESPONSE: "responses", Support.CONTINUE: "continued"}
     return ", ".join(word for bit, word in words.items() if bit in support) or "nothing"
 
 
 def encode_transmission_limit(count: int) -> bytes:
-    """Encodes the value of a limit property: the most transmissions (`count`) of a request taken or a response sent."""
+    """Encodes the value of a property that limits transmissions to `count`: of a request taken or a response sent."""
     return _WORD.pack(count)
 
 
 def decode_transmission_limit(data: Buffer) -> int:
-    """Decodes the value of either limit property (see `encode_transmission_limit`), which fills `data`.
+    """Decodes the value of a property that limits transmissions (see `encode_transmission_limit`), which fills `data`.
 
     Raises:
         DecodeError: `data` is not one word.
@@ -224,13 +224,13 @@ def decode_transmission_limit(data: Buffer) -> int:
 def property_rows(
     support: Support, structure: BufferStructure, requests_max: int, responses_max: int
 ) -> tuple[PropertyRow, ...]:
-    """Builds the descriptions of the extension's properties: number, name, encoded value of one end, and decoder.
+    """Returns a row for each property of the extension: number, name, encoded value for this end, and decoder.
 
     Args:
-        support: the header types that the end takes.
-        structure: the structure of its receive buffers.
-        requests_max: the most transmissions of a request that it takes.
-        responses_max: the most transmissions of a response that it sends.
+        support: the header types that this end takes.
+        structure: the structure of this end's receive buffers.
+        requests_max: the most transmissions of a request that this end takes.
+        responses_max: the most transmissions of a response that this end sends.
     """
     return (
         PropertyRow(RTR_SUPPORT, "RTR Support", encode_support(support), decode_support, shown_support),

@@ -59,11 +59,11 @@ class Slab:
 
     @property
     def pinned_octets(self) -> int:
-        """The octets of all slots used so far, which stay occupied while a message in any of them is in use."""
+        """The octets of all slots taken so far, which stay occupied while a message in any slot is in use."""
         return self.touched * self.octets
 
     def view(self, start: int, octets: int) -> memoryview:
-        """Returns `octets` octets of the memory from octet `start` on; while the view exists the slab is in use."""
+        """Returns a view of `octets` octets of the memory from octet `start` on; the slab is in use while it exists."""
         return memoryview(self.memory)[start : start + octets]
 
     @property
@@ -88,7 +88,7 @@ class LentSlots:
         self.octets = self.pinned_octets // count
 
     def view(self, start: int, octets: int) -> memoryview:
-        """Returns `octets` octets of the slots' memory, counted from the first slot, from octet `start` on."""
+        """Returns a view of `octets` octets of the slots' memory, `start` octets behind the start of the first slot."""
         return self._memory[start : start + octets]
 
 
@@ -132,14 +132,14 @@ class SlabStore:
         return self._heads.pop() if self._heads else memoryview(bytearray(self.head_octets))
 
     def give_head(self, head: memoryview) -> None:
-        """Takes back memory of `take_head`, to which nothing refers any more, for reuse."""
+        """Takes back memory of `take_head`, to which nothing refers any more, for reuse; drops it if many are kept."""
         if len(self._heads) < RECEIVE_BUFFERS_KEPT_MAX:
             self._heads.append(head)
 
     def take_slab(self) -> Slab:
-        """Returns a slab, the memory of many receive slots, with free slots.
+        """Returns a slab with free slots: a begun one, else a reusable one to which nothing refers, else a new one.
 
-        If there are RTR_SLABS_MAX slabs already and all slots are taken, the result is a slab of one slot, for one use.
+        If there are RTR_SLABS_MAX slabs already, a new one has a single slot and is not reused.
         """
         if self._started:
             return self._started.pop()
@@ -156,7 +156,10 @@ class SlabStore:
         return slab
 
     def give_slab(self, slab: Slab) -> None:
-        """Takes back a slab of receive slots, some perhaps still in use, for later reuse; drops a slab of one slot."""
+        """Takes back a slab, of which slots may still be in use, for later `take_slab`.
+
+        Drops a slab of a single slot, and a slab without free slots if RTR_SLABS_KEPT_MAX of these are kept.
+        """
         if not slab.spare:
             return
         if slab.taken < slab.slots:
@@ -201,12 +204,12 @@ class SlabReceives:
         self._to_come = 0
 
     def take(self) -> memoryview:
-        """Returns a buffer for a message of up to `short_octets`; its placeable segments begin where a page does."""
+        """Returns a buffer for a message of up to `short_octets`; its placeable segments begin on a page boundary."""
         store = self._store
         return store.shorts.pop() if store.shorts else behind(store.head_octets, store.short_octets)
 
     def divide(self, memory: memoryview, count: int) -> list[SlabBuffer]:
-        """Divides memory into `count` buffers of two parts: first all heads, for headers, then all slots, for data.
+        """Returns `count` buffers of two parts in `memory`: first all heads, for headers, then all slots, for data.
 
         The slots are adjacent, so that an item in several of them is contiguous.
         """
@@ -217,10 +220,10 @@ class SlabReceives:
         ]
 
     def draw(self) -> SlabBuffer:
-        """Returns a buffer of `octets` for a message that begins to arrive.
+        """Returns a buffer of `octets` octets for a message that begins to arrive.
 
         If the message is one of several transmissions of a call or reply, the part of its buffer for bulk data follows
-        that of the previous one in memory.
+        that of the previous one in memory. `short_octets` is 0 until all drawn buffers are kept or given back.
         """
         slab = self._slab
         if slab is not None and slab.taken >= slab.slots - RTR_TRANSMISSIONS_MAX:
@@ -243,7 +246,8 @@ class SlabReceives:
     def _follow(self) -> None:
         """Updates `_to_come`: the transmissions that follow the one in the last drawn buffer in the same call or reply.
 
-        The number is read from the header in that buffer; 0 for any other message, or for a faulty header.
+        A first transmission states their number; a Transmit Continue reduces it by one. For any other message, or a
+        faulty header, it becomes 0.
         """
         head = None if self._last is None else self._last.head
         header_type = 0 if head is None else KIND_OF_MESSAGE.unpack_from(head)[1]
@@ -259,7 +263,7 @@ class SlabReceives:
         self._to_come = max(0, min(self._to_come, RTR_TRANSMISSIONS_MAX - 1))
 
     def give_back(self, buffer: ReceiveBuffer) -> None:
-        """Takes back a buffer to whose memory nothing refers; frees the buffer's slot if that is the last one drawn."""
+        """Takes back a buffer to whose memory nothing refers; its slot is free again only if it was drawn last."""
         if isinstance(buffer, memoryview):
             shorts = self._store.shorts
             if len(shorts) < RECEIVE_BUFFERS_KEPT_MAX:
@@ -272,7 +276,10 @@ class SlabReceives:
         self.keep(buffer)
 
     def keep(self, buffer: SlabBuffer) -> None:
-        """Takes back the part of a buffer for headers; views of bulk items may still refer to the rest."""
+        """Takes back the part of a buffer for headers; views of bulk items may still refer to the rest.
+
+        When no drawn buffer is left, other connections may use the rest of the slab.
+        """
         buffer.parts = ()
         if isinstance(buffer.slab, LentSlots):
             return

@@ -154,13 +154,13 @@ class Promises:
             self._reserve(messages)
 
     def make(self, messages: int) -> None:
-        """Reserves credits for the peer to send `messages` of a reply beyond its first, at most `left` (unchecked)."""
+        """Reserves credits for `messages` messages of the peer's reply after the first; at most `left` (unchecked)."""
         twice = max(0, messages - self._longest)
         self._longest += twice
         self._take(messages + twice)
 
     def end(self, messages: int) -> None:
-        """Ends the reservation that `make` made of credits for `messages` messages of a reply, which has ended."""
+        """Ends the reservation of `make` for `messages` messages of a reply, which has arrived or is given up."""
         self._take(-messages)
 
 
@@ -188,7 +188,7 @@ class SentCall:
         return 1 + self._how.extra_receives
 
     def transmissions(self, chunks: ChunkLists) -> Sequence[Transmission]:
-        """Builds the transmissions of the call, and reserves credits for the peer to send further ones of the reply.
+        """Returns the call's transmissions, counts them, and reserves credits for those of the reply after the first.
 
         `chunks`: the memory that is exposed for explicit items and results, in the order of the attribute `plan`.
         """
@@ -214,7 +214,7 @@ class SentCall:
         return transmissions(layout, XMTREQ, link.prefix_octets, header, stream, data, answers=False)
 
     def _encode(self, chunks: ChunkLists) -> bytes:
-        """Encodes the header of the Transmit Request; `chunks` is the memory exposed for explicit items and results."""
+        """Encodes the Transmit Request's header; `chunks` is the memory exposed for RDMA of arguments and results."""
         payload, how = self._payload, self._how
         placed, explicit, layout = how.request
         items = payload.items
@@ -248,9 +248,9 @@ class SentCall:
         chunks: ChunkLists,
         targets: Sequence[memoryview | None],
     ) -> Returned | None:
-        """Opens the reply to the call, whose items are in segments of Sends or written by RDMA.
+        """Returns the reply's payload stream and the memory of its items; None if it is no Transmit Response.
 
-        Returns the reply's payload stream and the memory of its items; None for a reply that is no Transmit Response.
+        The items of the reply are in segments of Sends or were written by RDMA.
 
         Args:
             results: the items of a Transmit Response; None for an ordinary reply.
@@ -294,10 +294,10 @@ class SentCall:
     def form_after(self, refusal: Refusal, form: CallForm, after: CallForm | None) -> CallForm | None:
         """Decides how the refused call is sent again, as a `CallForm`; some calls without the extension (`plain`).
 
-        These are calls that a Report Error refuses; calls whose reply is too long for the transmissions it may have,
-        since plain messages may have more parts; and calls that can offer no larger memory for a result.
+        Sent without it are calls that a Report Error refuses; calls whose reply is too long for the transmissions that
+        it may have, since plain messages may have more parts; and calls that can offer no larger memory for a result.
         `refusal`: the reason. `form`: the form in which the call was sent. `after`: the next form by the version's own
-        rules (`reactions.form_after`), None if the call fails by these. Returns the next form; None if the call fails.
+        rules (`reactions.form_after`), None if the call fails by these. Returns None if the call fails for good.
         """
         plain = refusal == NOT_TAKEN or refusal.cause is Cause.REPLY_RESOURCE
         if not plain and (after is not None or refusal.cause is not Cause.WRITE_RESOURCE):
@@ -341,7 +341,8 @@ class RequestCarrier:
     def take(self, call: CallToCarry) -> CarriedCall | None:
         """Plans a call as a Transmit Request, if that is possible and preferred.
 
-        Returns the `SentCall`, which builds the messages; None if the call travels without the extension.
+        Returns the `SentCall`, which builds the messages; None if the call travels without the extension. Raises
+        ValueError if `call.placement` is neither "" nor the value of a `Preference`.
         """
         preference = Preference(call.placement) if call.placement else self._preference
         if preference is Preference.RDMA:
@@ -414,8 +415,8 @@ class RequestCarrier:
         """Plans the directions for the results of a call: how the responder must place each bulk item of the reply.
 
         `sizes`: the most octets of each result item that gets a direction. `preference`: the placement. Returns the
-        directions, None if the results are for RDMA and the extension has no advantage; and the most transmissions of
-        the reply beyond the first one.
+        directions, and the most transmissions of the reply beyond the first one. The directions are None if the call
+        should travel without the extension.
         """
         if not sizes:
             return (), 0

@@ -58,7 +58,7 @@ class WaitedLoop(Protocol):
         """
 
     def post(self, begin: Callable[[], Coroutine[Any, Any, Any]]) -> None:
-        """Schedules the coroutine that `begin` makes, without waiting; no effect if the loop has ended."""
+        """Schedules the coroutine that `begin` makes, without waiting; no effect if the loop has ended, or `forked`."""
 
 
 class BackgroundLoop:
@@ -94,11 +94,12 @@ class BackgroundLoop:
     ) -> T:
         """Runs the coroutine that `begin` makes in the loop, blocks until it ends, and returns its result.
 
-        An exception in this thread, such as KeyboardInterrupt, cancels the coroutine. If the coroutine has returned a
-        result nevertheless, the loop runs `undo(result)`; None: nothing.
+        An exception in this thread, such as KeyboardInterrupt, cancels the coroutine, and is raised once it has ended.
+        If the coroutine has returned a result nevertheless, the loop runs `undo(result)` first; None: nothing.
 
         Raises:
-            LocalProtocolError: the loop has ended, is the parent process's, or this is the loop's own thread.
+            LocalProtocolError: the loop has ended, or does so while the coroutine runs; this process was forked from
+                the loop's; or this is the loop's own thread.
             Exception: the coroutine's own.
         """
         if self.forked:
@@ -108,7 +109,7 @@ class BackgroundLoop:
         return wait_for(self._loop, begin, undo=undo)
 
     def post(self, begin: Callable[[], Coroutine[Any, Any, Any]]) -> None:
-        """Schedules the coroutine that `begin` makes, without waiting; no effect if forked, or after the loop's end."""
+        """Schedules the coroutine that `begin` makes, without waiting; no effect if the loop ended, or if `forked`."""
         if not self.forked:
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(lambda: self._loop.create_task(begin()))
@@ -117,18 +118,21 @@ class BackgroundLoop:
         """Registers an open connection, to be closed at the end of the process; `release` undoes that.
 
         Args:
-            key: an object that identifies the connection, compared by identity.
-            close: makes the coroutine that closes the connection; it is cancelled after 2 s.
+            key: an object that identifies the connection, compared by identity; the caller keeps it alive.
+            close: makes the coroutine that closes the connection; the coroutine is cancelled after 2 s.
             finish: a function to call before `close`, outside of the loop's thread; None for no function.
         """
         self._closers[id(key)] = (finish, close)
 
     def release(self, key: object) -> None:
-        """Forgets the connection that `keep` has registered with this key; no effect if there is none."""
+        """Undoes `keep` for the connection registered with this key, without closing it; no effect if there is none."""
         self._closers.pop(id(key), None)
 
     def end(self) -> None:
-        """Closes the registered connections, ends the loop, and waits for its thread; errors are logged or ignored."""
+        """Closes the registered connections, ends the loop, and blocks until its thread has ended.
+
+        Must not run in that thread. Errors of `finish` functions are logged, those of closing are ignored.
+        """
         for finish, close in list(self._closers.values()):
             if finish is not None:
                 try:
@@ -166,9 +170,9 @@ shared with the parent."""
 
 @contextlib.contextmanager
 def claimed_loop() -> Iterator[BackgroundLoop]:
-    """Context manager: enters with the loop of this process, started if necessary, and keeps it running until exit.
+    """Context manager that yields the loop of this process, started if necessary, and lets no fork end it until exit.
 
-    After the exit a fork ends the loop, unless `keep` has registered an open connection; the end of the process ends
+    After the exit a fork ends the loop, unless `keep` has registered an open connection. The end of the process ends
     the loop in any case.
     """
     global _present  # noqa: PLW0603 - there is one in a process
@@ -237,13 +241,14 @@ class Waits(OwnProcess, Generic[T]):
 
     @abstractmethod
     def close(self) -> None:
-        """Ends the use of the object, and waits for that; to be implemented by subclasses."""
+        """Ends the use of the object, and blocks until it has ended; subclasses implement this."""
 
 
 def waiting(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[Any, P], T]:
     """Returns a blocking method for a class derived from `Waits`, with the signature and docstring of `method`.
 
-    `method` is a coroutine function of the asynchronous class; its result is returned, its errors are raised.
+    `method` is a coroutine function of the asynchronous class. The blocking method runs the method of that name of
+    `self._asynchronous` in `self._loop`, returns its result and raises its errors and those of `WaitedLoop.run`.
     """
     name = method.__name__
 
@@ -264,8 +269,9 @@ def waiting(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Ca
 def iterate(loop: WaitedLoop, begin: Callable[[], AsyncIterator[T]], *, at_once: int) -> Iterator[T]:
     """Yields the items of the asynchronous iterator that `begin` makes, which `loop` runs.
 
-    The calling thread fetches up to `at_once` items by one wait, before it yields them. An exception of the iterator is
-    raised after the items before it. If the caller stops early, the iterator is closed without waiting.
+    The calling thread blocks until the next `at_once` items are there, or all that are left, and yields these. An
+    exception of the iterator is raised after the items before it. Errors of `WaitedLoop.run` are raised, too. If the
+    caller stops early, the loop closes the iterator, without the caller waiting for that.
     """
     items: AsyncIterator[T] | None = None
     failure: BaseException | None = None

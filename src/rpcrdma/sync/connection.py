@@ -55,7 +55,7 @@ class Connection(Waits[asynchronous.Connection], WaitingCaller):
 
     @property
     def host_identity(self) -> HostIdentity | None:
-        """The names in the certificate that the connection's server has proved; None if no proof was asked for."""
+        """The host identity that the server of the present connection has proved; None without a proof."""
         return self._asynchronous.host_identity
 
     @property
@@ -65,7 +65,7 @@ class Connection(Waits[asynchronous.Connection], WaitingCaller):
 
     @property
     def principal(self) -> str | None:
-        """The Kerberos principal of this client; None before the first call, and without Kerberos."""
+        """The Kerberos principal that this client has proved; None before the first call, and without Kerberos."""
         return self._asynchronous.principal
 
     @property
@@ -111,9 +111,10 @@ class Connection(Waits[asynchronous.Connection], WaitingCaller):
 
     @without_frames
     def close(self) -> None:
-        """Closes the connection; calls that other threads wait for fail with `TransportClosed`.
+        """Closes the connection, and blocks until it is closed.
 
-        No effect if it is closed, or in a child process that inherited it.
+        Calls that other threads wait for fail with `TransportClosed`. No effect if the connection is closed already, or
+        in a child process that was forked after it was made.
         """
         if not self._closed and not self._loop.forked:
             self._loop.run(self._end)
@@ -128,10 +129,10 @@ class Connection(Waits[asynchronous.Connection], WaitingCaller):
 
 @without_frames
 def connect(url: str, program: Program | None = None, *, options: ConnectOptions | None = None) -> Connection:
-    """Connects to an RPC service at `rdma://HOST[:PORT]` or `tcp://HOST[:PORT]`.
+    """Connects to an RPC service at `rdma://HOST[:PORT]` or `tcp://HOST[:PORT]`; blocks until connected.
 
-    `program` is the only program that may be called (None: any), `options` are the settings. Raises ConnectFailed if no
-    connection can be made; for other errors see `rpcrdma.connect`.
+    `program` is the only program that may be called (None: any), `options` are the settings (None: the defaults).
+    Raises ConnectFailed if no connection can be made; for other errors see `rpcrdma.connect`.
 
     Returns:
         The connection, a context manager that closes it; its calls block.

@@ -64,7 +64,10 @@ class NfsFile(OwnProcess, io.RawIOBase):
             writers.add(file)
 
     def __del__(self) -> None:
-        """Closes a dropped file open for writing in the background, without waiting, with a ResourceWarning."""
+        """Closes a dropped file that is open for writing, in the background without waiting, and warns of it.
+
+        The warning is a ResourceWarning. No effect on other files, or in a forked child.
+        """
         file: AsynchronousFile | None = getattr(self, "_asynchronous", None)
         if file is None or file.closed or not file.writable() or self._loop.forked:
             return
@@ -116,10 +119,11 @@ class NfsFile(OwnProcess, io.RawIOBase):
 
     @without_frames
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Moves the position to `offset` octets from `whence`, as `io.IOBase.seek`, and returns it.
+        """Moves the position to `offset` octets from `whence`, as `io.IOBase.seek`, and returns the new position.
 
-        With `io.SEEK_END` the size comes from the server. Raises OSError if the server refuses that, ValueError for a
-        negative position, or if the file is closed: see `rpcrdma.nfs.NfsFile.seek`.
+        With `io.SEEK_END` the server is asked for the size: OSError is raised if it refuses, or if an earlier write has
+        failed. Raises ValueError if the position would be negative, `whence` is none of `io.SEEK_SET`, `io.SEEK_CUR`
+        and `io.SEEK_END`, or the file is closed.
         """
         return self._loop.run(functools.partial(self._asynchronous.seek, operator.index(offset), whence))
 
@@ -130,9 +134,10 @@ class NfsFile(OwnProcess, io.RawIOBase):
 
     @without_frames
     def read(self, size: int | None = -1, /) -> bytes:
-        """Returns the next octets, all up to the end if `size` is None or negative; fewer only at the end of the file.
+        """Returns the next `size` octets, all up to the end if None or negative; fewer only at the end of the file.
 
-        Raises OSError if the server refuses, ValueError if the file is closed or was not opened for reading.
+        Returns b"" at the end. Raises OSError if the server refuses or an earlier write has failed, ValueError if the
+        file is closed or was not opened for reading.
         """
         return self._loop.run(functools.partial(self._asynchronous.read, -1 if size is None else operator.index(size)))
 
@@ -144,29 +149,30 @@ class NfsFile(OwnProcess, io.RawIOBase):
     def readinto(self, buffer: WriteableBuffer, /) -> int:
         """Fills `buffer` with the next octets and returns their number, which is smaller only at the end of the file.
 
-        The octets are placed in `buffer` itself if it is larger than the read-ahead, 8 MiB; `preadinto` always does
-        that. Errors are those of `read`.
+        The octets are placed in `buffer` without a copy if it is larger than the read-ahead, usually 8 MiB; `preadinto`
+        never copies. Errors are those of `read`, and TypeError or LocalProtocolError if `buffer` is no writable
+        C-contiguous memory.
         """
         return self._loop.run(functools.partial(self._asynchronous.readinto, as_view(buffer, "buffer", writable=True)))
 
     @without_frames
     def readline(self, size: int | None = -1, /) -> bytes:
-        """Returns the rest of the present line with its end; b"" at the end of the file. Errors are those of `read`.
+        """Returns the rest of the line at the position, with its end; b"" at the end of the file.
 
-        It has at most `size` octets, unless `size` is None or negative.
+        At most `size` octets of the line are returned, unless `size` is None or negative. Errors are those of `read`.
         """
         return self._loop.run(functools.partial(self._asynchronous.readline, -1 if size is None else size))
 
     @without_frames
     def readlines(self, hint: int | None = -1, /) -> list[bytes]:
-        """Returns the rest of the file as lines with their ends; a positive `hint` ends after lines of so many octets.
+        """Returns the rest of the file as lines with their ends. Errors are those of `read`.
 
-        Raises OSError if the server refuses, ValueError if the file is closed or was not opened for reading.
+        If `hint` is positive, no further line is read once the lines together have `hint` octets or more.
         """
         return self._loop.run(functools.partial(self._asynchronous.readlines, -1 if hint is None else hint))
 
     def views(self) -> Iterator[memoryview]:
-        """Yields the rest of the file in blocks, without a copy; errors are those of `read`.
+        """Yields the rest of the file in blocks, usually of up to 1 MiB, without a copy; errors are those of `read`.
 
         Each view is valid until the next block is taken, or another method of the file is called.
         """
@@ -176,24 +182,25 @@ class NfsFile(OwnProcess, io.RawIOBase):
     def write(self, data: ReadableBuffer, /) -> int:
         """Writes all of `data` at the position, or at the end of a file opened for appending; returns its length.
 
-        The data is sent when a block is full, by `flush` at the latest. Raises OSError if this or an earlier write has
-        failed, ValueError if the file is closed or was not opened for writing.
+        The data is sent when a block is full, by `flush` or `close` at the latest. Raises OSError if this or an earlier
+        write has failed, ValueError if the file is closed or was not opened for writing, TypeError if `data` is no
+        C-contiguous memory.
         """
         return self._loop.run(functools.partial(self._asynchronous.write, as_view(data, "data")))
 
     @without_frames
     def truncate(self, size: int | None = None, /) -> int:
-        """Flushes the file and sets its size to `size` octets, or the position if None; returns the new size.
+        """Flushes the file and sets its size to `size` octets, or to the position if None; returns the new size.
 
-        Raises OSError if the server refuses or a write has failed, ValueError if the file is closed or was not opened
-        for writing.
+        A shorter file is extended with zeros; the position stays. Raises OSError if the server refuses or a write has
+        failed, ValueError if `size` is negative, or the file is closed or was not opened for writing.
         """
         size = None if size is None else operator.index(size)
         return self._loop.run(functools.partial(self._asynchronous.truncate, size))
 
     @without_frames
     def flush(self) -> None:
-        """Waits until written data is on the server's stable storage; nothing to do in a file open for reading.
+        """Blocks until written data is on the server's stable storage; no effect on a file open only for reading.
 
         Raises OSError if a write has failed, ValueError if the file is closed.
         """
@@ -202,12 +209,15 @@ class NfsFile(OwnProcess, io.RawIOBase):
             self._loop.run(self._asynchronous.flush)
 
     def fsync(self) -> None:
-        """Does the same as `flush`: waits until all written data is on the server's stable storage."""
+        """Does the same as `flush`: blocks until all written data is on the server's stable storage."""
         self.flush()
 
     @without_frames
     def close(self) -> None:
-        """Flushes the file and ends its use, also when it raises OSError as a write has failed; no effect if closed."""
+        """Flushes the file and closes it; no effect if it is closed already, or in a forked child.
+
+        Raises OSError if a write has failed; the file is closed in any case.
+        """
         if not self.closed and not self._loop.forked:
             try:
                 self._loop.run(self._asynchronous.close)
@@ -255,13 +265,19 @@ class TextFile(OwnProcess, io.TextIOWrapper):
 
     @without_frames
     def flush(self) -> None:
-        """Waits until all written text is on the server's stable storage; raises OSError if a write has failed."""
+        """Blocks until all written text is on the server's stable storage.
+
+        Raises OSError if a write has failed, ValueError if the file is closed.
+        """
         super().flush()
         if self._held.writable():
             self._held.raw.flush()
 
     def close(self) -> None:
-        """Flushes the file and ends its use, also when it raises OSError as a write has failed; no effect if closed."""
+        """Flushes the file and closes it; no effect if it is closed already.
+
+        Raises OSError if a write has failed; the file is closed in any case.
+        """
         try:
             with self._closing:
                 super().close()
@@ -269,7 +285,7 @@ class TextFile(OwnProcess, io.TextIOWrapper):
             self._writers.discard_text(self, self._held)
 
     def detach(self) -> Any:
-        """Flushes the text, and returns the file's buffered binary file of `io`, which the caller is to close.
+        """Flushes the text, and returns the buffered binary file beneath (of `io`), which the caller is to close.
 
         The text file is unusable afterwards. Raises as `io.TextIOWrapper.detach`.
         """
@@ -278,7 +294,10 @@ class TextFile(OwnProcess, io.TextIOWrapper):
         return self._held
 
     def __del__(self) -> None:
-        """Has a dropped file closed in another thread, without waiting; warns (ResourceWarning) if open for writing."""
+        """Closes a dropped file in another thread, without waiting; warns (ResourceWarning) if it is open for writing.
+
+        No effect if the file is closed or detached, or in a forked child.
+        """
         self._writers.kept.discard(self._held)
         with contextlib.suppress(ValueError):  # detached
             if not self.closed and not self._loop.forked:
@@ -320,15 +339,15 @@ class Writers:
         """Buffers of text files, which garbage collection might close while they lack text; dropped text files."""
 
     def add(self, file: AsynchronousFile) -> None:
-        """Registers a binary file, which `close` then closes."""
+        """Registers a binary file that is open for writing, for `close` and `end` to close."""
         self._files.add(file)
 
     def discard(self, file: AsynchronousFile) -> None:
-        """Removes a binary file that is closed, if it is registered."""
+        """Removes a closed binary file from those registered; no effect if it is not registered."""
         self._files.discard(file)
 
     def add_text(self, text: TextFile, held: io.IOBase) -> None:
-        """Registers a text file for `close_texts`; keeps its buffer `held` alive, which may lack a part of its text."""
+        """Registers a text file for `close_texts`, and keeps its buffer `held` from being collected before the file."""
         self.kept.add(held)
         with self._texts_change:
             self._texts.add(text)
@@ -340,10 +359,10 @@ class Writers:
             self._texts.discard(text)
 
     def close_texts(self) -> None:
-        """Closes all text files; blocks, so that it must not run in the thread of their loop.
+        """Closes all registered and dropped text files; blocks, so that it must not run in the thread of their loop.
 
         Raises:
-            Exception: the last that closing a file raised; the others are closed all the same.
+            Exception: an error of closing a file, of several the last; the other files are closed all the same.
         """
         with self._texts_change:
             texts = set(self._texts)
@@ -352,9 +371,9 @@ class Writers:
                 stack.callback(text.close)
 
     async def finish(self, file: AsynchronousFile | TextFile) -> None:
-        """Closes a file that the program dropped without closing; logs a failure and raises no `Exception`.
+        """Closes a file that the program dropped without closing; logs a failure instead of raising it.
 
-        Runs as a task of its own, for which `close` waits.
+        Must run as a task of its own in the loop of the file; `close` waits for the task.
         """
         task = asyncio.current_task()
         assert task is not None, "it was posted to the loop"
@@ -376,7 +395,8 @@ class Writers:
     def end(self, loop: BackgroundLoop) -> None:
         """Closes all files at the end of the process; blocks, so that it must not run in the thread of `loop`.
 
-        Logs a warning for each binary file that is still open. Raises an error of closing after all files are closed.
+        Logs a warning for each registered binary file. If closing a file fails, the others are closed before the error
+        is raised.
         """
         try:
             self.close_texts()
@@ -384,7 +404,7 @@ class Writers:
             loop.run(self._close_named)
 
     async def _close_named(self) -> None:
-        """Logs the name of each binary file, as its wrappers of `io` may hold unwritten data, then calls `close`."""
+        """Logs a warning for each binary file, as wrappers of `io` may hold data for it, then closes all by `close`."""
         for file in list(self._files):
             _LOGGER.warning(
                 "%s was open for writing when the program ended: data written to it is sent, but data still in an "
@@ -394,10 +414,10 @@ class Writers:
         await self.close()
 
     async def close(self) -> None:
-        """Closes all binary files, and waits until dropped files are closed.
+        """Closes all registered binary files, and waits until dropped files are closed.
 
         Raises:
-            Exception: the first that closing a file raised; the others are closed all the same.
+            Exception: the first error of closing a file; the other files are closed all the same.
         """
         files, self._files = self._files, set()
         ends = await asyncio.gather(*self._ending, *(file.close() for file in files), return_exceptions=True)

@@ -89,10 +89,11 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
     upload_tree = waiting(asynchronous.NfsFilesystem.upload_tree)
 
     def scan_names(self, path: Path = ".", *, onerror: Callable[[OSError], None] | None = None) -> Iterator[str]:
-        """Yields the names in a directory, without "." and "..".
+        """Yields the names in a directory as the server lists them, without "." and "..".
 
         `onerror` gets the OSError for each invalid name, which is left out; None raises RemoteProtocolError. Other
-        errors, such as OSError if the server refuses: see `rpcrdma.NfsFilesystem.scan_names`.
+        errors, such as OSError if the server refuses: see `rpcrdma.NfsFilesystem.scan_names`. The iteration raises all
+        of them.
         """
         scan_names = functools.partial(self._asynchronous.scan_names, path, onerror=onerror)
         return iterate(self._loop, scan_names, at_once=_ENTRIES_AT_ONCE)
@@ -100,10 +101,11 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
     def scandir(
         self, path: Path | DirEntry = ".", *, onerror: Callable[[OSError], None] | None = None
     ) -> Iterator[DirEntry]:
-        """Yields the entries of a directory, or of the directory of a `DirEntry`, with their attributes.
+        """Yields the entries of a directory, given by path or `DirEntry`, with attributes, as the server lists them.
 
         `onerror` gets the OSError for each invalid name, which is left out; None raises RemoteProtocolError. Other
-        errors, such as OSError if the server refuses: see `rpcrdma.NfsFilesystem.scandir`.
+        errors, such as OSError if the server refuses: see `rpcrdma.NfsFilesystem.scandir`. The iteration raises all of
+        them.
         """
         scandir = functools.partial(self._asynchronous.scandir, path, onerror=onerror)
         return iterate(self._loop, scandir, at_once=_ENTRIES_AT_ONCE)
@@ -111,10 +113,12 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
     def walk(
         self, top: Path = ".", *, topdown: bool = True, onerror: Callable[[OSError], None] | None = None
     ) -> Iterator[tuple[str, list[str], list[str]]]:
-        """Yields (directory, names of directories, other names) for each directory of a tree, like `os.walk`.
+        """Yields (path of a directory, names of its subdirectories, other names) for each directory, like `os.walk`.
 
-        `onerror` gets each OSError, as of a directory that cannot be listed; None ignores them. With `topdown` the
-        caller may remove names from the list of directories. See `rpcrdma.NfsFilesystem.walk`.
+        With `topdown` a directory precedes its subdirectories; the caller may remove names from the list of
+        subdirectories, which are then not walked. `onerror` gets each OSError, as of a directory that cannot be listed;
+        None ignores them. The iteration raises RpcRdmaError if a call fails otherwise. For details
+        see `rpcrdma.NfsFilesystem.walk`.
         """
         walk = functools.partial(self._asynchronous.walk, top, topdown=topdown, onerror=onerror)
         # One at a time: the caller may remove directories from the list before they are entered.
@@ -125,8 +129,9 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
     ) -> Iterator[str]:
         """Yields the paths that match `pattern`, as `glob.glob` with `recursive=True`; `**` follows no symbolic links.
 
-        `include_hidden` lets wildcards match names that begin with a dot; `onerror` gets OSErrors instead of raising
-        them: see `rpcrdma.NfsFilesystem.glob`.
+        The paths are relative if `pattern` is. `include_hidden` lets wildcards match names that begin with a dot.
+        `onerror` gets each OSError, as of a directory that cannot be listed; None: the iteration raises it. An empty
+        pattern raises ValueError there. For other errors see `rpcrdma.NfsFilesystem.glob`.
         """
         glob = functools.partial(self._asynchronous.glob, pattern, include_hidden=include_hidden, onerror=onerror)
         # One at a time: the next match may be far away in the tree.
@@ -172,7 +177,7 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
         errors: str | None = None,
         newline: str | None = None,
     ) -> NfsFile | TextFile:
-        """Opens a regular file, as binary file (see `rpcrdma.NfsFilesystem.open`) or text file.
+        """Opens a regular file as a binary file (see `rpcrdma.NfsFilesystem.open`) or a text file.
 
         Args:
             path: the path, or an entry from `scandir` or `entry`.
@@ -180,15 +185,15 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
                 "t".
             permissions: the mode of a new file.
             ask: False opens the `DirEntry` of a regular file with "rb" without a call to the server about the file.
-            encoding: text: the encoding; None: UTF-8 in every locale.
-            errors: text: as for the built-in `open`.
-            newline: text: as for the built-in `open`.
+            encoding: the encoding of a text file; None: UTF-8 in every locale.
+            errors: the treatment of encoding errors in a text file, as for the built-in `open`.
+            newline: the treatment of line ends in a text file, as for the built-in `open`.
 
         Returns:
             An `io.RawIOBase` whose reads are short only at the end of the file, or a text file.
 
         Raises:
-            ValueError: the mode is unknown, or a binary mode has arguments for text.
+            ValueError: the mode or `newline` is invalid, or a binary mode has an argument for text files.
             LookupError: the encoding is unknown; nothing has been opened.
             OSError, RpcRdmaError: as `rpcrdma.NfsFilesystem.open`.
         """
@@ -210,9 +215,10 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
 
     @without_frames
     def close(self) -> None:
-        """Closes files open for writing, cancels calls in flight; raises OSError if data cannot be written.
+        """Closes the file system's files that are open for writing, and cancels calls of its other files.
 
-        The connection stays open. No effect in a child process that inherited the file system.
+        The connection stays open. No effect in a child process that inherited the file system. Raises, after all of
+        that, OSError or RpcRdmaError if data cannot be written.
         """
         if not self._loop.forked:
             try:
@@ -250,9 +256,10 @@ class MountedFilesystem(NfsFilesystem):
 
     @without_frames
     def close(self) -> None:
-        """Closes the files open for writing, unmounts and closes the connection; no effect at the second call.
+        """Closes the files open for writing, unmounts and closes the connection.
 
-        Raises OSError, after all of that, if data cannot be written.
+        No effect if closed already, or in a child process that inherited the file system. Raises, after all of that,
+        OSError or RpcRdmaError if data cannot be written.
         """
         if not self._closed:
             super().close()
@@ -269,13 +276,14 @@ class MountedFilesystem(NfsFilesystem):
 def nfs_open(
     url: str, *, mount_port: int | None = None, options: ConnectOptions | None = None, files: FileOptions | None = None
 ) -> MountedFilesystem:
-    """Mounts a directory or file of an NFS server, `rdma://HOST[:PORT]/EXPORT[/PATH]` or tcp://.
+    """Mounts a directory or file of an NFS server over a new connection; blocks until that is done.
 
-    `mount_port` is the TCP port of MOUNT (None: several are tried), `options` are settings of the connection, and
-    `files` bounds of calls and listings. Raises ConnectFailed, RpcRdmaError, NfsError: see `rpcrdma.nfs_open`.
+    `url` is `rdma://HOST[:PORT]/EXPORT[/PATH]` or tcp://. `mount_port` is the TCP port of MOUNT (None: several are
+    tried), `options` are settings of the connection, and `files` bounds of calls and listings (None: the defaults).
+    Raises ConnectFailed, RpcRdmaError, NfsError: see `rpcrdma.nfs_open`.
 
     Returns:
-        The file system, a context manager that unmounts it; its calls block.
+        The file system, whose calls block; as a context manager it closes itself, see `MountedFilesystem.close`.
     """
     with claimed_loop() as loop:
 

@@ -49,12 +49,12 @@ _RPC_START = struct.Struct(">II")
 
 
 def counted_bits(seed: int = 1) -> Callable[[int], int]:
-    """Returns a function that maps a number of bits to the next number of so many bits, from a fixed sequence.
+    """Returns a function `draw(bits)` that returns the next number below 2**bits of a fixed sequence.
 
     The numbers are well spread and equal in every run: for tests, not secret.
 
     Args:
-        seed: where the sequence begins.
+        seed: the position in the sequence at which the numbers begin.
     """
     drawn = seed
 
@@ -67,12 +67,12 @@ def counted_bits(seed: int = 1) -> Callable[[int], int]:
 
 
 def message(xid: int, direction: int, *parts: tuple[bytes, Buffer | None]) -> Payload:
-    """Makes a payload that starts like an RPC message.
+    """Makes a payload that starts like an RPC message, with XID and direction; any octets may follow.
 
     Args:
         xid: the XID.
         direction: 0 for a call, 1 for a reply.
-        parts: pairs of plain octets, in multiples of four, and the bulk item after them or None.
+        parts: the rest, as pairs (plain octets, a multiple of four; the DDP-eligible item after them, or None).
 
     Returns:
         The payload.
@@ -90,13 +90,13 @@ _PROCEDURE = null_procedure(0x20000000, 1)
 
 
 def made_call(xid: int, payload: Payload, bound: ReplyBound, into: Sequence[object] = (), placement: str = "") -> Call:
-    """Makes a call of any octets, for `Requester.start`.
+    """Returns a new call whose message is `payload`; `Requester.start` sends it.
 
     Args:
-        xid: the XID.
+        xid: the XID, which the payload has as well.
         payload: the message.
-        bound: the largest reply.
-        into: for each DDP-eligible result its buffer, or None for memory of the requester.
+        bound: the size of the largest reply.
+        into: for each DDP-eligible result, in order, the buffer to receive it, or None: memory of the requester.
         placement: how the round-trip extension moves bulk items, a value of `rpcrdma.extension.Preference`; "": as
             configured.
     """
@@ -110,9 +110,9 @@ def made_call(xid: int, payload: Payload, bound: ReplyBound, into: Sequence[obje
 
 
 class CallingEndpoint(Endpoint):
-    """A transport endpoint whose calls are messages without procedures.
+    """A transport endpoint for tests, whose calls and replies are messages of any octets, without procedures.
 
-    It has methods of its requester and its responder.
+    Its own methods are those of its requester and its responder.
     """
 
     __slots__ = ()
@@ -127,7 +127,8 @@ class CallingEndpoint(Endpoint):
         `CallFailed` follows. Buffers in `payload` and `into` must not be touched until then.
 
         Raises:
-            LocalProtocolError: this end makes no calls, the XID is in use, or the call does not fit its header.
+            LocalProtocolError: this end makes no calls, the XID is in use, a server has not called `allow_reverse`, or,
+                unless the call waits for a credit (then `CallFailed` reports it), the call cannot be sent.
             TransportClosed: the connection has ended.
         """
         if self.requester is None:
@@ -137,12 +138,17 @@ class CallingEndpoint(Endpoint):
         return call
 
     def abandon(self, call: Call) -> None:
-        """Ends a call without a reply: when this returns, the peer cannot access its memory. No event of it follows."""
+        """Ends a call without a reply: when this returns, the peer cannot access the call's memory.
+
+        No event of the call follows. No effect if this end makes no calls.
+        """
         if self.requester is not None:
             self.requester.abandon(call)
 
     def allow_reverse(self) -> None:
         """Permits this server to call its client, whose upper layer is ready for calls (RFC 8167 section 6).
+
+        No effect if the client's transport properties state that the client takes no calls.
 
         Raises:
             LocalProtocolError: this end makes no calls.
@@ -152,9 +158,10 @@ class CallingEndpoint(Endpoint):
         self.requester.allow()
 
     def reply(self, incoming: IncomingCall, payload: Payload) -> bool:
-        """Answers a call with the message `payload`.
+        """Answers a call with the message `payload`; with an error if that fits neither a Send nor the call's chunks.
 
         Returns True if the payload's buffers are in use until the event `ReplySent`, False if they are free at once.
+        Nothing is sent after the connection's end.
 
         Raises:
             LocalProtocolError: the call has been answered.
@@ -280,7 +287,7 @@ class EndpointPair:
 
 
 def calls_in(events: Sequence[EndpointEvent]) -> list[IncomingCall]:
-    """Returns the calls of events; an event that is no arrived call fails an assertion.
+    """Returns the incoming calls of `CallArrived` events, in order; any other event fails an assertion.
 
     Args:
         events: the events.
@@ -303,7 +310,8 @@ class BarePeer:
     """An endpoint of the transport whose peer is a queue pair that the test drives with any octets.
 
     `received` has the messages from the endpoint, and `invalidated`, for each of them, the handle that it invalidated,
-    or None. `completions` and `events` are those of the bare queue pair `qp`.
+    or None. `completions` has the completions of the bare queue pair `qp` except those of receives; `events` has its
+    events after connecting.
 
     Args:
         role: the endpoint's role.
@@ -410,7 +418,7 @@ class BarePeer:
         return self.received[before:]
 
     def write(self, handle: int, offset: int, gather: Sequence[Buffer]) -> None:
-        """Posts an RDMA Write into the endpoint's memory; `run` carries it out.
+        """Posts an RDMA Write into the endpoint's memory, without a completion on success; `run` carries it out.
 
         Args:
             handle: the endpoint's handle.

@@ -15,7 +15,7 @@ __all__ = ["FarProvider"]
 
 
 class _Except:
-    """A proxy of the object `other`, in which `attributes` take the place of the attributes of these names."""
+    """A proxy of the object `other`: has its attributes, except that each name in `attributes` has the value there."""
 
     def __init__(self, other: object, **attributes: object) -> None:
         self._other = other

@@ -42,12 +42,12 @@ class ByteStreamQueuePair(Protocol):
 
 
 def whole(available: int) -> int:
-    """Returns `available`: all octets at hand are moved at once."""
+    """Returns `available`: as `chunking` of a `JoinedPair`, moves all octets at hand at once."""
     return available
 
 
 def byte_by_byte(available: int) -> int:
-    """Returns 1: one octet is moved at a time."""
+    """Returns 1: as `chunking` of a `JoinedPair`, moves one octet at a time."""
     del available
     return 1
 
@@ -58,7 +58,10 @@ def sizes(draw: Callable[[int, int], int]) -> Chunking:
 
 
 def feed(receiver: ByteStreamQueuePair, octets: Buffer) -> int:
-    """Passes octets to a queue pair like one `recvmsg_into`; returns how many of them fit into its buffers."""
+    """Copies octets into the receive buffers of a queue pair, like one `recvmsg_into`, and has it process them.
+
+    Returns the number of octets that fit into the buffers; the others are not delivered.
+    """
     rest = memoryview(octets)
     taken = 0
     for buffer in receiver.next_buffers():
@@ -104,10 +107,10 @@ class JoinedPair:
         """Moves octets in both directions until neither end has more to send.
 
         Returns:
-            Whether any octets were moved.
+            Whether any octets, or the end of a stream, were moved.
 
         Raises:
-            AssertionError: the two ends never stop answering each other.
+            AssertionError: the two ends still answer each other after a million moves.
         """
         moved = False
         for _ in range(_MOVES_MAX):
@@ -117,7 +120,7 @@ class JoinedPair:
         raise AssertionError("the two ends do not come to rest")
 
     def _move(self, sender: ByteStreamQueuePair, receiver: ByteStreamQueuePair, log: bytearray) -> bool:
-        """Moves the octets of one send of `sender` into `receiver`, in pieces as `chunking` says.
+        """Moves the next octets of `sender` into `receiver`; `chunking` sets their number, and that of each piece.
 
         If `sender` has no octets and wants to close, passes on the end of the stream, once. Appends the octets to `log`
         if the pair records. Returns whether octets, or the end of the stream, were moved.

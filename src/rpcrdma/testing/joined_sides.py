@@ -118,14 +118,14 @@ def pattern(length: int) -> bytes:
 
 
 def expect_broken(a: Side, b: Side, what: str, *, blind: Side | None = None) -> None:
-    """Moves data and asserts that both sides report the end of the connection, as a protocol error.
+    """Moves data, and asserts that each side reports the end of the connection once, as a protocol error.
 
-    With `Deviations.tells_of_no_fault` of the provider one side may report nothing, and neither a protocol error.
+    If the provider `tells_of_no_fault`, it is enough that one side reports the end, with or without protocol error.
 
     Args:
         a: the active side.
         b: the passive side.
-        what: the case, for the messages of failures.
+        what: the case in words, for the messages of failures.
         blind: the side that may see no protocol error if its provider `hides_faults`; None: neither may.
     """
     a.progress()

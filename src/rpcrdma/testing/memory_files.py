@@ -16,7 +16,7 @@ class MemoryFiles:
     """Files in memory that NFS version 3 serves; they outlive their server.
 
     Args:
-        now_s: returns the time in seconds, for the times of files.
+        now_s: returns the time in seconds since 1970, for the times of files.
         transfer_octets: the most octets of one READ or WRITE.
     """
 
@@ -28,14 +28,16 @@ class MemoryFiles:
         self.root = self._tree.root.handle
 
     def service(self) -> Service:
-        """Returns a new service of NFS version 3 with the files; each run of a server needs its own."""
+        """Returns a new service of NFS version 3 that serves the files; each run of a server needs a new one."""
         return NfsService(self._tree)
 
     def crash(self, is_kept: Callable[[], bool]) -> None:
         """Changes the files as a loss of power does, after a run of the server: writes without COMMIT may be lost.
 
+        The write verifier changes.
+
         Args:
-            is_kept: called for each such write, in order; returns whether it has reached the disk.
+            is_kept: called for each such write, file by file in the order of writing; returns whether it is kept.
         """
         self._tree.crash(is_kept)
 

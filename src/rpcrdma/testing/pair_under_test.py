@@ -14,9 +14,9 @@ __all__ = ["Deviations", "MakePair", "PairParts"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deviations:
-    """The rules of the suite that a provider cannot keep, each with the reason; an empty reason: the rule is kept.
+    """The rules of the suite that a provider cannot keep, each with the reason; "": the provider keeps the rule.
 
-    The suite then checks the statement of the field instead.
+    Where a field has a reason, the suite checks the statement under that field instead of the rule.
     """
 
     pads_private_data: str = ""

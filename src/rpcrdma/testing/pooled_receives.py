@@ -45,7 +45,8 @@ class _TwoParts:
 def check_messages_lie_in_the_parts_of_their_buffers(make_pair: MakePair) -> None:
     """Asserts on a pair that a message longer than the first part of its buffer continues in the next part.
 
-    A message longer than the whole buffer must end the connection. A short message may be `bytes`.
+    A message no longer than the first part may arrive in a plain buffer or as `bytes`. A message longer than the whole
+    buffer must end the connection.
     """
     near, _, far, _, progress, _ = make_pair()
     messages = [bytes([octets]) * octets for octets in (64, 16, *_LONG, 0)]
@@ -74,9 +75,10 @@ def check_messages_lie_in_the_parts_of_their_buffers(make_pair: MakePair) -> Non
 
 
 def check_shared_receives_take_memory_as_messages_come(make_pair: MakePair) -> None:
-    """Asserts on a pair that messages fill receives posted before, then buffers of the pool, or arrive as `bytes`.
+    """Asserts on a pair that messages fill receives with a buffer of their own first, then those of a pool.
 
-    One message more than there are receives must end the connection.
+    A message for a receive of the pool arrives in a buffer of the pool, or as `bytes`; a buffer that was given back is
+    used again. One message more than there are receives must end the connection.
     """
     a, b = connected(make_pair)
     pool = ReceivePool(64)
@@ -116,7 +118,7 @@ def check_too_long_send_for_shared_memory_breaks_the_connection(make_pair: MakeP
 
 
 def check_shared_receives_end_silently(make_pair: MakePair) -> None:
-    """Asserts that receives from a pool that get no message have no completion, also if posted after the end."""
+    """Asserts on a pair that receives of a pool without a message have no completion, also if posted after the end."""
     a, b = connected(make_pair)
     b.qp.post_receives(100, ReceivePool(64))
     b.qp.abort("enough")

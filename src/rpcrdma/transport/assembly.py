@@ -20,7 +20,7 @@ Key: TypeAlias = tuple[int, ...]
 
 
 class Step(enum.Enum):
-    """The result of `Assembly` for one received message: a piece, or another message while a sequence is unfinished.
+    """The result of `Assembly` for a received message, which is a piece or arrived while a sequence was unfinished.
 
     KEPT: the piece is stored, and further pieces must follow.
     """
@@ -100,7 +100,7 @@ class Assembly:
         return Step.WHOLE
 
     def release(self) -> memoryview:
-        """Removes and returns the octets of the last complete message or an unfinished one; empty without any.
+        """Removes and returns the stored octets, of a complete or an unfinished message; empty if there are none.
 
         The account `Assembly.memory` stops counting the octets.
         """

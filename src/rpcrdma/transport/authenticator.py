@@ -33,14 +33,14 @@ the connection ends."""
 
 
 class Authenticator(Protocol):
-    """One side of host authentication on one connection. A value is the content of one HOSTAUTH property (`opaque<>`).
+    """One side of the mutual authentication of hosts on one connection, by HOSTAUTH transport properties (`opaque<>`).
 
     An implementation raises only `HostAuthenticationFailed` for octets of the peer: then its `alert`, unless empty, is
-    the last value to send, and the connection ends.
+    the content of the last HOSTAUTH property to send, and the connection ends.
     """
 
     def announce(self) -> bytes | None:
-        """Returns the content of the HOSTAUTH property for a client's first message; None sends no such property."""
+        """Returns the content of the HOSTAUTH property in a client's first message; None if it has no such property."""
 
     def begin(self, announced: bytes | None) -> bytes | None:
         """Begins the authentication with the content of the HOSTAUTH property in the peer's first message.

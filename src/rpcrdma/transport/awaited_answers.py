@@ -61,7 +61,7 @@ class AwaitedAnswers:
     """The waits of one extension on one connection for answers to its messages.
 
     `futures` maps the XID of each message to its future. The connection's owner sets `new_future`, which makes a future
-    of its event loop; before that it raises `LocalProtocolError`.
+    of its event loop; before that `new_future` raises `LocalProtocolError`.
     """
 
     __slots__ = ("futures", "new_future")
@@ -74,7 +74,7 @@ class AwaitedAnswers:
         """Waits for the answer to the message with this XID.
 
         `future`: a future from `new_future`, which `end` or `close` completes. Returns the value that was passed to
-        `end`.
+        `end`. If the wait is cancelled, `end` returns False for a later answer.
 
         Raises:
             Exception: the error that was passed to `end` or `close`.
@@ -86,9 +86,9 @@ class AwaitedAnswers:
             self.futures.pop(xid, None)
 
     def end(self, xid: int, value: Any) -> bool:
-        """Ends the wait for the answer to a message.
+        """Ends the wait for the answer to a message with the answer.
 
-        `xid`: the XID of the message. `value`: the answer; an exception is raised in the waiting coroutine. Returns
+        `xid`: the XID of the message. `value`: the result of `wait`; if it is an exception, `wait` raises it. Returns
         True; False if nothing waits for the XID, or the wait was cancelled.
         """
         future = self.futures.pop(xid, None)

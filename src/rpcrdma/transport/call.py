@@ -29,9 +29,9 @@ _tuple = tuple.__new__
 
 
 class Call(Outgoing):
-    """One call of this side, from its making to its end, over any transport and on one connection after another.
+    """One call of this side, from its making to its end, over RDMA or TCP; connections may send it one after another.
 
-    A connection encodes it to `payload`, for a reply within `bound`. Over RDMA `form`, `state`, `exposure` and
+    A connection encodes the call to `payload`, for a reply within `bound`. Over RDMA `form`, `state`, `exposure` and
     `carried` describe how it travels; `sending`: the memory of its arguments is in use. Observers and statistics get
     the call at its end.
 
@@ -107,7 +107,7 @@ class Call(Outgoing):
         """The status in the result, 0 for success; or the name of the error, such as "TIMEOUT"."""
 
     def reset(self) -> None:
-        """Resets the fields that a connection changes, such as `state` and `form`, before one takes the call."""
+        """Resets the fields that a connection changes, such as `state` and `form`; called before the call is sent."""
         self.answers_call = False
         self.chunks = NO_CHUNKS
         self.long = False

@@ -63,9 +63,9 @@ class CallWindow:
     def on_received(self, message: Inbound) -> bool:
         """Counts a call of the peer, or the end of a call of this side by a reply or an error.
 
-        An error gives its credit back but grants nothing (RFC 8167 section 4.1). A grant of zero is illegal; it counts
-        as one, so that the connection does not stall. Returns False if the peer has more unanswered calls than were
-        granted.
+        A reply sets `allowed` to its grant, at most `requested`; an illegal grant of zero counts as one, so that the
+        connection does not stall. An error ends its call but grants nothing (RFC 8167 section 4.1). Returns False for a
+        call with which the peer has more unanswered calls than were granted, else True.
         """
         if message.kind is _CALL:
             self.unanswered += 1
@@ -94,7 +94,7 @@ class CallWindow:
         return self.granted
 
     def may_owe(self, sends: int) -> bool:
-        """Returns whether a correct peer may have left `sends` Sends of this side without a known completion.
+        """Returns whether a peer that receives its messages can leave `sends` Sends of this side without completion.
 
         The bound is twice the calls granted to the peer and those of this side in flight, with a margin. A correct peer
         asked for each reply that it has not received yet, so it has a credit for each. The factor of two covers Sends

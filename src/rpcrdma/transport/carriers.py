@@ -116,7 +116,7 @@ class CarriedCall(Protocol):
         """
 
     def end(self) -> None:
-        """Ends the reservation of the peer's credits for the reply: the call is answered, abandoned or sent again.
+        """Ends the reservation of credits for the peer's reply: the call is answered, abandoned or sent again.
 
         Granted credits stay with the peer. A second call has no effect.
         """
@@ -190,11 +190,11 @@ class Carrier(Protocol):
 
 
 class Batcher(Protocol):
-    """Joins several RPC messages, all calls or all replies, into one message of its `header_type`.
+    """The part of an extension that joins several RPC messages, all calls or all replies, into one message.
 
-    A message has at most `messages_max` RPC messages, and at most `body_octets_max` octets after the prefix of the
-    header. The outbox holds suitable calls and replies until the end of the turn (`Outbox.send_held`), so that they can
-    be joined.
+    Such a message has the header type `header_type`, at most `messages_max` RPC messages, and at most `body_octets_max`
+    octets after the prefix of the header. The outbox holds suitable calls and replies until the end of the event loop's
+    turn (`Outbox.send_held`), so that they can be joined.
     """
 
     header_type: int
@@ -226,10 +226,10 @@ class Batcher(Protocol):
         """
 
     def refused_with(self, refused: Inbound) -> Sequence[int]:
-        """Finds the calls that were sent in one message with a refused call and that the same error refuses.
+        """Finds the further calls that an error refuses, because they were sent in one message with the refused call.
 
-        Returns the XIDs of the other calls in its message, if the error refuses them all; else an empty sequence.
+        Returns the XIDs of the other calls in that message; empty if the error is only about one call.
 
         Args:
-            refused: the peer's error.
+            refused: the peer's error, with the XID of the refused call.
         """

@@ -90,7 +90,7 @@ class ChunkLists(NamedTuple):
 
     @property
     def chunks(self) -> tuple[ReadChunk | WriteChunk, ...]:
-        """All chunks: the Write chunks, the Reply chunk if there is one, then the Read chunks."""
+        """All chunks in this order: the Write chunks, the Reply chunk if there is one, the Read chunks."""
         return (*self.writes, *self.reads) if self.reply is None else (*self.writes, self.reply, *self.reads)
 
     @property
@@ -177,7 +177,7 @@ def segments_of(region: MemoryRegion, segment_octets: int) -> tuple[Segment, ...
 
 
 def fill(chunk: WriteChunk, length: int) -> WriteChunk:
-    """Returns a copy of an offered chunk whose segment lengths report that the responder has written `length` octets.
+    """Returns a copy of an offered chunk, for the reply: its segment lengths state that `length` octets were written.
 
     The octets fill the segments in order; unused segments get length 0. `length` must not exceed that of `chunk`.
     """
@@ -192,8 +192,9 @@ def fill(chunk: WriteChunk, length: int) -> WriteChunk:
 def split_gather(gather: Sequence[Buffer], segments: Sequence[Segment]) -> Iterable[tuple[Segment, Sequence[Buffer]]]:
     """Distributes the octets of a gather list over segments, in order and without copying.
 
-    `segments`: the segments to fill. Returns pairs of a segment and the pieces of buffers for it. Segments that get no
-    octets are left out. Octets beyond the room of all segments are dropped, so the caller compares the lengths first.
+    `segments`: the segments to fill. Returns, in order, pairs of a segment and the pieces of buffers for it. Segments
+    that get no octets are left out. Octets beyond the room of all segments are dropped without an error, so the caller
+    compares the lengths first.
     """
     match gather, segments:
         case [data], [segment, *_] if 0 < len(data) <= segment.length:
@@ -223,7 +224,7 @@ def _deal(gather: Sequence[Buffer], segments: Sequence[Segment]) -> Iterator[tup
 
 
 def merge_small(gather: Sequence[Buffer], small_octets: int) -> list[Buffer]:
-    """Returns a gather list of the same octets, in which adjacent buffers of at most `small_octets` each are joined."""
+    """Returns a gather list of the same octets; adjacent buffers of at most `small_octets` each are copied into one."""
     merged: list[Buffer] = []
     for small, run in groupby(gather, lambda buffer: len(buffer) <= small_octets):
         buffers = list(run)

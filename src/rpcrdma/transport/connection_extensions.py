@@ -39,6 +39,8 @@ _TABLES_KEPT = 64
 def check_extensions(extensions: Iterable[Extension]) -> None:
     """Checks that no header type, property number or error code has two users: two extensions, or one and the protocol.
 
+    The protocol has all codes below 0x80.
+
     Raises:
         LocalProtocolError: a code is used twice; the message names both users.
     """
@@ -90,7 +92,7 @@ def _tables(extensions: tuple[Extension, ...]) -> _Tables:
 
 
 class Extensions:
-    """The extensions of one connection: passes received messages and errors to their handlers and sends their messages.
+    """The extensions of one connection: passes received messages and errors to them, and sends their messages.
 
     The endpoint creates the object and sets `requester` and `responder`, which are None at an end without that half.
     `links` maps the name of each extension to its `ExtensionLink`.
@@ -141,8 +143,8 @@ class Extensions:
     def take_properties(self, told: PropertySet) -> PropertySet:
         """Stores the decoded values of the peer's properties in the `ExtensionLink.peer` of each extension.
 
-        `told`: all transport properties that the peer has sent, as pairs of number and encoded value. Returns `told`,
-        with the receive size that a property of an extension implies if the peer has not sent its receive size.
+        `told`: all transport properties that the peer has sent, as pairs of number and encoded value. Returns `told`;
+        if the peer has not sent its receive size and a property of an extension implies it, with that size added.
 
         Raises:
             DecodeError: the value of an extension's property is invalid.
@@ -158,7 +160,7 @@ class Extensions:
         return told
 
     def on_ready(self) -> None:
-        """Calls the function `Extension.on_ready` of each extension, because the connection is open."""
+        """Calls the function `Extension.on_ready` of each extension; to be called when the connection has opened."""
         for link in self.links.values():
             link.extension.on_ready(link)
 
@@ -176,9 +178,9 @@ class Extensions:
     def on_message(self, message: Inbound, invalidated: int | None) -> bool:
         """Passes a received message of an extension to the handler of its header type.
 
-        The message is refused if the handler raises DecodeError. `invalidated`: the handle that the message's Send
-        invalidated, or None. Returns True; False, without a call of the handler, if a handle was invalidated: the
-        caller discards the message.
+        If the handler raises DecodeError, an error for an invalid header is sent to the peer. `invalidated`: the handle
+        that the message's Send invalidated, or None. Returns True; False, without a call of the handler, if a handle
+        was invalidated: the caller discards the message.
         """
         if invalidated is not None:
             return False
@@ -237,7 +239,7 @@ class Extensions:
             body: the octets after the version's header, as buffers in order.
             xid: the XID; None for a new one.
             flags: the flags of the extension.
-            answer: whether the peer chose `xid`; if False, an error with this XID is passed to the extension.
+            answer: whether the peer chose `xid`; if False, a later error with this XID is passed to the extension.
 
         Raises:
             TransportClosed: the connection is not open.

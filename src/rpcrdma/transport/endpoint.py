@@ -166,7 +166,7 @@ class Endpoint:
 
     @property
     def unanswered(self) -> bool:
-        """Whether this end is a client that has sent its transport properties and got none from the server, so far."""
+        """Whether this end is a client that has sent its transport properties and has none from the server yet."""
         return self._introduction.unanswered
 
     @property
@@ -220,7 +220,7 @@ class Endpoint:
 
     @property
     def receives_octets(self) -> int:
-        """The sum of the sizes, in octets, of all messages that the posted receives can take."""
+        """The octets that arrive if every posted receive takes a message of the largest size."""
         return self._receives.octets
 
     @property
@@ -266,7 +266,7 @@ class Endpoint:
 
     @property
     def calls_unanswered(self) -> int:
-        """The number of the peer's calls that are neither answered nor refused."""
+        """The number of the peer's calls that are neither answered nor refused nor dropped."""
         return 0 if self.responder is None else self.responder.unanswered
 
     @property
@@ -299,7 +299,7 @@ class Endpoint:
 
     @property
     def holds(self) -> bool:
-        """Whether short calls and replies wait for `send_held`, by which a `Batcher` joins several in one Send.
+        """Whether short calls and replies wait for `send_held`, because a `Batcher` joins several in one Send.
 
         The owner then calls `send_held` at the end of each iteration of the event loop.
         """
@@ -325,7 +325,10 @@ class Endpoint:
             self._outbox.send_grant()
 
     def disconnect(self) -> None:
-        """Sends messages that `send_held` would send, as far as credits allow; ends the connection after all Sends."""
+        """Ends the connection after all posted Sends; `Closed` follows.
+
+        Messages that wait for `send_held` are sent first, as far as credits allow.
+        """
         self.send_held()
         self._qp.disconnect()
 
@@ -359,7 +362,7 @@ class Endpoint:
         self._stall.on_time(now_s)
 
     def progress(self) -> None:
-        """Handles all completions and events of the queue pair; appends to the attribute `events`, sends messages."""
+        """Handles and removes all completions and events of the queue pair: appends to `events`, and sends messages."""
         completions, events = self._qp.completions, self._qp.events
         session = self._session
         while completions or events:

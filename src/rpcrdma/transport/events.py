@@ -22,13 +22,16 @@ class Ready(NamedTuple):
 
 
 class CallArrived(NamedTuple):
-    """A call of the peer has arrived, with its Read chunks; `incoming` is of the endpoint's class of `IncomingCall`."""
+    """A call of the peer, `incoming`, has arrived, with the data of its Read chunks.
+
+    `incoming` is an `IncomingCall`, of the class that the `Endpoint` was given.
+    """
 
     incoming: Any
 
 
 class ReplyArrived(NamedTuple):
-    """The reply to `call` has arrived, with `decoder` at its header. No peer can touch the call's memory any more."""
+    """The reply to `call` has arrived; `decoder` is at its RPC header. No peer can touch the call's memory any more."""
 
     call: Call
     decoder: Decoder
@@ -53,8 +56,9 @@ class ReplySent(NamedTuple):
 class Closed(NamedTuple):
     """The last event: the connection ended, or was not established.
 
-    `reason` is in words. `by_peer`: the peer ended it; or a fault that counts as the peer's did (`Session.violation`,
-    then also `protocol_error`). `refusal` is the error of a failed host authentication, or None.
+    `reason` is in words. `by_peer`: whether the peer ended the connection, or this side did for a fault that counts as
+    the peer's (`Session.violation`). `protocol_error`: whether one side broke the protocol. `refusal` is the error of a
+    failed host authentication, or None.
     """
 
     reason: str

@@ -144,7 +144,7 @@ class Exposure:
         """Invalidates the registrations of the memory: when this returns, no peer can touch the memory.
 
         Raises:
-            RpcRdmaError: the provider cannot invalidate a region.
+            RpcRdmaError: the provider cannot invalidate a region; those after it stay registered.
         """
         invalidate = self._pd.invalidate
         for region in self.regions:
@@ -199,7 +199,7 @@ def check_echo(
     *,
     may_be_inline: bool,
 ) -> Returned:
-    """Opens a reply of this side's call: compares its chunks with the offered ones.
+    """Compares the chunks of a reply to a call of this side with the offered chunks, and opens the reply.
 
     Returns the payload stream, the bulk items outside of it, and the number of octets written by RDMA.
 
@@ -247,7 +247,7 @@ def check_echo(
 
 
 def returned_length(mine: WriteChunk, theirs: WriteChunk, what: str) -> int:
-    """Returns the number of octets that the responder, by the chunk in its reply, has written to an offered chunk.
+    """Returns the number of octets that the responder has written to an offered chunk, as its reply's chunk states.
 
     A segment that is not full must be the last one used, and a segment with octets must equal the offered one. A
     segment without octets may have any handle and offset. `mine`: the chunk that the call offered. `theirs`: the chunk

@@ -313,20 +313,22 @@ class ExtensionLink:
         return self._hub.send(self, row, body, xid, flags, answer=answer)
 
     async def ask(self, header_type: int, body: Sequence[Buffer] = (), *, flags: int = 0) -> Any:
-        """Sends a message as `send` does and waits for its answer, without a time limit.
+        """Sends a message as `send` does, under a new XID, and waits for its answer, without a time limit.
 
         Returns:
             The value that the extension gives to `answer` for the XID.
 
         Raises:
             ExtensionRefused: the peer refused the message; `Extension.on_error` is not called.
-            TransportClosed, LocalProtocolError, TypeError: see `send`.
+            TransportClosed: the connection has ended, before the answer or already, or is not open yet.
+            LocalProtocolError, TypeError: see `send`; or the connection has no event loop (LocalProtocolError).
+            Exception: an exception that the extension gives to `answer`.
         """
         future = self.asked.new_future()
         return await self.asked.wait(self.send(header_type, body, flags=flags), future)
 
     def answer(self, xid: int, value: Any) -> bool:
-        """Ends the wait of `ask` for the answer to the message `xid`; returns False if nothing waits for that.
+        """Ends the wait of `ask` for the answer to the message `xid`; returns False if no `ask` waits for the answer.
 
         Args:
             xid: the transaction identifier of the message.
@@ -335,10 +337,12 @@ class ExtensionLink:
         return self.asked.end(xid, value)
 
     def carry(self, carrier: Carrier) -> None:
-        """Has a carrier choose which later calls of this side the extension's messages carry; no effect without calls.
+        """Has a carrier decide which later calls of this side travel in messages of the extension.
+
+        No effect at an end that makes no calls.
 
         Args:
-            carrier: takes each call, or leaves it to the messages of the version.
+            carrier: takes a call, or leaves it to the messages of the version.
         """
         if self._hub.requester is not None:
             self._hub.requester.carrier = carrier
@@ -357,8 +361,8 @@ class ExtensionLink:
     def expect_group(self, between: Callable[[Inbound, Buffer], bool] | None) -> None:
         """Passes every received message to `between` first, until a call of this method with None.
 
-        For an extension that awaits further messages of a group, which together carry a call or reply: the connection
-        ends unless the call with None follows within `TransportConfig.stalled_s`.
+        For an extension that awaits further messages of a group, which together carry a call or reply. The connection
+        ends if the call with None does not follow within `TransportConfig.stalled_s`.
 
         Args:
             between: gets each message and its octets, and returns whether it has handled the message; None ends the
@@ -379,7 +383,10 @@ class ExtensionLink:
         return self._hub.memory.hold_group(octets)
 
     def carried_call(self, xid: int) -> CarriedCall | None:
-        """Returns what the carrier returned for the sent, unanswered call with this XID; None if there is none."""
+        """Returns the object that `Carrier.take` returned for the sent, unanswered call with this XID.
+
+        Returns None if there is no such call, or no carrier has accepted the call.
+        """
         return None if self._hub.requester is None else self._hub.requester.carried(xid)
 
     def reserve(self, messages: int) -> None:
@@ -392,14 +399,16 @@ class ExtensionLink:
         self._hub.session.window.reserve(messages)
 
     def stop_learning(self) -> None:
-        """Keeps the present limit on unanswered calls: later credits of the peer are not only for calls.
+        """Keeps the present limit on this side's unanswered calls, which otherwise rises with the credits of the peer.
 
-        Otherwise the limit rises with the credits that the peer grants.
+        For an extension where the peer grants credits for other messages than calls.
         """
         self._hub.session.window.stop_learning()
 
     def deliver_call(self, xid: int, stream: Buffer, chunks: ChunkLists, items: IncomingItems | None) -> None:
-        """Hands the peer's call with XID `xid` to the responder; an end that takes no calls refuses its header type.
+        """Hands the peer's call with XID `xid` to the responder, as if it had arrived in a message of the version.
+
+        An end that takes no calls answers with the error of an unknown header type.
 
         Args:
             xid: the transaction identifier.
@@ -445,7 +454,7 @@ class ExtensionLink:
             self.send(header_type, body, xid=xid, answer=answer)
 
     def on_refused(self, xid: int, refusal: Refusal) -> bool:
-        """Handles the peer's refusal of a call in an extension message; returns False if no call has this XID.
+        """Handles the peer's refusal of a call in an extension message; returns False if no sent call has this XID.
 
         Args:
             xid: the transaction identifier of the call.
@@ -456,7 +465,7 @@ class ExtensionLink:
         return requester is not None and requester.on_refused(error, None)
 
     def fail_call(self, xid: int, error: RpcRdmaError) -> bool:
-        """Ends a call of this side; returns False if no call has this XID.
+        """Ends a sent call of this side with an error; returns False if no sent call has this XID.
 
         Args:
             xid: the transaction identifier of the call.

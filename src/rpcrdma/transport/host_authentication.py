@@ -87,7 +87,7 @@ _ENDS: Final = _FINISHED | {HandshakeState.FAILED}
 
 
 def prepare_context(context: ssl.SSLContext, role: Role, application: str = _APPLICATION) -> ssl.SSLContext:
-    """Prepares a context for host authentication: TLS 1.3 only, with a certificate of the peer and one ALPN name.
+    """Prepares a context for host authentication: TLS 1.3 alone, the peer must show a certificate, one ALPN name.
 
     `context`: the context, with certificate, key and authorities; it is changed. `role`: the role of this end, for
     which the context must be made. `application`: the ALPN name. Returns `context`.
@@ -163,7 +163,7 @@ class HostAuthenticator:
 
     @property
     def finished(self) -> bool:
-        """Whether the hosts are authenticated, or both sides' policies let the connection go on without that."""
+        """Whether the hosts are authenticated, or by both sides' policies need not authenticate: calls may follow."""
         return self._state in _FINISHED
 
     @property
@@ -342,6 +342,9 @@ def refusal_of(error: ssl.SSLError) -> HostAuthenticationFailed:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Formats the first 4 names of a certificate, 80 printable characters of each, for people; "no host" if empty."""
+    """Formats names for people: the first 80 characters of the first 4, and how many more there are.
+
+    Characters that are not printable are escaped (`printable`). Returns "no host" if `names` is empty.
+    """
     shown = ", ".join(printable(name[:_NAME_SHOWN]) for name in names[:_NAMES_SHOWN])
     return (shown or "no host") + (f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else "")

@@ -165,7 +165,7 @@ _ALERT_START: Final = b"\x15\x03\x03\x00\x02\x02"
 
 
 def refused(cause: HostCause, detail: str = "") -> HostAuthenticationFailed:
-    """Returns the exception with which this side refuses the peer.
+    """Returns, and does not raise, the exception with which this side refuses the peer.
 
     Its `alert` is the TLS alert record to send to the peer. `cause`: the reason. `detail`: further words for the error
     message, shown in parentheses; "" for none.
@@ -178,7 +178,7 @@ def refused(cause: HostCause, detail: str = "") -> HostAuthenticationFailed:
 
 
 def refused_by_peer(alert: int | str) -> HostAuthenticationFailed:
-    """Returns the exception for a refusal by the peer.
+    """Returns, and does not raise, the exception for a refusal by the peer; the message has the remedy.
 
     `alert`: the TLS alert description as a number, or the name that OpenSSL has for it.
     """

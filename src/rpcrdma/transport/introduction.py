@@ -49,14 +49,14 @@ _START = struct.Struct(">IIII")
 
 
 class Introduction:
-    """The beginning of a connection at one end: the properties, the version and the authentication of the hosts.
+    """The first messages of a connection at one end: version, transport properties and host authentication.
 
     Args:
         session: limits and statistics that both ends agree on.
         outbox: sends the messages of this side.
         dialects: the versions of this side, the preferred one first.
-        move: takes each step of the connection's state.
-        extensions: those whose properties are sent with this side's; None: none.
+        move: changes the connection's state; called with each `Input`.
+        extensions: the extensions of the connection, whose properties are sent with this side's; None: no extensions.
         settle_s: seconds that a client waits before its first message; 0: none.
         authenticator: proves and checks the hosts; None: the peer's host authentication is ignored.
     """
@@ -112,7 +112,10 @@ class Introduction:
 
     @property
     def may_grant(self) -> bool:
-        """Whether this side may send further messages: a server always, a client after the server's first answer."""
+        """Whether this side may send messages that only grant credits, even before the connection is open.
+
+        A server always may, a client after the server's properties, or a piece of them, have arrived.
+        """
         session = self._session
         answered = session.peer is not None or session.statistics.pieces_received > 0
         return session.role is Role.SERVER or answered
@@ -143,7 +146,7 @@ class Introduction:
             self._go_on(None)
 
     def _introduce(self, value: bytes | None) -> None:
-        """Sends this side's transport properties, and notes that they are sent.
+        """Sends this side's transport properties, with those of extensions, and marks them as sent.
 
         `value`: the content of the first HOSTAUTH property (host authentication) to send; None sends none.
         """
@@ -246,7 +249,7 @@ class Introduction:
             self._move(Input.AGREE)
 
     def _refuse(self, error: HostAuthenticationFailed) -> None:
-        """Sends the alert of a failed host authentication to the peer, and ends the connection."""
+        """Sends the alert of a failed host authentication to the peer, and ends the connection after posted Sends."""
         session = self._session
         if error.alert and session.dialect.introduces:
             if self._introduced:
@@ -262,7 +265,7 @@ class Introduction:
         """Handles the peer's transport properties, which are sent once; later messages may only authenticate the host.
 
         Invalid properties are refused. `message`: the message with the properties. `invalidated`: the handle that the
-        message's Send invalidated, or None. Returns False, to discard the message, if a handle was invalidated.
+        message's Send invalidated, or None. Returns True; False, to discard the message, if a handle was invalidated.
         """
         if invalidated is not None:
             return False
@@ -318,7 +321,7 @@ class Introduction:
     def on_grant(self, _message: Inbound, invalidated: int | None) -> bool:
         """Counts, in the statistics, a message that only grants credits.
 
-        Returns False, to discard the message, if its Send invalidated a handle (`invalidated`, else None).
+        Returns True; False, to discard the message, if its Send invalidated a handle (`invalidated`, else None).
         """
         self._session.statistics.grants_received += 1
         return invalidated is None
@@ -326,7 +329,7 @@ class Introduction:
     def on_piece(self, _message: Inbound, invalidated: int | None) -> bool:
         """Counts a message's piece in the statistics; a client then grants the credits that the longest reply takes.
 
-        Returns False if the piece's Send invalidated a handle (`invalidated`, else None), which it may not.
+        Returns True; False if the piece's Send invalidated a handle (`invalidated`, else None), which is an error.
         """
         self._session.statistics.pieces_received += 1
         self._session.expect_continued_replies()

@@ -36,7 +36,7 @@ class CallDirection(enum.Enum):
 
 
 class Kind(enum.IntEnum):
-    """The kind of a message, as a number because every message indexes tables by it."""
+    """The kind of a message; a number, because tables of handlers are indexed by it."""
 
     CALL = 0
     REPLY = 1
@@ -92,9 +92,10 @@ class Cause(enum.Enum):
 class Refusal(NamedTuple):
     """The reason of a refusal, in as much detail as the protocol version in use conveys.
 
-    `chunk` counts Write chunks from 1; 0 stands for none. `needed` is the required size in octets. `low` and `high` are
-    the versions that the refusing end speaks (`Cause.VERSION`). `limit` is the number of chunks or segments that it
-    takes. `code` and `words` describe an extension's error.
+    `chunk` is the number of a Write chunk, counted from 1; 0: no chunk is named. `needed` is the required size in
+    octets. `low` and `high` are the versions that the refusing end speaks (`Cause.VERSION`). `limit` is the number of
+    chunks or segments that the refusing end takes. `code` and `words` are the error code of an extension and the 32-bit
+    words after it.
     """
 
     cause: Cause
@@ -111,26 +112,26 @@ class Refusal(NamedTuple):
 class Inbound:
     """A received message; most kinds use few of the fields.
 
-    Decoders make the usual messages with `Inbound.__new__` and assign fields by name, without `__init__`: the others
-    keep their defaults.
+    Decoders make the usual messages with `Inbound.__new__` and assign some fields by name, without `__init__`: the
+    other fields keep their defaults.
 
     Args:
         kind: the kind.
         xid: the XID.
-        credit_word: the credits in the header.
+        credit_word: the value of the header's credit field.
         version: the version in the header.
         chunks: calls and replies: the chunk lists.
         data: the octets; `data[start:]` is the inline part of the RPC message, or the body of an extension's message.
         start: see `data`.
         long: whether a chunk has the whole RPC message, and the inline part is empty.
-        ends: a handle of the call that the reply may invalidate.
+        ends: calls: the handle that the reply may invalidate; None if the header names no handle.
         refusal: errors: the reason. Unreadable messages: the reason to send; a reply with a refusal counts as
             unreadable if no call waits for it.
         properties: the peer's transport properties, encoded.
         header_type: extensions: the header type.
         flags: extensions: the flags.
         answers: extensions: whether the receiver chose the XID.
-        broken: the XID of a call whose unfinished reply this message interrupts.
+        broken: the XID of a call whose reply in several pieces this message interrupts; None if it interrupts none.
     """
 
     kind: Kind
@@ -154,10 +155,10 @@ class Outgoing:
     """A message to be sent; its owner sets `chunks` and `long` when it decides how the message travels.
 
     `answers_call`: the message returns the credit of the peer's call. `ends` is the handle of a call that its reply may
-    invalidate, in versions that name one. `group` has the transmissions of a message that an extension carries.
-    `sending`: the memory of its data is in use until its Send has completed. `invalidates` is the peer's handle that
-    its Send may invalidate. `ready` is the payload of a message that needs no preparation; the outbox joins octets
-    without a gather list with their header.
+    invalidate, in versions whose header names one; else None. `group` has the messages in which an extension carries a
+    call or reply (`Transmission`), else None. `sending`: the memory of the message's data is in use until its Send has
+    completed. `invalidates` is the peer's handle that the Send may invalidate, or None. `ready` is the payload of a
+    message that needs no preparation, else None: a gather list, or octets that the outbox joins with the header.
     """
 
     __slots__ = ("answers_call", "chunks", "ends", "group", "long", "xid")
@@ -177,7 +178,10 @@ class Outgoing:
 
 
 class OutgoingError(Outgoing):
-    """An error message: `refusal` has the reason, `version` is the version of the refused message."""
+    """An error message: `refusal` has the reason, `version` is the version of the refused message.
+
+    `answers_call`: the error refuses a call, and returns its credit.
+    """
 
     __slots__ = ("refusal", "version")
 
@@ -203,7 +207,7 @@ class OutgoingProperties(Outgoing):
 
 
 class OutgoingExtension(Outgoing):
-    """A message of an extension with its `header_type`, `flags` and `body`; with `answer` the peer chose its XID."""
+    """A message of an extension with its `header_type`, `flags` and `body`; `answer`: the peer chose the XID."""
 
     __slots__ = ("answer", "flags", "header_type", "ready")
 

@@ -42,11 +42,12 @@ _CALL, _REPLY, _ERROR, _UNREADABLE, _PROPERTIES, _GRANT, _PIECE, _EXTENSION = (
 
 
 def calls_counted(config: TransportConfig, role: Role, *, reverse: bool) -> tuple[int, int]:
-    """Finds the numbers of calls with which a `MessageWindow` begins.
+    """Computes the two limits of unanswered calls with which the `MessageWindow` of a connection begins.
 
     `config`: has the numbers of calls to request and to grant. `role`: the role of this end. `reverse`: whether the
-    server makes calls as well. Returns the most unanswered calls that this side wants to have, and the most that it
-    takes from the peer; 0 in a direction without calls.
+    server makes calls as well. Returns (the most calls that this side wants to have unanswered, the most that it takes
+    from the peer), each 0 in a direction without calls. A server takes fewer than configured, but at least one, if
+    messages of so many calls could have more than GRANTED_OCTETS_MAX octets.
     """
     if role is Role.CLIENT:
         return config.credits_requested, config.reverse_credits_granted if reverse else 0
@@ -58,15 +59,16 @@ def calls_counted(config: TransportConfig, role: Role, *, reverse: bool) -> tupl
 class MessageWindow:
     """Implements `Window` for version 2, where each message takes a credit.
 
-    Credit words have two halves: the most credits that can be outstanding, and the number newly granted. Grants take no
-    credit: each side keeps a spare receive for one. The next grant therefore waits until the peer has used a credit
-    that only the previous grant can have given. `_unproven` messages prove that; 0 if it is proved.
+    The upper half of a credit word is the most credits that the peer can have at once, the lower half the number newly
+    granted. Messages that only grant credits take none: each side keeps a spare receive for one. The next one therefore
+    waits until the peer has used a credit that only the previous one can have granted. `_unproven` is the number of
+    messages that must arrive before this is certain; 0: it is.
 
-    Calls of this side: `requested` is the most that it wants to have unanswered; `allowed` is the number that the peer
-    was seen to take, at least one. Calls of the peer: `granted` may be unanswered. This side may send `balance`
-    messages. The peer may send `outstanding` messages as far as this side knows; some of them may be on their way.
-    `reservable` is the most that `reserve` adds at any time. `low`: the peer may have half of the credits that it
-    should have, or fewer.
+    Calls of this side: at most `requested` are to be unanswered at once; `allowed` is the number that the peer was seen
+    to take, at least one. Calls of the peer: `granted` may be unanswered. This side may send `balance` messages. The
+    peer may send `outstanding` messages as far as this side knows; some of them may be on their way. `reservable` is
+    the most that `reserve` adds at any time. `low`: the peer may have half of the credits that it should have, or
+    fewer.
 
     `admit` and `on_arrival` run for every message, so they avoid calls of other functions.
     """
@@ -114,22 +116,25 @@ class MessageWindow:
         self._upper_half = self._pool << 16
 
     def reserve(self, messages: int) -> None:
-        """Adds `messages`, also a negative number, to the messages that the peer may send beyond calls and replies.
+        """Changes the number of messages that the peer may send beyond calls and replies by `messages`.
 
-        The next headers grant the credits. A reservation that ends (a negative number) takes no credits back: later
-        headers grant fewer.
+        A positive number adds credits, which the next headers grant. A negative number ends a reservation but takes no
+        credits back: later headers grant fewer.
         """
         self._base += messages
         self.low = True
 
     def stop_learning(self) -> None:
-        """Fixes `allowed`, the most unanswered calls of this side: later credits of the peer are not only for calls."""
+        """Fixes `allowed`, the most unanswered calls of this side, at its present value.
+
+        For connections on which later credits of the peer are not only for calls.
+        """
         self._learns = False
 
     def admit(self, message: Outgoing) -> int:
-        """Spends a credit for a message, and grants the credits that the peer should have.
+        """Spends a credit for a message, counts a call or reply, and grants the credits that the peer should have.
 
-        Returns the credit word for the message's header.
+        An error grants no credits: `low` becomes True instead. Returns the credit word for the message's header.
         """
         kind = message.kind
         if kind is _CALL:
@@ -150,11 +155,11 @@ class MessageWindow:
         return self._upper_half | given
 
     def admit_several(self, first: Outgoing, count: int) -> int:
-        """Spends one credit for a message with several calls, or several replies.
+        """Spends one credit for a message with several calls, or several replies, and counts all of them.
 
         This side keeps the credits that separate messages would have taken, and the peer grants fewer later. Until then
-        they look like credits for calls, so `allowed` is fixed at its value. `first`: one of the calls or replies.
-        `count`: their number. Returns the credit word for the message's header.
+        they look like credits for calls, so `allowed` is fixed at its present value. `first`: one of the calls or
+        replies. `count`: the number of calls or replies. Returns the credit word for the message's header.
         """
         self._learns = False
         if first.kind is _CALL:
@@ -164,18 +169,20 @@ class MessageWindow:
         return self.admit(first)
 
     def admit_piece(self, _message: Outgoing) -> int:
-        """Spends a credit for a further piece of a message, before which no other message can be sent.
+        """Spends a credit for a further piece of a message, and grants the credits that the peer should have.
 
-        Returns the credit word for the piece's header.
+        No other message except a grant of credits can be sent before this piece. Returns the credit word for the
+        piece's header.
         """
         self.balance -= 1
         return self._upper_half | self._give()
 
     def on_arrival(self, message: Inbound | None) -> bool:
-        """Counts a received message and the credits in its header, except for those of errors and other versions.
+        """Takes a credit from the peer for a received message, and adds the credits in its header to `balance`.
 
-        `message`: the message; None for a message that is silently discarded. Returns False if the peer had no credit
-        for the message.
+        A message that only grants credits takes none. The headers of errors, of messages in other versions, and of
+        discarded messages add no credits. `message`: the message; None for one that is silently discarded. Returns
+        False, with no credits counted, if the peer had no credit for the message.
         """
         self._heard = True
         kind = None if message is None else message.kind
@@ -201,8 +208,8 @@ class MessageWindow:
     def on_received(self, message: Inbound) -> bool:
         """Counts a call of the peer, or the end of a call of this side by a reply or an error.
 
-        A peer that spends all of its credits on calls reaches the bound on unanswered calls, and cannot exceed it.
-        Returns False if the peer has more unanswered calls than its credits allow.
+        Returns False if the peer has more unanswered calls than the most credits that it can have at once; a peer that
+        keeps to its credits never has.
         """
         if message.kind is _CALL:
             self.unanswered += 1
@@ -214,7 +221,7 @@ class MessageWindow:
     def on_dropped(self) -> None:
         """Counts a call of the peer that gets no reply as ended.
 
-        Its credit is granted again along with others, since a single owed credit waits for further ones.
+        The credit of the call is granted again along with others, since a single owed credit waits for further ones.
         """
         self.unanswered -= 1
         self.low = True
@@ -222,18 +229,19 @@ class MessageWindow:
     def may_owe(self, sends: int) -> bool:
         """Returns whether a correct peer may have left `sends` Sends of this side without a known completion.
 
-        The bound is twice the most credits that this side had so far, with a margin, since completions may be late.
+        The bound is twice the most credits that this side had at any time (at most UNREAD_SENDS_MAX count), with a
+        margin, since completions may be late.
         """
         return sends <= 2 * (min(self._balance_max, UNREAD_SENDS_MAX) + SPARE_RECEIVES)
 
     @property
     def owed(self) -> int:
-        """The number of credits that the peer should have and was not granted; at least 0."""
+        """The number of credits that the peer should have and that were not granted yet; at least 0."""
         return max(0, min(self._base + self.in_flight - self.unanswered, self._pool) - self.outstanding)
 
     @property
     def refresh_due(self) -> bool:
-        """Whether a message that only grants credits should be sent now; False while the attribute `low` is.
+        """Whether a message that only grants credits should be sent now; False while the attribute `low` is False.
 
         The peer has a receive for one such message until it has used a credit of the previous one.
         """
@@ -243,21 +251,27 @@ class MessageWindow:
     def _refreshable(self) -> bool:
         """Whether the peer may wait for credits, or soon will; False until a message has arrived.
 
-        Credits are owed, and the peer has none left; or at least two are owed, and no fewer than it has left.
+        True if credits are owed and the peer has none left, or if at least two are owed and the peer has no more than
+        that left.
         """
         owed = self.owed
         return self._heard and owed > 0 and (not self.outstanding or (owed > 1 and owed >= self.outstanding))
 
     def grant_word(self) -> int:
-        """Returns the credit word of a message that only grants credits, and counts its credits as granted."""
+        """Returns the credit word of a message that only grants credits, and counts the owed credits as granted.
+
+        `refresh_due` is False from then on until the peer has used one of these credits.
+        """
         self._unproven = self.outstanding + 1
         return self._upper_half | self._give()
 
     def _count(self, kind: Kind) -> None:
-        """Updates `allowed`, the number of calls that the peer takes, from the balance after a message of this kind.
+        """Updates `allowed`, the number of calls that the peer takes, by the balance after a received message.
 
-        `kind`: the kind of the received message. Its call or reply is not included in the window's attributes
-        `unanswered` and `in_flight` yet, that of a continued message not before its last piece.
+        `allowed` rises to the number that the balance proves, at most to `requested`.
+
+        `kind`: the kind of the message. `unanswered` and `in_flight` do not yet include the call or reply in the
+        message; those of a continued message are included after its last piece.
         """
         if kind is _GRANT:
             uncounted = self._arriving
@@ -273,7 +287,7 @@ class MessageWindow:
             self.allowed = min(taken, self.requested)
 
     def _give(self) -> int:
-        """Counts the owed credits as granted, and returns their number."""
+        """Counts the owed credits as granted, updates `receives_wanted`, and returns the number of these credits."""
         given = self.owed
         self.outstanding += given
         self.receives_wanted = self.outstanding + 1 + SPARE_RECEIVES
@@ -281,6 +295,6 @@ class MessageWindow:
 
 
 def _gives(unreadable: Inbound) -> bool:
-    """Returns whether the credit word of a message to be refused counts: its version is that of the connection."""
+    """Returns whether the credit word of an unreadable message counts: its version is that of the connection."""
     refusal = unreadable.refusal
     return refusal is not None and refusal.cause is not Cause.VERSION

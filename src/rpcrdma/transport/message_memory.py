@@ -14,22 +14,23 @@ __all__ = ["BufferSource", "MessageMemory", "MessageRoom", "PlainBuffers"]
 
 
 class MessageRoom(Protocol):
-    """The bound on the memory of received messages of all connections together; a server implements it."""
+    """The bound on the memory of received messages of all connections together; a server implements this interface."""
 
     def take_in(self, octets: int, /) -> bool:
-        """Counts octets of arrived messages; returns False, and counts none, if there is no room for all of them."""
+        """Counts `octets` of received messages; returns False, and counts none, if there is no room for all of them."""
 
     def give_back(self, octets: int, /) -> None:
         """Stops counting `octets` of those that `take_in` has counted."""
 
 
 class BufferSource(MessageRoom, Protocol):
-    """The source of memory for Read chunks, which at a server also accounts for arrived messages."""
+    """The source of memory for Read chunks, which at a server also accounts for received messages."""
 
     def acquire(self, length: int) -> memoryview | None:
         """Lends writable memory of at least `length` octets with unspecified content.
 
-        Returns the memory; None if there is none at present, so that the call waits for `Endpoint.resume_pulls`.
+        Returns the memory; None if none is free at present: the call then waits until `Endpoint.resume_pulls` is
+        called.
 
         Raises:
             MemoryError, RpcRdmaError: there will be no memory for this length; the call is refused.
@@ -61,7 +62,8 @@ class PlainBuffers:
 class MessageMemory:
     """Counts the octets of one connection's received messages, against a bound of the connection and that of `room`.
 
-    The first RPC_UNCOUNTED_CALL_OCTETS do not count against `room`, the bound of all connections; None: there is none.
+    `room` is the bound of all connections together, against which the first RPC_UNCOUNTED_CALL_OCTETS of a connection
+    do not count; None: there is no such bound.
     """
 
     __slots__ = ("_counted", "_group", "_octets", "_pieces", "_room")
@@ -74,7 +76,7 @@ class MessageMemory:
         self._counted = 0
 
     def hold(self, octets: int) -> bool:
-        """Counts `octets` of a call; returns False, and counts none, beyond the bound of connection or server."""
+        """Counts `octets` of a call until `release`; returns False, and counts none, beyond one of the two bounds."""
         after = self._octets + octets
         if after > CONNECTION_MESSAGE_OCTETS_MAX:
             return False
@@ -95,14 +97,14 @@ class MessageMemory:
             self._room.give_back(less)
 
     def hold_piece(self, octets: int) -> bool:
-        """Counts `octets` of a message's piece as `hold`, until `release_pieces`; returns False beyond a bound."""
+        """Counts `octets` of a piece until `release_pieces`; returns False, and counts none, beyond a bound."""
         if not self.hold(octets):
             return False
         self._pieces += octets
         return True
 
     def hold_group(self, octets: int) -> bool:
-        """Counts `octets` of an extension's messages as `hold`, until `release_group`; returns False beyond a bound."""
+        """Counts an extension's `octets` until `release_group`; returns False, and counts none, beyond a bound."""
         if not self.hold(octets):
             return False
         self._group += octets
@@ -115,7 +117,7 @@ class MessageMemory:
             self.release(group)
 
     def release_pieces(self) -> None:
-        """Stops counting all octets that `hold_piece` has counted: the message is complete, or was given up."""
+        """Stops counting all octets that `hold_piece` has counted: the message is complete, or was dropped."""
         pieces, self._pieces = self._pieces, 0
         if pieces:
             self.release(pieces)

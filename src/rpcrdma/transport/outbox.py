@@ -50,19 +50,20 @@ class Preparer(Protocol):
     """The part of an endpoint that prepares its messages when credits allow them: the requester, or the responder."""
 
     def prepare(self, message: Any, /) -> Sequence[Buffer] | bytes | bytearray | None:
-        """Decides how a message, a `Call` or an `IncomingCall`, travels, just before it is sent; returns its payload.
+        """Decides how a message travels; the outbox calls it just before the Send.
 
-        The method sets the attributes `chunks` and `long` of the message, or `group` (an extension's messages). The
-        window has at least one credit for it. Returns a gather list; or octets that are joined with a header without
-        chunks (`Session.joined_octets`); or None if the message needs more credits than there are: then nothing was
-        done, and the message waits.
+        `message`: a `Call`, or an `IncomingCall` for the reply to it. The method sets the attributes `chunks` and
+        `long` of the message, or `group` (an extension's messages). The connection has at least one credit for the
+        message. Returns the payload: a gather list; or octets that the outbox joins with a header without chunks
+        (`Session.joined_octets`); or None if the message needs more credits than there are: then nothing was done, and
+        the message waits.
 
         Raises:
             LocalProtocolError: the message cannot be sent at all.
         """
 
     def on_unsendable(self, message: Any, error: LocalProtocolError, /) -> None:
-        """Handles the error that `prepare` has raised for a message that had waited: the message is not sent."""
+        """Handles `error`, which `prepare` has raised for a message that had waited: the message is not sent."""
 
 
 _Waiting: TypeAlias = tuple[Outgoing, Preparer | None]
@@ -88,7 +89,7 @@ class _Sequence:
         self.header_octets = header_octets
 
     def take(self, octets: int) -> list[Buffer]:
-        """Removes and returns the next `octets` octets of the payload, or all that are left, as buffers in order."""
+        """Removes the next `octets` octets of the payload, or all that are left; returns them as buffers in order."""
         taken: list[Buffer] = []
         while octets and self.left:
             view = self.left.popleft()
@@ -104,7 +105,8 @@ class _Sequence:
 class Outbox:
     """The outgoing messages of one connection: posts all of its Sends, in the order of precedence and as credits allow.
 
-    `queued` messages wait or are sent in part. `posted` counts Sends, and `ended` those with a known completion.
+    `queued` counts the messages that wait or are sent in part. `posted` counts Sends, and `ended` those with a known
+    completion.
     """
 
     __slots__ = ("_queues", "_receives", "_sequence", "_session", "ended", "posted", "queued")
@@ -127,11 +129,11 @@ class Outbox:
 
         Args:
             message: the message.
-            preparer: chooses chunks and payload when credits allow; None if the message's attribute `ready` has its
+            preparer: chooses chunks and payload when credits allow; None if the message's attribute `ready` has the
                 payload.
 
         Raises:
-            LocalProtocolError: the message could go out now, but cannot be sent at all.
+            LocalProtocolError: nothing delays the message, but it cannot be sent at all.
         """
         session = self._session
         held = session.batcher is not None and self._batchable(message)
@@ -150,10 +152,10 @@ class Outbox:
         return False
 
     def refuse(self, error: OutgoingError) -> None:
-        """Sends an error; ends the connection instead if the peer leaves too many errors unread.
+        """Sends an error as soon as credits allow; ends the connection instead if the peer does not read its messages.
 
-        An error that refuses a call is bounded by the credit of that call; at most `UNSENT_REFUSALS_MAX` other errors
-        may wait.
+        That is so if too many Sends lack a completion (`backlog`) or, for an error that refuses no call,
+        UNSENT_REFUSALS_MAX errors wait. The credit of the call bounds the errors that refuse calls.
         """
         if self.may_report(None if error.answers_call else Kind.ERROR):
             self._session.statistics.errors_sent += 1
@@ -162,8 +164,8 @@ class Outbox:
     def may_report(self, kind: Kind | None) -> bool:
         """Returns whether a further message about a fault may be sent or wait; if not, ends the connection.
 
-        `kind`: the kind of the message, of which at most `UNSENT_REFUSALS_MAX` may wait; None for messages with another
-        bound.
+        It may not if too many Sends lack a completion (`backlog`), or UNSENT_REFUSALS_MAX messages of `kind` wait.
+        `kind`: the kind of the message; None for a message with another bound.
         """
         if self.backlog or (kind is not None and self.waiting(kind) >= UNSENT_REFUSALS_MAX):
             self._session.violation("the peer does not read its errors")
@@ -171,7 +173,7 @@ class Outbox:
         return True
 
     def send_grant(self) -> None:
-        """Sends a message that only grants credits, if the connection's state allows it.
+        """Sends a message that only grants credits; no effect if the connection's state does not allow the message.
 
         It takes no credit and may be sent between the pieces of a continued message.
         """
@@ -182,7 +184,10 @@ class Outbox:
             self._transmit(grant, [session.dialect.encode(grant, session.window.grant_word())])
 
     def _must_wait(self, message: Outgoing) -> bool:
-        """Returns whether another message must go first: one sent in part, or a waiting one of no lower precedence."""
+        """Returns whether another message must be sent before `message`.
+
+        That is one sent in part, or a waiting one of the same or higher precedence.
+        """
         if self._sequence is not None:
             return True
         for kind in _ORDER:
@@ -193,15 +198,15 @@ class Outbox:
         return False
 
     def drain(self) -> None:
-        """Sends waiting messages as far as credits allow; no effect if a `Batcher` joins messages: see `send_held`."""
+        """Sends waiting messages as far as credits allow; no effect with a `Batcher`: see `send_held`."""
         if self._session.batcher is None:
             self.send_held()
 
     def send_held(self) -> None:
         """Sends waiting messages as far as credits allow; the connection's `Batcher`, if any, joins short neighbours.
 
-        With a batcher it is called at the end of the event loop's iteration. A message that cannot be sent is passed to
-        `Preparer.on_unsendable`.
+        With a batcher this is called at the end of the event loop's iteration. A message that cannot be sent is passed
+        to `Preparer.on_unsendable`.
         """
         session = self._session
         if self._sequence is not None:
@@ -228,13 +233,13 @@ class Outbox:
                     preparer.on_unsendable(message, error)
 
     def withdraw(self, message: Outgoing, preparer: Preparer) -> None:
-        """Removes a message that waits: `send` with the same arguments has returned False."""
+        """Removes a waiting message, for which `send` with the same arguments has returned False, from its queue."""
         # Messages that time out are the oldest ones, which stand at the front of the queue.
         self._queues[message.kind].remove((message, preparer))
         self.queued -= 1
 
     def clear(self) -> list[Outgoing]:
-        """Removes all messages that wait or were sent in part, and returns them."""
+        """Removes all messages that wait or were sent in part, and returns them, one that was sent in part last."""
         waited = [message for queue in self._queues.values() for message, _ in queue]
         if self._sequence is not None:
             waited.append(self._sequence.message)
@@ -245,19 +250,20 @@ class Outbox:
         return waited
 
     def waiting(self, kind: Kind) -> int:
-        """Returns the number of messages of this kind that wait."""
+        """Returns the number of messages of this kind that wait, not including one that is sent in part."""
         return len(self._queues.get(kind, ()))
 
     @property
     def backlog(self) -> bool:
-        """Whether the peer leaves more Sends unread than a correct peer would."""
+        """Whether more Sends lack a completion than a peer that reads its messages can leave (`Window.may_owe`)."""
         unfinished = self.posted - self.ended
         return unfinished > UNFINISHED_SELDOM and not self._session.window.may_owe(unfinished)
 
     def _post(self, message: Outgoing, preparer: Preparer | None) -> bool:
         """Prepares a message, takes its credits and sends it; a long message is sent in pieces as far as credits allow.
 
-        `preparer`: as for `send`. Returns False, with nothing done, if there are too few credits.
+        `preparer`: as for `send`. Returns True, also if pieces are left; False, with nothing done, if there are too few
+        credits.
 
         Raises:
             LocalProtocolError: the message cannot be sent at all.
@@ -367,7 +373,7 @@ class Outbox:
         return True
 
     def _go_on(self, sequence: _Sequence) -> None:
-        """Sends the rest of a continued message as far as credits allow."""
+        """Sends the rest of a continued message as far as credits allow; after the last piece, `_sequence` is None."""
         session, message = self._session, sequence.message
         window = session.window
         while True:
@@ -384,7 +390,7 @@ class Outbox:
     def _send_piece(self, sequence: _Sequence, credit_word: int) -> None:
         """Sends one piece of a continued message, of the largest size; leaves at least 8 octets for the last piece.
 
-        `credit_word`: the credit word of its header.
+        `credit_word`: the credit word of the piece's header.
         """
         session, message = self._session, sequence.message
         room = session.send_octets - session.dialect.geometry.piece_header
@@ -397,7 +403,8 @@ class Outbox:
         """Posts one Send, and before it the receives for the messages that the peer may then send.
 
         `message`: the message, if this Send ends it; None for an earlier piece, or for several messages in one Send.
-        `gather`: the header and the payload.
+        `gather`: the header and the payload. Every sixteenth Send is signaled, and each whose message has memory in use
+        (`sending`).
         """
         session = self._session
         wanted = session.window.receives_wanted

@@ -78,11 +78,11 @@ _FURTHER_MESSAGE_OCTETS = 32_000
 class PlanLimits(NamedTuple):
     """The limits by which a requester plans its calls, in octets; see `TransportConfig` for fields of the same names.
 
-    `send_octets` and `receive_octets` are the largest messages. With their headers, calls and replies of up to
-    `call_octets_max` and `reply_octets_max` go in messages although RDMA could move their items: up to the largest
-    message, unless the version continues messages. `segments_max` is the peer's limit for one header. Items of
-    `direct_octets_min` or more are worth a chunk. A reply without such items needs no Reply chunk up to
-    `reply_continued_octets_max`, headers included.
+    `send_octets` and `receive_octets` are the largest messages. Calls of up to `call_octets_max` and replies of up to
+    `reply_octets_max`, headers included, travel in messages although RDMA could move their items; these are the sizes
+    of the largest messages, unless the version continues messages. `segments_max` is the most segments that the peer
+    takes in one header. Items of `direct_octets_min` or more are worth a chunk. A reply without such items needs no
+    Reply chunk up to `reply_continued_octets_max`, headers included.
     """
 
     send_octets: int
@@ -119,8 +119,8 @@ PLAIN = CallPlan()
 def cheap_call_octets(send_octets: int, geometry: Geometry, round_trip_s: float = 0.0) -> int:
     """Returns the octets of the longest call, headers included, that costs less in continued messages than by RDMA.
 
-    `send_octets`: the largest message. `geometry`: the header sizes of the version. `round_trip_s`: seconds of a round
-    trip to the peer, which an RDMA Read costs; 0 if unknown.
+    `send_octets`: the largest message. `geometry`: the header sizes of the protocol version. `round_trip_s`: the
+    seconds of a round trip to the peer, which an RDMA Read costs; 0 if unknown.
     """
     further = min(int(round_trip_s / _FURTHER_MESSAGE_S), _FURTHER_MESSAGES_MAX)
     more = (_CALL_MESSAGES_MAX + further - 1) * (send_octets - geometry.piece_header)
@@ -128,10 +128,11 @@ def cheap_call_octets(send_octets: int, geometry: Geometry, round_trip_s: float 
 
 
 def cheap_reply_octets(receive_octets: int, geometry: Geometry) -> int:
-    """Returns the octets of the longest reply, headers included, that is no cheaper in a Reply chunk than in messages.
+    """Returns the octets of the longest reply, headers included, that costs no more in continued messages than by RDMA.
 
-    draft-ietf-nfsv4-rpcrdma-version-two-00 appendix A.2 wants small and moderate replies to be continued.
-    `receive_octets`: the largest message. `geometry`: the header sizes of the version.
+    By RDMA means in a Reply chunk. draft-ietf-nfsv4-rpcrdma-version-two-00 appendix A.2 wants small and moderate
+    replies to be continued. `receive_octets`: the largest message. `geometry`: the header sizes of the protocol
+    version.
     """
     in_messages = receive_octets + (_REPLY_MESSAGES_MAX - 1) * (receive_octets - geometry.piece_header)
     return max(in_messages, _REPLY_IN_MESSAGES_OCTETS)
@@ -143,14 +144,14 @@ def plan_call(
 ) -> CallPlan:
     """Plans the chunks of a call; the plans for the sizes of recent calls are cached.
 
-    Returns the items in Read chunks and the sizes of the other chunks; they may have more segments than the peer takes
-    in one header.
+    Returns the plan, PLAIN if the call needs no chunk: the items in Read chunks, and the sizes of the other chunks. The
+    chunks may have more segments than the peer takes in one header.
 
     Args:
         reduced: octets of the call without its bulk items.
         items: octets of each bulk item, without padding.
         results: the most octets of the encoded result without bulk items (`ReplyBound.results`).
-        result_items: the most octets that each eligible result can have.
+        result_items: the most octets of each DDP-eligible result.
         plan_limits: the limits that the peers' agreement and the user's settings make.
     """
     writes, reply_chunk = _plan_reply_space(results, result_items, plan_limits)

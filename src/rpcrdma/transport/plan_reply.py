@@ -39,9 +39,9 @@ class ReplyForm(enum.Enum):
 class ReplyPlan(NamedTuple):
     """The way in which one reply travels, as decided by `plan_reply`.
 
-    `form` is the place of its payload stream. `placed`: for each offered Write chunk the index of the item in it, or
-    None for an unused or empty chunk. `refusal`: the resource that is too small, and the required size, if the reply
-    fits nowhere; `reason` says the same in words.
+    `form` is the place of the reply's payload stream. `placed`: for each offered Write chunk the index of the bulk item
+    in it, or None for an unused or empty chunk; () stands for no chunk. If the reply fits nowhere, `refusal` has the
+    resource that is too small and the required size, and `reason` says the same in words; else None and "".
     """
 
     form: ReplyForm
@@ -77,7 +77,8 @@ def plan_reply(
         offered: the call's chunk lists.
         send_octets: the largest message, header included.
         geometry: the header sizes of the connection's version.
-        cheap_octets: the longest reply, with its header, that is continued rather than put into a Reply chunk.
+        cheap_octets: the longest reply, with its header, that is continued rather than put into a Reply chunk; 0 if
+            none is.
         continued_octets_max: the longest reply, with its header, that can be continued; 0 if none can.
     """
     header = geometry.reply_header
@@ -136,7 +137,8 @@ def reply_octets_max(
 ) -> int:
     """Finds the most octets, bulk items excluded, that a reply can have without a refusal by `plan_reply`.
 
-    The arguments are those of `plan_reply`. Returns the octets; 0 if a bulk item fits nowhere.
+    The arguments are those of `plan_reply`. Returns the octets; 0 if there is no room, as when a bulk item fits
+    nowhere.
     """
     match items, offered:
         case [length], (_, (((segment,),),), None) if length <= segment.length:
@@ -161,7 +163,7 @@ def reply_octets_max(
 
 
 def _header_octets(offered: ChunkLists, geometry: Geometry) -> int:
-    """Returns the octets of the header of a reply, which returns the offered Write and Reply chunks."""
+    """Returns the octets of a reply's header, which returns the offered Write and Reply chunks to the requester."""
     header = geometry.reply_header
     for chunk in offered.writes:
         header += geometry.write_chunk + geometry.segment * len(chunk.segments)
@@ -179,7 +181,8 @@ def write_results(
 ) -> tuple[list[Buffer], ChunkLists]:
     """Posts the RDMA Writes of a reply by its plan.
 
-    Returns the payload that is left for the reply's message, and the chunks as the reply returns them.
+    Returns (the gather list for the reply's message, the chunk lists of its header). The gather list is empty if the
+    Reply chunk has the payload stream.
 
     Args:
         plan: the plan of the reply, from `plan_reply`, without a refusal.
@@ -215,9 +218,10 @@ def write_results(
 
 
 def write_chunk(gather: list[Buffer], chunk: WriteChunk, qp: QueuePair, statistics: TransportStatistics) -> WriteChunk:
-    """Posts the RDMA Writes of a gather list into a chunk of the peer; returns the chunk with the lengths written.
+    """Posts unsignaled RDMA Writes of a gather list into a chunk of the peer, which must be large enough.
 
-    `qp`: the queue pair. `statistics`: counts the RDMA Writes and their octets.
+    `qp`: the queue pair. `statistics`: counts the RDMA Writes and their octets. Returns the chunk with the lengths
+    written.
     """
     octets = sum(map(len, gather))
     for (handle, _, offset), part in split_gather(gather, chunk.segments):

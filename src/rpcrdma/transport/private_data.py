@@ -29,7 +29,7 @@ class PrivateData(NamedTuple):
     """The abilities of one peer, as its private data states them (RFC 8797).
 
     `remote_invalidation`: the peer supports Send with Invalidate. `send_octets` and `receive_octets` are the largest
-    Send that the peer makes and receives: 1024 to 262144.
+    Sends that the peer makes and receives: 1024 to 262144.
     """
 
     remote_invalidation: bool = False
@@ -40,8 +40,8 @@ class PrivateData(NamedTuple):
 class Agreement(NamedTuple):
     """The agreement of both peers for a connection, seen from one side.
 
-    `send_octets` and `receive_octets` are the largest messages in octets; `remote_invalidation`: Send with Invalidate
-    is used.
+    `send_octets` and `receive_octets` are the largest messages, in octets, that this side sends and receives.
+    `remote_invalidation`: whether responders use Send with Invalidate.
     """
 
     send_octets: int
@@ -50,7 +50,10 @@ class Agreement(NamedTuple):
 
 
 def encode_private_data(data: PrivateData) -> bytes:
-    """Encodes the eight octets of RFC 8797 section 4; sizes are rounded down to a multiple of 1024."""
+    """Encodes the eight octets of RFC 8797 section 4; sizes are rounded down to a multiple of 1024.
+
+    The sizes must be within 1024 to 262144 octets.
+    """
     return _FORMAT.pack(
         0xF6AB0E18,
         _VERSION,
@@ -79,7 +82,8 @@ def decode_private_data(octets: bytes) -> PrivateData | None:
 def agree(own: PrivateData, peer: PrivateData | None) -> Agreement:
     """Returns the largest messages and the use of remote invalidation that follow from both sides' private data.
 
-    A `peer` of None, which has sent no private data, receives and sends 1024 octets (RFC 8797 section 5.1).
+    The results are those of the `own` side. A `peer` of None, which has sent no private data, receives and sends 1024
+    octets (RFC 8797 section 5.1) without remote invalidation.
     """
     if peer is None:
         return Agreement(DEFAULT_INLINE_OCTETS, DEFAULT_INLINE_OCTETS, remote_invalidation=False)

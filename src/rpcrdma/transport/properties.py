@@ -63,7 +63,7 @@ class Codec(Protocol):
     """Encodes and decodes the value of one transport property (rdma_data)."""
 
     def encode(self, value: Any) -> bytes:
-        """Encodes a value as the content of rdma_data."""
+        """Encodes a property's value as the content of rdma_data."""
 
     def decode(self, reader: Reader, field: str) -> Any:
         """Decodes the value at the start of rdma_data.
@@ -162,23 +162,23 @@ def properties_of(config: TransportConfig, reverse: ReverseSupport, proof: bytes
 
 
 def encode_properties(values: Properties, rows: Mapping[int, Property]) -> PropertySet:
-    """Encodes all properties in `rows` (by number) whose value is not None as pairs of number and encoded value."""
+    """Encodes all properties in `rows` (by number) whose value is not None as pairs of (number, encoded value)."""
     told = ((row, getattr(values, row.field)) for row in rows.values())
     return tuple((row.number, row.codec.encode(value)) for row, value in told if value is not None)
 
 
 def encode_host_authentication(proof: bytes) -> PropertySet:
-    """Encodes the content of a further HOSTAUTH property as a set of this one property."""
+    """Encodes `proof`, the content of a further HOSTAUTH property, as a set of this one property."""
     return ((HOST_AUTHENTICATION, _HOST_AUTHENTICATION.codec.encode(proof)),)
 
 
 def decode_properties(properties: PropertySet, rows: Mapping[int, Property]) -> Properties:
-    """Decodes the peer's properties, of which unknown ones are ignored; absent and empty ones have their default.
+    """Decodes the peer's properties; unknown ones are ignored, absent and empty ones have their default.
 
-    `properties`: pairs of number and encoded value. `rows`: the known properties by their numbers.
+    `properties`: pairs of (number, encoded value). `rows`: the known properties by their numbers.
 
     Raises:
-        DecodeError: a value is invalid, or a property is repeated.
+        DecodeError: a value is invalid, or a property, known or not, is repeated.
     """
     found = {row.field: row.default for row in rows.values()}
     seen: set[int] = set()
@@ -193,7 +193,10 @@ def decode_properties(properties: PropertySet, rows: Mapping[int, Property]) -> 
 
 
 def with_receive_octets(properties: PropertySet, octets: int) -> PropertySet:
-    """Returns `properties` with a receive size of `octets`, unless the peer has sent its receive size."""
+    """Returns a copy of `properties`, the peer's encoded set, with a receive size of `octets`.
+
+    Returns the set unchanged if it has a receive size that is not empty.
+    """
     if any(number == RECEIVE_SIZE and data for number, data in properties):
         return properties
     others = ((number, data) for number, data in properties if number != RECEIVE_SIZE)
@@ -203,11 +206,12 @@ def with_receive_octets(properties: PropertySet, octets: int) -> PropertySet:
 def decode_host_authentication(properties: PropertySet, rows: Mapping[int, Property]) -> bytes:
     """Returns the content of a further HOSTAUTH property that the peer has sent in a property set of its own.
 
-    `properties`: pairs of number and encoded value; unknown properties are ignored. `rows`: the known properties by
+    `properties`: pairs of (number, encoded value); unknown properties are ignored. `rows`: the known properties by
     their numbers.
 
     Raises:
-        DecodeError: the set lacks the value, has an invalid one, or has other known properties, which must not change.
+        DecodeError: the set lacks the HOSTAUTH property, has an invalid or repeated one, or has other known properties,
+            which must not change.
     """
     others = [number for number, _ in properties if number in rows and number != HOST_AUTHENTICATION]
     if others:

@@ -28,8 +28,9 @@ class CallForm(NamedTuple):
     """The form in which a call is sent: the choices that change when a refused call is sent again.
 
     The reply fits `bound`. `attempts` counts the Sends of the call, this one included. `one_chunk`: arguments that are
-    not inline share one chunk. `without_writes`: results use the Reply chunk. `segment_octets`: the largest segments; 0
-    as configured. `plain`: the call travels in messages of the version, not of an extension.
+    not inline share one Position-Zero Read chunk. `without_writes`: no Write chunks are offered, so results use the
+    Reply chunk. `segment_octets`: the largest segment; 0: as configured. `plain`: the call travels in messages of the
+    version, not of an extension.
     """
 
     bound: ReplyBound
@@ -40,7 +41,11 @@ class CallForm(NamedTuple):
     plain: bool = False
 
     def narrow(self, plan_limits: PlanLimits) -> PlanLimits:
-        """Returns a copy of `plan_limits` with the numbers of Read and Write chunks and segment size of this form."""
+        """Returns `plan_limits` with the restrictions of this form.
+
+        No Read chunks for single arguments if `one_chunk`, no Write chunks if `without_writes`, and segments of at most
+        `segment_octets` unless that is 0.
+        """
         if self.one_chunk:
             plan_limits = plan_limits._replace(read_chunks_max=0)
         if self.without_writes:
@@ -99,8 +104,9 @@ def form_after(
 def has_fewest(refusal: Refusal, chunks: ChunkLists, segment_octets: int) -> bool:
     """Returns whether a call refused for its number of chunks or segments cannot be sent with an acceptable number.
 
-    Either the call already has its fewest, or its fewest are more than the peer takes. `refusal`: the reason of the
-    refusal. `chunks`: the chunks of the call. `segment_octets`: the largest segment, in octets, that the peer takes.
+    True if the call already has its fewest, or its fewest segments are more than the peer takes; False also for other
+    causes of a refusal. `refusal`: the reason of the refusal. `chunks`: the chunks of the call. `segment_octets`: the
+    largest segment, in octets, that the peer takes.
     """
     cause = refusal.cause
     if cause is Cause.SEGMENTS:

@@ -21,9 +21,9 @@ receive holds no memory."""
 class ReceiveBuffers:
     """The receives of one queue pair, with memory from `pool`; `posted` is the guaranteed number of receives.
 
-    The owner calls `replace` after every AHEAD messages, and `take` for messages that were not delivered as `bytes`.
-    Messages of the kinds that the pool has as `scattered` stay in their pieces of memory. For such a message, `arrived`
-    has its buffer and its length; the owner calls `close` before the next message if `arrived` is not None.
+    The owner calls `replace` after every AHEAD (8) messages, and `take` for messages that were not delivered as
+    `bytes`. Messages of the kinds that the pool has as `scattered` stay in their pieces of memory. For such a message,
+    `arrived` has its buffer and its length; the owner calls `close` before the next message if `arrived` is not None.
     """
 
     __slots__ = ("_qp", "arrived", "pool", "posted")
@@ -36,17 +36,20 @@ class ReceiveBuffers:
 
     @property
     def octets(self) -> int:
-        """The sum of the sizes, in octets, of all messages that the posted receives can take."""
+        """The octets of all messages together that the posted receives can take, at the largest size of a message."""
         return (self.posted + AHEAD) * self.pool.octets
 
     def post(self, wanted: int) -> None:
-        """Posts receives for `wanted` messages in all, more than the attribute `posted` (RFC 8166 section 3.3.1)."""
+        """Raises the guaranteed number of posted receives to `wanted`, which must exceed `posted`.
+
+        The first call posts AHEAD (8) receives more. See RFC 8166 section 3.3.1.
+        """
         count = wanted - self.posted if self.posted else wanted + AHEAD
         self.posted = wanted
         self._qp.post_receives(count, self.pool)
 
     def replace(self) -> None:
-        """Posts AHEAD (8) receives, in place of those that arrived messages have used."""
+        """Posts AHEAD (8) receives, in place of those that received messages have used."""
         self._qp.post_receives(AHEAD, self.pool)
 
     def take(self, completion: Completion) -> Buffer:
@@ -76,21 +79,24 @@ class ReceiveBuffers:
         return data
 
     def give_back(self, completion: Completion) -> None:
-        """Gives the buffer of a message that is not read, because the connection is about to end, back to the pool."""
+        """Returns the buffer of a message that is not read, because the connection is about to end, to the pool.
+
+        `completion`: the completion of the receive; no effect if the message was delivered as `bytes`.
+        """
         if isinstance(completion.wr, ReceiveBuffer):
             self.pool.give_back(completion.wr)
 
     def close(self) -> None:
-        """Gives the buffer of a message that `take` left in pieces (attribute `arrived`), if any, back to the pool."""
+        """Returns the buffer in the attribute `arrived`, if any, to the pool, and sets `arrived` to None."""
         if self.arrived is not None:
             self.pool.give_back(self.arrived[0])
             self.arrived = None
 
     def _take_scattered(self, buffer: ScatteredBuffer, length: int) -> Buffer:
-        """Returns the first piece of a message in `pool.scattered`, and sets `arrived`; a copy of another message.
+        """Returns the first piece of a message of a scattered kind, and sets `arrived`; copies another message.
 
-        The attribute `arrived` has `buffer` and `length`; `pool.scattered` has versions with header types. `buffer`:
-        the memory of the message in several pieces. `length`: the octets of the message.
+        The scattered kinds are the (version, header type) in `pool.scattered`. `buffer`: the memory of the message in
+        several pieces, which a copied message returns to the pool. `length`: the octets of the message.
         """
         first = buffer.parts[0]
         if length >= KIND_OF_MESSAGE.size and KIND_OF_MESSAGE.unpack_from(first) in self.pool.scattered:

@@ -41,7 +41,7 @@ class ChunkRefused(RpcError):
 class CallRefused(RpcError):
     """Raised for a call that the responder did not run, for another reason than its version or its chunks.
 
-    `refusal`: the reason. `hint`: a possible reason, appended to the message, if the refusal has none.
+    `refusal`: the reason. `hint`: words appended to the message, such as a possible cause.
     """
 
     def __init__(self, refusal: Refusal, hint: str = "") -> None:
@@ -72,7 +72,7 @@ _WORDS: Mapping[Cause, Callable[[Refusal], str]] = {
 
 
 def error_of(refusal: Refusal) -> VersionRefused | ChunkRefused | CallRefused:
-    """Returns the exception that the caller of a refused call gets."""
+    """Returns, without raising it, the exception that the caller of a refused call gets."""
     if refusal.cause is Cause.VERSION:
         return VersionRefused(refusal.low, refusal.high)
     if refusal.cause in _OF_CHUNKS:

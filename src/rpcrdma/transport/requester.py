@@ -45,7 +45,8 @@ _tuple = tuple.__new__
 class Requester:
     """The calls of this side in one direction: sends them, exposes their memory and reports their replies as events.
 
-    `carrier` decides which calls an extension carries; None: no extension does.
+    `carrier` decides which calls an extension carries; None: no extension does. The events are in the session's
+    `events`.
     """
 
     __slots__ = ("_allowed", "_direction", "_memory", "_outbox", "_session", "calls", "carrier")
@@ -66,14 +67,16 @@ class Requester:
         return len(self.calls) - self._outbox.waiting(Kind.CALL)
 
     def start(self, call: Call) -> None:
-        """Sends a call as soon as credits allow; `ReplyArrived` or `CallFailed` follows unless it is abandoned.
+        """Sends a call as soon as credits allow; `ReplyArrived` or `CallFailed` follows unless the call is abandoned.
 
         Buffers in the call's attributes `payload` and `into` must not change until then.
 
         Raises:
-            LocalProtocolError: the XID is in use; a reverse call precedes `allow`, or the client takes none; unless the
-                call waits (then in `CallFailed`): a buffer is unfit, the header too small, a chunk not permitted.
+            LocalProtocolError: the XID is in use; a reverse call precedes `allow`, or the client takes none. Or the
+                call cannot be sent (but `CallFailed` if it waits): a buffer is unfit, the header too small, a chunk not
+                permitted.
             TransportClosed: the connection has ended.
+            MemoryError: the system has no memory for the results.
         """
         session = self._session
         if not self._allowed or session.state is _CLOSED:
@@ -85,7 +88,7 @@ class Requester:
         self.calls[call.xid] = call
 
     def rest(self) -> None:
-        """Frees the memory for results that is kept for reuse; no effect while calls wait or are unanswered."""
+        """Frees the memory for results that is kept for reuse; no effect while any call waits or is unanswered."""
         if not self.calls:
             self._memory.clear()
 
@@ -177,7 +180,7 @@ class Requester:
     def _inline(self, payload: Payload, bound: ReplyBound) -> list[Buffer]:
         """Returns the whole encoded call as a gather list, for a direction without chunks.
 
-        `bound`: the most octets of results. Raises LocalProtocolError if call or largest reply exceeds one message.
+        `bound`: the most octets of results. Raises LocalProtocolError if call or largest reply exceed one message.
         """
         session = self._session
         geometry = session.dialect.geometry
@@ -193,11 +196,11 @@ class Requester:
         return payload.gather()
 
     def _expose(self, call: Call, payload: Payload) -> Sequence[Buffer] | None:
-        """Plans a call, offers it to the extension that may carry it, the carrier, and registers its memory.
+        """Plans a call, offers it to the extension that may carry it (`carrier`), and registers its memory.
 
-        Returns the payload of its message, empty if the carrier has taken the call; None if no chunk and no carrier is
-        needed, so that the payload is the whole encoded call. Raises RpcRdmaError: memory cannot be registered, or the
-        header cannot hold the chunks.
+        Returns the gather list of the call's message, empty if the carrier has taken the call; None if neither chunk
+        nor carrier is needed: the caller then sends the whole encoded call. Raises LocalProtocolError: memory cannot be
+        registered, or the header cannot hold the chunks.
         """
         session = self._session
         limits = session.plan_limits
@@ -276,7 +279,10 @@ class Requester:
         return better
 
     def carried(self, xid: int) -> CarriedCall | None:
-        """Returns the carrying extension's object for the sent, unanswered call with this XID; None without either."""
+        """Returns the carrying extension's state of the sent, unanswered call with this XID.
+
+        None if there is no such call, or no extension carries it.
+        """
         call = self.calls.get(xid)
         return None if call is None or call.state is CallState.QUEUED else call.carried
 
@@ -328,10 +334,12 @@ class Requester:
         return True
 
     def on_refused(self, message: Inbound, invalidated: int | None) -> bool:
-        """Handles a refusal of a call and of those in its Send: sends each again in other chunks or sizes, or fails it.
+        """Handles a refusal: sends the call again in other chunks or sizes if that can help, otherwise fails it.
 
-        `message`: the peer's error. `invalidated`: the handle that the error's Send invalidated, or None. Returns False
-        if no sent call has its XID; True also if the error breaks the protocol, which ends the connection.
+        `message`: the peer's error; if it refuses all calls of one Send, each of them is handled like this. An
+        abandoned call ends without an event. `invalidated`: the handle that the error's Send invalidated, or None.
+        Returns False if no sent call has the error's XID; True also if the error breaks the protocol, which ends the
+        connection.
         """
         call = self.calls.get(message.xid)
         session = self._session
@@ -374,7 +382,11 @@ class Requester:
         return True
 
     def fail(self, xid: int, error: RpcRdmaError) -> bool:
-        """Fences the memory of the sent call with this XID and fails it by `error`; returns False if there is none."""
+        """Ends the sent, unanswered call with this XID: fences its memory, and reports `CallFailed` with `error`.
+
+        An abandoned call ends without an event. Returns False if there is no such call; True also if its memory cannot
+        be fenced, which aborts the connection.
+        """
         call = self.calls.get(xid)
         if call is None or call.state is CallState.QUEUED:
             return False
@@ -392,7 +404,7 @@ class Requester:
         return True
 
     def _send_again(self, call: Call, form: CallForm) -> None:
-        """Sends a refused call, which the peer has not run, with the same XID in other chunks or sizes (`form`)."""
+        """Sends a refused call, which the peer has not run, with the same XID in another `form`, or fails it."""
         call.form = form
         if call.carried is not None:
             call.carried.end()
@@ -408,9 +420,10 @@ class Requester:
             self.on_unsendable(call, error)
 
     def on_closed(self, reason: str, *, protocol_error: bool) -> None:
-        """Ends every call after the connection's end: deregisters its memory, and fails it unless it was abandoned.
+        """Ends every call after the connection's end: invalidates its memory, and fails it unless it was abandoned.
 
-        The error is `TransportClosed`. `reason` is in words. `protocol_error`: whether one side broke the protocol.
+        Failed calls are reported by `CallFailed` with a `TransportClosed`. `reason`: the cause in words, the message of
+        the error. `protocol_error`: whether one side broke the protocol.
         """
         calls = list(self.calls.values())
         self.calls.clear()
@@ -450,7 +463,7 @@ class Requester:
         return True
 
     def _end(self, call: Call, message: Inbound) -> None:
-        """Removes an answered call from `calls`, and returns its credit; `message`: the reply or the error."""
+        """Removes an ended call from `calls`, and returns its credit; `message`: the peer's reply or error."""
         del self.calls[call.xid]
         call.state = TRANSITIONS[call.state, _END]
         call.payload = None

@@ -50,8 +50,8 @@ _tuple = tuple.__new__
 class Responder:
     """The calls of the peer in one direction: reads their Read chunks, reports them as events and sends the replies.
 
-    `unanswered` calls are neither answered nor refused. Of the replies whose buffers are in use until their Send has
-    completed, `replies_sent` are sent, `replies_unsent` are not.
+    `unanswered` counts calls neither answered nor refused. Of the replies whose buffers are in use until their Send has
+    completed, `replies_sent` have ended and `replies_unsent` have not. The events are in the session's `events`.
     """
 
     __slots__ = (
@@ -145,9 +145,9 @@ class Responder:
         return True
 
     def _queue(self, incoming: IncomingCall, inline: int | None) -> None:
-        """Queues a call with Read chunks until there is memory for them; refuses unfit chunks.
+        """Queues a call with Read chunks until there is memory for them; refuses the call if they are unfit.
 
-        `inline`: the octets of its reduced stream; None if a Position-Zero Read chunk has the stream.
+        `inline`: the octets of the call's reduced stream; None if a Position-Zero Read chunk has the stream.
         """
         reads = incoming.chunks.reads
         if incoming.carried is None and not well_placed(reads, inline):
@@ -188,7 +188,7 @@ class Responder:
     def _pull(self, incoming: IncomingCall) -> bool:
         """Posts the RDMA Reads of a call's Read chunks into one buffer, each chunk at a multiple of four octets.
 
-        Refuses a call whose memory cannot be had at all. Returns False if there is none at present, and the call waits.
+        Refuses a call for which there will be no memory. Returns False if no memory is free at present: the call waits.
         """
         session = self._session
         held = incoming.held_octets
@@ -222,7 +222,11 @@ class Responder:
         return True
 
     def on_read(self, incoming: IncomingCall, status: Status) -> None:
-        """Counts an RDMA Read of a call if `status` is SUCCESS; after the last one reports the call, or refuses it."""
+        """Counts a completed RDMA Read of a call; after the last one reports the call by `CallArrived`, or refuses it.
+
+        It refuses a call whose Position-Zero Read chunk has no RPC call with its XID. No effect if `status` is not
+        SUCCESS: the connection then ends.
+        """
         # After a failed one the connection ends, and `on_closed` clears up.
         if status is Status.SUCCESS and incoming in self._reading:
             incoming.pending_reads -= 1
@@ -268,7 +272,7 @@ class Responder:
         session.events.append(_tuple(CallArrived, (incoming,)))
 
     def reply_octets_max(self, incoming: IncomingCall, items: Sequence[int]) -> int:
-        """Returns the most octets of a reply besides bulk `items` (octets of each); an extension may carry more."""
+        """Returns the most octets of a reply besides bulk `items` (octets of each), unless an extension carries it."""
         session = self._session
         continued = self._continued if session.splits else (0, 0)
         return reply_octets_max(items, incoming.chunks, session.send_octets, session.dialect.geometry, *continued)
@@ -277,7 +281,8 @@ class Responder:
         """Answers a call: sends the reply, or an error if the reply fits neither a message nor the offered chunks.
 
         After the connection's end it only releases the call's memory. Returns whether the payload's buffers are in use
-        until `ReplySent`. Raises LocalProtocolError for an answered call; any other error ends the connection.
+        until `ReplySent`. Raises LocalProtocolError for an answered call; any other error is raised, and ends the
+        connection.
         """
         if incoming.answered:
             self._answer(incoming)
@@ -341,7 +346,10 @@ class Responder:
 
     @property
     def _continued(self) -> tuple[int, int]:
-        """The longest reply continued despite a Reply chunk, and the longest continued one: octets with header or 0."""
+        """The longest reply continued despite a Reply chunk, and the longest continued one.
+
+        Both in octets, header included; 0 if no reply is continued.
+        """
         session = self._session
         if self._direction is CallDirection.REVERSE and session.reverse_support is ReverseSupport.INLINE:
             return 0, 0
@@ -365,7 +373,7 @@ class Responder:
         raise error
 
     def on_sent(self, incoming: IncomingCall) -> None:
-        """Releases the memory of a call whose reply was sent, and reports `ReplySent`."""
+        """Releases the memory of a call after the Send of its reply has completed, and reports `ReplySent`."""
         self.replies_sent += 1
         self.replies_unsent -= 1
         self._session.owed -= 1
@@ -376,7 +384,7 @@ class Responder:
     def fail_call(self, incoming: IncomingCall, cause: Cause) -> None:
         """Refuses a call with an error message of the protocol version for `cause`, and releases the call's memory.
 
-        Raises LocalProtocolError if the call has been answered.
+        After the connection's end it only releases the memory. Raises LocalProtocolError if the call has been answered.
         """
         self._answer(incoming)
         try:
@@ -393,7 +401,8 @@ class Responder:
     def drop(self, incoming: IncomingCall) -> None:
         """Leaves a call unanswered and releases its memory; raises LocalProtocolError if the call has been answered.
 
-        Where credits count calls, the requester loses the credit; where they count messages, a grant returns it.
+        Where credits count calls (version 1), the requester loses the credit; where they count messages, a grant
+        returns it.
         """
         self._answer(incoming)
         self.unanswered -= 1
@@ -433,7 +442,7 @@ class Responder:
             self.resume()
 
     def resume(self) -> None:
-        """Starts the RDMA Reads of waiting calls as far as the connection's bound and the memory allow."""
+        """Starts the RDMA Reads of waiting calls, in order, as far as the connection's bound and the memory allow."""
         # A call that is refused when its turn comes is released from here: one loop sees to all that wait.
         if self._resuming:
             return
@@ -479,7 +488,7 @@ class Responder:
 
 
 def _held_by(data: Buffer) -> int:
-    """Returns the octets of memory that a message keeps in use: those of its whole receive buffer."""
+    """Returns the octets of memory that `data`, a received message, keeps in use: those of its whole receive buffer."""
     return as_view(data.obj).nbytes if isinstance(data, memoryview) else len(data)
 
 

@@ -24,7 +24,7 @@ to discard the message."""
 class Halves(NamedTuple):
     """The objects of one endpoint that handle received messages.
 
-    `requester` and `responder` are None for an unused direction, `extensions` is None without any; `introduction`
+    `requester` and `responder` are None for a direction without calls, `extensions` is None without any; `introduction`
     handles the beginning of the connection.
     """
 
@@ -88,6 +88,9 @@ ROUTES: Mapping[tuple[Kind, Role, State], Route] = {
 
 
 def routes(role: Role, state: State, halves: Halves) -> list[Handler | None]:
-    """Returns an endpoint's functions for messages received in one state, by `Kind`; None: discard the message."""
+    """Returns an endpoint's functions for messages received in one state, indexed by `Kind`.
+
+    None in place of a function means that messages of this kind are discarded.
+    """
     found = (ROUTES.get((kind, role, state)) for kind in Kind)
     return [None if route is None else route(halves) for route in found]

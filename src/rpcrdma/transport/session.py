@@ -42,18 +42,18 @@ UNFINISHED_SELDOM unfinished Sends, 0.8 MB of copies, those of up to JOIN_OCTETS
 class Session:
     """The agreement and state of one connection, which its requester, responder and outbox share.
 
-    `send_octets` and `receive_octets` are the largest messages of either direction; with `splits` a longer message
-    travels in several pieces. A payload of up to `joined_octets` is joined with a header without chunks. `names_ended`:
-    a call names the handle that its reply may invalidate. `call_octets` and `results_octets` are the largest RPC call,
-    and the largest results, in one message without chunks. A call with bulk items goes in one message up to
-    `items_inline_octets`; a reply without chunks has its items copied up to `copied_reply_octets`. `round_trip_s` is
-    the distance of the peer. `segment_octets_taken` is the largest segment that this side takes. `owed` counts
-    obligations of the peer for which this side holds memory: RDMA Reads of calls, and unsent replies. `peer` has the
-    transport properties of the peer; `proof` is the host authentication value of this side. `failure` is the reason for
-    which this side ends the connection, "" for none; `refusal` is the error of a failed host authentication.
-    `far_limits` are those of a call with bulk items that is longer than one message, if the peer is distant. While an
-    extension expects a group of messages, `between` sees each message. With a `batcher`, messages wait for the end of
-    the turn.
+    `send_octets` and `receive_octets` are the largest messages that this side sends and receives; with `splits` a
+    longer message travels in several pieces. A payload of up to `joined_octets` is joined with a header without chunks.
+    `names_ended`: a call names the handle that its reply may invalidate. `call_octets` and `results_octets` are the
+    largest RPC call, and the largest results, in one message without chunks. A call with bulk items travels in one
+    message up to `items_inline_octets`; a reply without chunks has its items copied up to `copied_reply_octets`.
+    `round_trip_s` is the measured round trip to the peer in seconds, 0 if unknown. `segment_octets_taken` is the
+    largest segment that this side takes. `owed` counts obligations of the peer for which this side holds memory: RDMA
+    Reads of calls, and unsent replies. `peer` has the transport properties of the peer, or is None; `proof` is the host
+    authentication value of this side. `failure` is the reason for which this side ends the connection, "" for none;
+    `refusal` is the error of a failed host authentication. `far_limits` are those of a call with bulk items that is
+    longer than one message, if the peer is distant. While an extension expects a group of messages, `between` gets each
+    message first. With a `batcher`, messages wait for the end of the event loop's iteration.
     """
 
     __slots__ = (
@@ -136,7 +136,7 @@ class Session:
         self.use(dialect)
 
     def use(self, dialect: Dialect) -> None:
-        """Changes the version of the connection to that of `dialect`, and discards all state of the previous one."""
+        """Changes the protocol version to that of `dialect`; credits and the peer's properties begin anew."""
         self.dialect = dialect
         self.window = dialect.window(self.config, self.role, reverse=self._reverse, reservable=self._reservable)
         self.peer: Properties | None = None
@@ -159,19 +159,20 @@ class Session:
             self.window.reserve(self._reply_messages)
 
     def expect_group(self, between: Callable[[Inbound, Buffer], bool] | None) -> None:
-        """Sets the function that gets each received message and its octets first, until an extension has a group.
+        """Sets the function that gets each received message first while an extension awaits the rest of a group.
 
-        `between`: returns whether it has handled the message; if False, the message is handled as usual. None: no
-        function gets messages first, since those that carry one call or reply (a group) have arrived.
+        A group is the messages that together carry one call or reply. `between`: gets a message and its octets, and
+        returns whether it has handled the message; if False, the message is handled as usual. None: the group is
+        complete or dropped, and no function gets messages first any more.
         """
         self.between = between
         self._groups += between is not None
 
     @property
     def unfinished(self) -> int:
-        """A number that identifies the continued message, or the extension's group of messages, that is not complete.
+        """The number of the continued message, or extension's group of messages, that has not arrived completely.
 
-        0 if there is none.
+        Each of them has another number than the one before. 0: none is incomplete.
         """
         return self.dialect.unfinished if self.between is None else -self._groups
 
@@ -191,13 +192,17 @@ class Session:
         self._limit(self.send_octets, self.receive_octets)
 
     def limit_first_message(self) -> None:
-        """Limits a client's messages, until the server has answered, to the size that every server receives."""
+        """Limits a client's messages to the size that every server receives, before the server's properties are known.
+
+        Later calls of `use_defaults` or `take_properties` replace the limit. No effect at a server, or if the version
+        has no such size.
+        """
         first = self.dialect.geometry.first_message
         if self.role is Role.CLIENT and first:
             self._limit(min(self.send_octets, first), self.receive_octets)
 
     def use_defaults(self) -> None:
-        """Adopts the default properties, which every peer supports, unless the peer has sent its own."""
+        """Adopts the default properties, which every peer supports, unless the peer's own have been stored."""
         if self.peer is None:
             self._agree()
             if self.dialect.introduces:
@@ -205,15 +210,12 @@ class Session:
 
     @property
     def own(self) -> Properties:
-        """The transport properties of this side that the protocol itself defines."""
+        """The transport properties of this side that the protocol version itself defines, not those of extensions."""
         reverse = ReverseSupport.GENERAL if self._reverse else ReverseSupport.NONE
         return properties_of(self.config, reverse, self.proof)
 
     def take_properties(self, peer: Properties) -> None:
-        """Stores the transport properties of the peer, and limits message sizes and reverse calls accordingly.
-
-        The limits are those that both ends support.
-        """
+        """Stores the transport properties of the peer; limits messages and reverse calls to what both ends support."""
         own = self.own
         self.peer = peer
         self._agree_reverse()
@@ -222,7 +224,7 @@ class Session:
     def _agree_reverse(self) -> None:
         """Sets `reverse_support` to the client's property: that of this side at a client, the peer's at a server.
 
-        No effect without reverse calls.
+        No effect if the connection has no reverse calls.
         """
         if self._reverse:
             self.reverse_support = (self.own if self.role is Role.CLIENT else self._told).reverse
@@ -234,7 +236,7 @@ class Session:
 
     @property
     def _told(self) -> Properties:
-        """The properties of the peer, or the defaults before they arrive."""
+        """The transport properties of the peer; the protocol version's defaults before they arrive."""
         return self.peer or decode_properties((), self.dialect.properties)
 
     def _limit(self, send_octets: int, receive_octets: int) -> None:
@@ -286,7 +288,10 @@ class Session:
         self.state = TRANSITIONS[self.state, moved]
 
     def refuse(self, error: HostAuthenticationFailed) -> None:
-        """Ends the connection after all posted Sends, for a failed host authentication; no effect after any failure."""
+        """Ends the connection after all posted Sends, for a failed host authentication; no effect after any failure.
+
+        `error` becomes `refusal`, and its text `failure`.
+        """
         if not self.failure:
             self.refusal = error
             self.failure = str(error)

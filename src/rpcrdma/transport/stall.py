@@ -14,7 +14,7 @@ __all__ = ["StallWatch"]
 
 
 class StallWatch:
-    """Aborts the connection if the peer meets no obligation within `TransportConfig.stalled_s`.
+    """Aborts the connection if the peer makes no progress with an obligation within `TransportConfig.stalled_s`.
 
     The obligations are the data of RDMA Reads, the last piece of a continued message, and the reception of replies.
     """
@@ -31,14 +31,15 @@ class StallWatch:
 
     @property
     def running(self) -> bool:
-        """Whether a deadline for obligations of the peer is set, even if the peer has met them meanwhile."""
+        """Whether a deadline for obligations of the peer is set, even if the peer has met all of them meanwhile."""
         return self._deadline_s is not None
 
     def next_deadline_s(self, now_s: float) -> float | None:
         """Returns the deadline, in seconds of the caller's clock; None if the peer has no obligation.
 
         An obligation is to answer RDMA Reads, to complete a message in pieces, or to receive replies. `now_s`: the
-        present time, from which a deadline counts that begins with this call.
+        present time, from which a deadline counts that begins with this call. Ends the deadline if no obligation is
+        left.
         """
         if not self._session.owed and not self._session.unfinished:
             self._deadline_s = None
@@ -55,9 +56,11 @@ class StallWatch:
             self._replies_sent = responder.replies_sent if responder.replies_unsent else -1
 
     def on_time(self, now_s: float) -> None:
-        """Aborts the connection if the deadline has expired at `now_s` and the peer has met no obligation meanwhile.
+        """Aborts the connection if the deadline has expired at `now_s` without progress in one of the obligations.
 
-        If the peer has met one, the next call of `next_deadline_s` begins a new deadline.
+        No progress means: the same message is incomplete, or the same call has the oldest RDMA Reads, or of the replies
+        that were unsent none has been received since the deadline began. Otherwise the next call of `next_deadline_s`
+        begins a new deadline.
         """
         if self._deadline_s is None or now_s < self._deadline_s:
             return

@@ -129,7 +129,7 @@ LINUX_SERVER = {"rdma_stat_read": "rdma_reads", "rdma_stat_recv": "receives", "r
 
 
 def linux_counters(statistics: TransportStatistics, *, server: bool = False) -> dict[str, int]:
-    """Returns the counters that Linux has as well, by Linux's names for them.
+    """Returns a dictionary of the counters that Linux has as well, by Linux's names for them.
 
     `statistics`: the counters. `server`: whether the names are those of svcrdma rather than of xprtrdma.
     """

@@ -84,7 +84,7 @@ class ManagerEventKind(enum.IntEnum):
 
 
 def removal_of(device: str | None) -> str:
-    """Returns a sentence for an error: that the RDMA device with the name `device` was removed, and the remedy."""
+    """Returns a sentence for an error: that the RDMA device named `device` was removed, and the remedy."""
     return f"the RDMA device {device} was removed: bring it back (see rdma link)"
 
 
@@ -136,7 +136,7 @@ class DeviceAttributes(TypedDict):
 class Region(Protocol):
     """Memory that is registered with a device (a memory region); made by `Domain.register`.
 
-    After `deregister` its properties raise ValueError.
+    After `deregister` the properties raise ValueError.
     """
 
     @property
@@ -150,13 +150,13 @@ class Region(Protocol):
     def start_of(self, buffer: object, /) -> int:
         """Returns the offset in octets of a buffer from the start of the region.
 
-        Raises ValueError if the buffer does not lie in the region as a whole.
+        Raises ValueError if any part of the buffer lies outside of the region.
         """
 
     def deregister(self) -> None:
-        """Ends the registration: when it returns, the device does not touch the memory any more.
+        """Ends the registration: when this returns, the device does not touch the memory any more.
 
-        Raises OSError if the device does not let go of the memory.
+        Raises OSError if the device does not end the registration.
         """
 
 
@@ -167,11 +167,12 @@ class MemoryWindow(Protocol):
     def handle(self) -> int:
         """The handle (`rkey`) of the last posted binding; before the first, the device's for the window; 0 after `end`.
 
-        The user chooses the lower 8 bits of the handle for each binding; the upper 24 bits name the window.
+        The user of the window chooses the lower 8 bits of the handle anew for each binding; the upper 24 bits name the
+        window.
         """
 
     def end(self) -> None:
-        """Deallocates the window: when this returns, no peer reaches memory through it.
+        """Deallocates the window: when this returns, no peer can reach memory through the window.
 
         Raises OSError if the device has failed.
         """
@@ -194,7 +195,7 @@ class Domain(Protocol):
         Args:
             buffer: the memory, an object with the buffer protocol.
             access: the rights, from `Right`, combined by `|`.
-            keep: whether the region keeps the buffer until `deregister`. If False, the region's owner must call
+            keep: whether the region keeps the buffer alive until `deregister`. If False, the region's owner must call
                 `deregister` when the buffer is freed; the device keeps the pages of the buffer until then.
 
         Raises:
@@ -219,17 +220,21 @@ offset). BIND_WINDOW has the rights in place of the offset, and its window as a 
 class QueuePairHandle(Protocol):
     """A queue pair of a device, with a completion queue of its own; made by `ConnectionIdentifier.queue_pair`.
 
-    It keeps the regions of posted work until their completion is taken, or until `end`.
+    It keeps the regions of posted work alive until their completion is taken, or until `end`.
     """
 
     def fileno(self) -> int:
-        """Returns the descriptor of completion events: it becomes readable when there may be completions."""
+        """Returns the descriptor of completion events: it becomes readable when there may be completions.
+
+        This happens once; `completions` arms the descriptor again.
+        """
 
     def post_sends(self, works: Sequence[SendWork], /) -> None:
         """Posts a list of work requests to the send queue in one call.
 
-        Each is (object that its completion returns, list of (region, start in it, octets), opcode of `Binding`, the
-        peer's handle and offset). BIND_WINDOW has its rights as the offset, and the window as sixth element.
+        Each is a tuple (object that its completion returns, list of (region, start in it, octets), opcode of `Binding`,
+        the peer's handle, the peer's offset). BIND_WINDOW has the rights of the window in place of the offset, and the
+        window as a sixth element.
 
         Raises:
             OSError: the queue is full, or the device has failed.
@@ -239,7 +244,8 @@ class QueuePairHandle(Protocol):
     def post_receives(self, works: Sequence[tuple[object, tuple[Entry, ...]]], /) -> None:
         """Posts a list of receives in one call.
 
-        Each is (object that its completion returns, scatter list); the latter has tuples (region, start in it, octets).
+        Each is a tuple (object that its completion returns, scatter list); the scatter list has tuples (region, start
+        in it, octets).
 
         Raises:
             OSError: the queue is full, or the device has failed.
@@ -249,20 +255,21 @@ class QueuePairHandle(Protocol):
     def completions(self, most: int, arm: bool, /) -> list[tuple[Any, int, int, int]]:
         """Removes and returns completions, in their order; raises OSError if the device has failed.
 
-        `most`: the largest number of completions to return. `arm`: whether the descriptor becomes readable for later
-        completions; only if fewer than `most` are returned. Returns tuples of (posted object, `WorkStatus`, octets
-        received, handle). The handle is the one that the peer's Send invalidated. Without such a Send it is 0, or any
-        number on a device that reports IP checksums: rxe marks an invalidated handle by the flag for these.
+        `most`: the largest number of completions to return. `arm`: whether the descriptor is to become readable for
+        later completions; certain only if fewer than `most` are returned. Returns tuples of (object given when posting,
+        `WorkStatus` value, octets received, handle). The handle is the one that the peer's Send invalidated. Without
+        such a Send it is 0, or any number on a device that reports IP checksums: rxe marks an invalidated handle by the
+        flag for these.
         """
 
     def broken(self) -> bool:
         """Returns whether the device has stopped the queue pair because of an error; False after `end`.
 
-        Raises OSError if the device does not state the queue pair's state.
+        Raises OSError if the device does not report the queue pair's state.
         """
 
     def end(self) -> None:
-        """Stops the queue pair: the device then touches no memory of posted work, which gets no further completion."""
+        """Stops the queue pair: the device then touches no memory of posted work, and reports no completions of it."""
 
     def close(self) -> None:
         """Destroys the queue pair with its completion queue and its descriptor."""
@@ -273,13 +280,13 @@ class Device(Protocol):
 
     @property
     def node(self) -> str:
-        """The name of the device's character device, such as "uverbs0"."""
+        """The name of the device's character device in /dev/infiniband, such as "uverbs0"."""
 
     def fileno(self) -> int:
         """Returns the descriptor that becomes readable when there is an event of the device or its ports."""
 
     def events(self) -> list[tuple[int, int]]:
-        """Removes and returns all events of the device and its ports, as (`DeviceEventKind`, number of the port)."""
+        """Removes and returns all events of the device and its ports, as (`DeviceEventKind` value, port number)."""
 
     def let_go(self) -> None:
         """Closes a device that is being removed, for the whole process, so that its removal can finish.
@@ -346,15 +353,15 @@ class ConnectionIdentifier(Protocol):
         """
 
     def resolve_route(self, timeout_ms: int, /) -> None:
-        """Starts to look for the path to the peer: ROUTE_RESOLVED, or within `timeout_ms` ROUTE_ERROR, follows.
+        """Starts to look for the path to the peer: within `timeout_ms`, ROUTE_RESOLVED or ROUTE_ERROR follows.
 
         Raises OSError if librdmacm refuses, ValueError after `close`.
         """
 
     def domain(self) -> Domain:
-        """Returns a protection domain on the identifier's device.
+        """Returns a new protection domain on the identifier's device.
 
-        Raises OSError if the device has no room for it, ValueError without a device.
+        Raises OSError if the device has no room for a further one, ValueError if the identifier has no device yet.
         """
 
     def queue_pair(
@@ -363,21 +370,22 @@ class ConnectionIdentifier(Protocol):
         """Creates the queue pair of the connection.
 
         Args:
-            domain: the protection domain.
+            domain: the protection domain, made by this identifier.
             sends: the size of the send queue in work requests.
             receives: the size of the receive queue in work requests.
             send_entries: the most pieces of memory of a work request in the send queue.
             receive_entries: the most pieces of memory of a receive.
 
         Raises:
-            OSError: the device has no room for it.
+            OSError: the device has no room for a further queue pair.
             ValueError: `domain` is of another identifier.
         """
 
     def open_device(self) -> Device:
-        """Opens the identifier's device again, for its asynchronous events; the result keeps the identifier alive.
+        """Opens the identifier's device a second time, for its asynchronous events.
 
-        Raises OSError if the device cannot be opened, ValueError without a device.
+        The `Device` keeps the identifier alive. Raises OSError if the device cannot be opened, ValueError if the
+        identifier has no device yet.
         """
 
     def connect(self, private_data: bytes, inbound_reads: int, outbound_reads: int, /) -> None:
@@ -407,21 +415,21 @@ class ConnectionIdentifier(Protocol):
         """
 
     def disconnect(self) -> None:
-        """Ends the connection: the queue pair stops, and DISCONNECTED follows at both ends.
+        """Ends the connection: the queue pair stops, and the event DISCONNECTED follows at both ends.
 
         Raises OSError if librdmacm refuses, ValueError after `close`.
         """
 
     def close(self) -> None:
-        """Destroys the identifier, at the latest when the last domain and queue pair made from it are gone."""
+        """Destroys the identifier, or has that done when the last domain and queue pair made from it are gone."""
 
 
 class ManagerEvent(NamedTuple):
     """An event of the connection manager about `identifier`; `kind` is a `ManagerEventKind`.
 
-    CONNECT_REQUEST has a new identifier, and names its `listener`; that is None for other events. `status` is 0, an
-    errno below 0 or a reason of InfiniBand's connection manager above 0. The read limits are those of this end, as the
-    peer asks for them or has agreed to.
+    CONNECT_REQUEST has a new identifier, and names the `listener` that received the request; other events have None
+    there. `status` is 0, an errno below 0 or a reason of InfiniBand's connection manager above 0. The read limits are
+    those of this end, as the peer asks for them or has agreed to.
     """
 
     identifier: ConnectionIdentifier
@@ -440,13 +448,16 @@ class EventChannel(Protocol):
         """Returns the descriptor that becomes readable when there is an event."""
 
     def identifier(self) -> ConnectionIdentifier:
-        """Returns a new connection identifier, whose events this channel reports; OSError if librdmacm makes none."""
+        """Returns a new connection identifier, whose events this channel reports.
+
+        Raises OSError if librdmacm makes none.
+        """
 
     def events(self) -> Sequence[tuple[Any, ...]]:
         """Removes and returns events that have occurred, each as a tuple of the fields of `ManagerEvent`.
 
-        These are (identifier, listener, kind, status, private data, inbound reads, outbound reads). One call may return
-        some of the events; the descriptor then stays readable. OSError: the channel has failed.
+        These are (identifier, listener, kind, status, private data, inbound reads, outbound reads). One call may leave
+        events for the next; the descriptor then stays readable. Raises OSError if the channel has failed.
         """
 
 
@@ -471,7 +482,7 @@ class Binding(Protocol):
         """
 
     def status_text(self, status: int, /) -> str:
-        """Returns the words of libibverbs for a completion's status, a number such as those of `WorkStatus`."""
+        """Returns libibverbs' description of a completion's status, a number such as those of `WorkStatus`."""
 
 
 def _load() -> Binding:
@@ -482,7 +493,7 @@ def _load() -> Binding:
 def find(load: Callable[[], Binding] = _load) -> tuple[Binding | None, str]:
     """Loads the extension module `rpcrdma_verbs`.
 
-    `load`: imports the module. Returns the module and ""; or None and a sentence with the reason and the remedy, if the
+    `load`: imports the module. Returns (the module, ""); or (None, a sentence with the reason and the remedy) if the
     module is not installed, does not load, or has another version of its interface than `INTERFACE`.
     """
     remedy = "install it from a checkout of rpcrdma: pip install ./native"

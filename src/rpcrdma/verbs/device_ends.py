@@ -51,5 +51,8 @@ _REMEDIES = {
 
 
 def remedy_of(error: OSError) -> str:
-    """Returns the remedy, in words, for the failure of a device to register memory or to make an object of verbs."""
+    """Returns the remedy, in words, after an RDMA device failed to register memory or to make an object of libibverbs.
+
+    `error`: the failure, whose errno decides.
+    """
     return _REMEDIES.get(error.errno or 0, "see the kernel's log (dmesg)")

@@ -33,7 +33,7 @@ _SLAB_OCTETS = 1 << 16
 
 
 def has_windows(device: DeviceAttributes) -> bool:
-    """Returns whether memory is exposed by memory windows of type 2 on this device, rather than by registrations.
+    """Returns whether memory on this device is exposed by memory windows of type 2, rather than by registrations.
 
     The peer's Send with Invalidate can end a window; with the handle of a registration it breaks the connection. False
     on iWARP, which names the sink of an RDMA Read by its registration: that would need a remote right of its own.
@@ -49,8 +49,8 @@ def has_scatter_lists(device: DeviceAttributes) -> bool:
 class Pinned(NamedTuple):
     """Registered memory that work requests can name, made by `DeviceProtectionDomain.pin`.
 
-    The memory lies in `region` from octet `start` on. `kept` is the shared registration, None for one of this use
-    alone.
+    The memory lies in `region` from octet `start` on. `kept` is the registration if it is shared and kept for reuse;
+    None for a registration of this use alone.
     """
 
     region: Region
@@ -84,7 +84,7 @@ class WindowBinder(Protocol):
     """The part of a queue pair that binds memory windows for the protection domain."""
 
     def bind(self, window: MemoryWindow, entry: Entry, handle: int, rights: int) -> None:
-        """Posts the binding of a window to memory.
+        """Queues or posts the binding of a window to memory.
 
         Args:
             window: the window.
@@ -98,10 +98,11 @@ class WindowBinder(Protocol):
 
 
 def _rights(access: Access, *, iwarp: bool) -> tuple[int, int]:
-    """Returns (local, remote) rights, from `Right`, of a registration that permits `access`.
+    """Returns (local, remote) rights, combined from `Right`, of a registration that permits `access`.
 
     InfiniBand places the data of an RDMA Read in memory without remote rights. So the sink of a Read, whose `access` is
-    LOCAL_WRITE with REMOTE_WRITE, gets no remote right there; iWARP names the sink on the wire and needs the right.
+    LOCAL_WRITE with REMOTE_WRITE, gets no remote right there. iWARP (`iwarp`) names the sink on the wire and needs the
+    right.
     """
     local = Right.LOCAL_WRITE if access & (Access.LOCAL_WRITE | Access.REMOTE_WRITE) else 0
     remote = Right.REMOTE_READ if access & Access.REMOTE_READ else 0
@@ -190,7 +191,8 @@ class DeviceProtectionDomain:
         `rights`: the local rights, from `Right`; 0 for data to be sent.
 
         Raises:
-            LocalProtocolError: the device or the limit of locked memory has no room for it, or the domain is closed.
+            LocalProtocolError: the device or the limit of locked memory has no room for it, it is larger than the
+                device takes at a time, the length of the `PooledMemory` has changed, or the domain is closed.
         """
         memory = data.obj if isinstance(data, memoryview) else data
         if type(memory) is not PooledMemory or not data:
@@ -202,7 +204,10 @@ class DeviceProtectionDomain:
         return Pinned(kept.region, kept.region.start_of(data), kept)
 
     def unpin(self, pinned: Pinned) -> None:
-        """Ends a use of memory that `pin` has begun; the caller makes sure that no posted work names the memory."""
+        """Ends a use of memory that `pin` has begun; a failure of the device to deregister the memory is ignored.
+
+        The caller makes sure that no posted work names the memory.
+        """
         if pinned.kept is not None:
             self._kept.give_back(pinned.kept)
             return
@@ -213,10 +218,11 @@ class DeviceProtectionDomain:
             return
 
     def register_slab(self, slab: memoryview, rights: int) -> Region:
-        """Registers memory for many messages or receives, with local rights from `Right`, until the region is dropped.
+        """Registers memory for many messages or receives, with local rights from `Right`, until the region is freed.
 
         Raises:
-            LocalProtocolError: the device or the limit of locked memory has no room for it, or the domain is closed.
+            LocalProtocolError: the device or the limit of locked memory has no room for it, it is larger than the
+                device takes at a time, or the domain is closed.
         """
         return self._register(slab, rights)
 
@@ -282,7 +288,10 @@ class DeviceProtectionDomain:
         window.end()
 
     def invalidated(self, handle: int) -> bool:
-        """Frees the window with a handle that the peer has invalidated; returns False if no window has the handle."""
+        """Takes back, for reuse, the window with a handle that the peer has invalidated.
+
+        The region of the window stays registered until `invalidate`. Returns False if no bound window has the handle.
+        """
         region = self._bound.pop(handle, None)
         if region is None:
             return False
@@ -294,7 +303,10 @@ class DeviceProtectionDomain:
         return True
 
     def end_windows(self) -> None:
-        """Ends all memory windows, since a queue pair cannot be destroyed while a window is bound by it."""
+        """Ends all memory windows, and ignores failures of the device.
+
+        A queue pair cannot be destroyed while a window is bound by it.
+        """
         for region in list(self._bound.values()):
             try:
                 self._end_window(region)
@@ -304,7 +316,10 @@ class DeviceProtectionDomain:
         self._free.clear()
 
     def close(self) -> None:
-        """Ends all windows and kept registrations; libibverbs' domain ends with its last region and the queue pair."""
+        """Ends all windows and kept registrations; no memory can be registered from then on.
+
+        libibverbs' domain ends with the last region and the queue pair.
+        """
         self.end_windows()
         self._kept.end(self)
         self._domain = self.binder = None

@@ -131,17 +131,17 @@ class DeviceQueuePair:
             self.events.append(ConnectRequested(private_data=request.private_data))
 
     def fileno(self) -> int:
-        """Returns the descriptor that becomes readable when `poll` is due."""
+        """Returns the descriptor that becomes readable when `poll` is due; `poll` arms it again."""
         return self._device.fileno()
 
     @property
     def idle(self) -> bool:
-        """Whether the device has no unfinished work of the send queue; also True while not connected."""
+        """Whether the send queue has no unfinished work, posted or waiting; also True while not connected."""
         return not self._sends.queued or self.state is not EndState.ESTABLISHED
 
     @property
     def binds(self) -> bool:
-        """Whether the binding of a memory window is posted and not completed, or waits to be posted."""
+        """Whether the binding of any memory window is posted and not completed, or waits to be posted."""
         return any(send.verb is None for send in self._sends.queued)
 
     # Posting
@@ -273,10 +273,10 @@ class DeviceQueuePair:
         self._end(reason, by_peer=False)
 
     def flush(self) -> None:
-        """Starts the connection, or gives the device the posted work for which it has room.
+        """Starts the connection, or gives the device the posted work for which the device has room.
 
         The driver calls this after the owner has posted work, and after completions. After `disconnect` this call ends
-        the connection once no work is left.
+        the connection once no work is left. A failure of the device ends the connection and is not raised.
         """
         if self.state is EndState.IDLE:
             self.state = EndState.CONNECTING
@@ -301,7 +301,7 @@ class DeviceQueuePair:
     def asked(self, error: OSError | None) -> None:
         """Continues after rdma_connect, which the attribute `asks` ran in a thread; handles the events held meanwhile.
 
-        `error`: the error of the call, which ends the connection; None if it has succeeded.
+        `error`: the error of rdma_connect, which ends the connection; None if the call has succeeded.
         """
         self.asking = False
         if self.state is EndState.CLOSED:
@@ -317,7 +317,10 @@ class DeviceQueuePair:
             self.on_event(event)
 
     def on_event(self, event: ManagerEvent) -> None:
-        """Handles an event of the connection manager for this connection; holds it while a thread runs rdma_connect."""
+        """Handles an event of the connection manager for this connection, which may establish or end the connection.
+
+        While a thread runs rdma_connect, the event is held until `asked`.
+        """
         if self.asking:
             self._held.append(event)
             return
@@ -412,7 +415,7 @@ class DeviceQueuePair:
         self._device.end()
 
     def release(self) -> None:
-        """Releases all objects of the device that the connection has; called last, after the end."""
+        """Releases all objects of the device that the connection has; must be called last, after the end."""
         self._device.close()
         self._sends.close()
         self._receive_memory = None
@@ -421,10 +424,10 @@ class DeviceQueuePair:
     # Completions
 
     def poll(self, *, arm: bool = True) -> bool:
-        """Moves up to 64 completions of the device to `completions`; returns whether there may be more.
+        """Moves up to 64 completions of the device to `completions`; returns whether the device may have more.
 
-        A failure of a work request, or of the device, ends the connection. `arm`: whether the descriptor of `fileno`
-        becomes readable for later completions; only if the result is False.
+        A failure of a work request, or of the device, ends the connection and is not raised. `arm`: whether the
+        descriptor of `fileno` is to become readable for later completions; certain only if the result is False.
         """
         try:
             found = self._device.completions(_COMPLETIONS, arm)
@@ -468,7 +471,7 @@ class DeviceQueuePair:
         self.completions.append(Completion(wr, Verb.RECEIVE, Status.SUCCESS, octets, ended))
 
     def _failed(self, work: DeviceSend | PostedReceive, status: int) -> None:
-        """Ends the connection because the device could not do the work, for the reason in `status` (`WorkStatus`)."""
+        """Ends the connection because the device could not do `work`, for the reason in `status` (`WorkStatus`)."""
         if isinstance(work, DeviceSend) and status == Work.REMOTE_ACCESS:
             work.status = Status.REMOTE_ACCESS
         if isinstance(work, DeviceSend) and work.verb is None:

@@ -79,7 +79,7 @@ class ReceiveSlab:
         return self.posted > 0 or sys.getrefcount(self.memory) > self._unused_references
 
     def delivered(self, receive: PostedReceive, octets: int) -> object:
-        """Returns the message of `octets` octets that has arrived in one of the receives in this memory.
+        """Returns the message of `octets` octets that has arrived in `receive`, one of the receives in this memory.
 
         A message of at most the pool's `plain_octets` is a copy, `bytes`; a longer one is a `ScatteredBuffer` of the
         slab, which keeps the slab in use.
@@ -114,9 +114,9 @@ class DeviceReceives:
         self._free: list[PostedReceive] = []
 
     def take(self, posted: int) -> PostedReceive:
-        """Returns the next receive to post.
+        """Returns a receive to be posted next; registers memory if no receive is free.
 
-        `posted`: the number of receives that will then be posted, which bounds the registered memory.
+        `posted`: the number of posted receives including this one, which bounds the memory registered for slabs.
 
         Raises:
             LocalProtocolError: no more memory can be registered.
@@ -133,7 +133,7 @@ class DeviceReceives:
     def _next_slab(self, posted: int) -> PostedReceive | None:
         """Returns the first of 32 receives in an unused slab; None if all slabs are in use and no further may be made.
 
-        `posted`: the number of receives that will then be posted, which bounds the number of slabs.
+        `posted`: the number of posted receives including this one, which bounds the number of slabs.
         """
         unused = next((each for each in self._slabs if not each[0].in_use), None) or self._made_slab(posted)
         if unused is None:
@@ -157,9 +157,10 @@ class DeviceReceives:
         return self._slabs[-1]
 
     def delivered(self, receive: PostedReceive, octets: int) -> object:
-        """Returns the message of `octets` octets in a receive from `take`, whose slot takes further messages now.
+        """Returns the message of `octets` octets that has arrived in `receive`, a receive from `take`.
 
-        That is `bytes` up to the `short_octets` of the pool, else a buffer that the pool has lent.
+        In a slab: as `ReceiveSlab.delivered`. In a slot, which is free for a further receive from now on: a copy, as
+        `bytes` up to the pool's `short_octets`, else in a buffer that the pool lends.
         """
         place = receive.place
         if isinstance(place, ReceiveSlab):

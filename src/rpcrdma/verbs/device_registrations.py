@@ -54,7 +54,8 @@ class KeptRegistration:
 class KeptRegistrations:
     """The kept registrations of all connections of one provider in one event loop.
 
-    Beyond `count_max` and `octets_max` unused registrations end, the least recently used first.
+    If there are more than `count_max`, or of more than `octets_max` octets, unused ones are ended, the least recently
+    used first.
     """
 
     __slots__ = ("_all", "_count_max", "_freed", "_idle", "_octets_max", "octets")
@@ -76,10 +77,10 @@ class KeptRegistrations:
     def take(
         self, domain: object, memory: PooledMemory, register: Callable[[PooledMemory], Region]
     ) -> KeptRegistration:
-        """Returns the registration of a buffer in a protection domain; `give_back` ends its use.
+        """Returns the registration of a buffer in a protection domain, kept or new; `give_back` ends the use.
 
-        `domain`: the protection domain, compared by identity. `memory`: the buffer.
-        `register`: registers the buffer; called if no registration of it in the domain is kept.
+        `domain`: the protection domain, compared by identity. `memory`: the buffer. `register`: registers the buffer
+        with local rights; called if no registration of the buffer in the domain is kept.
 
         Raises:
             LocalProtocolError: the length of the buffer has changed, or `register` raised it.
@@ -104,7 +105,7 @@ class KeptRegistrations:
         return kept
 
     def give_back(self, kept: KeptRegistration) -> None:
-        """Ends one use of a registration that `take` has returned."""
+        """Ends one use of a registration that `take` has returned; without uses it is kept, up to the two bounds."""
         kept.users -= 1
         if not kept.users:
             if self._all.get(kept.key) is kept:
@@ -114,11 +115,11 @@ class KeptRegistrations:
             self._end_idle(self._count_max, self._octets_max)
 
     def clear(self) -> None:
-        """Ends all registrations without users; called if the device has no room for a further registration."""
+        """Ends all registrations without uses; called if the device has no room for a further registration."""
         self._end_idle(0, 0)
 
     def end(self, domain: object) -> None:
-        """Ends all registrations of a protection domain, with users or not; its queue pair must be gone."""
+        """Ends all registrations of a protection domain, used or not; the domain's queue pair must be gone."""
         for key, kept in list(self._all.items()):
             if key[0] == id(domain):
                 self._end(kept)

@@ -69,8 +69,8 @@ class DeviceSends:
     def pinned(self, send: DeviceSend, gather: Sequence[Buffer]) -> list[Entry]:
         """Returns the gather list of work in registered memory, as (region, start in it, octets).
 
-        Data of at most `SLOT_OCTETS` is copied into a registered slot; other data is registered where it lies. The
-        memory belongs to `send` until `release`.
+        `send`: the work. `gather`: its data. Data of at most `SLOT_OCTETS` is copied into a registered slot; longer
+        data is registered where it lies. The memory belongs to `send` until `release`.
 
         Raises:
             LocalProtocolError: no more memory can be registered.
@@ -93,11 +93,13 @@ class DeviceSends:
     def queue(self, send: DeviceSend, opcode: int, entries: list[Entry], handle: int, offset: int) -> None:
         """Queues work requests for `send`: several if it is longer, or has more entries, than one may have.
 
+        `next_works` gives them out to be posted.
+
         Args:
             send: the work.
             opcode: the opcode of the work requests.
             entries: the scatter or gather list, as (region, start in it, octets).
-            handle: the peer's handle, if any; for a Send the handle that it invalidates.
+            handle: the peer's handle; for a Send the handle that it invalidates, or 0 for none.
             offset: the peer's offset of the first octet.
         """
         self.queued.append(send)
@@ -134,7 +136,9 @@ class DeviceSends:
                 break
 
     def next_works(self, reads_max: int) -> list[SendWork]:
-        """Removes and returns the oldest unposted work requests, for `post_sends`, as many as the device's queue takes.
+        """Removes and returns the oldest unposted work requests, at most as many as the device has room for.
+
+        The caller passes them to `QueuePairHandle.post_sends`.
 
         Stops before an RDMA Read that would exceed `reads_max`, the RDMA Reads that may be outstanding; 0 counts as 1.
         """
@@ -151,7 +155,11 @@ class DeviceSends:
         return works
 
     def done(self, send: DeviceSend, completions: deque[Completion]) -> None:
-        """Counts a completed work request of `send`; appends complete work to `completions`, in order of posting."""
+        """Counts a completed work request of `send`; appends finished signaled work to `completions`.
+
+        Work finishes with its last work request and after all earlier work, so the completions are in the order of
+        posting.
+        """
         self.room += 1
         self._reads -= send.verb is Verb.RDMA_READ
         send.left -= 1
@@ -166,7 +174,11 @@ class DeviceSends:
                 completions.append(Completion(first.wr, first.verb, Status.SUCCESS, first.length))
 
     def flush(self, completions: deque[Completion]) -> None:
-        """Appends all work to `completions`, flushed or with its own status, in posting order; releases its memory."""
+        """Ends all work of the send queue: releases its memory and appends its completions to `completions`.
+
+        They are in the order of posting, with the status of the work: FLUSHED unless the work has failed otherwise or
+        was done. Bindings of memory windows and probes (OWN) have none.
+        """
         self.unposted.clear()
         while self.queued:
             send = self.queued.popleft()
@@ -183,7 +195,7 @@ class DeviceSends:
             send.slot = None
 
     def close(self) -> None:
-        """Drops the registered slots; called after `flush`."""
+        """Drops the registered slots; to be called after `flush`."""
         self._slots = MemorySlots(self._pd, SLOT_OCTETS, 0)
 
 

@@ -58,7 +58,7 @@ class LoopbackQueuePair(PostingQueuePair):
         inbound_reads: tuple[int, int] = (32, 32),
         outbound_reads: tuple[int, int] = (32, 32),
     ) -> tuple[LoopbackQueuePair, LoopbackQueuePair]:
-        """Makes both ends of a connection, which the initiator opens at the first `progress`.
+        """Makes both ends of a connection; the first `progress` reports `ConnectRequested` to the responder.
 
         Args:
             pd_a: the initiator's protection domain.
@@ -101,7 +101,7 @@ class LoopbackQueuePair(PostingQueuePair):
         self._peer._end("the peer ended the connection", by_peer=True)
 
     def progress(self, steps: int | None = None) -> bool:
-        """Moves data in both directions.
+        """Moves data in both directions; a call at either end serves both.
 
         Args:
             steps: the most steps of each side, which are work requests, answers to RDMA Reads, and steps of the

@@ -28,8 +28,8 @@ class EndState(enum.Enum):
 class PostedWork:
     """One entry of the send queue; `verb` None stands for an orderly disconnect.
 
-    `handle` and `offset` name the peer's memory; for a Send, `handle` is the one to invalidate. An RDMA Read fills
-    `sink` from index `sink_start` on. `ready_s` and `cause` belong to a provider that needs them: the time of the
+    `handle` and `offset` name the peer's memory; for a Send, `handle` is the one to invalidate, or None. An RDMA Read
+    fills `sink` from index `sink_start` on. `ready_s` and `cause` belong to a provider that needs them: the time of the
     posting, and the event of a trace.
     """
 
@@ -68,7 +68,7 @@ class ReceiveQueue:
         return len(self._own) + self._shared
 
     def post(self, wr: object, buffer: ReceiveBuffer) -> None:
-        """Posts a receive with a buffer of its own; `wr` is the identifier for its completion."""
+        """Posts a receive with a buffer of its own; `wr` is the identifier that its completion repeats."""
         self._own.append((wr, buffer))
 
     def post_shared(self, count: int, pool: ReceiveSource) -> None:
@@ -79,7 +79,8 @@ class ReceiveQueue:
     def next_for(self, length: int) -> tuple[object, ReceiveBuffer] | None:
         """Returns (identifier, buffer) of the receive for a message of `length` octets; None if no receive is posted.
 
-        The receive stays posted until `take`.
+        A receive without a buffer takes one for this length from the pool, which is its identifier as well. The receive
+        stays posted until `take`.
         """
         if not self._own:
             if not self._shared:

@@ -76,7 +76,7 @@ class ProtectionDomain(Protocol):
 
     @property
     def counts(self) -> RegistrationCounts | None:
-        """How many registrations an RDMA device made for this domain, and how many it reused; None without device."""
+        """The numbers of registrations that an RDMA device made and reused for this domain; None without a device."""
 
     def register(self, buffer: object, access: Access) -> MemoryRegion:
         """Exposes a buffer to the peer under a new handle.
@@ -163,7 +163,7 @@ class SoftwareProtectionDomain:
         region.view = _DISCARD[:0]
 
     def invalidate_handle(self, handle: int) -> MemoryRegion | None:
-        """Invalidates a region for the peer's Send with Invalidate.
+        """Invalidates a region for the peer's Send with Invalidate; also frees the handle of an abandoned region.
 
         Args:
             handle: the handle in the Send.
@@ -174,7 +174,7 @@ class SoftwareProtectionDomain:
         return self.regions.pop(handle, None)
 
     def place(self, handle: int, offset: int, length: int, gather: Sequence[Buffer]) -> None:
-        """Writes octets of an RDMA Write into registered memory.
+        """Writes octets of an RDMA Write into registered memory; discards those for an abandoned region.
 
         Args:
             handle: the handle in the RDMA Write.

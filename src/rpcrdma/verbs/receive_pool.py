@@ -66,7 +66,7 @@ class ScatteredBuffer:
         """Copies the first octets of the buffer into one piece.
 
         Args:
-            octets: their number.
+            octets: the number of octets.
 
         Returns:
             The copy; all of the buffer if that is shorter.
@@ -129,7 +129,7 @@ def is_plain(pool: ReceiveSource, message: Buffer) -> bool:
     """Returns whether a complete message of more than `pool.short_octets` may be delivered as `bytes`.
 
     It may if it has at most `pool.octets`, and its (version, header type) is not in `pool.scattered`. Otherwise, and if
-    it is too short to have a header type, it is delivered in a buffer from `pool.draw`.
+    it is too short to have a header type, it must be delivered in a buffer from `pool.draw`.
     """
     octets = len(message)
     return KIND_OF_MESSAGE.size <= octets <= pool.octets and KIND_OF_MESSAGE.unpack_from(message) not in pool.scattered

@@ -25,7 +25,7 @@ class _ShowsMemory(Protocol):
     """The type of objects with the buffer protocol (PEP 688)."""
 
     def __buffer__(self, flags: int, /) -> memoryview:
-        """Returns a view of the object's memory."""
+        """Returns a view of the object's memory; `flags` are those of the buffer protocol (PEP 688)."""
 
 
 class _ShowsArray(Protocol):
@@ -43,8 +43,8 @@ Memory: TypeAlias = _ShowsMemory | _ShowsArray
 def as_view(buffer: object, name: str = "data", *, writable: bool = False) -> memoryview:
     """Returns a flat view of the octets of a C-contiguous object with the buffer protocol, without a copy.
 
-    All octets of callers pass through here once. Items of any format, byte order and number of dimensions count as
-    their octets in memory: those of NumPy arrays, `array`, ctypes and mmap. `buffer`: the object. `name`: the name of
+    Items of any format, byte order and number of dimensions count as their octets in memory: those of NumPy arrays,
+    `array`, ctypes and mmap. All octets of callers pass through here once. `buffer`: the object. `name`: the name of
     the argument in errors. `writable`: whether the memory is to be filled.
 
     Raises:
@@ -84,7 +84,7 @@ def _without_octets(buffer: object, name: str, error: Exception) -> Exception:
 
 
 def gather_length(gather: Iterable[Buffer]) -> int:
-    """Returns the number of octets in a gather list."""
+    """Returns the number of octets in a gather list, the sum of its buffers' lengths."""
     return sum(map(len, gather))
 
 
@@ -98,7 +98,7 @@ class Reader:
 
     Shared by the methods:
         field: the name of the field in errors.
-        length: its octets.
+        length: the octets of the field.
         DecodeError: the field does not fit into the octets left.
     """
 
@@ -182,7 +182,7 @@ class Reader:
             what: the name of the decoded structure in the error.
 
         Raises:
-            DecodeError: octets follow the last field.
+            DecodeError: octets are left.
         """
         if self.pos != self.end:
             raise DecodeError(what, self.pos - self.start, "end of data", f"{self.end - self.pos} more octets")

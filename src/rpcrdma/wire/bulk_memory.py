@@ -85,7 +85,7 @@ def buffer(octets: int) -> memoryview:
 
 
 def bulk(octets: int) -> memoryview:
-    """Returns `octets` octets of writable memory, which begins with a page if it has 16 KiB or more.
+    """Returns `octets` octets of writable memory, zero at first, which begins with a page if it has 16 KiB or more.
 
     Raises:
         MemoryError: the system gives no more memory.
@@ -94,7 +94,7 @@ def bulk(octets: int) -> memoryview:
 
 
 def behind(lead: int, octets: int) -> memoryview:
-    """Returns `octets` octets of writable memory in which the octet with index `lead` begins a page.
+    """Returns `octets` octets of writable memory, zero at first, in which the octet with index `lead` begins a page.
 
     Raises:
         MemoryError: the system gives no more memory.
@@ -114,8 +114,8 @@ _ALONE = _references([bytearray()], 0)
 class ResultMemory:
     """Lends memory for results and messages, and reuses it when its holder has dropped all references to it.
 
-    At most RESULT_OCTETS_KEPT_MAX octets are kept, lent ones included. `registers`: a device registers the memory, so
-    that smaller memory is kept, too.
+    At most RESULT_OCTETS_KEPT_MAX octets are kept, lent ones included. `registers`: whether an RDMA device registers
+    the memory, so that smaller memory, from 4 KiB instead of 16 KiB on, is kept as well.
     """
 
     __slots__ = ("_buffers", "_fresh_octets_max", "_octets")
@@ -153,7 +153,7 @@ class ResultMemory:
         return memoryview(memory)[:octets]
 
     def _drop(self) -> None:
-        """Drops the oldest kept buffer of the length that was asked for longest ago."""
+        """Stops keeping the oldest buffer of the length that was asked for longest ago; a holder may go on using it."""
         length, buffers = next(iter(self._buffers.items()))
         buffers.pop(0)
         self._octets -= length
@@ -161,6 +161,6 @@ class ResultMemory:
             del self._buffers[length]
 
     def clear(self) -> None:
-        """Drops all kept buffers; memory that callers hold stays valid."""
+        """Stops keeping any buffer; memory that callers hold stays valid."""
         self._buffers.clear()
         self._octets = 0

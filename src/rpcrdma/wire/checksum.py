@@ -17,7 +17,7 @@ __all__ = ["crc32c"]
 
 
 def _find() -> Callable[..., int]:
-    """Returns the function `crc32c` of the package of this name, of which only the extension module is loaded.
+    """Returns the function `crc32c` of the PyPI package `crc32c`, and loads only the package's extension module.
 
     For its version, the package imports `importlib.metadata` with the parsers of e-mail, which takes a tenth of the
     time of a short command.

@@ -24,13 +24,13 @@ NativeSend: TypeAlias = Callable[[list[Any], int, list[int], int, int, bool, int
 
 
 class NativeFrames(Protocol):
-    """The native module's receiver of one connection, which takes the usual FPDUs; made by `Native.Receiver`.
+    """The native module's receiver of one connection, which processes the usual FPDUs; made by `Native.Receiver`.
 
     It works on the lists and the dictionary of regions of the queue pair. The attributes are the state of a receiver,
     with the names of `DirectPayload` in `rpcrdma.iwarp.receiver` where that has them; those with `opened` and `message`
     are about the tagged message and the Send that have arrived in part. `received` counts the octets of the response to
-    the first of the RDMA Reads. `offset` of a Send is its number. `hand_over` returns the octets of an FPDU that has
-    arrived in part, and those of such a Send, and forgets both.
+    the first of the RDMA Reads. `offset` of a Send is its number. `hand_over` returns (the octets of an FPDU that has
+    arrived in part, the octets of such a Send), and forgets both.
     """
 
     send_number: int
@@ -56,9 +56,9 @@ class NativeFrames(Protocol):
     message_handle: int
 
     def receive(self, descriptor: int, most: int, /) -> int:
-        """Receives until the socket is empty, `most` octets have arrived, or only the receiver in Python can go on.
+        """Receives until the socket is empty, `most` octets have arrived, or only Python can process the next FPDU.
 
-        The latter holds for invalid and rare FPDUs and some large Sends, whose octets `hand_over` then returns.
+        Only Python processes invalid and rare FPDUs and some large Sends, whose octets `hand_over` then returns.
         `descriptor` is the socket's. Returns the sum of STOPPED (such an FPDU is next) and END_OF_STREAM (the peer has
         closed its side), or 0.
 
@@ -68,9 +68,9 @@ class NativeFrames(Protocol):
         """
 
     def feed(self, octets: Buffer, /) -> tuple[int, int]:
-        """Processes received octets from memory in place of those of the socket.
+        """Processes received octets in memory, as `receive` processes those of the socket.
 
-        Returns (STOPPED if the next FPDU is one that only Python handles, else 0; the number of octets taken).
+        Returns (STOPPED if the next FPDU is one that only Python can process, else 0; the number of octets processed).
 
         Raises:
             RuntimeError: another thread is in `receive`, `feed` or `hand_over`.
@@ -94,7 +94,7 @@ class Native(Protocol):
         self, descriptor: int, messages: list[Any], position: int, numbers: list[int], tagged_max: int,
         untagged_max: int, crc: bool, reads: int, /,
     ) -> tuple[int, int, int, bytes | None]:  # fmt: skip
-        """Frames and sends messages, as many as the socket takes at once; none from an RDMA Read beyond `reads` on.
+        """Frames and sends messages until none is left, the socket is full, or an RDMA Read beyond `reads` is next.
 
         Returns (the number of messages framed as a whole, the octets framed of the next one, the octets of all FPDUs,
         the rest of the last FPDU). The rest is what the full socket has not taken, maybe b""; None: it took all.
@@ -129,8 +129,8 @@ def find(setting: str | None, load: Callable[[], Native] = _load) -> tuple[Nativ
     """Loads the extension module `rpcrdma_native`, unless it is turned off.
 
     `setting`: the value of the environment variable RPCRDMA_NATIVE, or None; "0" turns the native module off. `load`:
-    imports the module. Returns (the module, a text for people): in place of the module None if it is off, is not
-    installed, does not load or has another `INTERFACE`; the text says what is used, and why.
+    imports the module. Returns (the module, a text for people): (None, text) if the module is off, is not installed,
+    does not load or has another `INTERFACE`. The text says which code moves data, native or Python, and why.
     """
     if setting == "0":
         return None, "Python: RPCRDMA_NATIVE=0"

@@ -9,10 +9,11 @@ _RAW_OCTETS = range(0xDC80, 0xDD00)
 
 
 def printable(text: str) -> str:
-    """Returns `text` with escapes for the characters that a terminal or a log would obey.
+    """Returns `text` with escapes for all characters but spaces that are not printable (`str.isprintable`).
 
-    Escaped are C0 and C1 controls, line ends, octets that are no UTF-8 (0x9b alone starts a sequence on some terminals)
-    and characters that change the order in which others are shown. An escaped text stays as it is.
+    So a terminal or a log obeys none of them. Escaped are C0 and C1 controls, line ends, octets that are no UTF-8 (0x9b
+    alone starts a sequence on some terminals), characters that change the order in which others are shown, and
+    unassigned ones. Backslashes stay, so that an escaped text stays as it is.
 
     Args:
         text: text of a peer or a file, with surrogates for octets that are no UTF-8.

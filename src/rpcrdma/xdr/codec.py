@@ -44,12 +44,12 @@ _UNFIT = (struct.error, OverflowError, TypeError)
 
 
 def padding(length: int) -> int:
-    """Returns the number of zero octets after `length` octets, up to a multiple of four (RFC 4506 section 3)."""
+    """Returns the number of zero octets that follow `length` octets, up to a multiple of four (RFC 4506 section 3)."""
     return -length & 3
 
 
 def padded_octets(lengths: Iterable[int]) -> int:
-    """Returns the octets of opaque items of these lengths, each padded to a multiple of four; no length words count."""
+    """Returns the octets of opaque items of these lengths, each padded to a multiple of four, without length words."""
     octets = 0
     for length in lengths:
         octets += (length + 3) & ~3
@@ -76,7 +76,7 @@ class Layout(struct.Struct):
         return layout
 
     def complaint(self, values: Sequence[Any]) -> str:
-        """Returns the reason why `pack` refuses `values`: the first field whose value does not fit, or a wrong count.
+        """Returns the reason why `pack` refuses `values`: the first field whose value does not fit, or their number.
 
         Args:
             values: the refused values.
@@ -155,7 +155,7 @@ class Payload:
         """Returns the unreduced stream, items and padding included, as a list of buffers in order, without copying.
 
         Args:
-            leave_out: items that are omitted with their padding, each listed once.
+            leave_out: items of this payload that are omitted with their padding, each listed once.
         """
         left_out = list(leave_out)
         if left_out == self.items:
@@ -207,7 +207,7 @@ class Encoder(Payload):
         """Appends a run of fixed-size fields in one step.
 
         Raises:
-            LocalProtocolError: a value does not fit its field.
+            LocalProtocolError: a value does not fit its field, or there are more or fewer values than fields.
 
         Args:
             layout: the fields; a `Layout` names the wrong one in errors.
@@ -221,23 +221,23 @@ class Encoder(Payload):
             raise LocalProtocolError(f"a value does not fit its XDR type: {error}") from None
 
     def u32(self, value: int, field: str) -> None:
-        """Appends an unsigned 32-bit integer; another value is a `LocalProtocolError` that names `field`."""
+        """Appends an unsigned 32-bit integer; raises LocalProtocolError, which names `field`, for any other value."""
         try:
             self.reduced += _U32.pack(value)
         except struct.error:
             raise LocalProtocolError(f"{field}: {value!r} is not an unsigned 32-bit integer") from None
 
     def count(self, value: int, limit: int, field: str) -> None:
-        """Appends the length word of an item, before its elements; over `limit` is a `LocalProtocolError`."""
+        """Appends `value`, the length word of an item; raises LocalProtocolError if it exceeds `limit`."""
         if value > limit:
             raise LocalProtocolError(f"{field}: {value} elements, the limit is {limit}")
         self.reduced += _U32.pack(value)
 
     def paired(self, values: Sequence[T]) -> Iterator[T]:
-        """Yields each element of an array of `pragma pairs`, for the caller to encode before the next.
+        """Yields the elements of an array of `pragma pairs`; the caller encodes each before it asks for the next.
 
-        Elements of such arrays in call and reply belong together by index. A message's first such array sets `begun` to
-        the number of bulk items before each element.
+        Elements of such arrays in call and reply belong together by index. For the first such array of a message,
+        `begun` gets the number of bulk items before each element.
         """
         begun: list[int] = []
         if self.begun is None:
@@ -247,7 +247,7 @@ class Encoder(Payload):
             yield value
 
     def numbers(self, code: str, values: Sequence[float], field: str) -> None:
-        """Appends numbers of `struct` type `code`, without a length word; one that does not fit: LocalProtocolError."""
+        """Appends numbers of `struct` type `code`, no length word; raises LocalProtocolError if one does not fit."""
         try:
             self.reduced += struct.pack(f">{len(values)}{code}", *values)
         except _UNFIT:
@@ -286,19 +286,19 @@ class Encoder(Payload):
         self.reduced += b"\0\0\0\0"
 
     def fixed(self, data: Buffer, length: int, field: str) -> None:
-        """Appends fixed-length opaque data and padding; another length is a `LocalProtocolError` that names `field`."""
+        """Appends fixed-length opaque data and padding; raises LocalProtocolError if `data` has not `length` octets."""
         self.reduced += self.exactly(data, length, field)
         self.reduced += _PAD[length & 3]
 
     def exactly(self, data: Buffer, length: int, field: str) -> bytes:
-        """Returns `data` as bytes, without appending; another length than `length` is a `LocalProtocolError`."""
+        """Returns `data` as bytes, and appends nothing; raises LocalProtocolError if `data` has not `length` octets."""
         octets = data if type(data) is bytes else bytes(as_view(data, field))
         if len(octets) != length:
             raise LocalProtocolError(f"{field}: {len(octets)} octets given, the type has {length}")
         return octets
 
     def opaque(self, data: Buffer, limit: int, field: str) -> None:
-        """Appends a copy of opaque data with length word and padding; over `limit` is a `LocalProtocolError`."""
+        """Appends length word, octets and padding of opaque data; raises LocalProtocolError over `limit` octets."""
         if type(data) is not bytes:
             data = as_view(data, field)
         length = len(data)
@@ -309,13 +309,13 @@ class Encoder(Payload):
         self.reduced += _PAD[length & 3]
 
     def string(self, text: str, limit: int, field: str) -> None:
-        """Appends a string as UTF-8, surrogates as their octets (PEP 383); over `limit` octets: LocalProtocolError."""
+        """Appends `text` as UTF-8, surrogates as octets (PEP 383); raises LocalProtocolError over `limit` octets."""
         self.opaque(_text_octets(text, field), limit, field)
 
     def bulk(self, data: Buffer, limit: int, field: str) -> None:
-        """Appends the length word of `data` and records `data` uncopied; `data` must not change until it is sent.
+        """Appends the length word of `data` and records the data uncopied; they must not change until they are sent.
 
-        The data are placed directly or sent inline. Data over `limit` octets are a `LocalProtocolError`.
+        The transport places the data directly or sends them inline. Raises LocalProtocolError over `limit` octets.
         """
         if type(data) is not bytes:
             data = memoryview(data) if type(data) is bytearray else as_view(data, field)
@@ -328,7 +328,7 @@ class Encoder(Payload):
         self.removed += (length + 3) & ~3
 
     def bulk_string(self, text: str, limit: int, field: str) -> None:
-        """Encodes a string as UTF-8, and records it as `bulk` does; over `limit` octets: LocalProtocolError."""
+        """Records a string, encoded as by `string`, as `bulk` does; raises LocalProtocolError as these two do."""
         self.bulk(_text_octets(text, field), limit, field)
 
 
@@ -353,8 +353,8 @@ class Placed(Protocol):
     def take(self, position: int, length: int, field: str) -> memoryview | None:
         """Takes the item of `length` octets at `position` of the unreduced stream; None if the stream itself has it.
 
-        Calls follow the order of the stream. Padding behind the item is left out. Raises DecodeError: an item of
-        another length, padding aside, was placed there; `field` names it.
+        Calls follow the order of the stream. Padding behind the item is left out. Raises DecodeError, which names
+        `field`, if an item of another length, padding aside, was placed there.
         """
 
     def done(self) -> None:
@@ -387,9 +387,9 @@ class PlacedByPosition:
         self.passed(1 << 64)
 
     def passed(self, position: int) -> None:
-        """Checks that no chunk is left whose Position is at most `position`, which decoding has reached.
+        """Checks that no chunk with a Position of at most `position` is left, once decoding has reached that Position.
 
-        Raises ReducedIneligibleItem if such a chunk is left, as its item is not DDP-eligible.
+        Raises ReducedIneligibleItem if one is left: its item is not DDP-eligible.
         """
         for at, chunk in self._chunks.items():
             if at <= position:
@@ -477,14 +477,14 @@ class Decoder(Reader):
         return self.pos - self.start + self.removed
 
     def boolean(self, field: str) -> bool:
-        """Returns the next word as a bool; a word other than 0 and 1 (RFC 4506 section 4.4) is a `DecodeError`."""
+        """Returns the next word as a bool; raises DecodeError for another word than 0 and 1 (RFC 4506 section 4.4)."""
         value = self.u32(field)
         if value > 1:
             raise DecodeError(field, self.pos - 4 - self.start, "0 or 1", str(value), rfc="4506 4.4")
         return value == 1
 
     def count(self, limit: int, field: str) -> int:
-        """Returns the length word of a variable-length item; over `limit` is a `DecodeError` that names `field`."""
+        """Returns the length word of a variable-length item; raises DecodeError about `field` if it exceeds `limit`."""
         pos = self.pos
         if pos + 4 > self.end:
             raise self.short(field, 4)
@@ -495,10 +495,10 @@ class Decoder(Reader):
         return value
 
     def paired(self, count: int) -> Iterator[int]:
-        """Yields 0 to `count` - 1, for the caller to decode the element of that index in an array of `pragma pairs`.
+        """Yields 0 to `count` - 1; the caller decodes the element with that index of an array of `pragma pairs`.
 
-        Elements of such arrays in call and reply belong together by index. A message's first such array sets `begun` to
-        the Position of each element.
+        The caller does so before it asks for the next index. Elements of such arrays in call and reply belong together
+        by index. For the first such array of a message, `begun` gets the Position of each element.
         """
         begun: list[int] = []
         if self.begun is None:
@@ -508,7 +508,7 @@ class Decoder(Reader):
             yield index
 
     def numbers(self, code: str, count: int, field: str) -> list[Any]:
-        """Returns `count` numbers of `struct` type `code`; too few octets are a `DecodeError` that names `field`."""
+        """Returns `count` numbers of `struct` type `code`; raises DecodeError about `field` if octets are missing."""
         pos, octets = self.pos, count * _OCTETS[code]
         if octets > self.end - pos:
             raise self.short(field, octets)
@@ -541,13 +541,13 @@ class Decoder(Reader):
         return entries
 
     def fixed(self, length: int, field: str) -> bytes:
-        """Returns `length` octets and skips their padding; too few octets are a `DecodeError` that names `field`."""
+        """Returns `length` octets and skips their padding; raises DecodeError about `field` if octets are missing."""
         data = self.octets(length, field)
         self.skip_padding(length, field)
         return data
 
     def opaque(self, limit: int, field: str) -> bytes:
-        """Returns a copy of variable-length opaque data; too few octets, or more than `limit`, are a `DecodeError`."""
+        """Returns a copy of variable-length opaque data; raises DecodeError if they are cut short or over `limit`."""
         start = self.pos + 4
         if start <= self.end:
             length = _U32.unpack_from(self.data, start - 4)[0]
@@ -559,11 +559,14 @@ class Decoder(Reader):
         return self.fixed(self.count(limit, field), field)
 
     def string(self, limit: int, field: str) -> str:
-        """Returns a string, other octets than UTF-8 as surrogates (PEP 383); over `limit` octets: `DecodeError`."""
+        """Returns a string, surrogates for octets not in UTF-8 (PEP 383); raises DecodeError as `opaque` does."""
         return self.opaque(limit, field).decode("utf-8", "surrogateescape")
 
     def bulk(self, limit: int, field: str) -> memoryview:
-        """Returns a view of opaque data, placed directly or not; over `limit` octets, or cut short: `DecodeError`."""
+        """Returns a view of opaque data, placed directly or in the stream.
+
+        Raises DecodeError if it has more than `limit` octets, is cut short, or was placed with another length.
+        """
         length = self.count(limit, field)
         if self.placed is not None:
             data = self.placed.take(self.pos - self.start + self.removed, length, field)
@@ -575,11 +578,11 @@ class Decoder(Reader):
         return data
 
     def bulk_string(self, limit: int, field: str) -> str:
-        """Returns a string, placed directly or not, with surrogates for octets not in UTF-8; raises as `bulk` does."""
+        """Returns a string as `bulk` returns octets, surrogates for octets not in UTF-8 (PEP 383); raises as `bulk`."""
         return str(self.bulk(limit, field), "utf-8", "surrogateescape")
 
     def skip_padding(self, length: int, field: str) -> None:
-        """Skips the padding after `length` octets without checking its value; a missing padding is a `DecodeError`."""
+        """Skips the padding after `length` octets, whatever its value; raises DecodeError if octets are missing."""
         pad = -length & 3
         if pad:
             if pad > self.end - self.pos:

@@ -15,6 +15,7 @@ import pytest
 
 from rpcrdma.aio.urls import parse_url
 from rpcrdma.cli import ls
+from rpcrdma.errors import RemoteProtocolError, RpcError
 from rpcrdma.nfs.client import procedures
 from rpcrdma.nfs.client.trees import tree_glob, tree_remove, tree_walk, tree_work
 from support.cases import each_case
@@ -179,3 +180,23 @@ def test_a_refused_entry_is_shown_without_attributes_and_hides_no_other(
     else:
         rows = [line.split() for line in out.splitlines()]
         assert [(row[0], row[-1]) for row in rows] == [("-rw-r--r--", "good"), ("??????????", "shut")]
+
+
+@each_case("error", [RpcError("refused"), RemoteProtocolError("not XDR")])
+@each_case("call", ["remove", "rmdir"])
+def test_an_answer_that_concerns_one_entry_leaves_the_removal_of_the_others(
+    server: Any, mounted: Any, monkeypatch: pytest.MonkeyPatch, call: str, error: Exception
+) -> None:
+    server.put("/top/a/file")
+    server.put("/top/b/file")
+    usual = getattr(procedures.NfsProcedures, call)
+
+    async def answered(self: Any, parent: Any, name: str) -> None:
+        if parent.path == "/top/a" or name == "a":
+            raise error
+        await usual(self, parent, name)
+
+    monkeypatch.setattr(procedures.NfsProcedures, call, answered)
+    report = remove(mounted, "/top")
+    assert error in report.failures
+    assert set(server.at("/top").children) == {"a"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Callable
@@ -13,7 +14,7 @@ import pytest
 
 from conversation import with_version_4
 from rpcrdma.cli.main import build_parser
-from rpcrdma.cli.serve_audit import audited
+from rpcrdma.cli.serve_audit import AccessLog
 from rpcrdma.cli.settings import table
 from rpcrdma.cli.settings.check import find_mistakes
 from rpcrdma.cli.settings.effective import effective
@@ -254,6 +255,39 @@ def test_calls_that_are_not_wanted_are_not_touched(made: Callable[..., Audited])
     assert it.taken() == []
 
 
+def test_another_audit_takes_the_place_of_the_former_and_one_of_nothing_leaves_nothing(
+    made: Callable[..., Audited],
+) -> None:
+    it = made("rename", "refused", hosts=[ip_network("127.0.0.1")])
+    client = it.client()
+    root = it.server.mount("/data")
+    gone = v3.REMOVE3args(it.server.dirop(root, "none"))
+    service, (admission,) = it.conversation.service, it.server.services.nfs.exports.admissions
+
+    def change(*kinds: str) -> None:
+        audit = Audit(kinds, it.lines.append, lambda: 1_700_000_000_123_456_789)
+        audit.watch(it.server.services)
+        watch_compounds(audit, service)
+
+    def records() -> list[str]:
+        it.server.status("remove", gone)
+        it.server.call("mnt", "/data", peer="192.0.2.9")
+        client.run(putrootfh(), lookup("other"), remove("none"))
+        return [f"{each['kind']} {each.get('operation')}" for each in it.taken()]
+
+    assert records() == ["refused None"]
+    change("remove", "mount")
+    assert records() == ["remove REMOVE", "mount MNT", "mount LOOKUP", "remove REMOVE"]
+    change("remove", "refused")
+    change("remove", "refused")
+    assert records() == ["remove REMOVE", "refused None", "remove REMOVE"]
+    change()
+    assert records() == []
+    assert (replaced(it.server), "mnt" in vars(it.server.services.mount)) == ([], False)
+    assert vars(admission).keys() & {"check", "check_mount"} == set()
+    assert service.handlers is HANDLERS
+
+
 # The command
 
 
@@ -265,18 +299,16 @@ def test_the_command_writes_the_log_that_its_settings_ask_for(start: Any, tmp_pa
 
     assert table.AUDIT_KINDS == AUDIT_KINDS
     server = start()
-    with audited(given(), server.services, None) as log:
-        assert log is None
-        assert replaced(server) == []
+    log = AccessLog(server.services, None, given())
+    log.close()
+    assert log.lost is None
+    assert replaced(server) == []
     words = ("--access-log", str(tmp_path / "log"), "--audit", "mount", "--audit", "remove")
-    with audited(given(*words), server.services, None):
+    with contextlib.closing(AccessLog(server.services, None, given(*words))):
         server.status("rmdir", v3.RMDIR3args(server.dirop(server.mount(), "none")))
         server.create(server.mount(), "file")
-    with (
-        pytest.raises(OSError, match=r"cannot write the access log: .*/none/log: no such file .*; name a file in a"),
-        audited(given("--access-log", str(tmp_path / "none/log")), server.services, None),
-    ):
-        pass
+    with pytest.raises(OSError, match=r"cannot write the access log: .*/none/log: no such file .*; name a file in a"):
+        AccessLog(server.services, None, given("--access-log", str(tmp_path / "none/log")))
     found = [json.loads(line)["operation"] for line in (tmp_path / "log").read_text().splitlines()]
     assert found == ["MNT", "RMDIR", "MNT"]
 

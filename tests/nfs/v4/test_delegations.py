@@ -218,6 +218,26 @@ def test_a_recall_that_no_client_has_heard_of_is_made_again_with_each_sweep() ->
     assert len(two.server.recalled) == 3
 
 
+def given(rig: StateRig, owner: str, caller: Caller, count: int = 1) -> list[Delegation]:
+    """Delegations of a new client, which is called over `caller`."""
+    client = rig.introduce(owner)
+    rig.create_session(client, caller=caller, minor_version=2)
+    rig.hold(client)
+    found = []
+    for number in range(count):
+        nothing: Any = None
+        name = b"%d" % number
+        node: Any = SimpleNamespace(handle=name)
+        found.append(Delegation(client, rig.state.new_other(client), node, name, nothing, nothing, nothing))
+        rig.state.add(found[-1])
+    return found
+
+
+async def turns() -> None:
+    for _ in range(100):
+        await asyncio.sleep(0)
+
+
 def test_a_client_that_does_not_answer_keeps_no_recall_of_another_one_waiting() -> None:
     async def main() -> None:
         rig = StateRig()
@@ -238,24 +258,8 @@ def test_a_client_that_does_not_answer_keeps_no_recall_of_another_one_waiting() 
                     raise CallTimeout("no answer")
                 return CB_COMPOUND4res(nfsstat4.NFS4_OK, b"", args.argarray)
 
-        def given(owner: str, count: int) -> list[Delegation]:
-            client = rig.introduce(owner)
-            rig.create_session(client, caller=Answering(owner), minor_version=2)
-            rig.hold(client)
-            found = []
-            for number in range(count):
-                nothing: Any = None
-                name = b"%d" % number
-                node: Any = SimpleNamespace(handle=name)
-                found.append(Delegation(client, rig.state.new_other(client), node, name, nothing, nothing, nothing))
-                rig.state.add(found[-1])
-            return found
-
-        async def turns() -> None:
-            for _ in range(100):
-                await asyncio.sleep(0)
-
-        many, one = given("silent", 2 * NFS4_RECALLS_MAX), given("other", 1)
+        many = given(rig, "silent", Answering("silent"), 2 * NFS4_RECALLS_MAX)
+        one = given(rig, "other", Answering("other"))
         Recalls(rig.state, asyncio.get_running_loop(), lambda: rig.now_s)
         with rig.state.lock:
             rig.state.recall(many + one, rig.now_s)
@@ -275,6 +279,34 @@ def test_a_client_that_does_not_answer_keeps_no_recall_of_another_one_waiting() 
         await turns()
         assert asked[2:] == [("silent", b"2")], "what was revoked is asked for no more, also when it was queued before"
         assert set(minors) == {2}, "Linux knows a session by its minor version"
+
+    asyncio.run(main())
+
+
+@each_case(("status", "counts"), [(nfsstat4.NFS4_OK, [1, 1, 1]), (nfsstat4.NFS4ERR_DELAY, [1, 2, 3])])
+def test_a_sweep_repeats_a_recall_that_was_refused_and_none_under_way(status: nfsstat4, counts: list[int]) -> None:
+    async def main() -> None:
+        rig, answered, asked, found = StateRig(), asyncio.Event(), 0, []
+
+        class Slow(Caller):
+            async def call(self, *_: Any, **__: Any) -> Any:
+                nonlocal asked
+                asked += 1
+                await answered.wait()
+                return CB_COMPOUND4res(status, b"", [])
+
+        recalled = given(rig, "slow", Slow())
+        Recalls(rig.state, asyncio.get_running_loop(), lambda: rig.now_s)
+        with rig.state.lock:
+            rig.state.recall(recalled, rig.now_s)
+        for moment in ("under way", "just before the answer is heard", "later"):
+            await turns()
+            if moment == "just before the answer is heard":
+                answered.set()
+            rig.state.sweep(rig.now_s)
+            await turns()
+            found.append(asked)
+        assert found == counts
 
     asyncio.run(main())
 

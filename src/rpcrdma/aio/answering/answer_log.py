@@ -40,9 +40,9 @@ class AnswerLog:
     def failed(self, call: _FailedCall, error: BaseException) -> Payload:
         """Returns the error reply (`call.failure(error)`) to a call whose handler raised `error`, and logs the failure.
 
-        Nothing is logged for `ProcedureUnavailable` and `CredentialTooWeak`, which are ordinary refusals, and for
+        Nothing is logged for `ProcedureUnavailable` and `CredentialTooWeak`, which are ordinary refusals, nor for
         `OutOfBuffers` and `TransportClosed` after the call's connection has ended. Otherwise `OutOfBuffers` (no memory)
-        is a warning, and any other error an ERROR with its traceback.
+        is logged as a WARNING, and any other error as an ERROR with its traceback. The caller sends the reply.
         """
         name = _name(call)
         if call.ended and isinstance(error, OutOfBuffers | TransportClosed):
@@ -62,14 +62,14 @@ class AnswerLog:
         self._log.log(logging.WARNING, "unfit " + name, "the reply to %s could not be sent: %s", name, why)
 
     def long_call(self, peer: str, why: str) -> None:
-        """Logs a warning about a call of the client `peer` that was answered with GARBAGE_ARGS because it is too long.
+        """Logs a warning about a call that was answered with GARBAGE_ARGS because it is too long.
 
-        `why` names the bound and its setting.
+        `peer` is the client's HOST:PORT; `why` names the bound and its setting.
         """
         self._log.log(logging.WARNING, "too long", "a call of %s was answered with GARBAGE_ARGS: %s", peer, why)
 
     def no_call(self, peer: str) -> None:
-        """Logs a warning that the client at the address `peer` sent a message that is no RPC call and was dropped."""
+        """Logs a warning that the client at `peer`, HOST:PORT, sent a message that is no RPC call and was dropped."""
         self._log.log(logging.WARNING, "no call", "%s sent a message that is no call", peer)
 
 

@@ -25,14 +25,14 @@ __all__ = ["Answering", "AtMostOnce"]
 
 
 class Answering:
-    """Looks up the handler of each received call, has it run as its execution mark says, and sends the reply.
+    """Looks up the handler of each received call, has it run inline, as a task or in a thread, and sends the reply.
 
     All connections of a server, or of a client with services, may share the object.
 
     Args:
         dispatcher: looks up procedures, and verifies and decodes calls, those under RPCSEC_GSS included.
-        runner: runs the handlers, inline, as tasks or in threads.
-        at_most_once: runs the calls that must not run twice, with its reply cache; None: a new `AtMostOnce`.
+        runner: runs the handlers.
+        at_most_once: runs the calls that must not run twice, by means of a reply cache; None: a new `AtMostOnce`.
         count_calls: whether calls are counted in the dispatcher's `statistics`.
     """
 
@@ -52,12 +52,13 @@ class Answering:
         self._at_most_once = at_most_once or AtMostOnce(runner)
 
     def take(self, call: ServerCall, source: CallSource[ServerCall]) -> None:
-        """Answers a call that has arrived on the connection `source`, at once or when its handler has ended.
+        """Answers a call that has arrived on the connection `source`; does not wait for the call's handler.
 
-        Over RDMA an undecodable header, or a Read chunk with an argument that must be inline, is answered with
-        RDMA_ERROR; over TCP the message is dropped, and so is a replay under RPCSEC_GSS. A call whose RPCSEC_GSS
-        context is in use, or whose decryption takes long, waits. Refusals such as PROG_UNAVAIL and GARBAGE_ARGS are
-        sent at once. Errors of handlers become error replies and are not raised.
+        The reply is sent when the handler has ended; refusals such as PROG_UNAVAIL and GARBAGE_ARGS are sent at once.
+        An undecodable header is answered with RDMA_ERROR over RDMA, and dropped over TCP. A Read chunk with an argument
+        that must be inline is answered with RDMA_ERROR. A replay under RPCSEC_GSS is dropped. If the call's RPCSEC_GSS
+        context is in use, or the decryption takes long, the call is taken again later. Errors of handlers become error
+        replies and are not raised.
         """
         call.source, call.client = source, source.client
         if self._statistics is not None and call.statistics is None:
@@ -87,10 +88,10 @@ class Answering:
             self.runner.run(call)
 
     def _take_again(self, call: ServerCall, outcome: Outcome[None]) -> None:
-        """Takes a call again, from the first octet of its message, after its wait for its RPCSEC_GSS context.
+        """Decodes a call again from the first octet of its message, and answers it, after its wait for RPCSEC_GSS.
 
-        The function `outcome` is called first: it raises the exception of the work that the call waited for, if that
-        failed. The call is dropped if its connection has ended.
+        `outcome()` is called first. It raises the error of the GSS work for which the call waited, if that failed; this
+        method does not catch the error. The call is dropped if its connection has ended.
         """
         outcome()
         if call.ended:
@@ -101,11 +102,11 @@ class Answering:
 
 
 class _Run:
-    """One execution of a non-idempotent call in `AtMostOnce`, whose reply may go to a retransmission of the call.
+    """One execution of a non-idempotent call, whose reply may be sent to a retransmission of the call.
 
     `first` is the transmission whose connection and memory the handler uses. `newest` is the last transmission that has
     arrived: it gets the reply, and it runs if `first` is dropped before its handler begins. Without retransmissions
-    both are the same call. `known` is the entry of the reply cache.
+    both are the same call. `known` is the entry in the reply cache of `at_most_once`, the owner.
     """
 
     __slots__ = ("_at_most_once", "_known", "first", "newest")
@@ -118,8 +119,8 @@ class _Run:
     def answer(self, reply: Payload) -> None:
         """Stores the handler's reply in the reply cache, and sends it to the newest transmission of the call.
 
-        The first transmission is dropped if it is another. If the reply does not fit the chunks of the newest, the
-        cache holds the reply for a later transmission.
+        If the first transmission is not the newest, it ends without a reply. If the reply does not fit the chunks of
+        the newest transmission, the cache holds the reply for a later one.
         """
         first, newest, known = self.first, self.newest, self._known
         first.once = known.context = None
@@ -141,7 +142,10 @@ class _Run:
             self._at_most_once.cache.hold(self._known, reply)
 
     def join(self, repeat: ServerCall) -> None:
-        """Makes the retransmission `repeat` of the call the receiver of the reply; drops an earlier retransmission."""
+        """Makes `repeat`, a retransmission of the call, the one that gets the reply.
+
+        An earlier retransmission ends without a reply. The first transmission, whose handler runs, stays.
+        """
         superseded, self.newest = self.newest, repeat
         if superseded is not self.first:
             superseded.drop()
@@ -149,7 +153,7 @@ class _Run:
     def let_go(self) -> None:
         """Drops the first transmission, whose connection ended before its handler began, and runs the newest instead.
 
-        Without a retransmission the reply cache forgets the call, so that a later repeat runs.
+        If there is no retransmission, nothing runs, and the reply cache forgets the call, so that a later one runs.
         """
         first, newest = self.first, self.newest
         first.once = None
@@ -165,8 +169,8 @@ class _Run:
 class AtMostOnce:
     """Runs each non-idempotent call once although it may arrive several times, by means of a reply cache (`cache`).
 
-    A call is recognised, as long as the cache has it, by its client, XID, procedure and argument octets. All
-    connections of a server share the object; `runner` runs the handlers.
+    As long as the cache has a call, a repeat is recognised by client address, Kerberos principal, XID, procedure and
+    argument octets. All connections of a server share the object; `runner` runs the handlers.
     """
 
     def __init__(self, runner: HandlerRunner) -> None:
@@ -175,10 +179,10 @@ class AtMostOnce:
         self.cache = ReplyCache()
 
     def run(self, call: ServerCall) -> None:
-        """Runs the handler of a new call; answers a repeated call from the reply cache.
+        """Runs the handler of a new call; answers a repeat of an earlier call from the reply cache.
 
-        If the first transmission still runs, the repeat gets the reply in its place. A repeat whose reply is no longer
-        kept is refused with ERR_CHUNK over RDMA, or SYSTEM_ERR over TCP.
+        If the handler of the first transmission has not ended, the repeat gets the reply in place of the first. A
+        repeat whose reply is no longer kept is refused with ERR_CHUNK over RDMA, or SYSTEM_ERR over TCP.
         """
         protection = call.protection
         if protection is not None:

@@ -34,8 +34,8 @@ class OutOfBuffers(RpcRdmaError):
 def octets_taken(length: int) -> int:
     """Returns the most octets of a pool that a buffer of `length` octets occupies: its size class.
 
-    Size classes are powers of two from 4 KiB to 4 MiB; the result for a longer
-    buffer is `length`, although it occupies whole pages.
+    Size classes are the powers of two from 4 KiB to 4 MiB. For a longer buffer the result is `length`, although the
+    buffer occupies whole pages.
     """
     if length <= 1 << _SMALLEST_BITS:
         return 1 << _SMALLEST_BITS
@@ -45,7 +45,8 @@ def octets_taken(length: int) -> int:
 def octets_reserved(items: Iterable[int]) -> int:
     """Returns the octets of a pool to reserve for bulk results whose greatest lengths in octets are `items`.
 
-    Each item counts with its size class, of at most REPLY_OCTETS_MAX; items up to UNCOUNTED_RESULT_OCTETS do not count.
+    The result is the sum of `octets_taken` of the items, each cut to REPLY_OCTETS_MAX. Items of at most
+    UNCOUNTED_RESULT_OCTETS do not count.
     """
     reserved = 0
     for item in items:
@@ -57,12 +58,11 @@ def octets_reserved(items: Iterable[int]) -> int:
 def room(most: int, free: int, *, of_client: int, own: int, parts: int = CLIENT_FREE_PARTS) -> int:
     """Returns how many more octets a connection may take from a pool of `most` octets, of which `free` are unused.
 
-    The result may be negative: then the connection gets nothing. The connection holds `own` octets, and all connections
-    of its client together hold `of_client`. A client that holds nothing may have all that is free. Another one gets
-    more as long as the amounts that the connection holds, that its client holds and that it asks for are together at
-    most 1/`parts` of what is free then. With 8 parts a connection can hold a 17th, a client a ninth, and the next
-    client a ninth of the rest: 16 greedy clients leave 15 % to others. A connection that holds nothing may always have
-    the octets by which `free` exceeds half of `most`, whatever its client holds.
+    The connection holds `own` octets, and all connections of its client together hold `of_client`. If the client holds
+    nothing, the result is `free`. Otherwise it is `free` / `parts` - `of_client` - `own`; but for a connection that
+    holds nothing it is at least the number of octets by which `free` exceeds half of `most`. A negative result means
+    that the connection gets nothing. With 8 parts a connection can hold a 17th, a client a ninth, and the next client a
+    ninth of the rest: 16 greedy clients leave 15 % to others.
     """
     if not of_client:
         return free
@@ -75,10 +75,10 @@ def room(most: int, free: int, *, of_client: int, own: int, parts: int = CLIENT_
 class BufferPool:
     """Lends memory buffers of any length; buffers of up to 4 MiB come from size classes and are used again.
 
-    `pool_octets_max` bounds the octets of the buffers kept for reuse, including lent buffers. Beyond it, and above 4
+    `pool_octets_max` bounds the octets of the buffers for reuse, lent ones included. Beyond that bound, and above 4
     MiB, a buffer is allocated for one use. `octets_max` bounds the octets of all lent buffers. `acquire` and `release`
-    are safe to call from several threads. Each connection uses the pool through a `BufferShare`, so that no connection
-    takes the memory that others need.
+    may be called in any thread. Each connection uses the pool through a `BufferShare`, so that no connection takes the
+    memory that others need.
     """
 
     __slots__ = (
@@ -111,9 +111,9 @@ class BufferPool:
         return bool(self.turns.waiting)
 
     def acquire(self, length: int) -> memoryview:
-        """Returns writable memory of `length` octets with unspecified content, outside of any connection's share.
+        """Returns writable memory of `length` octets with unspecified content, which counts for no connection.
 
-        The caller gives it back with `release`.
+        The caller gives the memory back with `release`. The method never waits.
 
         Raises:
             OutOfBuffers: the lent octets of the pool would exceed `octets_max`.
@@ -127,7 +127,8 @@ class BufferPool:
     def release(self, buffer: memoryview) -> None:
         """Takes back a buffer that `acquire` of the pool returned; connections that wait for memory are resumed soon.
 
-        Other buffers have no effect. The caller must not use the buffer afterwards.
+        A buffer that the pool's own `acquire` has not returned is ignored. The caller must not use the buffer
+        afterwards.
         """
         with self.lock:
             self.take_back(buffer, None)
@@ -141,10 +142,10 @@ class BufferPool:
         return BufferShare(self, self.turns.join(client))
 
     def take(self, length: int, room: int, share: BufferShare | None = None) -> PooledMemory | None:
-        """Lends a buffer of at least `length` octets that takes at most `room` octets; None if `length` exceeds `room`.
+        """Returns a buffer of at least `length` and at most `room` octets; None if `length` exceeds `room`.
 
-        The buffer's whole size counts as lent. The caller holds the pool's `lock`. `share` is the borrower, None for
-        the pool's own `acquire`.
+        The buffer's whole size counts as lent. The caller holds the pool's `lock`. `share` is the borrower; None stands
+        for the pool's own `acquire`.
         """
         if length > room:
             return None
@@ -196,7 +197,10 @@ class BufferPool:
         return excess <= 0
 
     def wait_in_line(self, share: BufferShare) -> None:
-        """Adds `share` to the line of connections that wait for memory; calls the pool's `on_short`, unless None."""
+        """Adds `share` to the line of connections that wait for memory, and calls the pool's `on_short` if it is set.
+
+        Called in the thread of the event loop.
+        """
         self._loop = asyncio.get_running_loop()
         self.turns.wait(share)
         if self.on_short is not None:
@@ -222,7 +226,10 @@ class BufferPool:
             self._loop.call_soon_threadsafe(self._serve)
 
     def _serve(self) -> None:
-        """Resumes at most one waiting request of each client that has room; the client that holds least is first."""
+        """Resumes at most one waiting request of each client that has room; the client that holds least is first.
+
+        If a request was resumed and others still wait, another run of this method is scheduled.
+        """
         self._serving = False
         for client in self.turns.in_order():
             for share in client.in_order():
@@ -235,7 +242,8 @@ class BufferPool:
 class BufferShare(Share):
     """The share of one connection in the memory of a `BufferPool`; implements `rpcrdma.transport.BufferSource`.
 
-    The function `room` decides how much the share may hold. `BufferPool.share` makes it for a connection of `client`.
+    The function `room` decides how much the share may hold. `BufferPool.share` makes the share, for one connection of
+    `client`.
     """
 
     __slots__ = ("_over", "_pool", "_turns", "closed", "counted")
@@ -252,7 +260,7 @@ class BufferShare(Share):
 
     @property
     def held_octets(self) -> int:
-        """The octets that this connection holds at present: buffers, and those counted by `reserve` and `take_in`."""
+        """The octets that this connection holds: its buffers, and those that `reserve` and `take_in` have counted."""
         return self.held
 
     @property
@@ -264,8 +272,8 @@ class BufferShare(Share):
     def crowded(self) -> bool:
         """Whether the client holds memory of the pool and has no room for a result of BULK_RESULT_OCTETS at present.
 
-        The octets that this connection has reserved count as free: otherwise its call that asks for this could wait for
-        handlers that wait for the call.
+        If the pool is smaller than that, the result is one of the pool's size. The octets that this connection holds by
+        `reserve` and `take_in` count as free. Otherwise a call could wait for handlers that wait for the call.
         """
         counted = self.counted
         ordinary = min(BULK_RESULT_OCTETS, self._pool.octets_max)
@@ -273,7 +281,7 @@ class BufferShare(Share):
 
     @property
     def waits(self) -> bool:
-        """Whether a function that `wait` or `wait_while_crowded` got is still to be called when there is memory."""
+        """Whether at least one `resume` function, of `wait` or `wait_while_crowded`, has not been called yet."""
         return bool(self._turns)
 
     def acquire(self, length: int, *, outliving: bool = False, reserved: int = 0) -> memoryview | None:
@@ -281,10 +289,10 @@ class BufferShare(Share):
 
         Args:
             length: octets.
-            outliving: whether the memory may be used after the share is closed; such memory is lent by a closed share,
+            outliving: whether the memory may be used after the share is closed. If true, a closed share lends memory,
                 too.
             reserved: octets of an earlier `reserve` that the buffer uses up, at most `octets_taken(length)`; those that
-                the buffer does not need are given back.
+                the buffer does not need are given back. If None is returned, the reservation stays.
 
         Raises:
             OutOfBuffers: `length` exceeds the size of the pool, or the share is closed and `outliving` is false.
@@ -312,7 +320,10 @@ class BufferShare(Share):
         return memoryview(buffer)[:length]
 
     def release(self, buffer: memoryview) -> None:
-        """Takes back a buffer that `acquire` of this share returned, also after `close`; ignores other buffers."""
+        """Takes back a buffer that `acquire` of this share returned, also after `close`; ignores any other buffer.
+
+        Connections that wait for memory are resumed soon.
+        """
         pool = self._pool
         with pool.lock:
             size = pool.take_back(buffer, self)
@@ -326,15 +337,15 @@ class BufferShare(Share):
     def reserve(self, octets: int) -> bool:
         """Counts `octets` as held by the connection, without a buffer, until `give_back`; returns whether it did.
 
-        False: there is no room at present (see `wait`), or the share is closed.
+        Returns False, and counts nothing, if there is no room at present (see `wait`) or the share is closed.
         """
         return self._count(octets, CLIENT_FREE_PARTS)
 
     def take_in(self, octets: int) -> bool:
         """Counts `octets` of received data as held by the connection, until `give_back`; returns whether it did.
 
-        False: there is no room at present, or the share is closed. A client may hold more octets in this way than by
-        `reserve`.
+        Returns False, and counts nothing, if there is no room at present or the share is closed. A client may hold more
+        octets by this method than by `reserve`.
         """
         return self._count(octets, CLIENT_FREE_PARTS_ARRIVED)
 
@@ -349,7 +360,10 @@ class BufferShare(Share):
         return True
 
     def give_back(self, octets: int) -> None:
-        """Ends the count of `octets`, all or a part of those of `reserve` or `take_in`; also after `close`."""
+        """Takes `octets` off those that `reserve` and `take_in` have counted; also after `close`.
+
+        Connections that wait for memory are resumed soon.
+        """
         pool = self._pool
         with pool.lock:
             pool.lent_octets -= octets
@@ -362,16 +376,16 @@ class BufferShare(Share):
     def wait(self, length: int, resume: Callable[[], None]) -> None:
         """Returns at once; the event loop later calls `resume`, when the share has room for `length` octets.
 
-        Among the shares that wait, those of clients that hold least are first. `close` calls `resume`, too, and a
-        closed share calls it at once. Nothing is held for the caller: `resume` asks for the memory again, may find it
-        taken, and may wait once more.
+        Among the shares that wait, those of clients that hold least are first. `close` calls `resume`, too, and this
+        method calls it at once if the share is closed. No memory is kept for the caller: `resume` must ask for it
+        again, may find it taken, and may then wait once more. Called in the thread of the event loop.
         """
         self._wait(length, resume, leaves_counted=False)
 
     def wait_while_crowded(self, resume: Callable[[], None]) -> None:
-        """Has `resume` called, as `wait` does, when there is room for BULK_RESULT_OCTETS, at most for the whole pool.
+        """Has `resume` called, as `wait` does, when there is room for BULK_RESULT_OCTETS, or the whole pool if smaller.
 
-        The octets that this connection has reserved count as free.
+        The octets that this connection holds by `reserve` and `take_in` count as free.
         """
         self._wait(min(BULK_RESULT_OCTETS, self._pool.octets_max), resume, leaves_counted=True)
 
@@ -385,10 +399,10 @@ class BufferShare(Share):
         self._pool.serve_soon()
 
     def take_turn(self) -> bool:
-        """Calls the oldest function that `wait` got if there is room for its octets; returns whether it did.
+        """Calls the oldest waiting `resume` function if there is room for its octets; returns whether it called one.
 
-        If octets are reserved, a function of `wait_while_crowded`, which does not count them, may be called before
-        older ones. Only `BufferPool` calls this.
+        If this connection holds octets by `reserve` or `take_in`, a function of `wait_while_crowded`, for which these
+        count as free, may be called before older ones. Only `BufferPool` calls this method.
         """
         for number, (length, leaves_counted, resume) in enumerate(self._turns):
             if number and not (leaves_counted and self.counted):
@@ -402,9 +416,9 @@ class BufferShare(Share):
         return False
 
     def close(self) -> None:
-        """Ends the share with its connection: calls all functions that `wait` got, and lends no more; repeatable.
+        """Ends the share with its connection: calls all waiting `resume` functions; no effect when repeated.
 
-        Buffers that are lent already return by `release` as before.
+        Afterwards only `acquire(outliving=True)` lends memory. Lent buffers are given back by `release` as before.
         """
         if not self.closed:
             self.closed = True
@@ -420,9 +434,9 @@ class BufferShare(Share):
             self._pool.forget(self)
 
     def _room(self, parts: int = CLIENT_FREE_PARTS, *, counted: int = 0) -> int:
-        """Returns how many more octets the share may hold (negative: none), as if `counted` reserved octets were free.
+        """Returns how many more octets the share may hold by the function `room`, with its `parts`; negative: none.
 
-        A client may hold about 1/`parts` of the free memory, see the function `room`.
+        `counted` octets that the share holds by `reserve` or `take_in` count as free.
         """
         pool = self._pool
         most = pool.octets_max

@@ -38,7 +38,7 @@ class CallSource(Protocol[C_contra]):
         """The connection's share of the memory for results of handlers; it is closed when the connection ends."""
 
     def reply(self, call: C_contra, reply: Payload) -> None:
-        """Sends `reply` to `call` and sets `call.octets_sent`; drops the reply if the connection has ended.
+        """Sends `reply` as the answer to `call` and sets `call.octets_sent`; drops it if the connection has ended.
 
         If the reply does not fit the chunks that the call provides, the requester gets an error, and the implementation
         sets `call.refusal` to the reason: the requester may repeat the call with more memory. A reply that is too long
@@ -46,16 +46,17 @@ class CallSource(Protocol[C_contra]):
         """
 
     def reply_octets_max(self, call: C_contra, items: Sequence[int]) -> int:
-        """Returns the most octets of a reply to `call`, RPC header included, beside its bulk items.
+        """Returns the most octets of a reply to `call`, RPC header included, bulk items excluded.
 
-        `items` are the lengths of the bulk items in octets. 0: they have no room. An item that no Write chunk of the
-        call takes counts as a part of the reply. The method may be called in any thread.
+        `items` are the lengths in octets of the reply's bulk items. An item that no Write chunk of the call takes is
+        sent within the reply, and reduces the result. Returns 0 if the items alone do not fit. The method may be called
+        in any thread.
         """
 
     def refuse(self, call: C_contra) -> bool:
-        """Refuses `call` by the transport's own means, such as RDMA_ERROR with ERR_CHUNK; returns whether it did.
+        """Refuses `call` by the transport's own error, such as RDMA_ERROR with ERR_CHUNK, and returns True.
 
-        False, without any effect: the transport has no such means, as TCP.
+        Returns False, without any effect, if the transport has no such error, as TCP.
         """
 
     def drop(self, call: C_contra) -> None:
@@ -65,8 +66,8 @@ class CallSource(Protocol[C_contra]):
 class CallWithResults(IncomingCall):
     """A received call together with the memory for its results, which its handler borrows from the connection's share.
 
-    `buffers` are the borrowed buffers, None if there are none. `source` is the connection, `route` the handler with its
-    marks.
+    `buffers` are the borrowed buffers, None if there are none. `source` is the connection, `route` the handler and the
+    way in which it runs.
     """
 
     source: CallSource[Any]
@@ -93,9 +94,10 @@ class CallWithResults(IncomingCall):
     def wait_for_room(self, resume: Callable[[Self], None]) -> bool:
         """Returns whether the call must wait for memory for its results; if so, has `resume(call)` called later.
 
-        `resume` asks again by this method. A handler with bulk results that must not be run twice waits until memory
-        for its largest results is reserved. Any other call begins if its client has room for BULK_RESULT_OCTETS, or if
-        its connection holds no memory and the handler may be run again. After the end of the connection no call waits.
+        `resume` must call this method again. A handler with bulk results that must not be run twice waits until memory
+        for its largest results is reserved (`reserved`). Any other call does not wait if its client has room for
+        BULK_RESULT_OCTETS, or if its connection holds no memory and the handler may be run again. After the end of the
+        connection no call waits.
         """
         share = self.source.results
         if share.closed:
@@ -118,10 +120,11 @@ class CallWithResults(IncomingCall):
         return True
 
     def wait_for_buffers(self, resume: Callable[[Self], None]) -> bool:
-        """Gives all buffers back after the handler met `OutOfBuffers`, and calls `resume(call)` when it may run again.
+        """Gives all buffers back after the handler raised `OutOfBuffers`, and has `resume(call)` called later.
 
-        Returns False, and keeps the buffers, if the handler can never have its memory: the connection has ended, all
-        its buffers together exceed the pool, or `ServerCall.buffer` has not raised `OutOfBuffers` for lack of room.
+        `resume` is called when there is room for all buffers that the handler asked for. Returns True; but False,
+        without any effect on the buffers, if waiting is useless: the connection has ended, these buffers together
+        exceed the pool, or `ServerCall.buffer` has not raised `OutOfBuffers` for lack of room.
         """
         share = self.source.results
         wanted, self._wanted = self._wanted, 0

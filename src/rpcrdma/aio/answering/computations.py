@@ -23,7 +23,7 @@ _Computation: TypeAlias = tuple[Callable[[], Any], Callable[[Any], None]]
 class Computations:
     """Runs the computations of a server, such as encryption, in threads: one fewer than processors, at least one.
 
-    They count in the `running` of `runner`, so that `HandlerRunner.drain` waits for them.
+    `runner.running` counts waiting and running computations, so that `HandlerRunner.drain` waits for them.
     """
 
     def __init__(self, runner: HandlerRunner) -> None:
@@ -35,7 +35,8 @@ class Computations:
     def run(self, address: str, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
         """Calls `work()` in a thread, then `done(result)` in the event loop unless `shutdown` was called meanwhile.
 
-        `work` must not raise. The threads serve the clients in turns by `address`, the client's network address.
+        Returns at once; called in the thread of the event loop. `work` must not raise. `address` is the network address
+        of the client for which the work is done: the threads serve the clients in turns.
         """
         self._runner.running += 1
         self._threads.submit(address, address, (work, done), brief=False, may_be_let_go=False)
@@ -43,7 +44,7 @@ class Computations:
     def shutdown(self, *, wait: bool) -> None:
         """Ends the object: no further work begins, waiting work is dropped, and no further `done` is called.
 
-        With `wait`, the method blocks until the threads have ended; otherwise the work that runs continues in them.
+        With `wait`, the method blocks until the threads have ended; otherwise it returns while running work continues.
         """
         self._ended = True
         self._threads.shutdown(wait=wait)

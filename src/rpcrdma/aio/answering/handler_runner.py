@@ -30,9 +30,10 @@ _STOPPED = RuntimeError("the server has stopped")
 
 
 class _Period:
-    """Counts the running calls (`running`) that began in one period; the event `ended` is set when the last has ended.
+    """Counts the running calls (`running`) that began in one period of time.
 
-    `HandlerRunner.settle` begins a new period, so that it can wait for earlier calls while others begin.
+    `HandlerRunner.settle` begins a new period, so that it can wait for earlier calls while others begin. The event
+    `ended` is set when the last call of an earlier period has ended.
     """
 
     __slots__ = ("ended", "running")
@@ -43,9 +44,9 @@ class _Period:
 
 
 class HandlerRunner:
-    """Runs the handlers of received calls in the running event loop, as its tasks, or in `workers` threads.
+    """Runs the handlers of received calls in the running event loop, as its tasks, or in at most `workers` threads.
 
-    The execution mark of each procedure's route decides. `logger` gets failures of handlers.
+    The `Execution` of each handler decides which of these. `logger` gets failures of handlers.
     """
 
     def __init__(self, *, workers: int = SERVER_WORKERS, logger: logging.Logger = _LOGGER) -> None:
@@ -67,12 +68,13 @@ class HandlerRunner:
         """The earlier periods whose calls still run."""
 
     def run(self, call: ServerCall) -> None:
-        """Runs the handler of `call`, and answers or drops the call exactly once, in the event loop.
+        """Runs the handler of `call`, and then answers the call; called in the thread of the event loop.
 
-        `call.route.execution` says where: inline, as a task or in a thread. An inline handler has ended when this
-        method returns. A call without room for its results waits first. A handler that finds no memory while it runs
-        (`OutOfBuffers`) runs anew later if it may begin twice. Errors of handlers become error replies. Calls that
-        still run at the deadline of `drain` are not answered; a call after `drain` is answered with SYSTEM_ERR.
+        `call.route.execution` decides where the handler runs: inline, as a task or in a thread. Only an inline handler
+        has ended when this method returns. A call without room for its results waits first. A handler that finds no
+        memory while it runs (`OutOfBuffers`) is run again later if it may begin twice. Errors of handlers become error
+        replies. A call that still runs at the deadline of `drain` is never answered; a call after `drain` is answered
+        with SYSTEM_ERR.
         """
         if self._drained:
             call.answer(call.failure(_STOPPED))
@@ -116,7 +118,10 @@ class HandlerRunner:
             call.end_reservation()
 
     def run_unless_ended(self, call: ServerCall) -> None:
-        """Runs a call that has waited for memory, as `run` does; drops it if its connection has ended meanwhile."""
+        """Runs a call that has waited for memory, as `run` does.
+
+        If the connection of the call has ended meanwhile, the call ends by `ServerCall.let_go` instead.
+        """
         call.sent_ns = perf_counter_ns()
         if call.ended:
             call.let_go()
@@ -124,20 +129,25 @@ class HandlerRunner:
             self.run(call)
 
     def connection_ended(self, connection: object) -> None:
-        """Drops the calls that arrived on the ended `connection` (their attribute `source`) and wait for a thread.
+        """Ends, by `ServerCall.let_go`, the calls that wait for a thread and arrived on the ended `connection`.
 
-        A call that must not run twice and has begun is run to its end: a repeat of it gets the reply.
+        `connection` is the `source` of these calls. A call that must not run twice and has begun in the event loop
+        still gets a thread: a repeat of the call gets the reply.
         """
         self._workers.connection_ended(connection)
 
-    async def drain(self, deadline_s: float) -> bool:
-        """Waits up to `deadline_s` seconds until no handler runs, then cancels tasks, which get as long again to end.
+    def bound_hosts(self, most: int | None) -> None:
+        """Changes how many calls of one host run in threads at a time: see `WorkerPool.bound_hosts`."""
+        self._workers.bound_hosts(most)
 
-        The threads end, and the runner runs nothing afterwards. A handler that blocks in a thread cannot be cancelled:
-        its result is dropped, and the interpreter exits without it.
+    async def drain(self, deadline_s: float) -> bool:
+        """Waits up to `deadline_s` seconds until no handler runs, then ends the runner for good.
+
+        Handlers that still run as tasks are cancelled, and get `deadline_s` seconds more to end. A handler that blocks
+        in a thread cannot be cancelled: its result is dropped, and the interpreter exits without it. The threads end.
 
         Returns:
-            Whether all handlers and computations had ended by the deadline.
+            Whether all handlers and computations had ended before tasks were cancelled.
         """
         if self.running:
             self._idle = asyncio.Event()
@@ -158,9 +168,10 @@ class HandlerRunner:
         return finished
 
     async def settle(self, deadline_s: float) -> bool:
-        """Waits until the calls that run now in threads and tasks have ended; other calls may begin meanwhile.
+        """Waits until the present calls in threads and tasks, and those that wait for a thread, have ended.
 
-        Returns False if some of them still run after `deadline_s` seconds, else True.
+        Other calls may begin meanwhile. Returns False if some of the present calls have not ended after `deadline_s`
+        seconds, else True.
         """
         self._past = [each for each in (*self._past, self._period) if each.running]
         self._period = _Period()
@@ -183,16 +194,16 @@ class HandlerRunner:
         self.end_one()
 
     def end_one(self) -> None:
-        """Takes one ended call or computation off the attribute `running`, and wakes `drain` when none is left."""
+        """Subtracts one ended call or computation from the attribute `running`, and wakes `drain` when none is left."""
         self.running -= 1
         if not self.running and self._idle is not None:
             self._idle.set()
 
     def _waits(self, error: BaseException, call: ServerCall) -> bool:
-        """Schedules another run of a call that ended with `OutOfBuffers`; returns whether it did.
+        """Schedules another run of a call whose handler raised `error`, an `OutOfBuffers`; returns whether it did.
 
-        False: `error` is another error, the handler must not begin twice, the runner is drained, or the call can never
-        have its memory. The caller answers the call then.
+        Returns False if `error` is another error, the handler must not begin twice, the runner is drained, or the call
+        can never have its memory. The caller answers the call then.
         """
         if not isinstance(error, OutOfBuffers) or call.route.begins_once or self._drained:
             return False
@@ -250,7 +261,10 @@ class HandlerRunner:
         )
 
     def _let_go(self, call: ServerCall) -> None:
-        """Ends a call that still waited for a thread when its connection ended; closes its unfinished handler."""
+        """Ends, by `ServerCall.let_go`, a call that still waited for a thread when its connection ended.
+
+        If its handler has begun in the event loop, the handler's generator is closed first; an error of that is logged.
+        """
         try:
             if call.rest is not None:
                 call.rest.close()
@@ -279,9 +293,9 @@ class HandlerRunner:
             return call.failure(error), error
 
     def _deliver(self, call: ServerCall, result: _Result) -> None:
-        """Answers a call whose handler has ended in a thread with `result`, from `_work`; runs in the event loop.
+        """Answers a call whose handler has ended in a thread, and logs the handler's error; runs in the event loop.
 
-        No answer is sent after `drain`, or if the call waits for memory to be run again.
+        `result` is that of `_work`. Nothing is sent after `drain`, or if the call waits for memory to be run again.
         """
         reply, failure = result
         try:

@@ -15,11 +15,11 @@ __all__ = ["CallMemory"]
 
 
 class CallMemory:
-    """Counts the octets of one TCP connection's calls, waiting, running or being received, against its pool share.
+    """Counts the octets of one TCP connection's calls, waiting, running or being received, against `share`.
 
-    `share` is the connection's share. A small amount, RPC_UNCOUNTED_CALL_OCTETS, is free of charge. If there is no
-    room, `short` is true and the connection must not read on. `on_room` is called in the event loop when `short`
-    becomes false because memory was freed elsewhere.
+    `share` is the connection's share of a buffer pool. The first RPC_UNCOUNTED_CALL_OCTETS octets do not count. If the
+    share has no room, the attribute `short` is true and the connection must not read on. `on_room` is called in the
+    event loop when `short` becomes false because memory was freed elsewhere.
     """
 
     __slots__ = ("_covered", "_octets", "_on_room", "_share", "_waits", "expected", "short")
@@ -38,11 +38,11 @@ class CallMemory:
 
     @property
     def octets(self) -> int:
-        """The octets of the completely received calls that are held."""
+        """The octets of the completely received calls, from `add` until `remove`."""
         return self._octets
 
     def add(self, octets: int) -> None:
-        """Counts `octets` of a received call; sets the attribute `short` (stop reading) if the share has no room."""
+        """Counts the `octets` of a received call; sets the attribute `short` (stop reading) if they have no room."""
         self._octets += octets
         if self._octets + self.expected > self._covered:
             self._cover()
@@ -54,7 +54,7 @@ class CallMemory:
             self._cover()
 
     def expect(self, octets: int) -> None:
-        """Sets the announced octets of the record being received, 0 if none; sets `short` by whether they have room."""
+        """Sets the announced octets of the record being received, 0 if none; sets `short` by whether they lack room."""
         self.expected = octets
         if self._octets + octets > self._covered or self._covered > RPC_UNCOUNTED_CALL_OCTETS:
             self._cover()

@@ -34,19 +34,19 @@ class SingleRun(Protocol):
     """
 
     def answer(self, reply: Payload) -> None:
-        """Sends `reply`, the handler's result, to the transmission of the call that arrived last."""
+        """Sends `reply`, the encoded reply of the handler, to the transmission of the call that arrived last."""
 
     def let_go(self) -> None:
-        """Ends the transmission whose connection ended before its handler began; a later transmission runs instead."""
+        """Ends the transmission whose connection ended before its handler began; a later one, if any, runs instead."""
 
 
 class ServerCall(CallWithResults):
     """A received call from its arrival to its reply; it is the `CallContext` of its handler, and statistics count it.
 
-    `Dispatcher.open_call` sets `route`, `args` and `credential`. `status` is the status of the procedure's result (0
-    for none), or the name of a refusal. Until there is a reply it is REPEATED, which stays for a repeat that gets the
-    reply of another transmission. The memory that `buffer` returns is lent until `release`, after the reply has been
-    sent.
+    `Dispatcher.open_call` sets `route`, `args` and `credential`. `status` is for statistics: the status in the
+    procedure's result (0 if it has none), the name of a refusal, or DROPPED. Until there is a reply `status` is
+    REPEATED, which stays for a repeat that gets the reply of another transmission. The memory that `buffer` returns is
+    lent until `release`, after the reply has been sent.
     """
 
     transmissions: ClassVar[int] = 1
@@ -103,7 +103,9 @@ class ServerCall(CallWithResults):
         return self.source.results.closed
 
     def success(self, result: Any) -> Payload:
-        """Returns the encoded reply that carries `result`, and sets the call's `status` to that in the result, or 0.
+        """Returns the encoded reply that carries `result`, and sets the call's `status` to the status in `result`.
+
+        `status` becomes 0 if results of the procedure have no status.
 
         Raises:
             Exception: any error of the encoder, because `result` is not of the procedure's result type.
@@ -134,8 +136,8 @@ class ServerCall(CallWithResults):
     def answer(self, reply: Payload, *, sealed: bool = False) -> None:
         """Sends `reply` to the transmission of the call that arrived last, and counts the call in the statistics.
 
-        Under RPCSEC_GSS the reply is protected first, in a thread if it is long, and may be sent after this method
-        returns. `sealed`: the reply is protected already.
+        Under RPCSEC_GSS the reply is protected first, in a thread if it is long; it may then be sent after this method
+        has returned. `sealed`: whether the reply is protected already.
         """
         if self.once is not None:
             self.once.answer(reply)
@@ -164,9 +166,9 @@ class ServerCall(CallWithResults):
         protection.turns.use(work, done, octets=protection.octets_sealed(reply))
 
     def refuse(self) -> None:
-        """Refuses a call that was sent again and whose reply is not kept, so that the requester stops repeating it.
+        """Refuses a repeat of an earlier call whose reply is not kept, so that the requester stops repeating it.
 
-        The refusal is the transport's (RFC 8166 section 4.5.3: ERR_CHUNK), or SYSTEM_ERR where the transport has none.
+        The refusal is RDMA_ERROR with ERR_CHUNK over RDMA (RFC 8166 section 4.5.3), and SYSTEM_ERR over TCP.
         """
         self.status = REFUSED
         if self.source.refuse(self):
@@ -175,7 +177,7 @@ class ServerCall(CallWithResults):
             self.answer(self.failure(_REPLY_NOT_KEPT))
 
     def let_go(self) -> None:
-        """Ends a call whose connection ended before its handler began; a later transmission of it runs instead."""
+        """Ends a call whose connection ended before its handler began; a later transmission, if any, runs instead."""
         if self.once is not None:
             self.once.let_go()
         else:
@@ -198,15 +200,16 @@ class ServerCall(CallWithResults):
 
     @property
     def call_octets(self) -> int:
-        """The octets of the call's message, header included, with the data of its read chunks."""
+        """The octets of the call's RPC message, RPC header and the data of its Read chunks included."""
         decoder = self.decoder
         return decoder.pos - decoder.start + decoder.removed
 
     def result_octets_max(self, items: Sequence[int] = ()) -> int:
-        """Returns the most octets of the encoded result beside bulk items of the lengths `items` (octets); at least 0.
+        """Returns the most octets of the encoded result, bulk items excluded; at least 0.
 
-        The limits are those of the transport, of the memory that the requester offers, and of RPCSEC_GSS. A handler, in
-        any thread, sizes its result by it.
+        `items` are the lengths in octets of the result's bulk items. The limits are those of the transport, of the
+        memory that the requester offers, and of RPCSEC_GSS. Handlers call this method, in any thread, to size their
+        results.
         """
         protection = self.protection
         if protection is None:
@@ -222,7 +225,8 @@ class ServerCall(CallWithResults):
         """Returns writable memory of `length` octets for a bulk result; it is lent until the reply has been sent.
 
         The content is unspecified. A buffer of up to UNCOUNTED_RESULT_OCTETS does not count against the connection's
-        share of the pool. Handlers let `OutOfBuffers` pass: if they may begin twice, they run again when there is room.
+        share of the pool. Handlers do not catch `OutOfBuffers`: a handler that may begin twice is run again when there
+        is room.
 
         Raises:
             OutOfBuffers: the share has no room for `length` octets at present, the whole pool is smaller, or the

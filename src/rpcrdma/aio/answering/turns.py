@@ -18,7 +18,7 @@ S = TypeVar("S", bound="Share")
 class Share:
     """The amount of a shared resource, octets of memory or threads, that one connection holds (`held`).
 
-    Each change also counts for `client`, the sum of all connections of one address.
+    `client` has the sum over all connections of the same network address.
     """
 
     __slots__ = ("client", "held")
@@ -34,7 +34,7 @@ class Share:
 
 
 class Client(Generic[S]):
-    """The amount (`held`) that all connections of one network address hold, and those of its connections that wait."""
+    """The amount (`held`) that all connections of one network address hold, and the `Share`s of those that wait."""
 
     __slots__ = ("address", "held", "shares", "waiting")
 
@@ -46,7 +46,7 @@ class Client(Generic[S]):
         self.waiting: dict[S, None] = {}
 
     def in_order(self) -> Iterator[S]:
-        """Yields the `Share`s of the client's waiting connections in turn: least held first, then longest waiting."""
+        """Yields the `Share`s of the client's waiting connections: least held first, of equals the earliest first."""
         return _in_order(self.waiting)
 
 
@@ -71,29 +71,29 @@ class Turns(Generic[S]):
         return client
 
     def part(self, share: S) -> None:
-        """Takes a connection's share off its client's count, to which `join` added it; forgets a client without any."""
+        """Subtracts one, which `join` added, from the count of shares of `share.client`; forgets a client with none."""
         client = share.client
         client.shares -= 1
         if not client.shares:
             del self._clients[client.address]
 
     def wait(self, share: S) -> None:
-        """Puts the share's connection in line behind all others that hold as much; no effect if it waits already."""
+        """Records that the share's connection waits, behind those that hold as much; no effect if it waits already."""
         client: Client[S] = share.client
         client.waiting.setdefault(share)
         self.waiting.setdefault(client)
 
     def leave(self, share: S) -> None:
-        """Takes the share's connection out of the line; no effect if it does not wait."""
+        """Records that the share's connection waits no more; no effect if it did not wait."""
         client: Client[S] = share.client
         client.waiting.pop(share, None)
         if not client.waiting:
             self.waiting.pop(client, None)
 
     def had_turn(self, share: S, *, waits: bool) -> None:
-        """Records that a waiting connection has got memory or a thread: its client moves behind equals in line.
+        """Records that the waiting connection of `share` has got memory or a thread, so that others are next.
 
-        Equals are the clients that hold as much. `waits`: whether the connection stays in line for more.
+        Its client moves behind the waiting clients that hold as much. `waits`: whether the connection waits for more.
         """
         client: Client[S] = share.client
         self.leave(share)
@@ -104,7 +104,7 @@ class Turns(Generic[S]):
             self.waiting[client] = self.waiting.pop(client)
 
     def in_order(self) -> Iterator[Client[S]]:
-        """Yields the clients with waiting connections in turn: least held first, then longest waiting."""
+        """Yields the clients with waiting connections: least held first, then those that had no turn for longest."""
         return _in_order(self.waiting)
 
 

@@ -4,7 +4,8 @@ The client with fewest running calls is next, so that the time of calls counts, 
 calls get equally many threads, whether their calls are long or short. The last idle thread is for a client that has
 none, and the last but one for a connection that has none: however many calls one connection has, another one need not
 wait for any of them to end. Calls that wait for one resource, such as a disk, leave one thread more: a disk that hangs
-takes no thread that other calls need, not even those of the same connection.
+takes no thread that other calls need, not even those of the same connection. An administrator may bound the running
+calls of each host besides: further ones wait, while threads are idle.
 
 A thread is given away again when the event loop has taken its result: so the results of one client do not pile up in
 front of those of others.
@@ -40,7 +41,7 @@ R = TypeVar("R")
 
 
 class ConnectionCalls(Share, Generic[T]):
-    """The calls of one connection in a `WorkerPool`: `held` is the number that run; `waiting` has the others."""
+    """The calls of one connection in a `WorkerPool`: `held` is the number of running ones, `waiting` has the others."""
 
     __slots__ = ("connection", "waiting")
 
@@ -81,11 +82,11 @@ class _Bell:
         self.fd = os.eventfd(0, os.EFD_CLOEXEC if blocks else os.EFD_CLOEXEC | os.EFD_NONBLOCK)
 
     def ring(self) -> None:
-        """Ends a `wait` in progress, or lets the next `wait` return at once."""
+        """Ends a `wait` in progress in another thread, or lets the next `wait` return at once."""
         os.eventfd_write(self.fd, 1)
 
     def wait(self) -> None:
-        """Waits until the bell has rung since the last `wait`.
+        """Blocks until `ring` is called; returns at once if it was called since the last `wait`.
 
         Raises:
             BlockingIOError: the bell has not rung, and it was made with `blocks=False`.
@@ -109,12 +110,13 @@ class Worker:
         self.identity: AbstractContextManager[Any] | None = None
 
     def act_as(self, identity: AbstractContextManager[Any] | None) -> None:
-        """Changes the user identity of the thread to that of a context manager, `identity`, unless it is present.
+        """Has the thread act under another user identity from now on; called in that thread.
 
-        The present identity is exited, then `identity` is entered. None stands for the thread's own identity.
+        The context manager of the present identity is exited, then the context manager `identity` is entered; nothing
+        is done if both are the same object. None stands for the thread's own identity.
 
         Raises:
-            OSError: the identity cannot be taken; the thread has its own then.
+            OSError: the identity cannot be taken; the thread then acts under its own.
         """
         present = self.identity
         if identity is present:
@@ -129,8 +131,9 @@ class Worker:
     def finish(self, rest: Steps[R], step: ActAs | None) -> R:
         """Runs the rest of a handler in this thread and returns its result; exceptions of the handler are raised.
 
-        `rest` is the unfinished generator. `step`, like each step that `rest` yields, names the identity for the next
-        part (None: the thread's own). An OSError of taking an identity is raised inside the handler.
+        `rest` is the handler's unfinished generator. `step`, like each step that `rest` yields, names the user identity
+        for the part up to the next `yield`; None stands for the thread's own. If an identity cannot be taken, the
+        OSError is raised inside the handler.
         """
         try:
             while True:
@@ -148,9 +151,9 @@ class Worker:
 class WorkerPool(Generic[T, R]):
     """Runs calls in at most `workers` threads, by `run(call, worker)`; connections of all clients take turns.
 
-    `deliver(call, result)` is called in the event loop with each result, after the thread has been freed.
-    `let_go(call)` is called instead for a waiting call whose connection has ended, if it may be let go. `run` must not
-    raise. All methods are called in the thread of the event loop `loop` (None: the running one).
+    `run` must not raise. The event loop calls `deliver(call, result)` with each result, after the thread counts as
+    idle. It calls `let_go(call)` instead for a waiting call whose connection has ended, if the call may be let go. All
+    methods are called in the thread of the event loop `loop` (None: the running one).
     """
 
     def __init__(
@@ -173,6 +176,11 @@ class WorkerPool(Generic[T, R]):
         """The number of running calls, by the resource that may block them."""
         self._waiting: Counter[Hashable] = Counter()
         """The number of calls that wait for a thread, by the resource that may block them."""
+        self._of_host_max: int | None = None
+        self._of_hosts: Counter[Hashable] = Counter()
+        """The number of running calls by host, counted while there is a bound for each."""
+        self._host_of: Callable[[str], str] = str
+        """The host of an address, while there is a bound."""
         self._turns: Turns[ConnectionCalls[T]] = Turns()
         self._connections: dict[object, ConnectionCalls[T]] = {}
         """The connections that have calls in the pool."""
@@ -198,6 +206,8 @@ class WorkerPool(Generic[T, R]):
     ) -> None:
         """Queues a call, which runs in a thread when its client and connection have the fewest running calls.
 
+        After `shutdown` the call never runs.
+
         Args:
             address: the network address of the client.
             connection: any hashable object that identifies the connection.
@@ -206,7 +216,7 @@ class WorkerPool(Generic[T, R]):
                 takes longer.
             may_be_let_go: whether the call is passed to `let_go` if its connection ends before it begins.
             waits_for: the resource that may block the call, such as a file system; the calls that wait for one resource
-                never have all threads. None: no such resource.
+                never get all threads, unless there is only one. None: no such resource.
         """
         calls = self._connections.get(connection)
         if calls is None:
@@ -216,6 +226,7 @@ class WorkerPool(Generic[T, R]):
             self._idle > self._kept_for_connections
             and not (self._turns.waiting or self._ended)
             and self._may_wait_for(waits_for)
+            and (self._of_host_max is None or self._has_room(calls.client, self._of_host_max))
         ):
             # No connection waits, so there are no turns to take.
             self._give_thread(turn)
@@ -226,7 +237,10 @@ class WorkerPool(Generic[T, R]):
         self._start()
 
     def connection_ended(self, connection: object) -> None:
-        """Removes the waiting calls of `connection` that may be let go, and calls `let_go` with each of them."""
+        """Removes the waiting calls of `connection` that may be let go, and calls `let_go` with each of them.
+
+        Calls that may not be let go still run. No effect for a connection without calls.
+        """
         calls = self._connections.get(connection)
         if calls is None:
             return
@@ -242,6 +256,22 @@ class WorkerPool(Generic[T, R]):
             self._part_if_done(calls)
         for turn in let_go:
             self._let_go(turn.call)
+
+    def bound_hosts(self, most: int | None) -> None:
+        """Changes how many calls of one host run at a time; calls that run already stay, and further ones wait.
+
+        The addresses of one IPv6 network of 64 bits are one host (`host_shares`), in which they take turns. `most` is
+        at least 1; None: any number, as far as clients that take turns leave threads.
+        """
+        # Only here: clients, which have no bound, load no more modules than they need.
+        from rpcrdma.rpc.host_shares import network_of  # noqa: PLC0415
+
+        self._host_of = network_of
+        self._of_hosts.clear()
+        for calls in self._connections.values():
+            self._of_hosts[network_of(calls.client.address)] += calls.held
+        self._of_host_max = most
+        self._start()
 
     def shutdown(self, *, wait: bool) -> None:
         """Starts no further call, drops waiting calls without `let_go` and ends idle threads; it cannot be undone.
@@ -268,8 +298,11 @@ class WorkerPool(Generic[T, R]):
     def _may_wait_for(self, thing: Hashable) -> bool:
         return thing is None or self._wait_for[thing] < self._most_for_one
 
+    def _has_room(self, client: Client[ConnectionCalls[T]], most: int) -> bool:
+        return self._of_hosts[self._host_of(client.address)] < most
+
     def _start(self) -> None:
-        """Assigns idle threads to waiting calls: first of the client and connection with the fewest running calls."""
+        """Assigns idle threads to waiting calls; the client and connection with the fewest running calls come first."""
         while self._turns.waiting and self._idle and not self._ended and (found := self._next()) is not None:
             calls, thing = found
             waiting = calls.waiting.pop(thing)
@@ -289,11 +322,13 @@ class WorkerPool(Generic[T, R]):
             self._loop.call_soon(self._wake)
 
     def take_thread(self, turn: Turn[T]) -> None:
-        """Counts one thread as busy and the submitted call, `turn`, as running; the caller then runs that call."""
+        """Counts one thread as busy and the submitted call, `turn`, as running; the caller then has that call run."""
         self._idle -= 1
         turn.calls.hold(1)
         if turn.waits_for is not None:
             self._wait_for[turn.waits_for] += 1
+        if self._of_host_max is not None:
+            self._of_hosts[self._host_of(turn.calls.client.address)] += 1
 
     def _next(self) -> tuple[ConnectionCalls[T], Hashable] | None:
         if not any(map(self._may_wait_for, self._waiting)):
@@ -301,6 +336,8 @@ class WorkerPool(Generic[T, R]):
         for client in self._turns.in_order():
             if client.held and self._idle <= self._kept_for_clients:
                 return None
+            if self._of_host_max is not None and not self._has_room(client, self._of_host_max):
+                continue
             for calls in client.in_order():
                 if calls.held and self._idle <= self._kept_for_connections:
                     # No other connection of the client holds less.
@@ -331,9 +368,9 @@ class WorkerPool(Generic[T, R]):
                 thread.start()
 
     def _watch(self, brief_done: int) -> None:
-        """Moves the waiting brief calls to threads of their own if the count of ended brief calls is `brief_done`.
+        """Gives the waiting brief calls threads of their own if the number of ended brief calls is still `brief_done`.
 
-        The brief call that runs before them has turned out to be long then.
+        In that case the brief call that runs before them has turned out to be long.
         """
         self._watches = False
         self._take_results()
@@ -363,6 +400,8 @@ class WorkerPool(Generic[T, R]):
             calls.hold(-1)
             if thing is not None:
                 _one_less(self._wait_for, thing)
+            if self._of_host_max is not None:
+                _one_less(self._of_hosts, self._host_of(calls.client.address))
             self._part_if_done(calls)
             self._start()
             self._deliver(turn.call, result)
@@ -389,9 +428,9 @@ class WorkerPool(Generic[T, R]):
                 return
 
     def _take(self, turns: deque[Turn[T]], worker: Worker) -> bool:
-        """Runs the first call of the queue `turns` in this thread and stores its result for delivery.
+        """Runs the first call of the queue `turns` in this thread, stores its result for delivery and returns True.
 
-        Returns False if there is none, because another thread has taken the last call; else True.
+        Returns False if the queue is empty, because another thread has taken the last call.
         """
         try:
             turn = turns.popleft()

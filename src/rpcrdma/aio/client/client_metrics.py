@@ -32,8 +32,8 @@ _Server = tuple[str, str]
 class _Told:
     """The counts of one connection, or the sums of several connections to one server.
 
-    `counters` are those of RDMA, `made` the calls of this client by procedure and status, `answered` the server's
-    calls.
+    `counters` are those of RDMA. `made` has the calls of this client, and `answered` the server's calls that this
+    client answered, by procedure and status. `reconnects` counts restored transport connections.
     """
 
     counters: TransportStatistics = field(default_factory=TransportStatistics)
@@ -53,9 +53,10 @@ class _Told:
 
 
 class ConnectionToTell:
-    """A client connection as `ClientMetrics` sees it; `Connection` makes it in the connection's event loop.
+    """A client connection as `ClientMetrics` sees it; `Connection` makes the object in the connection's event loop.
 
-    `server` is the transport ("rdma" or "tcp") and the URL. The functions return the present counts.
+    `server` is the transport ("rdma" or "tcp") and the server's URL without a path. The functions `statistics` and
+    `reconnects` return the present counts.
     """
 
     def __init__(
@@ -67,7 +68,10 @@ class ConnectionToTell:
         self._reconnects = reconnects
 
     def told(self) -> _Told:
-        """Returns the present counts of calls, RDMA and reconnects; called in the event loop, or after its closing."""
+        """Returns the connection's present counts of calls, RDMA and reconnects.
+
+        Called in the thread of the connection's event loop, or after that loop was closed.
+        """
         statistics = self._statistics()
         return _Told(statistics.counters(), statistics.operations, statistics.answered, self._reconnects())
 
@@ -91,7 +95,10 @@ class ClientMetrics(MetricsEndpoint[list[_OfServer]]):
         self._made: Counter[_Server] = Counter()
 
     def close(self) -> None:
-        """Stops the HTTP server, ends scrapes in progress, and waits for its thread; no effect if it does not run."""
+        """Stops the HTTP server, ends scrapes in progress, and waits until the server's thread has ended.
+
+        No effect if the server does not run.
+        """
         self.stop_listening()
 
     def __enter__(self) -> Self:
@@ -104,8 +111,8 @@ class ClientMetrics(MetricsEndpoint[list[_OfServer]]):
         """Includes a connection in the metrics from now on; `Connection` calls it.
 
         Args:
-            connection: the new connection. The URL in its `server` becomes "other" if METRICS_SERVERS_MAX others are
-                known.
+            connection: the new connection. If its server is new and METRICS_SERVERS_MAX servers are known, the URL in
+                its `server` is replaced by "other".
         """
         with self._lock:
             if connection.server not in self._made and len(self._made) >= METRICS_SERVERS_MAX:
@@ -117,7 +124,7 @@ class ClientMetrics(MetricsEndpoint[list[_OfServer]]):
         """Adds the final counts of a connection to those of ended connections; `Connection` calls it in its event loop.
 
         Args:
-            connection: the connection that ends; no effect if it has ended before.
+            connection: the connection that ends; no effect if the method was called for it before.
         """
         with self._lock:
             if connection in self._present:

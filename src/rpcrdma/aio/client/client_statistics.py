@@ -30,7 +30,10 @@ class ClientStatistics(TransportStatistics):
         operations: tuple[OperationStatistics, ...],
         answered: tuple[OperationStatistics, ...],
     ) -> ClientStatistics:
-        """Returns statistics with `counters`, and calls made (`operations`) and `answered` by procedure and status."""
+        """Returns statistics with the RDMA `counters`, and the calls that the client has made and answered.
+
+        `operations` are the calls made, `answered` the server's calls to this client, both by procedure and status.
+        """
         return cls(**asdict(counters), operations=operations, answered=answered)
 
     def counters(self) -> TransportStatistics:

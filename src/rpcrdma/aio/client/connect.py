@@ -65,7 +65,8 @@ _GROUPS_MAX = 16
 def own_credential() -> AuthSys:
     """Returns the AUTH_SYS credential of this process (RFC 5531 appendix A).
 
-    The credential names the effective user and group, and the 16 lowest of the supplementary groups.
+    The credential names this machine, the effective user and group, and the 16 supplementary groups with the lowest
+    numbers.
     """
     groups = tuple(sorted(set(os.getgroups()) - {os.getegid()}))[:_GROUPS_MAX]
     return AuthSys(machine=platform.node()[:255], uid=os.geteuid(), gid=os.getegid(), gids=groups)
@@ -176,7 +177,7 @@ class ConnectOptions:
 
     @property
     def kerberos(self) -> Kerberos | None:
-        """The Kerberos settings of calls; None: calls carry `credential`, which proves no user."""
+        """The Kerberos settings of calls, from `security`; None: calls carry `credential`, which proves no user."""
         if isinstance(self.security, str):
             return None if security_flavor(self.security).service is None else Kerberos(self.security)
         return self.security
@@ -283,7 +284,8 @@ def connect(url: str, program: Program | None = None, *, options: ConnectOptions
         NotPermitted: when entered or awaited: `reserved_port` is wanted, but not allowed.
         HostAuthenticationFailed: when entered or awaited: either host refused the other, or a file of
             `host_authentication` is unfit.
-        UserAuthenticationFailed: by calls under Kerberos: there is no ticket, or the server refuses it.
+        UserAuthenticationFailed: not by `connect`, but by calls under Kerberos: there is no ticket, or the server
+            refuses it.
         ConnectFailed: when entered or awaited: no connection could be made; the message names cause and remedy.
     """
     check_type("program", program, Program, optional=True)
@@ -302,10 +304,10 @@ def _stamped(options: ConnectOptions) -> ConnectOptions:
 
 
 def _answering(url: Url, options: ConnectOptions) -> Answering | None:
-    """Returns the object that answers the server's calls on every connection; None without usable services.
+    """Returns the object that answers the server's calls to `options.services`, on all connections to the server.
 
-    Services that are not offered over RDMA are left out with an rdma:// URL. A warning is logged for each service whose
-    calls are refused, because Kerberos does not protect them.
+    Returns None without services. With an rdma:// URL, services that are not offered over RDMA are left out. A warning
+    is logged for each service whose calls will be refused because Kerberos does not protect them.
     """
     services = [service for service in options.services if service.OVER_RDMA or url.scheme != "rdma"]
     if not services:
@@ -324,10 +326,10 @@ def _answering(url: Url, options: ConnectOptions) -> Answering | None:
 
 
 def _no_answer(url: Url, cause: TransportClosed) -> NoAnswer:
-    """Returns the error of calls to a server that has ended several connections without answering a single call.
+    """Returns the error of calls to a server that has ended its connections without answering a single call.
 
-    `cause` is the end of the last connection. The message names a remedy: that of the cause, or checking scheme and
-    port.
+    `cause` is the error that ended the last connection. The message has the server's URL and a remedy: that in
+    `cause`, or checking scheme and port.
     """
     place = url.server
     if "; " in cause.message:
@@ -368,7 +370,9 @@ def tls_of(url: Url, options: ConnectOptions) -> TlsSettings | None:
 async def _dial(
     url: Url, options: ConnectOptions, answering: Answering | None, tls: TlsSettings | None, addressed: tuple[int, int]
 ) -> SingleConnection:
-    """Makes one transport connection to the server, and logs its version, provider and limits, or its TLS.
+    """Makes one transport connection to the server and returns it when it is established.
+
+    The log gets a line with the connection's version, provider and limits over RDMA, and with TLS over TCP.
 
     Args:
         url: the server.
@@ -427,7 +431,10 @@ def _host_of(connection: TcpConnection) -> str:
 
 
 def _known_servers() -> KnownServers:
-    """Returns the record of servers' RPC-over-RDMA versions and silences: the process's, or that of a simulation."""
+    """Returns the record of which servers speak which RPC-over-RDMA version, and which were silent.
+
+    It is the one of this process, or of the simulation that runs the event loop.
+    """
     known: KnownServers | None = effects_of(asyncio.get_running_loop()).known_servers
     return _KNOWN_SERVERS if known is None else known
 

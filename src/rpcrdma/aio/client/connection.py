@@ -48,11 +48,11 @@ class Connection:
         dial: makes a further one after a loss.
         policy: when to reconnect and how many times to send a call again.
         program: the only program whose procedures may be called; None: any.
-        no_answer: makes the error of calls to a server that never answered from the error of the loss; None: the loss
-            itself.
+        no_answer: makes the error of calls to a server that has never answered, from the error by which the last
+            transport connection was lost; None: calls fail with that error itself.
         call_timeout_s: the time limit in seconds of calls without one of their own; None: no limit.
         statistics: counts calls; None: calls are not counted.
-        on_call: called with each call that has ended.
+        on_call: called with each call that has ended; None: nothing is called.
         answering: answers the server's calls; None: they are dropped.
         metrics: the Prometheus metrics that include the connection; None: none.
         kerberos: puts all calls under RPCSEC_GSS; None: calls carry the credential of the transport connection.
@@ -154,8 +154,8 @@ class Connection:
     async def _result_of(self, call: Call) -> Any:
         """Makes the call and returns its decoded result, on further transport connections if the present one is lost.
 
-        Sets the call's deadline and XID. The observer of calls is called at its end. Errors get the server's URL in
-        their text. Raises as `call` when awaited.
+        Sets the call's deadline and XID. The observer of calls is called at the end of the call. The server's URL is
+        added to the text of errors. Raises the errors that `call` lists as raised when awaited.
         """
         if call.timeout_s is not None:
             try:
@@ -194,9 +194,9 @@ class Connection:
     async def _call_again(self, call: Call, connection: SingleConnection, failure: TransportClosed) -> Any:
         """Makes a call that failed, or could not begin, because `connection` was lost, on later connections.
 
-        Returns the decoded result. `failure` is the error of the loss. The call keeps its XID and, through the
-        credential, its octets, so that a server with a reply cache recognises the repeat. Under RPCSEC_GSS it keeps its
-        XID and its arguments. Its buffers are exposed anew, after the lost connection has fenced them.
+        Returns the decoded result. `failure` is the error of the loss. The call is sent with the same XID and the same
+        octets, or under RPCSEC_GSS the same arguments, so that a server with a reply cache recognises the repeat. The
+        call's buffers are exposed anew, after the lost connection has fenced them.
 
         Raises:
             TransportClosed: the policy permits no further attempt, or `close` was called.
@@ -228,7 +228,10 @@ class Connection:
                 raise keeper.timed_out(call) from None
 
     def _silent(self, silent_s: float) -> str:
-        """Returns the text of the warning that calls have waited `silent_s` seconds for a silent server."""
+        """Returns the text of the warning that calls have waited for `silent_s` seconds without any answer.
+
+        At least one call waits.
+        """
         call: Call
         call, *others = filter(None, self._keeper.xids.taken.values())
         more = f", like {len(others):,} other calls" if others else ""
@@ -244,27 +247,30 @@ class Connection:
 
     @property
     def negotiated(self) -> Negotiated | None:
-        """The version, sizes, credits and so on of the present, or else the last, RDMA connection; None over TCP."""
+        """The agreed version, message sizes, credits and other terms of the RDMA connection; None over TCP.
+
+        While the transport connection is lost, the terms are those of the last one.
+        """
         return self._present.negotiated
 
     @property
     def host_identity(self) -> HostIdentity | None:
-        """The host identity that the server of the present connection has proved; None if no proof was asked for."""
+        """The host identity that the server has proved on the present transport connection; None without a proof."""
         return self._present.host_identity
 
     @property
     def xprtsec(self) -> XprtSec:
-        """The protection of the present connection by TLS, as in `ConnectOptions.xprtsec`; "none" over RDMA."""
+        """The protection of the present transport connection by TLS: "none", "tls" or "mtls"; "none" over RDMA."""
         return self._present.xprtsec
 
     @property
     def principal(self) -> str | None:
-        """The Kerberos principal that the client has proved; None before the first call, and without Kerberos."""
+        """The client's Kerberos principal, proved to the server; None before the first call, and without Kerberos."""
         return None if self._gss is None else self._gss.principal
 
     @property
     def statistics(self) -> ClientStatistics:
-        """Counts of calls and RDMA up to now, over all transport connections; each access makes a copy."""
+        """The counts of calls and RDMA up to now, over all transport connections; each access makes a copy."""
         counters = (self._lost, self._present.statistics)
         made = () if self._call_statistics is None else self._call_statistics.snapshot()
         answered = () if self._answering is None else self._answering.dispatcher.statistics.snapshot()
@@ -294,15 +300,16 @@ class Connection:
         return self._keeper.reconnects
 
     async def wait_reconnected(self, count: int) -> None:
-        """Waits until `reconnects` exceeds `count`.
+        """Waits until `reconnects` exceeds `count`; returns at once if it does already.
 
-        A server forgets the state of a lost connection, such as that this client takes calls: announce it again then.
+        A program uses this to repeat what a server forgets with a connection, such as that this client takes calls.
 
         Args:
             count: an earlier value of `reconnects`.
 
         Raises:
-            TransportClosed: the connection was closed, or is lost and not restored, also because `reconnect` is off.
+            TransportClosed: `close` was called, or the transport connection is lost and is not restored, because of the
+                limits in `ConnectOptions` or because `ConnectOptions.reconnect` is off.
         """
         await self._keeper.wait_reconnected(count)
 
@@ -310,7 +317,11 @@ class Connection:
         self._lost = add_up((self._lost, lost.statistics))
 
     async def close(self) -> None:
-        """Ends the connection: calls fail with `TransportClosed`, and handlers that run as tasks are cancelled."""
+        """Ends the connection for good, and waits for that; no effect when repeated.
+
+        Calls in progress fail with `TransportClosed`. Handlers of `ConnectOptions.services` that run as tasks are
+        cancelled.
+        """
         self._silence.end()
         try:
             if self._gss is not None:
@@ -332,7 +343,7 @@ class Connection:
 
 
 def _gss_sessions(kerberos: Kerberos, host: str, xids: XidSource) -> GssSessions:
-    """Returns the object that makes the RPCSEC_GSS contexts of a connection to `host`; `xids` numbers its calls.
+    """Returns the object that makes the RPCSEC_GSS contexts of a connection to `host`; `xids` numbers their calls.
 
     The imports are here so that programs without Kerberos do not load these modules.
     """

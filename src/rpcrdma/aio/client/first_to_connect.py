@@ -27,14 +27,15 @@ then, and a caller of a server that does not is not kept waiting for long."""
 async def first_connection(dialers: Sequence[RdmaDialer], known: KnownServers) -> RdmaConnection:
     """Returns the connection of the dialer that makes one first; the attempts of the others are ended.
 
+    A dialer begins when the one before has failed or has tried for 1 s.
+
     Args:
-        dialers: one for each provider that reaches the server, in the order of preference; each gets a head start of 1
-            s.
-        known: remembers the providers over which the server is silent, which are tried last; updated.
+        dialers: one for each provider of RDMA, in the order of preference, all to the same server.
+        known: remembers the providers over which the server is silent, whose dialers begin last; updated.
 
     Raises:
-        ConnectFailed: no dialer makes a connection; the message names the causes, and the remedy of the last one.
-        HostNotFound, NotPermitted, HostAuthenticationFailed: the failure of a dialer that the others would share.
+        ConnectFailed: no dialer makes a connection; the message names the causes, and the remedy of the last dialer.
+        HostNotFound, NotPermitted, HostAuthenticationFailed: the failure of a dialer, which the others would share.
     """
     now_s = asyncio.get_running_loop().time
     silent = [dialer for dialer in dialers if known.is_silent(dialer.server, now_s())]

@@ -50,7 +50,8 @@ class _Connection(Protocol):
 class GssSessions:
     """The RPCSEC_GSS contexts of one `Connection`: made at the first call, renewed in time, destroyed at the end.
 
-    `host` is the server's name, unless `kerberos` names another. `xids` numbers the calls that make and end contexts.
+    `host` is the server's name, unless `kerberos.host` has another. `xids` numbers the calls that make and end
+    contexts.
     """
 
     def __init__(self, kerberos: Kerberos, host: str, xids: XidSource) -> None:
@@ -71,11 +72,12 @@ class GssSessions:
     async def start(self, call: Call, connection: _Connection) -> Any:
         """Makes a call under the present RPCSEC_GSS context on `connection`, and returns its decoded result.
 
-        If there is no usable context, or it is due for renewal, one is made first. The call is sent once more with a
-        new context after a `GssFailure`, or an `AuthError` whose status says that the server does not know the context.
+        If there is no usable context, or the present one is due for renewal, a context is made first. The call is sent
+        once more with a new context if it fails with a `GssFailure` (the mechanism fails, or the reply is not protected
+        as it should be), or with an `AuthError` by which the server says that it does not know the context.
 
         Raises:
-            UserAuthenticationFailed: no context can be made, or the second try ended with a `GssFailure`.
+            UserAuthenticationFailed: no context can be made, or the second attempt ended with a `GssFailure`.
             AuthError: the server refuses the call for another reason, or the second time.
             RpcRdmaError: any other error of calls on a connection.
         """
@@ -101,7 +103,8 @@ class GssSessions:
     async def _protected(self, call: Call, connection: _Connection, protected: ProtectedCall) -> Any:
         """Sends a call once, protected by `protected` under its RPCSEC_GSS context, and returns its decoded result.
 
-        Long arguments and results are encrypted and decrypted in a thread. The context has one use at a time.
+        Long arguments and results are encrypted and decrypted in a thread. Only one use of the context runs at a time;
+        others wait.
 
         Raises:
             GssFailure: the mechanism fails, or the reply is not protected as it should be.
@@ -122,7 +125,7 @@ class GssSessions:
         """Runs `work` when no other use of the GSS context is running, and returns its result.
 
         `turns` admits one use of the context at a time. `octets` is the length of the data that `work` encrypts or
-        decrypts; above GSS_SHORT_OCTETS it runs in a thread. Exceptions of `work` are raised.
+        decrypts; above GSS_SHORT_OCTETS `work` runs in a thread. Exceptions of `work` are raised.
         """
         result: asyncio.Future[T] = self._loop.create_future()
 
@@ -143,8 +146,9 @@ class GssSessions:
         self._loop.run_in_executor(None, work).add_done_callback(lambda future: done(future.result()))
 
     async def close(self, connection: _Connection) -> None:
-        """Destroys the RPCSEC_GSS context by a call on `connection`, unless that has ended; waits at most 1 s for it.
+        """Destroys the RPCSEC_GSS context by a call on `connection`, and waits at most 1 s for the reply.
 
+        No call is made if there is no context or `connection` has ended. A context that is being made is given up.
         Errors are ignored, since the server ends the context by itself later.
         """
         if self._making is not None:
@@ -165,9 +169,10 @@ class GssSessions:
             self._session = None
 
     async def _renewed(self, call: Call, connection: _Connection) -> GssSession:
-        """Returns a new RPCSEC_GSS context, shared by all waiting calls, or the present one if only renewal has failed.
+        """Makes a new RPCSEC_GSS context and returns it; calls that wait at the same time share one attempt.
 
-        `call` names the program and limits the wait; `connection` carries the calls of procedure 0 that make a context.
+        If the attempt fails while the present context is still valid, that one is returned. `call` names the program
+        and its deadline limits the wait; `connection` carries the calls of procedure 0 that make a context.
 
         Raises:
             UserAuthenticationFailed: no context can be made, or not before the deadline of `call`.
@@ -253,7 +258,7 @@ class GssSessions:
 
     @contextlib.contextmanager
     def _numbered(self) -> Iterator[Call]:
-        """Yields a call of procedure 0 with an XID, for making or destroying a context; releases the XID at exit."""
+        """Yields a new call of procedure 0 with an XID, for making or destroying a context; frees the XID at exit."""
         call = Call(null_procedure(*self._program), None)
         call.xid = self._xids.take()
         try:
@@ -262,7 +267,7 @@ class GssSessions:
             del self._xids.taken[call.xid]
 
     async def _blocking(self, work: Callable[..., T], *args: Any) -> T:
-        """Runs `work(*args)`, a step of the GSS mechanism, in a thread if it may ask the KDC; returns its result."""
+        """Runs `work(*args)`, a step of the GSS mechanism, in a thread if that may ask the KDC; returns its result."""
         if self._mechanism is not None and self._mechanism.blocks:
             return await asyncio.to_thread(work, *args)
         return work(*args)

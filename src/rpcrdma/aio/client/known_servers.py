@@ -26,10 +26,10 @@ class _Found(NamedTuple):
 
 
 class KnownServers:
-    """Remembers the version of RPC-over-RDMA of the `servers_max` servers met last, and servers that were silent.
+    """Remembers, for the last `servers_max` servers, the version of RPC-over-RDMA, or that the server was silent.
 
-    Methods take the time in seconds of a monotonic clock. An entry expires after `again_s` seconds, since the server
-    may offer another version or provider by then. An expired entry costs no more than a new server.
+    `now_s` is the present time in seconds of a monotonic clock. An entry expires after `again_s` seconds, since the
+    server may offer another version or provider by then. An expired entry costs no more than a new server.
     """
 
     def __init__(self, *, servers_max: int = limits.SERVERS_KNOWN_MAX, again_s: float = limits.SERVER_AGAIN_S) -> None:
@@ -43,7 +43,7 @@ class KnownServers:
     def version_of(self, server: ServerPlace, now_s: float) -> str | None:
         """Returns the name of the RPC-over-RDMA version that the server speaks; None if unknown, expired or a guess.
 
-        `server`: provider, host and port. A version from `guessed` counts as a guess until a call has been answered.
+        `server` is provider, host and port. A version of `guessed` counts as a guess until its `proof` counts a call.
         """
         found = self._found.get(server)
         if found is None or now_s - found.at_s >= self._again_s:
@@ -51,7 +51,7 @@ class KnownServers:
         return None if found.proof is not None and not found.proof.calls else found.version
 
     def speaks(self, server: ServerPlace, version: str) -> bool:
-        """Returns whether the last entry of the server (provider, host, port) names this version, however old it is."""
+        """Returns whether the entry of the server (provider, host, port) names this version, even if old or a guess."""
         found = self._found.get(server)
         return found is not None and found.version == version
 
@@ -60,16 +60,16 @@ class KnownServers:
         self._keep(server, _Found(version, now_s))
 
     def guessed(self, server: ServerPlace, version: str, now_s: float, proof: TransportStatistics) -> None:
-        """Records `version` of a server (provider, host, port) that lost or ignored the first message of a newer one.
+        """Records `version` as a guess for a server (provider, host, port) that did not answer a newer version.
 
         `proof` has the counters of the connection in `version`: the guess holds as soon as they count an answered call.
-        It does not replace a version that the server has stated meanwhile, over another connection.
+        No effect if the entry of the server has another confirmed version, stated over another connection.
         """
         if self.version_of(server, now_s) in (None, version):
             self._keep(server, _Found(version, now_s, proof))
 
     def left_unanswered(self, server: ServerPlace, now_s: float) -> None:
-        """Records that `server` (provider, host, port) was silent over this provider, and reached over another one."""
+        """Records that `server` (provider, host, port) was silent over this provider, but reached over another one."""
         self._keep(server, _Found(None, now_s))
 
     def is_silent(self, server: ServerPlace, now_s: float) -> bool:
@@ -78,7 +78,7 @@ class KnownServers:
         return found is not None and found.version is None and now_s - found.at_s < self._again_s
 
     def forget(self, server: ServerPlace) -> None:
-        """Discards the entry of a server (provider, host, port), which has proved wrong; no effect if there is none."""
+        """Removes the entry of a server (provider, host, port), which has proved wrong; no effect if there is none."""
         self._found.pop(server, None)
 
     def clear(self) -> None:

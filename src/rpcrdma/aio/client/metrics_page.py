@@ -32,7 +32,7 @@ class Times:
     sum_s: float = 0.0
 
     def __add__(self, other: Times) -> Times:
-        """Returns a histogram of the durations of both operands."""
+        """Returns a new histogram of the durations of both operands."""
         bounds_s = self.below.keys() | other.below.keys()
         below = {bound_s: self.below.get(bound_s, 0.0) + other.below.get(bound_s, 0.0) for bound_s in bounds_s}
         return Times(below, self.sum_s + other.sum_s)
@@ -50,8 +50,8 @@ class Times:
     def quantile_s(self, share: float) -> float | None:
         """Returns the estimated duration in seconds that the part `share` (0 to 1) of all durations does not exceed.
 
-        None without durations. The estimate is that of Prometheus' histogram_quantile: right to within the bucket, a
-        power of two. For durations beyond the last bound, the result is that bound.
+        Returns None if there are no durations. The estimate is that of Prometheus' histogram_quantile: it lies in the
+        right bucket. If that bucket has no upper bound, the result is its lower bound.
         """
         if not self.count:
             return None
@@ -96,7 +96,7 @@ class Calls:
 
     @property
     def together(self) -> Outcome:
-        """The sums of number, octets and durations over the calls of all statuses."""
+        """One `Outcome` with the sums of number, octets and durations over the calls of all statuses."""
         each = self.outcomes.values()
         return Outcome(
             self.ops,
@@ -125,12 +125,12 @@ Page = Mapping[Where, Calls]
 
 
 def fetch(url: str, timeout_s: float) -> str:
-    """Returns the text of the HTTP answer at the URL of a metrics endpoint, asked without a proxy.
+    """Sends an HTTP GET to the URL of a metrics endpoint, without a proxy, and returns the text of the answer.
 
-    `timeout_s` bounds the connection and each read, in seconds.
+    Blocks. `timeout_s` bounds the making of the connection and each read, in seconds.
 
     Raises:
-        ConnectFailed: there is no answer, or an error of HTTP; the message names the remedy.
+        ConnectFailed: there is no answer, or an HTTP status of failure; the message names the remedy.
         RemoteProtocolError: the answer is longer than METRICS_PAGE_OCTETS_MAX octets, or is no UTF-8.
         ValueError: `url` has no scheme.
     """
@@ -154,9 +154,9 @@ def fetch(url: str, timeout_s: float) -> str:
 
 
 def read_page(text: str) -> dict[Where, Calls]:
-    """Parses the call statistics in a metrics endpoint's answer: the calls, by status, of each set of labels.
+    """Returns the call statistics in `text`, a metrics endpoint's answer: the calls of each set of labels, by status.
 
-    Labels are side, transport, server, program, version and procedure; those without calls are left out.
+    Labels are side, transport, server, program, version and procedure; a set of labels without calls is left out.
 
     Raises:
         ConnectFailed: the package prometheus-client is not installed.
@@ -210,8 +210,8 @@ def _take(page: dict[Where, Calls], sample: Any) -> None:
 def since(before: Page, now: Page) -> dict[Where, Calls]:
     """Returns the calls by which `now` exceeds `before`, two results of `read_page` of one endpoint.
 
-    Labels without calls in between are left out. If the number of calls of a set of labels has fallen, the endpoint has
-    restarted, and all calls in `now` are returned.
+    A set of labels without calls in between is left out. If the number of calls of a set of labels has fallen, the
+    endpoint has restarted, and the result has all calls of these labels in `now`.
     """
     found = {}
     for where, calls in now.items():

@@ -17,7 +17,7 @@ from typing import Protocol
 from rpcrdma.aio.client.known_servers import KnownServers
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.aio.drivers.provider import Link, Provider
-from rpcrdma.aio.drivers.sockets import unanswered
+from rpcrdma.aio.drivers.sockets import cannot_connect, unanswered
 from rpcrdma.aio.urls import Url
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed, TransportClosed
 from rpcrdma.limits import NEGOTIATION_S
@@ -32,10 +32,10 @@ _PATIENCE = 0.1
 
 class _MakeConnection(Protocol):
     def __call__(self, link: Link, *, version: str, on_version_refused: Callable[[], None] | None) -> RdmaConnection:
-        """Returns a new connection over `link`, a path to the server; `version` is "auto", "1" or "2".
+        """Returns a new connection over `link`, a path to the server, which is not established yet.
 
-        `on_version_refused` is called when the server refuses a call because of the version; None: the call alone
-        fails.
+        `version` is "auto", "1" or "2". `on_version_refused` is called when the server refuses a call because of the
+        version, and the connection then ends; None: the call alone fails.
         """
 
 
@@ -43,7 +43,7 @@ class RdmaDialer:
     """Makes connections to the server of `url` over one provider, in a version of RPC-over-RDMA that the server speaks.
 
     Args:
-        provider: the provider.
+        provider: the implementation of RDMA.
         url: the server.
         make: makes the connection over a link of the provider.
         version: one of `rpcrdma.transport.VERSION_CHOICES`.
@@ -78,9 +78,11 @@ class RdmaDialer:
         """Makes a connection and returns it when it is established.
 
         Raises:
+            HostNotFound: the host name has no address.
             HostAuthenticationFailed: either host refused the other.
             NotPermitted: the process may not take a reserved port.
             ConnectFailed: no connection could be made in time; the message names cause, attempts and remedy.
+            OSError: the provider lost the path at once (`Provider.connect`).
         """
         try:
             async with asyncio.timeout(self._timeout_s):
@@ -91,8 +93,8 @@ class RdmaDialer:
     def _late(self) -> ConnectFailed:
         """Returns the error for an attempt to connect that has used up its time.
 
-        If the server was known to speak the newest version offered, `KnownServers` forgets that: it may speak another
-        one.
+        If `known` has the newest version offered as that of the server, the entry is removed: the server may speak
+        another one.
         """
         newest = self._names[0]
         if self._known.speaks(self.server, newest):
@@ -124,8 +126,8 @@ class RdmaDialer:
         """Returns the connection of the first attempt, in the newest version offered, or of a second, in the oldest.
 
         `first` is the connection of the only task in `attempts`; the task of a second attempt, made if the first is
-        not answered, is appended. The version found is recorded in the dialer's `KnownServers`. The caller ends the
-        connection that is not chosen. If the server is known to speak the newest version and ended the connection,
+        not answered, is appended. The version found is recorded in `known`. The caller ends the connection that is not
+        chosen. If the server is known to speak the newest version and ended the connection, its entry is removed and
         dialling starts again.
 
         Raises:
@@ -173,7 +175,11 @@ class RdmaDialer:
         return await self._established(await self._begin(version, on_version_refused))
 
     async def _begin(self, version: str, on_version_refused: Callable[[], None] | None = None) -> RdmaConnection:
-        link = await self.provider.connect(self.url.host, self.url.port, reserved_port=self._reserved_port)
+        host, port = self.url.host, self.url.port
+        try:
+            link = await self.provider.connect(host, port, reserved_port=self._reserved_port)
+        except OSError as error:
+            raise cannot_connect(host, port, error) from error
         return self._make(link, version=version, on_version_refused=on_version_refused)
 
     async def _established(self, connection: RdmaConnection) -> RdmaConnection:

@@ -41,7 +41,7 @@ class SingleConnection(Protocol):
 
     @property
     def host_identity(self) -> HostIdentity | None:
-        """The host identity that the server has proved; None if it was asked for no proof."""
+        """The host identity that the server has proved; None without a proof."""
 
     @property
     def xprtsec(self) -> XprtSec:
@@ -52,7 +52,7 @@ class SingleConnection(Protocol):
         """The counters of an RDMA connection; over TCP they are 0."""
 
     def extension(self, name: str) -> ExtensionLink | None:
-        """Returns the object for using the extension `name` on the connection; None over TCP, or without it."""
+        """Returns the object for using the protocol extension `name`; None over TCP, or if the connection lacks it."""
 
     @property
     def timer(self) -> DeadlineTimer:
@@ -65,21 +65,24 @@ class SingleConnection(Protocol):
     def start(self, call: Call) -> Awaitable[Any]:
         """Sends a call; the caller awaits the returned object at once, for the decoded result or the call's error.
 
-        When the call or the awaiting raises, the buffers of the call are fenced: no peer can access them.
+        When this method or the awaiting raises, the buffers of the call are fenced: no peer can access them.
 
         Raises:
             TransportClosed: the connection has ended; the call was not taken, and its `future` stays None.
-            LocalProtocolError, MessageTooLong: the call cannot be sent.
+            LocalProtocolError, TypeError, MessageTooLong: the call cannot be encoded or sent.
         """
 
     async def wait_closed(self) -> None:
         """Waits until the connection has ended and has fenced and released all its buffers."""
 
     async def close(self) -> None:
-        """Ends the connection, and returns at its end; calls that still wait fail with `TransportClosed`."""
+        """Ends the connection, and waits until it has ended; calls that still wait fail with `TransportClosed`."""
 
     def abort(self, reason: str) -> None:
-        """Ends the connection at once, without waiting for the peer; `reason` is for errors. May be called again."""
+        """Ends the connection at once, without waiting for the peer; no effect when repeated.
+
+        Calls that still wait fail with `TransportClosed`, whose text is `reason`.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,8 +112,8 @@ class ReconnectPolicy:
     def delay_s(self, failures: int) -> float:
         """Returns the random seconds to wait before the next attempt, after `failures` failed attempts.
 
-        The upper bound doubles with each failure, from the policy's `initial_s` to its `max_s`. The delay is evenly
-        distributed below it, so that the clients of a restarted server do not all connect at once.
+        The delay is evenly distributed below an upper bound, so that the clients of a restarted server do not all
+        connect at once. The bound is `initial_s` without failures, and doubles with each failure up to `max_s`.
         """
         longest: float = min(self.max_s, self.initial_s * 2.0 ** min(failures, 63))
         return longest * self.random()
@@ -123,7 +126,7 @@ class ConnectionKeeper:
 
     Args:
         connection: the first transport connection.
-        dial: makes the next one; raises `RpcRdmaError` or OSError where it cannot.
+        dial: makes a further one; raises `RpcRdmaError` or OSError if it cannot.
         policy: the pauses and limits.
         program: the program of NULL calls; None: that of the first call.
         no_answer: makes the error of calls to a server that has never answered, from the error that ended its last
@@ -185,12 +188,12 @@ class ConnectionKeeper:
     async def wait_connection(self, call: Call, *, first: bool) -> SingleConnection:
         """Returns the present connection for a call, or waits until the next one has been made.
 
-        `first`: the call has not waited before. If no other call waits, this call ends a pause between attempts that
-        followed a failed one.
+        `first`: whether the call waits for the first time. If so, and if no other call waits, the pause after a failed
+        attempt to connect ends at once.
 
         Raises:
             CallTimeout: there was no connection before the deadline of the call.
-            TransportClosed: the limits of the policy are reached, or this side has closed.
+            TransportClosed: the limits of the policy are reached, or `close` was called.
         """
         if self.closed:
             raise TransportClosed("the connection was closed on this side")
@@ -228,7 +231,7 @@ class ConnectionKeeper:
         """Waits until `reconnects` is more than `count`; a lost connection is made again even if no call waits for it.
 
         Raises:
-            TransportClosed: the limits of the policy are reached, or this side has closed.
+            TransportClosed: the policy forbids or limits reconnecting, or `close` was called.
         """
         while self.reconnects <= count:
             if self.closed:
@@ -258,7 +261,7 @@ class ConnectionKeeper:
         return self.heard + self._asked
 
     def _settle(self) -> None:
-        """Sets the counts of failures and breaches to 0 if a call was answered since the last call of this method.
+        """Sets the counts of failures and breaches to 0 if `heard` has risen since this method last ran.
 
         A connection alone proves little: a server in trouble may accept and drop it.
         """
@@ -268,9 +271,9 @@ class ConnectionKeeper:
 
     @property
     def hopeless(self) -> bool:
-        """Whether no further connection is made.
+        """Whether no further connection is made after a loss.
 
-        True if the policy forbids it, or the server has ended BREACHES_MAX connections in succession by breaches of the
+        True if the policy forbids it, or if BREACHES_MAX connections in succession have ended by breaches of the
         protocol. Before the server's first answer a single breach suffices, or three lost connections.
         """
         if not self.policy.reconnect:
@@ -280,16 +283,20 @@ class ConnectionKeeper:
         return self._breaches > 0 or self._losses >= _UNANSWERED_MAX
 
     def final(self, error: TransportClosed) -> TransportClosed:
-        """Returns the error for a call that is not sent again: `error`, or `no_answer(error)` of the constructor.
+        """Returns the error for a call that is not sent again, after a loss by `error`.
 
-        The latter is for a server that has never answered, before `close`.
+        The result is `no_answer(error)`, with the constructor's `no_answer`, if the server has never answered and
+        `close` was not called; otherwise `error` itself.
         """
         if self._answers or self.closed or self._no_answer is None:
             return error
         return self._no_answer(error)
 
     def lost(self, connection: SingleConnection, error: TransportClosed) -> None:
-        """Records the loss of `connection` by `error`, so that another is made; no effect if known or after `close`."""
+        """Records and logs the loss of `connection` by `error`, so that another connection is made.
+
+        No effect after `close`, or if `connection` is not the present one or its loss is known.
+        """
         if self._usable is not connection or self.closed:
             return
         self._usable = None
@@ -298,7 +305,7 @@ class ConnectionKeeper:
         self._lost.set()
 
     def _note(self, error: TransportClosed) -> None:
-        """Counts a connection that has ended by `error`, and stores its message for later errors."""
+        """Counts a connection that has ended by `error`, and stores the message of `error` for later errors."""
         self._settle()
         self._trouble = error.message
         self._losses += 1
@@ -339,10 +346,11 @@ class ConnectionKeeper:
             self._next = self._loop.create_future()
 
     def _keep_alive(self, connection: SingleConnection, *, asked: bool = False) -> KeepAlive:
-        """Returns a new detector of the server's silence, which the connection's timer serves.
+        """Returns a new detector of the server's silence on `connection`, which the connection's timer serves.
 
-        After the policy's `keepalive_s` of silence it has a NULL call made; without a reply in `keepalive_reply_s` it
-        aborts `connection`. `asked`: whether the caller makes the first NULL call itself, at once.
+        After the policy's `keepalive_s` of silence the detector has a NULL call made (by `_watch`). If there is no
+        reply within `keepalive_reply_s`, it aborts `connection`. `asked`: whether the caller makes the first NULL call
+        itself, at once.
         """
         policy = self.policy
         self._silent.clear()
@@ -415,8 +423,9 @@ class ConnectionKeeper:
     async def _reconnect(self) -> tuple[SingleConnection, KeepAlive] | None:
         """Attempts to connect until it succeeds; returns the connection and the detector of its silence.
 
-        None: the policy's `for_s` seconds are up, or no further connection is to be made (`hopeless`). A random pause
-        of up to `max_s` (policy) precedes, unless the server may call this client; the first call that waits ends it.
+        Returns None if the policy's `for_s` seconds are up, or if no further connection is to be made (`hopeless`).
+        Unless the server may call this client, a random pause of up to the policy's `max_s` comes first, which ends as
+        soon as a call waits.
         """
         policy, time = self.policy, self._loop.time
         lost_s: float | None = time()
@@ -448,9 +457,9 @@ class ConnectionKeeper:
         return None
 
     async def _pause(self, delay_s: float) -> None:
-        """Waits `delay_s` seconds between attempts; the first call that begins to wait ends a pause after a failure.
+        """Waits `delay_s` seconds before an attempt; after a failed attempt, the first call that waits ends the pause.
 
-        A delay that has grown while no call waited must not delay a call: the delays start anew then.
+        In that case the count of failures is set to 0, so that delays that grew while no call waited start anew.
         """
         if not self._failures:
             await asyncio.sleep(delay_s)
@@ -462,7 +471,7 @@ class ConnectionKeeper:
         self._wanted_again.clear()
 
     async def _greet(self, connection: SingleConnection, keep_alive: KeepAlive) -> bool:
-        """Makes the first NULL call on a new connection; returns whether the connection has not ended.
+        """Makes the first NULL call on a new connection and waits for its end; returns whether the connection is open.
 
         The first reply on an RDMA connection states how many calls may be sent (RFC 8166 section 3.3.3). With a NULL
         call, other calls need not wait for a slow first one.

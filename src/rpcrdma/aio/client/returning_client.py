@@ -54,7 +54,7 @@ class ReturningClient:
         self.came_back(client)
 
     def came_back(self, client: ReverseCaller) -> None:
-        """Moves waiting and later calls to a connection on which the client takes calls; call it in the event loop.
+        """Moves waiting and later calls to a connection on which the client takes calls; call this in the event loop.
 
         Args:
             client: `CallContext.client` of that connection.
@@ -70,11 +70,14 @@ class ReturningClient:
 
     @property
     def present(self) -> bool:
-        """Whether the client has a connection, so that calls are sent at once."""
+        """Whether the client has an open connection, so that calls are sent at once; false after `forget`."""
         return self._here and not (self._gone or self._client.closed)
 
     def forget(self) -> None:
-        """Gives up the client for good: later calls, and calls that wait for its return, raise `TransportClosed`."""
+        """Gives up the client for good: later calls, and calls that wait for its return, raise `TransportClosed`.
+
+        Calls that wait for a reply on the present connection continue.
+        """
         self._gone = True
         self._returned.set()
 
@@ -87,7 +90,7 @@ class ReturningClient:
         timeout_s: float | None = None,
         placement: str = "",
     ) -> R:
-        """Calls a procedure of the client, and waits for its return if it has no connection.
+        """Calls a procedure of the client; while the client has no connection, waits until it returns.
 
         Args:
             procedure: the procedure.

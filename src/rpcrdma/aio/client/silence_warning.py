@@ -15,13 +15,13 @@ them an event loop that has stalled takes the replies that have arrived meanwhil
 
 
 class SilenceWatch:
-    """Logs a warning when a server has not answered for `after_s` seconds; None: never.
+    """Logs a warning when a server has not answered for `after_s` seconds.
 
-    The owner calls `begin` when it begins to wait while `resting` is true, and `end` at the end. While this side waits
-    for no answer, no timer runs. Each further warning takes a silence twice as long.
+    If `resting` is true when the owner begins to wait for an answer, the owner calls `begin`. It calls `end` at the
+    end. While this side waits for no answer, no timer runs. Each further warning takes a silence twice as long.
 
     Args:
-        after_s: the first silence that causes a warning.
+        after_s: the first silence in seconds that causes a warning; None: no warnings.
         waits: returns whether this side waits for an answer.
         answers: returns a count that rises with each answer.
         tell: returns the text of the warning for a silence of the given seconds.
@@ -47,7 +47,11 @@ class SilenceWatch:
         """Whether the owner has to call `begin`: the watch looks at nothing until then."""
 
     def begin(self) -> None:
-        """Starts looking for answers from now on, three times within the silence (at first `after_s`) that warns."""
+        """Starts to watch for answers; only while `resting` is true, which becomes false.
+
+        The watch looks three times within the silence that causes a warning. It ends by itself when this side waits for
+        no answer, and `resting` is then true again.
+        """
         self.resting = False
         self._looks = 0
         self._counted = self._answers()

@@ -98,7 +98,10 @@ def status_of(error: BaseException) -> str:
 
 
 def observer_of(statistics: CallStatistics | None, on_call: CallObserver | None = None) -> CallObserver | None:
-    """Returns a function that counts an ended call in `statistics` and passes it to `on_call`; None without both."""
+    """Returns a function that counts an ended call in `statistics` and passes it to `on_call`.
+
+    Either may be None; the function then does the other alone. Returns None if both are None.
+    """
     if statistics is None or on_call is None:
         return on_call if statistics is None else statistics.count
     count, tell = statistics.count, on_call
@@ -111,10 +114,10 @@ def observer_of(statistics: CallStatistics | None, on_call: CallObserver | None 
 
 
 def ended(call: Call, observer: CallObserver, outcome: Any, error: BaseException | None = None) -> None:
-    """Records the end of `call`, and then calls `observer` with it.
+    """Records the end of `call` in its attributes, and then calls `observer` with it.
 
     Args:
-        call: the call; its `error` and `status` are set, and if it failed without a reply, the time of its end.
+        call: the call; its `error` and `status` are set, and if it failed without a reply, `ended_ns`.
         observer: called with the call.
         outcome: the decoded result, from which the procedure's status is taken; unused after an error.
         error: the error by which the call ended; None: it has a result.
@@ -132,10 +135,10 @@ def ended(call: Call, observer: CallObserver, outcome: Any, error: BaseException
 
 
 def with_cause(call: Call, error: RpcRdmaError) -> RpcRdmaError:
-    """Returns the exception for the caller of a call that failed over RDMA with `error`, with its probable cause added.
+    """Returns the exception for the caller of a call that failed over RDMA with `error`.
 
-    A refusal by RDMA_ERROR (`ChunkRefused`, `CallRefused`) gets the sizes of the call that may have caused it; any
-    other error is returned as it is.
+    For a refusal by RDMA_ERROR (`ChunkRefused`, `CallRefused`) that is a new exception, whose text adds the sizes of
+    the call that may have caused the refusal. Any other error is returned as it is.
     """
     if isinstance(error, ChunkRefused):
         hint = f"; the reply of {call.procedure.name} could have {call.form.bound.results} octets"
@@ -159,9 +162,9 @@ def _octets_pulled(call: Call) -> str:
 
 
 def tell_of_padding(call: Call) -> None:
-    """Logs a warning that the server pads the results of `call` wrongly (RFC 4506 section 3); once for each server.
+    """Logs a warning that the server of `call` pads results wrongly (RFC 4506 section 3).
 
-    Of more than SERVERS_KNOWN_MAX such servers, the first are forgotten.
+    In one process each server is warned of once. Only the last SERVERS_KNOWN_MAX such servers are remembered.
     """
     if call.peer in _PADS_WRONGLY:
         return
@@ -177,9 +180,9 @@ def tell_of_padding(call: Call) -> None:
 
 
 async def observed(call: Call, start: Callable[[Call], Awaitable[Any]], observer: CallObserver | None) -> Any:
-    """Sends `call` by `start`, returns its result, and notifies `observer` (None: nobody) when the call has ended.
+    """Sends `call` by `start`, waits for its result and returns it; passes the ended call to `observer`, unless None.
 
-    Errors of the call are raised after the notification.
+    Errors of the call are raised after `observer` has been called.
     """
     if observer is None:
         return await start(call)
@@ -256,13 +259,13 @@ class CallsMade(ABC):
 
     @abstractmethod
     def start(self, call: Call) -> CallFuture:
-        """Sends a call and returns the future of its decoded result; cancelling it fences the call's memory at once.
+        """Sends a call and returns the future of its decoded result; cancelling that fences the call's memory at once.
 
         The caller has set the call's `xid` and, if its time is limited, `deadline_s`.
 
         Raises:
             TransportClosed: the connection has ended: the call was not taken, and its `future` stays None.
-            LocalProtocolError, MessageTooLong: the call cannot be sent.
+            LocalProtocolError, TypeError, MessageTooLong: the call cannot be encoded or sent.
         """
 
     @abstractmethod
@@ -270,7 +273,7 @@ class CallsMade(ABC):
         """Abandons an unanswered call; when this returns, no peer can access the memory of the call."""
 
     def _next_xid(self) -> int:
-        """Returns a new 32-bit XID for a call that has none."""
+        """Returns the XID for a call that has none: that after the last one, modulo 2^32."""
         self._xid = xid = (self._xid + 1) & 0xFFFFFFFF
         return xid
 
@@ -285,7 +288,7 @@ class CallsMade(ABC):
         placement: str = "",
         credential: Credential | None = None,
     ) -> R:
-        """Calls a procedure of the peer on this connection and returns the decoded result.
+        """Calls a procedure of the peer on this connection, waits for the reply and returns the decoded result.
 
         Args:
             procedure: the procedure.
@@ -317,7 +320,10 @@ class CallsMade(ABC):
         return result
 
     def _future(self, call: Call) -> CallFuture:
-        """Makes and returns the future of a call that the connection has accepted; sets the timer for its deadline."""
+        """Makes, stores in `call` and returns the future of a call that the connection has accepted.
+
+        The timer is set for the deadline of the call, if it has one.
+        """
         call.future = future = CallFuture(loop=self._loop)
         future.call = call
         future.connection = self
@@ -328,14 +334,17 @@ class CallsMade(ABC):
         return future
 
     def next_deadline_s(self, _now_s: float) -> float | None:
-        """Returns the loop time in seconds at which `on_time` is due, the earliest deadline; None without deadlines.
+        """Returns the loop time in seconds of the earliest deadline, when `on_time` is due; None without deadlines.
 
-        The time is too early if the call with that deadline has ended.
+        The deadline may be that of a call that has ended.
         """
         return None if self._look_again_s == inf else self._look_again_s
 
     def on_time(self, now_s: float) -> None:
-        """Abandons the calls whose deadlines are at or before the loop time `now_s`; they fail with `CallTimeout`."""
+        """Abandons the calls whose deadlines are at or before the loop time `now_s`.
+
+        The futures of these calls get `CallTimeout`; nothing is raised.
+        """
         if now_s < self._look_again_s:
             return
         limited = [(call.deadline_s, call) for call in self._outstanding() if call.deadline_s is not None]
@@ -352,7 +361,11 @@ class CallsMade(ABC):
             future.fail(CallTimeout(f"{call.procedure.name}: no reply within {call.timeout_s:g} s{self._why_silent()}"))
 
     def _why_silent(self) -> str:
-        """Returns, for the error of a call to a client that could not state whether it takes calls, a hint; else ""."""
+        """Returns a hint for the error of a server's call to a client that timed out; "" for a client's call.
+
+        The hint says that the client may offer no services. It is "", too, if the client has stated that in its
+        transport properties.
+        """
         if not self._called_back or ((terms := self.negotiated) is not None and terms.peer_properties is not None):
             return ""
         where = "over TCP" if terms is None else f"in version {terms.version}"

@@ -55,7 +55,7 @@ class Negotiated:
     round_trip_s: float | None
     """Seconds of the round trip to the peer, as the provider measured it at set-up; None if it cannot measure it."""
     host_identity: HostIdentity | None
-    """The host identity that the peer has proved; None if this side asked for no proof."""
+    """The host identity that the peer has proved; None without a proof."""
 
 
 def negotiated(
@@ -64,11 +64,11 @@ def negotiated(
     """Returns the present version, message sizes, credits, properties and other terms of the connection of `endpoint`.
 
     Args:
-        endpoint: the state of the transport.
+        endpoint: this end of the RPC-over-RDMA protocol.
         terms: checksum, limits of RDMA Reads and device, as the providers of both ends have agreed.
         provider: the provider's name.
         round_trip_s: the shortest round trip in seconds; None: unknown.
-        host_identity: the host identity that the peer has proved; None: no proof was asked for.
+        host_identity: the host identity that the peer has proved; None: none.
     """
     return Negotiated(
         version=endpoint.version,
@@ -92,7 +92,10 @@ def negotiated(
 
 
 def by_name(properties: Properties | None) -> dict[str, PropertyValue] | None:
-    """Returns transport properties by field name; `reverse` as text, `host_authentication` as bool. None stays None."""
+    """Returns transport properties by field name; None for None.
+
+    `reverse` is given as text, and `host_authentication` as a bool: whether it is offered.
+    """
     if properties is None:
         return None
     return properties._asdict() | {
@@ -102,7 +105,10 @@ def by_name(properties: Properties | None) -> dict[str, PropertyValue] | None:
 
 
 def _of_extensions(links: Mapping[str, ExtensionLink]) -> dict[str, ExtensionProperties]:
-    """Returns, by extension name, "own" and "peer" properties, each a dictionary by name, or None if there are none."""
+    """Returns, by extension name, the properties that this end ("own") and the peer ("peer") sent.
+
+    The properties of an end are a dictionary by name, or None if it sent none.
+    """
     return {name: {"own": _named(link.own_shown), "peer": _named(link.peer_shown)} for name, link in links.items()}
 
 

@@ -21,8 +21,8 @@ __all__ = ["RdmaCallsTaken"]
 class RdmaCallsTaken:
     """The peer's calls on one RDMA connection; answers them by `answering`, and implements `CallSource` for it.
 
-    A turn is one run of the connection's event processing in the event loop; it begins no call after CONNECTION_TURN_S
-    seconds.
+    A turn is one run of the connection's event processing in the event loop. Once CONNECTION_TURN_S seconds have passed
+    since its first call, it begins no further call.
 
     Args:
         client: the connection, as the caller of the peer.
@@ -77,9 +77,9 @@ class RdmaCallsTaken:
     def on_call(self, call: ServerCall) -> None:
         """Answers a call that has arrived, or defers it for `answer_deferred`.
 
-        It is deferred while RDMA_UNSENT_REPLY_OCTETS_MAX octets of replies or earlier calls wait, or if the connection
-        has answered calls for CONNECTION_TURN_S seconds in this iteration of the event loop. It is dropped if the
-        connection has no services, and after `drain`.
+        The call is deferred if earlier calls are, if RDMA_UNSENT_REPLY_OCTETS_MAX octets of replies wait to be sent, or
+        if the first call of this turn was more than CONNECTION_TURN_S seconds ago. It is dropped, without a reply, if
+        the connection has no `answering`, and after `drain`.
         """
         if self._draining or self._answering is None:
             self.drop(call)
@@ -95,10 +95,10 @@ class RdmaCallsTaken:
                 self._answering.take(call, self)
 
     def answer_deferred(self) -> bool:
-        """Answers deferred calls until `may_answer` is false or the connection's turn in the event loop is over.
+        """Answers deferred calls until `may_answer` is false, or CONNECTION_TURN_S s after the first call of this turn.
 
-        A turn ends CONNECTION_TURN_S seconds after its first call. Returns whether any call was answered. No call is
-        answered in a turn that is over: the replies of the next turn leave together.
+        Returns whether at least one call was answered or begun. If the time of the turn is over already, none is: the
+        replies of the next turn leave together.
         """
         waited = len(self.deferred)
         if self.turn_ends_s is None:
@@ -113,13 +113,13 @@ class RdmaCallsTaken:
         return len(self.deferred) < waited
 
     def drain(self) -> None:
-        """Drops the calls that are deferred or arrive later, without replies; running calls are answered."""
+        """Drops the calls that are deferred, and all that arrive later, without replies; running calls are answered."""
         self._draining = True
         while self.deferred:
             self.drop(self.deferred.pop(0))
 
     def close(self) -> None:
-        """Drops deferred calls, and calls whose handlers have not begun; called once, at the end of the connection.
+        """Drops deferred calls, and calls that wait for a thread; called once, at the end of the connection.
 
         Closes `results`, the connection's share of the buffer pool.
         """
@@ -132,8 +132,8 @@ class RdmaCallsTaken:
     def reply(self, call: ServerCall, reply: Payload) -> None:
         """Implements `CallSource.reply`: sends `reply` in a Send, with RDMA Writes of the items that chunks take.
 
-        After the connection's end it drops `call`. The call's buffers are released at once if the transport does not
-        use them, else by `on_sent`.
+        After the end of the connection the call is dropped instead. The call's buffers are released at once if the
+        transport does not use them, else by `on_sent`. Errors of the transport are passed to `on_fault`, not raised.
         """
         if self._ended:
             self.drop(call)
@@ -164,9 +164,10 @@ class RdmaCallsTaken:
             call.release()
 
     def reply_octets_max(self, call: ServerCall, items: Sequence[int]) -> int:
-        """Returns the most octets of a reply to `call` beside bulk items of the lengths `items`; 0: they have no room.
+        """Returns the most octets of a reply to `call`, bulk items excluded; 0 if the items fit nowhere.
 
-        It implements `CallSource.reply_octets_max`: items that no Write chunk takes count as a part of the reply.
+        `items` are the lengths of the bulk items in octets. Items that no Write chunk takes are sent within the reply,
+        and reduce the result. Implements `CallSource.reply_octets_max`.
         """
         assert self._responder is not None
         return self._responder.reply_octets_max(call, items)

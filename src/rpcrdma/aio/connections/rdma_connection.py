@@ -176,12 +176,12 @@ class RdmaConnection(CallsMade):
 
     @property
     def calls_in_progress(self) -> int:
-        """The number of the client's unanswered calls: those sent at a client, those received at a server."""
+        """The number of unanswered calls of the client: at a client those sent, at a server those received."""
         return self._endpoint.calls_in_flight
 
     @property
     def idle_since(self) -> float | None:
-        """The loop time in seconds since which no call was in progress; None: one is, or the client takes calls."""
+        """The loop time in seconds since which no call is in progress; None: one is, or `ready` was called."""
         endpoint = self._endpoint
         busy = endpoint.calls_in_flight or endpoint.reverse_calls_in_flight or self._called_back
         return None if busy else self._active_at
@@ -229,13 +229,13 @@ class RdmaConnection(CallsMade):
 
     @property
     def arguments_octets_max(self) -> int:
-        """The most octets of arguments: what `call_octets_pulled_max`, or an inline message without chunks, leaves."""
+        """The most octets of the encoded arguments of this side's calls, as chunks or else inline messages permit."""
         if self._role is _SERVER and self._endpoint.reverse_support is not ReverseSupport.GENERAL:
             return self._endpoint.inline_arguments_octets - self._encoder.credential_octets
         return self._transport.call_octets_pulled_max - CALL_HEADER_OCTETS - self._encoder.credential_octets
 
     def ready(self, credential: Credential | None = None) -> None:
-        """Permits calls to the client (RFC 8167), with `credential` (None: the present one); no effect at a client.
+        """Permits this server to call the client (RFC 8167), with `credential` (None: as set); no effect at a client.
 
         Raises LocalProtocolError if the credential cannot be encoded.
         """
@@ -248,8 +248,8 @@ class RdmaConnection(CallsMade):
     def start(self, call: Call) -> CallFuture:
         """Sends a call, alone or together with others of this iteration of the loop; returns the future of its result.
 
-        The result is decoded. Raises TransportClosed: the connection has ended, also by a fault of this side, and the
-        call was not taken; LocalProtocolError, TypeError: the call cannot be sent, or its arguments not be encoded.
+        The result is decoded. Raises TransportClosed: the call was not taken, because the connection has ended or an
+        internal error ends it now; LocalProtocolError, TypeError: the call cannot be encoded or sent.
         """
         if (end := self.end_reason) is not None:
             raise TransportClosed(end.reason, protocol_error=end.protocol_error)
@@ -285,9 +285,9 @@ class RdmaConnection(CallsMade):
         return future
 
     def _offered(self, call: Call) -> ReplyBound:
-        """Returns the octets of the result and of its bulk items for which `call` offers memory to the peer.
+        """Returns the octets of the result, and of its bulk items, for which `call` offers memory to the peer.
 
-        Each is at most `reply_octets_max`, or its `into`'s size; to a client that takes no chunks, what fits inline.
+        Each is at most `reply_octets_max`, or the size of the call's `into`; without chunks, what fits inline.
         """
         bound = call.procedure.reply_bound(call.args)
         items = bound.items
@@ -308,7 +308,7 @@ class RdmaConnection(CallsMade):
         self._requester.rest()
 
     def give_up(self, call: Call) -> None:
-        """Abandons an unanswered call: its memory is fenced when this returns, if need be by the connection's end."""
+        """Abandons an unanswered call; fences its memory before it returns, if need be by ending the connection."""
         if self._queued and call in self._queued:
             self._queued.remove(call)
         self._requester.abandon(call)
@@ -349,7 +349,7 @@ class RdmaConnection(CallsMade):
         await self.wait_closed()
 
     def abort(self, reason: str) -> None:
-        """Ends the connection at once, without waiting for the peer; `TransportClosed` of its calls states `reason`."""
+        """Ends the connection at once, without waiting for the peer; its calls get `TransportClosed` with `reason`."""
         self._queue_pair.abort(reason)
         self._turn()
         self._driver.close()
@@ -365,7 +365,7 @@ class RdmaConnection(CallsMade):
     def _turn(self) -> None:
         """Takes the queue pair's completions and events, answers calls of the peer, and sends what was posted.
 
-        Defers calls CONNECTION_TURN_S s after its first to the next run. A fault of own code ends only this connection.
+        CONNECTION_TURN_S s after the first call, others are left for the next run. Own faults end only this connection.
         """
         driver, endpoint, events, calls_taken = self._driver, self._endpoint, self._endpoint.events, self.calls_taken
         calls_taken.in_turn = True

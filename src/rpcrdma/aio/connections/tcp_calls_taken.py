@@ -41,8 +41,8 @@ class TcpCallsTaken:
     """The peer's calls on one TCP connection; answers them by `answering`, and implements `CallSource` for it.
 
     A client (`active`) refuses calls beyond the bounds and reads on, because the replies to its own calls follow them.
-    Without `answering` it drops and counts calls. A server stops reading instead. While it has unanswered calls of its
-    own, `pending`, it reads on, too, and holds calls beyond the bounds.
+    A client without `answering` drops and counts calls. A server at its bounds stops reading; but while it has
+    unanswered calls of its own (`pending`), it reads on and holds the client's calls unanswered.
 
     Args:
         client: the connection, as the caller of the peer.
@@ -116,8 +116,8 @@ class TcpCallsTaken:
     def dawdles(self) -> bool:
         """Whether the client has taken more than RPC_STALLED_S seconds to send a call that this side was ready to read.
 
-        While the call waits for memory, the client is late only if it has sent no more octets. The time starts anew
-        when the memory is there.
+        While this side does not read because it lacks memory for the call, the client is late only if it has sent no
+        further octets. The time starts anew when there is memory.
         """
         stream, memory = self.stream, self.memory
         if not memory.expected or (stream.paused and not (memory.short and not stream.unread_octets)):
@@ -127,9 +127,9 @@ class TcpCallsTaken:
     def on_call(self, message: Buffer) -> None:
         """Answers the call in a received record, if the bounds permit it.
 
-        At a server the bounds are on unanswered calls and their octets, on unsent replies, and on memory; beyond them
-        it holds the call. A client with RPC_OUTSTANDING_CALLS_MAX unanswered calls refuses a further one with
-        SYSTEM_ERR. A draining server, and a client without services, drop it.
+        A server has bounds on unanswered calls and their octets, on unsent replies, and on memory; beyond these it
+        keeps the call for `go_on`. A client with RPC_OUTSTANDING_CALLS_MAX unanswered calls refuses a further one with
+        SYSTEM_ERR. A draining server, and a client without services, drop the call without a reply.
         """
         if self._active:
             if self._answering is None:
@@ -160,27 +160,33 @@ class TcpCallsTaken:
         self._answering.take(call, self)
 
     def on_expected(self, octets: int) -> None:
-        """Counts the announced octets of the incoming call, 0 if none; stops reading if they find no memory."""
+        """Counts the announced octets of the call being received, 0 if none; a server over its bounds stops reading."""
         if not self.memory.expected:
             self._expected_at = self._time()
         self.memory.expect(octets)
         self._pause_if_full()
 
     def on_too_long(self, xid: int, why: str) -> None:
-        """Answers a call that is too long to be read with GARBAGE_ARGS, and logs `why`; no effect while draining."""
+        """Answers a call that is too long to be read with GARBAGE_ARGS, and logs `why`, the bound and its setting.
+
+        No effect while draining, or without `answering`.
+        """
         if self._answering is not None and not self.draining:
             self._answering.runner.log.long_call(self._name, why)
             self._send(refusal(xid, AcceptStat.GARBAGE_ARGS))
             self._pause_if_full()
 
     def stop_reading(self) -> None:
-        """Sets `draining` (further calls are dropped); stops reading unless calls of this side are unanswered."""
+        """Sets `draining`: later calls of the peer are dropped. Stops reading unless this side awaits replies."""
         self.draining = True
         if not self._pending:
             self.stream.pause()
 
     def read_reply(self) -> None:
-        """Resumes reading at a server that has made a call, so that it can receive the reply."""
+        """Resumes reading at a server that has made a call, so that it can receive the reply; no effect at a client.
+
+        A server with too many held calls does not resume.
+        """
         if not self._active and (self.draining or self._may_hold()):
             self.stream.resume()
 
@@ -197,14 +203,14 @@ class TcpCallsTaken:
         )
 
     def _may_hold(self) -> bool:
-        """Returns whether a server reads calls beyond the bounds and holds them; if not, it leaves the stream unread.
+        """Returns whether a server at its bounds reads on and holds the calls; if not, it leaves the stream unread.
 
-        It reads on for the replies to its own calls, up to RPC_UNSENT_REPLY_OCTETS_MAX octets of held calls.
+        It reads on if calls of its own are unanswered and fewer than RPC_UNSENT_REPLY_OCTETS_MAX octets are held.
         """
         return bool(self._pending) and self._held_octets < RPC_UNSENT_REPLY_OCTETS_MAX
 
     def go_on(self) -> None:
-        """Answers held calls and resumes reading, as the bounds allow; if draining, calls the owner's `on_answered`."""
+        """Answers held calls and resumes reading, as the bounds allow; if draining, only calls `on_answered`."""
         if self.draining:
             if self._on_answered is not None:
                 self._on_answered()
@@ -217,14 +223,15 @@ class TcpCallsTaken:
             self.stream.resume()
 
     def _on_room(self) -> None:
-        """Answers held calls and reads on: memory for the announced length of the incoming call has become free."""
+        """Answers held calls and reads on; called when memory for the announced octets of the next call is free."""
         self._expected_at = self._time()
         self.go_on()
 
     def reply(self, call: ServerCall, reply: Payload) -> None:
-        """Implements `CallSource.reply`: queues `reply` on the stream; only ends `call` if the stream is closed.
+        """Implements `CallSource.reply`: sends `reply` on the stream, or queues it there.
 
-        A reply longer than `record_octets_max` is logged, and a SYSTEM_ERR is sent in its place.
+        If the stream is closed, nothing is sent and the memory of `call` is released. A reply longer than
+        `record_octets_max` is logged, and a SYSTEM_ERR is sent in its place.
         """
         self.running -= 1
         if self.stream.closed:
@@ -243,7 +250,7 @@ class TcpCallsTaken:
         call.octets_sent = reply.length
 
     def reply_octets_max(self, _call: ServerCall, items: Sequence[int]) -> int:
-        """Returns the octets that `record_octets_max` leaves a reply beside bulk items of the lengths `items`, or 0."""
+        """Returns `record_octets_max` less the octets of bulk items of the lengths `items`, padded; at least 0."""
         return max(self._record_octets_max - padded_octets(items), 0)
 
     def refuse(self, _call: ServerCall) -> bool:
@@ -251,7 +258,10 @@ class TcpCallsTaken:
         return False
 
     def drop(self, call: ServerCall) -> None:
-        """Ends `call` without a reply and releases its memory; logs a warning if the message was no RPC call."""
+        """Ends `call` without a reply and releases its memory; logs a warning if the message was no RPC call.
+
+        Otherwise held calls may then be answered.
+        """
         self.running -= 1
         self._answered(call)
         if call.procedure is None:
@@ -268,9 +278,9 @@ class TcpCallsTaken:
             self.client.abort("the server does not read the answers to its calls", protocol_error=True)
 
     def on_sent(self, ticket: Any) -> None:
-        """Releases the memory of the call `ticket`, whose reply has left, and answers held calls.
+        """Records that a message has left the socket; then answers held calls, as the bounds allow.
 
-        Any other `ticket`, of a message that is no such reply, only shows that the peer reads.
+        If `ticket` is a call of the peer, the message was its reply: the memory of the call is released.
         """
         self.sent_at = self._time()
         if isinstance(ticket, ServerCall):
@@ -283,9 +293,9 @@ class TcpCallsTaken:
         self.memory.remove(call.message_octets)
 
     def close(self) -> None:
-        """Drops held calls, and calls whose handlers have not begun; called once, at the end of the connection.
+        """Drops held calls, and calls that wait for a thread; called once, at the end of the connection.
 
-        Closes the connection's shares of the buffer pools.
+        Releases the memory of calls whose replies have not left, and closes the shares of the buffer pools.
         """
         while self._held:
             self.memory.remove(len(self._held.popleft()))

@@ -46,8 +46,8 @@ __all__ = ["ServerTls", "TcpConnection"]
 class ServerTls(NamedTuple):
     """The TLS of a server's connections (RFC 9289): one object for each connection.
 
-    Calls in the clear are refused, and `on_refused` called, unless `least` is "none". `may_begin`: whether a handshake
-    may begin, which `on_secured` follows. `dispatcher` knows the programs for TLS probes, `settings` the certificates.
+    Calls in the clear are refused, and `on_refused` called, unless `least` is "none". `may_begin` returns whether a
+    handshake may begin; `on_secured` is called after it. `dispatcher` has the programs for TLS probes.
     """
 
     settings: TlsSettings
@@ -227,7 +227,7 @@ class TcpConnection(CallsMade):
         await self.close()
 
     def ready(self, credential: Credential | None = None) -> None:
-        """Permits calls to the client (RFC 8167), with `credential` (None: the present one); no effect at a client.
+        """Permits this server to call the client (RFC 8167), with `credential` (None: as set); no effect at a client.
 
         Raises LocalProtocolError if the credential cannot be encoded.
         """
@@ -265,9 +265,9 @@ class TcpConnection(CallsMade):
         """Sends a call, or queues it behind others, and returns the future of its decoded result.
 
         TCP cannot place data: a bulk result is received elsewhere and copied into `call.into` once. The memory of bulk
-        arguments must not change until the call has ended. Raises TransportClosed: the connection has ended;
-        LocalProtocolError: the client does not yet take calls, the XID is in use, or the arguments cannot be encoded;
-        MessageTooLong: the call exceeds `record_octets_max`, and the connection stays (a queued call fails so later).
+        arguments must not change until the call has ended. Raises TransportClosed: the connection has ended; TypeError,
+        LocalProtocolError: `ready` was not called at a server, the XID is in use, or arguments cannot be encoded;
+        MessageTooLong: the call exceeds `record_octets_max` (the future of a queued call gets that error later).
         """
         if self._end_error is not None:
             raise again(self._end_error)
@@ -314,12 +314,12 @@ class TcpConnection(CallsMade):
             call.octets_sent += payload.length
 
     def give_up(self, call: Call) -> None:
-        """Abandons an unanswered call: nothing accesses its arguments any more. A begun record is ended from a copy."""
+        """Abandons an unanswered call; its memory is not accessed any more: a begun record is completed from a copy."""
         self._stream.withdraw(call)
         self._leave(call)
 
     def _leave(self, call: Call) -> None:
-        """Removes an ended call, and sends calls that have waited because `in_flight_max` calls were in flight."""
+        """Removes an ended call of this side, and sends calls that waited because `in_flight_max` were in flight."""
         del self._pending[call.xid]
         call.payload = None
         if call in self._queue:
@@ -365,7 +365,7 @@ class TcpConnection(CallsMade):
 
     @property
     def busy(self) -> bool:
-        """Whether calls of the peer are unanswered or octets wait to be sent; after `finish`, true until the end."""
+        """Whether calls of the peer are unanswered or octets wait to be sent; always true after `finish`."""
         return bool(self.calls_taken.outstanding or self._stream.unsent_octets or self._finishing)
 
     @property
@@ -375,7 +375,7 @@ class TcpConnection(CallsMade):
 
     @property
     def idle_since(self) -> float | None:
-        """The loop time in seconds when a server's connection became idle; None: in use, after `ready`, at a client."""
+        """The loop time in seconds when this server's end became idle; None if `busy`, after `ready`, at a client."""
         return None if self.busy or self._ready else self._last_active_at
 
     @property
@@ -383,7 +383,7 @@ class TcpConnection(CallsMade):
         return max(self._active_at, self.calls_taken.sent_at)
 
     def finish(self) -> None:
-        """Ends the sending direction; octets that wait are not sent. The peer sees the end, and ends the connection."""
+        """Ends the sending direction at once, without unsent octets; the connection ends when the peer closes it."""
         self._finishing = True
         self._stream.finish()
 
@@ -394,7 +394,7 @@ class TcpConnection(CallsMade):
     def abort(self, reason: str, *, protocol_error: bool = False) -> None:
         """Ends the connection at once; no effect on a connection that has ended.
 
-        Calls fail with `TransportClosed`, which states `reason` and, if `protocol_error`, a breach by the peer.
+        Calls get `TransportClosed` with `reason`. `protocol_error`: whether the peer has broken the protocol.
         """
         if not self._stream.closed:
             self._stream.close()
@@ -414,14 +414,14 @@ class TcpConnection(CallsMade):
             self._messages.clear()
 
     def require(self, xprtsec: XprtSec) -> None:
-        """Has later calls in the clear answered ("none") or refused ("tls", "mtls"); no effect without `tls`."""
+        """Sets whether later calls in the clear are answered ("none") or refused ("tls", "mtls"), if this has `tls`."""
         if self._tls is not None:
             self._tls = self._tls._replace(least=xprtsec)
 
     def _on_clear_record(self, message: Buffer) -> None:
-        """Begins TLS if `message` is a TLS probe (RFC 9289); else takes it in the clear, or refuses the call in it.
+        """Begins TLS if `message` is a TLS probe (RFC 9289); takes or refuses any other message, by `ServerTls.least`.
 
-        `ServerTls.least` decides. A message in the clear that is no call is ignored where calls are refused.
+        Where calls in the clear are refused, a message that is no call is ignored.
         """
         tls = self._tls
         assert tls is not None
@@ -473,7 +473,7 @@ class TcpConnection(CallsMade):
             self._leave(call)
 
     def _lost(self, error: TransportClosed) -> None:
-        """Ends all calls of both sides with `error` and notifies `on_ended`; called when the stream has been closed."""
+        """Fails this side's calls with `error`, drops the peer's, calls `on_ended`; called after the stream's end."""
         self._idle.disarm()
         self.calls_taken.close()
         self._end_error = error

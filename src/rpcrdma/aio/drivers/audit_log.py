@@ -36,7 +36,7 @@ class Destination(Protocol):
         """Writes records, each without a line end; may block.
 
         Raises:
-            NotWritten: the disk or the journal has not taken all of them; its `count` states the number that was
+            NotWritten: the disk or the journal has not taken all records; the error's `count` is the number that was
                 written.
         """
 
@@ -49,7 +49,7 @@ class NotWritten(Exception):
 
     Args:
         error: the cause, whose text becomes the message.
-        count: the number of the first records of the list that were written.
+        count: how many records, from the first of the list on, were written.
     """
 
     def __init__(self, error: OSError, count: int) -> None:
@@ -58,9 +58,10 @@ class NotWritten(Exception):
 
 
 class AuditFile:
-    """A regular file as the destination of an audit log: whole lines are appended, also when the disk becomes full.
+    """A regular file as the destination of an audit log: only whole lines are appended, even to a full disk.
 
-    The file is created with mode 0600. If it is renamed or removed, as by logrotate, the path is opened again.
+    The file is created with mode 0600 if it does not exist. If it is renamed or removed later, as by logrotate, the
+    next `write` opens the path again.
 
     Raises:
         OSError: the file cannot be opened, or is no regular file.
@@ -82,7 +83,8 @@ class AuditFile:
         """Appends each record as a line. May block.
 
         Raises:
-            NotWritten: the disk has taken only the first records, or none; no part of a line is left in the file.
+            NotWritten: the disk has taken only the first records, or none, or the path cannot be opened again. No part
+                of a line is left in the file.
         """
         lines = b"".join(record + b"\n" for record in records)
         try:
@@ -140,7 +142,8 @@ class Journal:
         """Sends each record as a journal entry. May block.
 
         Raises:
-            NotWritten: the journal has not taken a record; the socket is connected again for the next call.
+            NotWritten: the journal has not taken a record, and none after it was sent; the socket is connected again,
+                if possible, for the next call.
         """
         for number, record in enumerate(records):
             try:
@@ -188,7 +191,7 @@ class AuditLog:
 
     @property
     def lost(self) -> int:
-        """The number of records that were not written."""
+        """The number of records so far that were not written, because the queue was full or the writing failed."""
         return self._lost
 
     def put(self, record: bytes) -> None:
@@ -203,10 +206,14 @@ class AuditLog:
             self._lose(1)
 
     def move(self, destination: Destination) -> None:
-        """Writes to another destination from now on, also the records that wait; closes the present one; never waits.
+        """Has the thread close the present destination and write to another one, also the records that wait.
+
+        Returns at once.
+
+        Before it goes `Nowhere`, the records that wait are written to the present one.
 
         Args:
-            destination: the place of the records; the log closes it.
+            destination: the new place of the records; the log closes it.
         """
         self._moves.append(destination)
         # If the queue is full, the thread has to wake up anyway.
@@ -214,7 +221,10 @@ class AuditLog:
             self._waiting.put_nowait(b"")
 
     def close(self) -> None:
-        """Waits up to 2 s until the queue is written and the destination closed; logs how many records were lost."""
+        """Ends the log: blocks for up to 2 s, until the queue is written and the destination closed.
+
+        If records were lost, a warning states their number.
+        """
         self._closes = True
         # If the queue is full, the thread has to wake up anyway.
         with contextlib.suppress(queue.Full):
@@ -232,9 +242,18 @@ class AuditLog:
             records = [self._waiting.get()]
             while len(records) < _AT_ONCE and not self._waiting.empty():
                 records.append(self._waiting.get())
+            if self._moves and isinstance(self._moves[-1], Nowhere):
+                while not self._waiting.empty():
+                    records.append(self._waiting.get())
+                self._write([record for record in records if record])
+                records.clear()
             while self._moves:
                 self._destination.close()
                 self._destination = self._moves.popleft()
+                if self._failing:
+                    # Whether the next destination takes records is another matter, and told anew.
+                    self._failing = False
+                    _LOGGER.info("the access log goes elsewhere; %d records were lost", self._lost)
             self._write([record for record in records if record])
             if self._closes and self._waiting.empty():
                 self._destination.close()

@@ -68,7 +68,7 @@ class PacketCapture:
         return CapturedStream(self, local, remote, active=active, deliberate=deliberate)
 
     def write_packet(self, packet: bytes) -> None:
-        """Appends a packet with the present time; no effect after `close` or a write error.
+        """Appends a packet with the present time; a write error closes the file. No effect on a closed file.
 
         Args:
             packet: an IPv4 or IPv6 packet.
@@ -95,8 +95,8 @@ class PacketCapture:
 class _Direction:
     """One direction of a captured connection: collects octets in `pending` until an MPA frame is whole.
 
-    `source` and `destination` are packed IP addresses with ports, `sequence` is the TCP sequence number of the next
-    octet.
+    `source` and `destination` are pairs of a packed IP address and a port. `sequence` is the TCP sequence number of the
+    next octet to be written.
     """
 
     __slots__ = ("destination", "in_startup", "pending", "sequence", "source")
@@ -109,7 +109,7 @@ class _Direction:
         self.in_startup = True
 
     def next_unit(self) -> int:
-        """Returns the octets of the first frame in `pending`, MPA start-up or FPDU; 0 if it is not whole yet."""
+        """Returns the length in octets of the first frame in `pending`, MPA start-up or FPDU; 0 if it is not whole."""
         pending = self.pending
         if self.in_startup:
             if len(pending) < _MPA_STARTUP_OCTETS:
@@ -125,7 +125,7 @@ class _Direction:
 class CapturedStream:
     """One iWARP connection in a `PacketCapture`; each MPA frame becomes one or more TCP segments.
 
-    `PacketCapture.stream` makes it. Connections with MPA markers are cut at arbitrary places.
+    `PacketCapture.stream` makes the object. A stream with MPA markers is cut into segments at arbitrary places.
     """
 
     def __init__(
@@ -152,15 +152,15 @@ class CapturedStream:
         self._packet(first, second, _ACK, b"")
 
     def sent(self, gather: Iterable[Buffer], octets: int) -> None:
-        """Records the first `octets` octets of the buffers `gather` as sent by this end."""
+        """Records the first `octets` octets of the concatenated buffers `gather` as sent by this end."""
         self._take(self._sent, self._received, gather, octets)
 
     def received(self, scatter: Iterable[Buffer], octets: int) -> None:
-        """Records the first `octets` octets of the buffers `scatter` as received from the peer."""
+        """Records the first `octets` octets of the concatenated buffers `scatter` as received from the peer."""
         self._take(self._received, self._sent, scatter, octets)
 
     def close(self) -> None:
-        """Records incomplete frames, and the end of the connection in both directions; no effect when repeated."""
+        """Records the octets of incomplete frames, and a FIN in both directions; no effect when repeated."""
         if self._closed:
             return
         self._closed = True
@@ -183,7 +183,10 @@ class CapturedStream:
             self._write(direction, other, data)
 
     def _write(self, direction: _Direction, other: _Direction, data: bytes) -> None:
-        """Writes `data` as packets of `direction`, each acknowledging all octets of the direction `other`."""
+        """Writes `data` as packets of `direction`, and advances its sequence number.
+
+        Each packet acknowledges all octets that were written for the direction `other`.
+        """
         for start in range(0, len(data), _SEGMENT_OCTETS):
             part = data[start : start + _SEGMENT_OCTETS]
             self._packet(direction, other, _PSH | _ACK, part)
@@ -192,7 +195,8 @@ class CapturedStream:
     def _packet(self, direction: _Direction, other: _Direction, flags: int, data: bytes, options: bytes = b"") -> None:
         """Writes one packet with the TCP `flags` in `direction`; with ACK it acknowledges all octets of `other`.
 
-        `data` is the payload, `options` the TCP options, in a multiple of four octets. Sequence numbers stay.
+        `data` is the payload, `options` the TCP options, whose length is a multiple of four octets. The caller advances
+        sequence numbers.
         """
         acknowledged = other.sequence if flags & _ACK else 0
         offset = (5 + len(options) // 4) << 4

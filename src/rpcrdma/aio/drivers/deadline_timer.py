@@ -18,15 +18,21 @@ class Timed(Protocol):
     def next_deadline_s(self, now_s: float, /) -> float | None:
         """Returns the loop time in seconds at which `on_time` is to be called next; None for never.
 
-        `now_s` is the present loop time: the object, which has no clock, counts a wait that has just begun from it.
+        `now_s` is the present loop time: the object has no clock, and counts a wait that has just begun from `now_s`.
         """
 
     def on_time(self, now_s: float, /) -> None:
-        """Acts on all deadlines of the object up to the loop time `now_s`, in seconds; may be called early."""
+        """Acts on all deadlines of the object up to and at the loop time `now_s`, in seconds.
+
+        May be called before any deadline has come; then it does nothing.
+        """
 
 
 class Alarm:
-    """Calls `action` once at the loop time `due_s`, in seconds; None: not set. A `DeadlineTimer` must watch it."""
+    """Calls `action` once at the loop time `due_s`, in seconds, and then sets `due_s` to None, which means no alarm.
+
+    A `DeadlineTimer` must watch the object; its `look` is called after `due_s` was set.
+    """
 
     __slots__ = ("_action", "due_s")
 
@@ -44,7 +50,7 @@ class Alarm:
                 self._action()
 
     def disarm(self) -> None:
-        """Cancels the alarm for good and releases `action`."""
+        """Cancels the alarm for good and drops the reference to `action`."""
         self.due_s = None
         self._action = None
 
@@ -54,7 +60,7 @@ class DeadlineTimer:
 
     Args:
         loop: the event loop.
-        after: called after each `on_time`, or None.
+        after: called each time after `on_time` of all objects; None: nothing is called.
     """
 
     __slots__ = ("_after", "_handle", "_loop", "_stopped", "_watched", "_when_s")
@@ -68,7 +74,7 @@ class DeadlineTimer:
         self._stopped = False
 
     def watch(self, timed: Timed) -> None:
-        """Adds an object whose deadlines the timer serves; takes effect at the next `look`.
+        """Adds an object whose deadlines the timer serves, from the next `look` on.
 
         Args:
             timed: an object with deadlines.
@@ -76,7 +82,10 @@ class DeadlineTimer:
         self._watched.append(timed)
 
     def look(self) -> None:
-        """Sets the timer for the earliest deadline; callers call it when a deadline may have become earlier."""
+        """Sets the timer for the earliest deadline of all watched objects; no effect after `stop`.
+
+        To be called when a deadline may have become earlier.
+        """
         if self._stopped:
             return
         now_s = self._loop.time()

@@ -35,7 +35,10 @@ _MACHINE = Effects()
 
 
 def effects_of(loop: asyncio.AbstractEventLoop) -> Effects:
-    """Returns the sources of randomness, time and threads for code in `loop`: `loop.effects`, or the system's."""
+    """Returns the sources of randomness, time and threads for code in `loop`.
+
+    They are the attribute `effects` of `loop`, which a loop of a simulation has, or else those of this machine.
+    """
     found: Effects = getattr(loop, "effects", _MACHINE)
     return found
 
@@ -48,7 +51,7 @@ def _running() -> Effects:
 
 
 def random_bits(count: int) -> int:
-    """Returns an integer of `count` random bits: unpredictable ones, or those of the simulation that runs the loop."""
+    """Returns an integer of `count` random bits: unpredictable ones, or those of the simulation that runs this code."""
     return _running().random_bits(count)
 
 
@@ -58,5 +61,5 @@ def random_fraction() -> float:
 
 
 def loop_clock() -> Callable[[], float]:
-    """Returns a monotonic clock, a function that returns seconds: `time.monotonic`, or that of a simulation's loop."""
+    """Returns a monotonic clock, a function that returns seconds: `time.monotonic`, or that of a simulation."""
     return _running().clock

@@ -19,7 +19,7 @@ __all__ = ["forget_hang_up", "watch_hang_up"]
 class _HangUps:
     """The sockets of one event loop that are watched for hang-ups by an epoll descriptor of their own.
 
-    It exists while at least one socket is watched. `callbacks` has the function to call for each descriptor.
+    The object exists while at least one socket is watched. `callbacks` has the function to call, by file descriptor.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -55,12 +55,12 @@ _OF_LOOP: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _HangUps] = weakr
 
 
 def watch_hang_up(loop: asyncio.AbstractEventLoop, descriptor: int, callback: Callable[[], None]) -> None:
-    """Calls `callback` once when the connection of a socket was reset or has ended in both directions.
+    """Has `callback` called once when the connection of a socket was reset or has ended in both directions.
 
     Data that arrived before may still be unread. `forget_hang_up` must end the watch before the socket is closed.
 
     Args:
-        loop: the event loop that calls.
+        loop: the event loop that calls `callback`.
         descriptor: the socket's file descriptor.
         callback: the function to call.
     """

@@ -173,7 +173,10 @@ class IwarpDriver:
                 break
 
     def _hung_up(self) -> None:
-        """Reads the octets before the end of a dead connection, which the loop may not report; again every 50 ms."""
+        """Reads the octets before the end of a dead connection, which the event loop may not report.
+
+        Reads again every 50 ms until the driver is closed.
+        """
         if not self._closed:
             self._readable()
         if not self._closed:
@@ -202,7 +205,7 @@ class IwarpDriver:
         return shortest_round_trip_s(self._socket)
 
     def expect_end(self) -> None:
-        """Aborts the connection in 2 s if the peer has not let it end by then; called after a disconnect."""
+        """Sets an alarm that aborts the connection in 2 s, unless it has ended by then; called after a disconnect."""
         if self._linger.due_s is None and not self._closed:
             self._linger.due_s = self._loop.time() + _LINGER_S
             self._timer.look()
@@ -214,9 +217,10 @@ class IwarpDriver:
         self.close()
 
     def flush(self) -> None:
-        """Sends the frames of the queue pair, as far as the socket takes them; the rest follows when it is writable.
+        """Sends the frames of the queue pair, as far as the socket takes them; the rest is sent when it is writable.
 
-        An exception of this side's own code ends the connection and is logged; it is not raised.
+        An error of the socket, or of this side's own code (which is logged), is not raised: it ends the connection, and
+        the event loop calls `on_turn` afterwards.
         """
         queue_pair = self.queue_pair
         if self._closed:
@@ -253,7 +257,7 @@ class IwarpDriver:
             self._finish()
 
     def _block(self) -> None:
-        """Sets the attribute `blocked`, and lets the event loop call `_writable` when the socket takes octets again."""
+        """Sets the attribute `blocked`, and has the event loop call `_writable` when the socket takes octets again."""
         self.blocked = True
         self._loop.add_writer(self._descriptor, self._writable)
 

@@ -37,14 +37,15 @@ def _later(delay_s: float, callback: Callable[[], None]) -> None:
 class LimitedLog:
     """Logs the first events of each kind per minute, counts the others, and logs their count at the end of the minute.
 
-    The last line has the text and `extra` of the last event, without its traceback; an `event` in `extra` gets the
-    number of the others as `left_out`. At most 256 kinds are remembered; a further kind displaces the oldest. The
-    object is used in the event loop, and flushed before the loop ends.
+    The line with the count has the text and `extra` of the last event that was only counted, without its traceback; a
+    dictionary `event` in `extra` gets the number of the others as `left_out`. At most 256 kinds are remembered; a
+    further kind displaces the oldest, whose count is logged. The object is used in the thread of the event loop, and
+    flushed before the loop ends.
 
     Args:
         logger: the destination.
-        clock: returns seconds; None takes the event loop's clock.
-        later: calls a function after a delay in seconds.
+        clock: returns seconds; None: a monotonic clock, that of `loop_clock`.
+        later: calls a function after a delay in seconds; by default by the running event loop.
     """
 
     __slots__ = ("_clock", "_kinds", "_later", "_logger", "_waits")
@@ -75,7 +76,7 @@ class LimitedLog:
 
         Args:
             level: the level, as in `logging`.
-            kind: any text that names the kind of event; of a peer's data it may contain the address alone.
+            kind: any text that names the kind of event; it must contain no data of a peer except its address.
             message: the text with % placeholders.
             args: the values for the placeholders.
             error: the exception whose traceback is logged; None: no traceback.
@@ -106,12 +107,12 @@ class LimitedLog:
         self._logger.log(level, message, *args, exc_info=error, extra=extra)
 
     def flush(self) -> None:
-        """Logs the counts of all events that were held back, at once."""
+        """Logs at once, for each kind, the number of events that were only counted, if any."""
         for known in self._kinds.values():
             self._tell(known)
 
     def _look(self) -> None:
-        """Logs the counts of held-back events whose minute is over, and schedules the next run for the others."""
+        """Logs the counts of the kinds whose minute is over, and schedules the next run for the others."""
         self._waits = False
         now_s = self._clock()
         for known in self._kinds.values():

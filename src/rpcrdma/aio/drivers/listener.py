@@ -22,7 +22,8 @@ the loop would otherwise report it as ready all the time."""
 class Listener:
     """Accepts TCP connections at the addresses of hosts, and passes each socket to `on_connection`.
 
-    The sockets are non-blocking, with the options of `tune`. `log` gets failures to accept.
+    The sockets are non-blocking, with the options of `tune`. `log` gets failures to accept, after which the listener
+    accepts again in 1 s.
     """
 
     def __init__(self, on_connection: Callable[[socket.socket], None], log: LimitedLog) -> None:
@@ -40,13 +41,15 @@ class Listener:
         return [sock.getsockname()[:2] for sock in self._sockets]
 
     async def listen(self, host: str, port: int) -> list[Listening]:
-        """Starts to accept at every address of `host`, and returns the addresses that this call added.
+        """Starts to accept at every address of `host`, a name or an IP address, and returns these addresses.
 
         Port 0 takes a free port, the same for all addresses. The address "::" alone takes IPv4 connections as well, as
-        with most servers on Linux, unless this listener has an IPv4 address with the same port.
+        with most servers on Linux, unless this listener has an IPv4 address with the same port. An IPv4 address that is
+        served in this way already is returned, too.
 
         Raises:
-            OSError: `host` is unknown, or an address in use, not of this machine or not permitted; none is added then.
+            OSError: `host` is unknown, or an address is in use, not of this machine or not permitted. No address is
+                added then.
         """
         added: list[socket.socket] = []
         served: list[Listening] = []

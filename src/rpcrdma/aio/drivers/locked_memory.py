@@ -16,10 +16,10 @@ _INITIAL_NAMESPACE = ["0", "0", "4294967295"]
 
 
 def lock_limit_octets(root: Path = Path("/")) -> int | None:
-    """Returns RLIMIT_MEMLOCK in octets; None without a limit, or if it does not bind this process (CAP_IPC_LOCK).
+    """Returns the soft limit RLIMIT_MEMLOCK of this process in octets; None if nothing limits the process.
 
-    The kernel asks for the capability in the initial user namespace: root of a container without it is bound. `root` is
-    the directory in which /proc is found, for tests.
+    A process with CAP_IPC_LOCK in the initial user namespace is not limited; root of a container without that
+    capability is. `root` is the directory that has `proc`; tests give another one.
     """
     limit, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     return None if limit == resource.RLIM_INFINITY or _exempt(root) else limit

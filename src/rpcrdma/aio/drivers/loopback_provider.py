@@ -88,8 +88,8 @@ class _LoopbackDriver(MemoryDriver[LoopbackQueuePair]):
 class _LoopbackLink:
     """The `Link` of one end of a future in-memory connection.
 
-    The client's link makes both queue pairs when it is opened. `made` is the queue pair and the wire of the server's
-    link, None for a client. `listener` is the server's.
+    The client's link makes the queue pairs of both ends when it is opened. `made` has the queue pair and the wire for
+    the server's link; None for a client. `listener` is the server's listener.
     """
 
     provider = _NAME
@@ -191,15 +191,15 @@ class LoopbackProvider:
         return f"{where} sets up no RDMA connection ({cause}); check the limits and the log of the server"
 
     def add(self, host: str, port: int, listener: _LoopbackListener) -> Address:
-        """Registers a listener, so that clients can connect to its address.
+        """Registers an address of a listener, so that clients can connect to it.
 
         Args:
-            host: its host name.
-            port: its port; 0 takes a free one.
-            listener: the listener, which gets the links.
+            host: the host of the address: any text, which clients have to give.
+            port: the port of the address; 0 takes a free one.
+            listener: the listener, which gets the links of clients.
 
         Returns:
-            Host and port.
+            The address: host and port.
 
         Raises:
             OSError: EADDRINUSE: another listener has the address.
@@ -215,7 +215,8 @@ class LoopbackProvider:
 
         Args:
             listener: the listener.
-            places: pairs of host and port; None: all addresses of the listener. Others have no effect.
+            places: pairs of host and port; None: all addresses of the listener. Addresses that are not registered for
+                the listener have no effect.
         """
         self._listeners = {
             address: each

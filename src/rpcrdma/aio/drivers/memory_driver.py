@@ -54,7 +54,7 @@ class MemoryDriver(ABC, Generic[Q]):
         return None
 
     def turn(self) -> None:
-        """Calls `on_turn`, by which the owner takes completions and events, if there are any and the driver is open."""
+        """Calls `on_turn`, if the driver is open and the queue pair has completions or events for its owner."""
         if self.queue_pair.has_news and not self._closed:
             self._on_turn()
 
@@ -66,7 +66,7 @@ class MemoryDriver(ABC, Generic[Q]):
             self.close()
 
     def expect_end(self) -> None:
-        """Does nothing, since memory takes all data at once: the next `flush` closes the driver."""
+        """Does nothing, since memory takes all data at once: a `flush` after the connection's end closes the driver."""
 
     def close(self) -> None:
         if self._closed:
@@ -78,8 +78,8 @@ class MemoryDriver(ABC, Generic[Q]):
 
     @abstractmethod
     def _move(self) -> None:
-        """Starts the work that was posted to the queue pair; completions follow in a later callback of the loop."""
+        """Starts the work that was posted to the queue pair; its completions come in a later callback of the loop."""
 
     @abstractmethod
     def _part(self) -> None:
-        """Ends the connection for the peer's driver; called once, when this driver closes."""
+        """Lets the driver of the other end see the end of the connection; called once, when this driver closes."""

@@ -49,9 +49,9 @@ Page = Callable[[Request], Awaitable[Answer]]
 
 
 def parse_request(head: bytes) -> Request:
-    """Parses the head of an HTTP/1 request (RFC 9112).
+    """Returns the method, path and headers in the head of an HTTP/1 request (RFC 9112).
 
-    `head` has the octets of the request line and the headers, without the empty line.
+    `head` has the octets of the request line and the headers, without the empty line at the end.
 
     Raises:
         RemoteProtocolError: `head` is not the head of such a request.
@@ -76,8 +76,9 @@ def parse_request(head: bytes) -> Request:
 class PageServer:
     """An HTTP server for a few pages, in a thread of its own from `start` to `close`.
 
-    `pages` has the function that makes each page, by its path. Other paths and methods than GET and HEAD get status
-    404. At METRICS_CONNECTIONS_MAX connections a further one displaces the oldest.
+    `pages` has the function that makes each page, by the path of the page. Any other path, and any method but GET and
+    HEAD, gets status 404; an exception of such a function is logged and becomes status 500. At METRICS_CONNECTIONS_MAX
+    connections a further one displaces the oldest.
     """
 
     def __init__(self, pages: Mapping[str, Page]) -> None:
@@ -90,7 +91,7 @@ class PageServer:
         """The connections, the oldest first."""
 
     def start(self, host: str, port: int) -> tuple[str, int]:
-        """Starts the thread and listens; returns the address and port taken.
+        """Starts the thread, waits until it listens, and returns the address and port at which it does.
 
         Args:
             host: the address to listen at.
@@ -109,7 +110,10 @@ class PageServer:
         return address
 
     def close(self) -> None:
-        """Ends the listener, all connections and the thread, for which it waits; no effect without `start`."""
+        """Ends the listener, all connections and the thread; blocks until the thread has ended.
+
+        No effect without `start`.
+        """
         if self._thread is not None:
             thread, self._thread = self._thread, None
             self._loop.call_soon_threadsafe(self._stopping.set)

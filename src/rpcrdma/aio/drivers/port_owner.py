@@ -23,13 +23,14 @@ _Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def address_in_use(host: str, port: int) -> tuple[str, str]:
-    """Returns cause and remedy where another socket has the address at which this process wants to listen.
+    """Returns (cause, remedy), clauses for an error: another socket listens where this process wants to listen.
 
-    The cause names the process that has it, if this user may see its descriptors. May take half a second.
+    The cause names the process that has that socket, if this user may see its file descriptors. May block for half a
+    second.
 
     Args:
-        host: an address, or a name.
-        port: the port.
+        host: the IP address at which this process wants to listen, or a host name.
+        port: the TCP port.
     """
     sockets = {f"socket:[{inode}]" for inode in _listening(host, port)}
     owner = _owner(sockets) if sockets else None
@@ -43,7 +44,11 @@ def address_in_use(host: str, port: int) -> tuple[str, str]:
 
 
 def _listening(host: str, port: int) -> Iterator[str]:
-    """Yields the inode numbers of the sockets that listen at a port, with the address of `host` among theirs."""
+    """Yields the inode numbers, as text, of the TCP sockets that listen at `port` where `host` could not.
+
+    These have the address `host`, or one of both is unspecified (0.0.0.0 or ::). If `host` is a name, all sockets that
+    listen at the port are meant.
+    """
     try:
         wanted = [ipaddress.ip_address(host)]
     except ValueError:
@@ -66,7 +71,10 @@ def _listening(host: str, port: int) -> Iterator[str]:
 
 
 def _address(text: str) -> _Address:
-    """Returns an address of /proc/net: words of 32 bits in hexadecimal, in the order of octets of this machine."""
+    """Returns the IP address that `text` from /proc/net/tcp or tcp6 denotes.
+
+    `text` has 32-bit words in hexadecimal, each in this machine's order of octets.
+    """
     octets = bytes.fromhex(text)
     if sys.byteorder == "little":
         octets = b"".join(octets[at : at + 4][::-1] for at in range(0, len(octets), 4))
@@ -74,15 +82,20 @@ def _address(text: str) -> _Address:
 
 
 def _meet(one: _Address, other: _Address) -> bool:
-    """Returns whether two sockets with these addresses may get in each other's way at one port."""
+    """Returns whether two sockets cannot both listen at these addresses with one port: equal, or one unspecified.
+
+    An IPv4-mapped IPv6 address counts as IPv4.
+    """
     one, other = (getattr(each, "ipv4_mapped", None) or each for each in (one, other))
     return one == other or one.is_unspecified or other.is_unspecified
 
 
 def _owner(sockets: set[str]) -> int | None:
-    """Returns the process that has one of `sockets` open, the links of their descriptors; None: none is seen.
+    """Returns the process ID of a process that has one of `sockets` open; None if none is found.
 
-    Of several it is the one with the lowest number, which has started the others, but not that of systemd.
+    `sockets` are texts such as "socket:[INODE]", as the links in /proc/PID/fd have them. Of several processes the one
+    with the lowest ID is taken, since it has started the others; process 1 comes last. Only processes whose descriptors
+    this user may see are found, and of more than _DESCRIPTORS_MAX descriptors only the first ones are looked at.
     """
     left = _DESCRIPTORS_MAX
     numbers = sorted(int(each.name) for each in _PROC.iterdir() if each.name.isdecimal())
@@ -112,7 +125,7 @@ def _name(process: int) -> str:
 
 
 def _of_kernel(port: int) -> bool:
-    """Returns whether Linux's own NFS server, which has no descriptors, listens at a port."""
+    """Returns whether Linux's own NFS server, which has no file descriptors, listens at the TCP port `port`."""
     try:
         return f"tcp {port}" in (_PROC / "fs/nfsd/portlist").read_text().splitlines()
     except OSError:

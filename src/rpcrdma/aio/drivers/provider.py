@@ -85,14 +85,14 @@ class Driver(Protocol):
 
     @property
     def blocked(self) -> bool:
-        """Whether `flush` has no effect: the driver is closed, or the network takes no data until `on_turn`."""
+        """Whether `flush` has no effect: the driver is closed, or the network takes no data; `on_turn` ends that."""
 
     @property
     def round_trip_s(self) -> float | None:
         """The shortest round trip to the peer so far, in seconds; None if unknown, which counts as near.
 
-        It is measured below both processes, whose own time must not count: on a busy machine a near peer would seem
-        far.
+        The network or the kernel measures it, so that the time of both processes does not count: on a busy machine a
+        near peer would seem far.
         """
 
     def flush(self) -> None:
@@ -150,7 +150,9 @@ class Link(Protocol):
     def open(
         self, private_data: bytes, timer: DeadlineTimer, on_turn: Callable[[], None], on_closed: Callable[[], None]
     ) -> Driver:
-        """Makes the queue pair and its driver, and starts the connection; calls neither function before it returns.
+        """Makes the queue pair and its driver, and starts the connection.
+
+        Neither `on_turn` nor `on_closed` is called before this method returns.
 
         Args:
             private_data: octets for the peer if this end connects; the other end gives its own to `QueuePair.accept`.
@@ -168,7 +170,7 @@ class Link(Protocol):
         """
 
     def refuse(self) -> None:
-        """Refuses the peer without a message, and releases the link; instead of `open`."""
+        """Refuses the peer without a message, and releases the link; called instead of `open`."""
 
 
 class LinkListener(Protocol):
@@ -189,10 +191,10 @@ class LinkListener(Protocol):
         """
 
     def stop(self, places: Collection[tuple[str, int]]) -> None:
-        """Stops accepting peers at some of its addresses; the others, and connections, stay.
+        """Stops accepting peers at some addresses of the listener; its other addresses, and connections, stay.
 
         Args:
-            places: host and port of each, as `listen` has returned them; unknown places have no effect.
+            places: host and port of each address, as `listen` has returned them; unknown places have no effect.
         """
 
     def close(self) -> None:
@@ -207,11 +209,11 @@ class Provider(Protocol):
         """The short name of the provider, such as "iwarp", which messages and `Negotiated` show."""
 
     async def connect(self, host: str, port: int, *, reserved_port: bool = False) -> Link:
-        """Finds a path to a listener, without opening the connection.
+        """Finds a path to a server's listener, without opening the RDMA connection.
 
         Args:
             host: the server's host name or address.
-            port: its port.
+            port: the server's port.
             reserved_port: whether this end uses a port below 1024.
 
         Returns:
@@ -219,12 +221,12 @@ class Provider(Protocol):
 
         Raises:
             NotPermitted: this process may not use a port below 1024.
-            ConnectFailed: the listener cannot be reached; the message names cause and remedy.
+            ConnectFailed: the listener cannot be reached; the message names the server, cause and remedy.
             OSError: the path was lost at once.
         """
 
     def listener(self, on_link: Callable[[Link], None], log: LimitedLog) -> LinkListener:
-        """Makes a listener that has no address yet.
+        """Makes a listener that has no address yet, and so accepts nothing.
 
         Args:
             on_link: called with each link that a peer makes.
@@ -238,10 +240,12 @@ class Provider(Protocol):
         """
 
     def explain_unmade(self, where: str, cause: str) -> str:
-        """Returns a message with cause and remedy that explains to people why a link became no RDMA connection.
+        """Returns a message for people about a server to which there is a link, but no RDMA connection could be set up.
+
+        The message has `where`, `cause` and a remedy.
 
         Args:
-            where: the peer, as HOST:PORT.
+            where: the server, as HOST:PORT.
             cause: the reason, a clause.
         """
 

@@ -24,11 +24,12 @@ def chosen_providers(
 ) -> tuple[Provider, ...]:
     """Returns the providers that a value of the option `provider` stands for, in the order in which a client uses them.
 
-    "auto" stands for the RDMA devices, if this machine has one, and then the software RNIC, which runs anywhere; with a
-    capture, or if this process may lock less than LOCKED_OCTETS_MIN (64 MiB), for the software RNIC alone.
+    "iwarp" is the software RNIC, "verbs" the RDMA devices. "auto" is both, the devices first. But it is the software
+    RNIC alone if this machine has no device, with a capture, or if this process may lock less than LOCKED_OCTETS_MIN
+    (64 MiB) of memory, which is logged.
 
     Args:
-        choice: "auto", "iwarp", "verbs" or a provider.
+        choice: "auto", "iwarp", "verbs" or an object that implements `Provider`.
         iwarp: the settings of the software RNIC.
         verbs: the settings of RDMA devices.
         capture: the capture that records packets, or None.

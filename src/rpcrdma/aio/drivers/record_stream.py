@@ -37,8 +37,8 @@ _HUNG_UP_AGAIN_S = 0.05
 class RecordStream:
     """A connected stream socket that carries RPC records (RFC 5531 section 11): queued to send, and being received.
 
-    All functions may call any method. An exception of `on_record` or `on_sent`, or of this side's own code there, ends
-    the stream and is logged; it is not raised.
+    All of the functions given may call any method. An exception of `on_record` or `on_sent`, or of this side's own code
+    there, ends the stream and is logged; it is not raised.
 
     Args:
         sock: the socket, which the stream makes non-blocking and closes.
@@ -110,7 +110,7 @@ class RecordStream:
 
     @property
     def paused(self) -> bool:
-        """Whether the stream is between `pause` and `resume`, and reads nothing."""
+        """Whether the stream reads nothing: `pause` was called, and since then neither `resume` nor `finish`."""
         return self._paused
 
     @property
@@ -121,8 +121,8 @@ class RecordStream:
     def send(self, payload: Payload, ticket: Any = None) -> None:
         """Sends a message now, or as soon as the socket takes it; no effect once the stream is closed.
 
-        `ticket` identifies the message for `on_sent` and `withdraw`. The memory of `payload` must not change until
-        `on_sent` is called with it, or `withdraw`.
+        `ticket` is any object that identifies the message for `on_sent` and `withdraw`. The memory of `payload` must
+        not change until `on_sent` or `withdraw` is called with the ticket.
 
         Raises:
             MessageTooLong: the message exceeds `record_octets_max`: nothing was sent, and the stream continues.
@@ -145,9 +145,10 @@ class RecordStream:
         self._on_record = on_record
 
     def withdraw(self, ticket: Any) -> None:
-        """Releases the memory of the message with this ticket, which is not sent unless its sending has begun.
+        """Releases the memory of the message that `send` got with this ticket; no effect if the ticket is unknown.
 
-        The rest of a message whose sending has begun is sent from a copy. An unknown ticket has no effect.
+        If the sending of the message has begun, the rest is sent from a copy, and `on_sent` is called then. Otherwise
+        the message is not sent.
         """
         self._sender.withdraw(ticket)
 
@@ -166,7 +167,9 @@ class RecordStream:
                 self._process()
 
     def finish(self) -> None:
-        """Ends sending, and drops unsent octets; discards received octets until the peer closes, then calls `on_lost`.
+        """Ends the sending direction at once: unsent octets are not sent, and received octets are discarded.
+
+        When the peer closes the connection, or the socket fails, `on_lost` is called.
 
         Closing outright would reset the connection if anything unread was left, and the peer could lose replies that it
         has not read.
@@ -177,13 +180,20 @@ class RecordStream:
         if self._paused:
             self._paused = False
             self._loop.add_reader(self._fd, self._on_readable)
+        if self._waits_to_write:
+            self._loop.remove_writer(self._fd)
+        # Sending after the shutdown would fail, and a failure closes the socket.
+        self._waits_to_write = True
         try:
             self._sock.shutdown(socket.SHUT_WR)
         except OSError as error:
             self._lose(f"the connection failed: {error.strerror}")
 
     def unsent_tickets(self) -> list[Any]:
-        """Returns the tickets (see `send`) of messages that had not left at the stream's end; drops these messages."""
+        """Returns the tickets (see `send`) of messages that have not left completely, and drops these messages.
+
+        Called after the end of the stream.
+        """
         return self._sender.clear()
 
     def close(self) -> None:
@@ -216,9 +226,9 @@ class RecordStream:
         self._lose("an internal error")
 
     def _on_hang_up(self) -> None:
-        """Reads the octets before the end of a dead connection, which the loop may not report.
+        """Reads the octets before the end of a dead connection, which the event loop may not report.
 
-        It reads for CONNECTION_TURN_S seconds at most, and again after 50 ms until the stream is closed.
+        Reads for CONNECTION_TURN_S seconds at most, unless the stream is paused; again after 50 ms until it is closed.
         """
         until_s = self._clock() + CONNECTION_TURN_S
         for _ in range(_HUNG_UP_READS):
@@ -308,7 +318,7 @@ class RecordStream:
 
     def _flush(self) -> None:
         sender = self._sender
-        while not self.closed:
+        while not (self.closed or self._finishing):
             gather = sender.next_gather()
             if not gather:
                 self.blocked_at = None

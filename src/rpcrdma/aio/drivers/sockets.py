@@ -58,7 +58,7 @@ _DEFAULT_MSS_OCTETS = 536
 
 
 def address_of(name: Any) -> tuple[str, int]:
-    """Returns (address, port) for a result of `getsockname` or `getpeername`; IPv4 in IPv6 form becomes IPv4.
+    """Returns (address, port) for a result of `getsockname` or `getpeername`; an IPv4-mapped address becomes IPv4.
 
     A local socket has its path as address, and port 0.
     """
@@ -82,7 +82,7 @@ def maximum_segment_octets(sock: socket.socket) -> int:
 
 
 def shortest_round_trip_s(sock: socket.socket) -> float | None:
-    """Returns the shortest round trip that the kernel has measured, in seconds; None if it reports none."""
+    """Returns the shortest round trip that the kernel has measured on a connection, in seconds; None if none."""
     told_us = _told(sock, _SHORTEST_ROUND_TRIP_OFFSET)
     return None if told_us is None or told_us == _NOT_MEASURED else told_us / 1e6
 
@@ -90,7 +90,7 @@ def shortest_round_trip_s(sock: socket.socket) -> float | None:
 def _told(sock: socket.socket, offset: int) -> int | None:
     """Returns the 32-bit word at `offset` octets in the kernel's `struct tcp_info` of a connection.
 
-    None: the kernel's structure ends before it, or the socket has none.
+    Returns None if the structure of this kernel ends before that word, or if the socket is no TCP socket.
     """
     try:
         info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, offset + _U32.size)
@@ -131,7 +131,9 @@ def authority(host: str, port: int | str) -> str:
 
 
 async def addresses_of(host: str, port: int) -> list[tuple[Any, ...]]:
-    """Returns the addresses of a host to connect to, as `getaddrinfo` returns them for stream sockets; at least one.
+    """Looks up the addresses of a host to connect to: at least one tuple, as `getaddrinfo` returns for stream sockets.
+
+    Returns these tuples in the order of preference.
 
     Raises:
         HostNotFound: the name has no address.
@@ -211,7 +213,7 @@ def take_reserved_port(bind: Callable[[int], None], where: str) -> None:
 
     Args:
         bind: binds to the port that it gets; raises OSError where it cannot.
-        where: the server, for error messages.
+        where: the server as HOST:PORT, for error messages.
 
     Raises:
         NotPermitted: this process may not take a reserved port.
@@ -270,10 +272,10 @@ def cannot_connect(host: str, port: int, error: OSError) -> ConnectFailed:
 def cannot_listen(place: str, error: OSError) -> ConnectFailed:
     """Returns the error for an address at which this process cannot listen; the message names cause and remedy.
 
-    It looks for the process that has the address, which may take half a second.
+    If the address is in use, the process that has it is looked for, which may block for half a second.
 
     Args:
-        place: The URL, or HOST:PORT.
+        place: The URL, or HOST:PORT, of the address.
         error: The error of the socket.
     """
     cause = (error.strerror or str(error)).lower()

@@ -13,7 +13,7 @@ from rpcrdma.aio.drivers.iwarp_driver import IwarpDriver
 from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.aio.drivers.listener import Listener
 from rpcrdma.aio.drivers.provider import Link
-from rpcrdma.aio.drivers.sockets import address_of, authority, cannot_connect, connected_socket, maximum_segment_octets
+from rpcrdma.aio.drivers.sockets import address_of, authority, connected_socket, maximum_segment_octets
 from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole, Scratch
 from rpcrdma.verbs import SoftwareProtectionDomain
 from rpcrdma.wire.native import native
@@ -27,7 +27,7 @@ class TcpLink:
     """The `Link` of the software RNIC: a connected TCP socket, over which `open` starts iWARP.
 
     The end that connects (`active`) is the MPA initiator. Links of one event loop may share `scratch`, the memory for
-    small frames; `capture` records packets.
+    small frames (None: memory of its own). `capture` records packets (None: no capture).
     """
 
     provider = _NAME
@@ -97,10 +97,10 @@ class SoftwareRnic:
         sock = await connected_socket(host, port, reserved_port=reserved_port)
         try:
             return self._link(sock, active=True)
-        except OSError as error:
+        except OSError:
             # The peer has left already.
             sock.close()
-            raise cannot_connect(host, port, error) from error
+            raise
 
     def listener(self, on_link: Callable[[Link], None], log: LimitedLog) -> Listener:
         # Most connections of a server with thousands of them are idle.

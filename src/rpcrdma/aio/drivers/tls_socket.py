@@ -47,10 +47,10 @@ _ALPN_EXTENSION: Final = b"\0\x10"
 class TlsSocket:
     """A connected, non-blocking TCP socket with a TLS session, which `RecordStream` uses in place of a socket.
 
-    `context` has the certificates, and decides whether this end is client or server. The peer's certificate, if it
-    shows one, must have one of `names`; empty: any. `host` is the name of the server that a client sends (SNI), None
-    for none. Bad octets of the peer raise `HostAuthenticationFailed` in the handshake, and `ConnectionError`
-    afterwards, nothing else.
+    `context` has the certificates, and decides whether this end is client or server. If the peer shows a certificate,
+    it must have one of `names`; without `names` any certificate will do. `host` is the name of the server that a client
+    sends (SNI), None for none. Bad octets of the peer raise `HostAuthenticationFailed` in the handshake, and
+    `ConnectionError` afterwards, nothing else.
     """
 
     __slots__ = (
@@ -108,7 +108,7 @@ class TlsSocket:
 
     @property
     def unsent(self) -> int:
-        """The encrypted octets that the socket has not taken yet."""
+        """The number of encrypted octets that the socket has not taken yet."""
         return len(self._unsent) + self._outgoing.pending
 
     def fileno(self) -> int:
@@ -128,7 +128,7 @@ class TlsSocket:
         self._sock.setsockopt(level, option, value)
 
     def begin(self) -> None:
-        """Sends the client's first message of the handshake.
+        """Sends the client's first message of the handshake, as far as the socket takes it; `flush` sends the rest.
 
         Raises:
             HostAuthenticationFailed: OpenSSL cannot begin a handshake with these settings.
@@ -137,7 +137,7 @@ class TlsSocket:
         self._shake_hands()
 
     def advance(self) -> bool:
-        """Reads octets of the handshake once, and answers them; returns whether the handshake is finished.
+        """Reads the octets of the handshake that have arrived, and answers them; returns whether it is finished.
 
         Raises:
             HostAuthenticationFailed: the peer is not accepted, does not accept this end, or sends no TLS.
@@ -176,10 +176,10 @@ class TlsSocket:
         self._send_out()
 
     def _feed(self) -> None:
-        """Reads octets from the socket and passes whole records, at most TLS_TURN_RECORDS_MAX, to OpenSSL.
+        """Passes at most TLS_TURN_RECORDS_MAX records to OpenSSL, from the octets that are left or the socket has.
 
-        OpenSSL takes all records that it has before it returns, unless one of them has data: so it gets few. At the end
-        of the stream `_ended` is set.
+        OpenSSL takes all records that it has before it returns, unless one of them has data: so it gets few. The socket
+        is read if less than the header of a record is left. At the end of the stream `_ended` is set.
 
         Raises:
             BlockingIOError: nothing has arrived.
@@ -222,10 +222,10 @@ class TlsSocket:
                 raise _ended("the peer does not read the answers to its changes of keys")
 
     def flush(self) -> None:
-        """Sends all encrypted octets that wait.
+        """Sends all encrypted octets that wait to be sent.
 
         Raises:
-            BlockingIOError: the socket does not take all of them.
+            BlockingIOError: the socket does not take all of them; the rest still waits.
             OSError: the connection has failed.
         """
         while self.unsent:
@@ -234,10 +234,10 @@ class TlsSocket:
             self._unsent = self._unsent[self._sock.send(self._unsent) :]
 
     def recvmsg_into(self, buffers: Sequence[memoryview]) -> tuple[int]:
-        """Decrypts received octets into the buffers, in their order.
+        """Decrypts received octets into the buffers, one buffer after the other, as `socket.socket.recvmsg_into`.
 
         Returns:
-            The number of octets, as a tuple of one element; 0 at the end of the stream.
+            The number of decrypted octets, as a tuple of one element; 0 at the end of the stream.
 
         Raises:
             BlockingIOError: nothing has arrived, no whole record, or only records without data.
@@ -282,13 +282,15 @@ class TlsSocket:
         return count
 
     def sendmsg(self, buffers: Sequence[Buffer]) -> int:
-        """Encrypts octets of the buffers, in their order, and sends as many as the socket takes; see `flush`.
+        """Encrypts the first octets of the buffers, in order, and sends them as far as the socket takes them.
+
+        `flush` sends the rest.
 
         Returns:
-            The number of octets encrypted, which must not be given again.
+            The number of octets that were encrypted, sent or not; the caller continues after them.
 
         Raises:
-            BlockingIOError: the socket has not taken all octets encrypted before.
+            BlockingIOError: the socket has not taken all octets encrypted before; nothing was encrypted.
             OSError: the connection has failed.
         """
         self.flush()
@@ -322,7 +324,9 @@ class TlsSocket:
         return count
 
     def shutdown(self, how: int) -> None:
-        """Sends close_notify, unless octets wait to be sent, and shuts down the direction `how` of the socket.
+        """Sends close_notify, unless octets wait to be sent, and shuts the socket down as `socket.socket.shutdown`.
+
+        `how` is socket.SHUT_RD, SHUT_WR or SHUT_RDWR.
 
         Raises:
             OSError: the connection has failed.

@@ -29,7 +29,9 @@ _REPLY_OCTETS_MAX: Final = 512
 class TlsRecordStream(RecordStream):
     """A `RecordStream` in TLS: over a `TlsSocket`, or over a socket that `start_tls` changes to TLS.
 
-    The other arguments are those of `RecordStream`.
+    Args:
+        sock: a socket with a TLS session; or a plain socket, whose records are in the clear until `start_tls`.
+        **arguments: the keyword arguments of `RecordStream`.
     """
 
     def __init__(self, sock: socket.socket | TlsSocket, **arguments: Any) -> None:
@@ -45,16 +47,17 @@ class TlsRecordStream(RecordStream):
     def start_tls(
         self, reply: bytes, context: ssl.SSLContext, names: Sequence[HostName], on_secured: Callable[[TlsSocket], None]
     ) -> None:
-        """Answers a client's TLS probe with `reply`, and performs the handshake as the server; `on_record` calls it.
+        """Answers a client's TLS probe with `reply`, and starts the handshake as the server; `on_record` calls it.
 
-        The connection ends if the peer has sent octets behind its probe: an attacker could have inserted them as a part
-        of the peer's TLS session (RFC 9289 section 5.1.1). A failed handshake, or one that takes longer than
-        TLS_HANDSHAKE_S seconds, ends the stream by `on_lost`.
+        Returns at once and raises nothing; the handshake runs in the event loop, and `send` queues messages until its
+        end. The stream ends, and `on_lost` is called, if the socket does not take the whole reply at once, if the
+        handshake fails or takes longer than TLS_HANDSHAKE_S seconds, or if the peer has sent octets after its probe:
+        an attacker could have inserted them as a part of the peer's TLS session (RFC 9289 section 5.1.1).
 
         Args:
             reply: the octets of the reply, without record header.
-            context: the SSL context of a server, with its certificates.
-            names: the host names of which a certificate of the client must have one; empty: any.
+            context: the SSL context of a server, with its certificate; it decides whether clients must show one.
+            names: the host names of which the client's certificate, if it shows one, must have one; empty: any.
             on_secured: called with the TLS session after the handshake; then messages are delivered again.
         """
         if self._receiver.mid_record or self._receiver.next_record() is not None:
@@ -76,11 +79,11 @@ class TlsRecordStream(RecordStream):
 
     @property
     def unsent_octets(self) -> int:
-        """The octets that are queued, in the clear or encrypted, and that the kernel has not taken."""
+        """The number of octets queued, in the clear or encrypted, that the kernel has not taken."""
         return self._sender.unsent_octets + (0 if self.tls is None else self.tls.unsent)
 
     def resume(self) -> None:
-        """Ends a `pause`: delivers the messages that have arrived, and reads again, also octets that TLS has taken."""
+        """Ends a `pause`: delivers arrived messages, and reads again, also octets that the TLS session holds."""
         super().resume()
         self._read_on()
 
@@ -122,7 +125,10 @@ class TlsRecordStream(RecordStream):
                 self._process()
 
     def _read_on(self) -> None:
-        """Schedules another read if TLS holds octets already taken from the socket, which the loop does not report."""
+        """Schedules a read if the TLS session holds octets taken from the socket, which the event loop does not report.
+
+        No effect if a read is scheduled already, or while the stream is paused or closed.
+        """
         if self.tls is not None and self.tls.more and not (self._reads_on or self._paused or self.closed):
             self._reads_on = True
             self._loop.call_soon(self._read_left)
@@ -138,7 +144,7 @@ class TlsRecordStream(RecordStream):
             self._wait_to_write()
 
     def _wait_to_write(self) -> None:
-        """Lets the event loop send the rest of the encrypted octets when the socket takes them."""
+        """Has the event loop send the encrypted octets that wait as soon as the socket is writable; none: no effect."""
         if self.tls is not None and self.tls.unsent and not self.closed:
             self._waits_to_write = True
             if self.blocked_at is None:
@@ -172,19 +178,19 @@ async def begin_tls(
 ) -> TlsSocket:
     """Sends a server the TLS probe (RFC 9289 section 4.1), makes the handshake as the client, and returns the session.
 
-    Nothing else is sent in the clear.
+    Nothing but the probe is sent in the clear. The function has no time limit of its own.
 
     Args:
-        sock: the connected, non-blocking socket, which is closed if this raises.
-        context: returns the SSL context of a client, with its certificates.
+        sock: the connected, non-blocking socket, which is closed if this raises or is cancelled.
+        context: returns the SSL context of a client, with its certificate, if any, and its authorities.
         names: the host names of which the server's certificate must have one; empty: any.
         server_name: the DNS name by which the server is reached, sent as SNI; None for an address.
-        where: the server's address, for messages.
-        addressed: the number and the version of the program that the probe names.
+        where: the server's HOST:PORT, for error messages.
+        addressed: the number and the version of the RPC program that the probe names.
 
     Raises:
         HostAuthenticationFailed: the server offers no TLS, or one of the two does not accept the other.
-        ConnectFailed: the connection has failed.
+        ConnectFailed: the connection has failed, or the server has closed it.
     """
     try:
         return await _session(sock, context(), names, server_name, where, addressed)
@@ -242,10 +248,10 @@ async def _session(
 async def _offers_tls(sock: socket.socket, xid: int) -> bool:
     """Receives the reply to the probe with the XID `xid`; returns whether it offers TLS.
 
-    Octets that are no reply to the probe return False.
+    Returns False, too, if the octets are no reply to the probe.
 
     Raises:
-        OSError: the connection has failed or ended.
+        OSError: the connection has failed, or the peer has closed it.
     """
     head = int.from_bytes(await _read(sock, 4), "big")
     if not LAST_FRAGMENT < head <= LAST_FRAGMENT + _REPLY_OCTETS_MAX:
@@ -257,10 +263,10 @@ async def _offers_tls(sock: socket.socket, xid: int) -> bool:
 
 
 async def _read(sock: socket.socket, count: int) -> bytes:
-    """Receives exactly `count` octets from the socket.
+    """Waits for exactly `count` octets from the socket, and returns them.
 
     Raises:
-        OSError: the connection has failed, or ends before.
+        OSError: the connection has failed, or the peer has closed it after fewer octets.
     """
     loop = asyncio.get_running_loop()
     octets = b""
@@ -273,11 +279,11 @@ async def _read(sock: socket.socket, count: int) -> bytes:
 
 
 async def _ready(watch: Callable[..., Any], forget: Callable[[int], Any], descriptor: int) -> None:
-    """Waits until a socket is readable or writable.
+    """Waits until a socket is readable or writable, then ends the watch, also if cancelled.
 
     Args:
         watch: `add_reader` or `add_writer` of the event loop.
-        forget: the method of the loop that ends the watch.
+        forget: the method that ends the watch: `remove_reader` or `remove_writer`.
         descriptor: the socket's file descriptor.
     """
     ready = asyncio.get_running_loop().create_future()

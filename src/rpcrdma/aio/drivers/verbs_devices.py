@@ -48,10 +48,10 @@ class DeviceUser(Protocol):
     """The interface of a user of an RDMA device, a connection or a listening address, to which losses are reported."""
 
     def on_device_lost(self, reason: str) -> None:
-        """Ends everything that uses the device, which is being removed; `reason` is a clause for messages."""
+        """Ends everything of this user on the device, which was removed or failed; `reason`: a clause for messages."""
 
     def on_port_down(self, reason: str) -> None:
-        """Reacts to a port of the device that has been down for 10 s; `reason` is a clause with port and remedy."""
+        """Reacts to a port that this user uses and that has been down for 10 s; `reason`: a clause with its remedy."""
 
 
 class Announcements(Protocol):
@@ -61,17 +61,18 @@ class Announcements(Protocol):
         """Returns a descriptor that becomes readable when there is an announcement."""
 
     def take(self) -> list[tuple[str, str]]:
-        """Returns all announcements that have arrived, each as its action and the device's node ("uverbs0").
+        """Returns the announcements since the last call, each as (action, node), such as ("add", "uverbs0").
 
-        The method does not block; it raises OSError if reading fails. The action is "add" or "remove". "lost", with the
-        node "", stands for announcements that the kernel could not deliver.
+        Does not block: the list may be empty. The action is "add", "remove", or another one of the kernel's, which
+        callers ignore. ("lost", "") stands for announcements that the kernel could not deliver. Raises OSError if
+        reading fails.
         """
 
 
 def announced(datagram: bytes) -> tuple[str, str] | None:
-    """Parses an announcement (uevent): returns the action and the node ("uverbs0") of an RDMA device.
+    """Parses an announcement (uevent) about an RDMA device: returns (action, node) such as ("remove", "uverbs0").
 
-    None: the announcement is about something else.
+    Returns None if the announcement is about something else.
     """
     fields = dict(field.partition("=")[::2] for field in datagram.decode(errors="replace").split("\0")[1:])
     node = fields.get("DEVPATH", "").rpartition("/")[2]
@@ -84,7 +85,7 @@ class KernelAnnouncements:
     """The announcements of the running kernel (NETLINK_KOBJECT_UEVENT); implements `Announcements`.
 
     Raises:
-        OSError: there are none, as in containers with restrictions.
+        OSError: this process may not receive them, as in containers with restrictions.
     """
 
     def __init__(self) -> None:
@@ -121,9 +122,9 @@ class KernelAnnouncements:
 
 
 def tell(handler: Callable[..., None], *news: object) -> None:
-    """Calls `handler(*news)`; reports its exception to the running event loop instead of raising it.
+    """Calls `handler(*news)`; passes an `Exception` that it raises to the running event loop's exception handler.
 
-    Other handlers can be called in this way although one fails.
+    So a caller can go on to the next handler although one fails.
     """
     try:
         handler(*news)
@@ -137,10 +138,15 @@ _KERNELS_GROUP = 1
 
 
 class WatchedDevice:
-    """An RDMA device in use, whose losses it reports to its users; `WatchedDevices.find` makes it.
+    """An RDMA device in use, which reports its loss, and ports that stay down, to its users.
 
-    `guard` is an identifier of the connection manager that keeps the device open, `devices` the owner. `name` is the
-    device's ("mlx5_0"), `node` that of its character device ("uverbs0").
+    `WatchedDevices.find` makes it. The attribute `node` is the name of the character device ("uverbs0").
+
+    Args:
+        devices: the owner.
+        name: the device's name ("mlx5_0").
+        device: the opened device, whose asynchronous events are read from now on.
+        guard: an rdma_cm_id that keeps the device open; it is closed after the device is lost.
     """
 
     def __init__(self, devices: WatchedDevices, name: str, device: Device, guard: ConnectionIdentifier) -> None:
@@ -156,17 +162,20 @@ class WatchedDevice:
         asyncio.get_running_loop().add_reader(device.fileno(), self._readable)
 
     def trouble(self, port: int) -> str:
-        """Returns a clause that names the ports of the device that are down; "" if none is.
+        """Reads the device's waiting events, and returns a clause that names the ports that are down; "" if none is.
 
-        `port` is the number of the only port that counts; 0: every port. If the device has failed as a whole, the event
-        loop soon reports its loss to the users.
+        `port` is the number of the only port to name; 0: every port. If the device has failed as a whole, its users
+        are called in the next turn of the event loop (`lose`).
         """
         if not self.lost and self._fatal():
             asyncio.get_running_loop().call_soon(self.lose)
         return ", ".join(f"port {down} of {self.name} is down" for down in self._down if port in (0, down))
 
     def add(self, user: DeviceUser, port: int = 0) -> None:
-        """Reports to `user` from now on the loss of the device, and of the port number `port` (0: of every port)."""
+        """Reports the loss of the device to `user` from now on, and each port that has been down for 10 s.
+
+        `port` is the number of the only port to report; 0: every port.
+        """
         self._users[user] = port
 
     def remove(self, user: DeviceUser) -> None:
@@ -178,7 +187,7 @@ class WatchedDevice:
             self.lose()
 
     def _fatal(self) -> bool:
-        """Reads the waiting asynchronous events of the device, and notes and logs which ports go down and up.
+        """Reads the waiting asynchronous events of the device, and records and logs which ports go down and up.
 
         Returns whether the device has failed as a whole (DEVICE_FATAL).
         """
@@ -204,12 +213,15 @@ class WatchedDevice:
             tell(user.on_port_down, f"{trouble}: {remedy}")
 
     def on_manager_event(self, event: ManagerEvent) -> None:
-        """Takes an event of the rdma_cm_id that keeps the device open: a removal is reported, others are ignored."""
+        """Handles an event of the rdma_cm_id `guard`: DEVICE_REMOVED calls `lose`, others are ignored."""
         if event.kind == ManagerEventKind.DEVICE_REMOVED:
             self.lose()
 
     def lose(self) -> None:
-        """Reports the loss of the device to all users, and closes it when unused, 0.2 s later at the earliest."""
+        """Calls `on_device_lost` of all users; closes the device 0.2 s later, or as soon as this process ends its use.
+
+        No effect when repeated.
+        """
         if self.lost:
             return
         self.lost = True
@@ -242,12 +254,13 @@ class WatchedDevice:
 
 
 class WatchedDevices:
-    """All RDMA devices that one event loop uses.
+    """All RDMA devices that one event loop uses; made in that loop.
 
     Args:
-        identifier: makes an identifier of the connection manager, whose events the given function gets.
+        identifier: makes an identifier of the connection manager (rdma_cm_id), whose events are passed to the function
+            given to it.
         close_guard: closes such an identifier.
-        announcements: opens the kernel's announcements; raises OSError if there are none.
+        announcements: opens the kernel's announcements. If it raises OSError, the object works without them.
     """
 
     def __init__(
@@ -282,8 +295,9 @@ class WatchedDevices:
     def find(self, identifier: ConnectionIdentifier, scope: int = 0) -> WatchedDevice | None:
         """Returns the device of a bound or resolved identifier (rdma_cm_id), and watches the device from now on.
 
-        None: the identifier has no device, or the device cannot be watched. `scope` is the number of the network
-        interface of an IPv6 link-local address, 0 if unknown.
+        Returns None if the identifier has no device, or the device cannot be watched: another device has its address,
+        too, or the address is link-local and `scope` is 0. `scope` is the index of the network interface of an IPv6
+        link-local address; 0: unknown, or another kind of address.
 
         Raises:
             OSError: the device is being removed, or cannot be opened.
@@ -327,7 +341,10 @@ class WatchedDevices:
             del self._devices[device.name]
 
     def await_device(self, on_added: Callable[[], None]) -> None:
-        """Calls `on_added` whenever an RDMA device is announced, until `await_no_more`."""
+        """Has `on_added` called, without arguments, whenever an RDMA device may have been added, until `await_no_more`.
+
+        Returns at once. Without the kernel's announcements `on_added` is never called.
+        """
         self._waiting[on_added] = None
 
     def await_no_more(self, on_added: Callable[[], None]) -> None:

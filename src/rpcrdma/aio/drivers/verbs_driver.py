@@ -38,10 +38,10 @@ class VerbsDriver:
 
     Args:
         manager: the connection manager of the loop.
-        identifier: the connection's identifier, which the driver closes.
-        device: the device, which reports its loss; None: it is not watched.
-        queue_pair: the queue pair, which the driver releases.
-        timer: the connection's timer.
+        identifier: the connection's rdma_cm_id, which the driver closes at its end.
+        device: the device, which reports its loss to the driver; None: it is not watched.
+        queue_pair: the queue pair, which the driver releases at its end.
+        timer: the connection's timer, which the driver stops at its end.
         on_turn, on_closed: as in `Link.open`.
         config: the settings, of which `busy_poll_s` is used.
     """
@@ -134,7 +134,7 @@ class VerbsDriver:
         self._turn()
 
     def _stay_awake(self) -> None:
-        """Starts, or prolongs, busy polling in each iteration of the loop, for `busy_poll_s` seconds."""
+        """Polls the completion queue in each iteration of the event loop for the next `busy_poll_s` seconds."""
         self._awake_until_s = self._loop.time() + self._busy_poll_s
         if not self._polls:
             self._polls = True
@@ -182,10 +182,10 @@ class VerbsDriver:
                 self.expect_end()
 
     def _ask(self, ask: Callable[[], None]) -> bool:
-        """Runs `ask`, a blocking call that connects, in a daemon thread; returns True, since `_asked` gets the outcome.
+        """Runs `ask`, a call that connects and may block, in a daemon thread; returns True at once.
 
-        Linux's siw connects TCP within the call, which may take minutes. The program's end does not wait for the
-        thread.
+        True means that `_asked` gets the outcome, in the event loop. Linux's siw connects TCP within the call, which
+        may take minutes. The program's end does not wait for the thread.
         """
 
         def run() -> None:
@@ -209,7 +209,7 @@ class VerbsDriver:
             self._turn()
 
     def _probe(self) -> None:
-        """Sends a probe, which shows the device a dead peer, if nothing has completed for 30 s; runs every 30 s."""
+        """Sends a probe, by which the device detects a dead peer, if nothing completed in 30 s; runs every 30 s."""
         queue_pair = self.queue_pair
         if not queue_pair.heard:
             queue_pair.probe()
@@ -219,7 +219,10 @@ class VerbsDriver:
             self._probe_timer = self._loop.call_later(_PROBE_S, self._probe)
 
     def expect_end(self) -> None:
-        """Aborts the connection in 2 s if the peer has not let it end by then; called after a disconnect."""
+        """Schedules an abort in 2 s, in case the peer does not answer the disconnect that this end has sent.
+
+        No effect on a closed driver, or when repeated.
+        """
         if self._linger.due_s is None and not self.blocked:
             self._linger.due_s = self._loop.time() + _LINGER_S
             self._timer.look()
@@ -228,9 +231,9 @@ class VerbsDriver:
         self._end_now("the peer did not let the connection end")
 
     def _end_now(self, reason: str) -> None:
-        """Aborts the connection for `reason`, calls `on_turn` for its last completions, and releases everything.
+        """Aborts the connection for `reason`, calls `on_turn` for its last completions, then `close`.
 
-        As `on_device_lost` and `on_port_down` it implements `DeviceUser`.
+        It is both `on_device_lost` and `on_port_down` of the interface `DeviceUser`.
         """
         if self.blocked:
             return

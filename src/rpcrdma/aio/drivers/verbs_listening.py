@@ -25,14 +25,16 @@ _RETRY_MAX_S = 30.0
 
 
 class ListeningAddress:
-    """One address at which RDMA devices accept connections; if its device is removed, it listens again on its return.
+    """One address at which RDMA devices accept connections, from `open` on.
+
+    If the address's device is removed, it listens again as soon as a device has the address. Implements `DeviceUser`.
 
     Args:
         manager: the connection manager of the event loop.
-        on_request: called with each peer's connection request.
+        on_request: called with the event CONNECT_REQUEST of each peer.
         log: gets losses and returns of the device.
-        local: address and port; port 0 takes a free port.
-        scope: the number of the network interface of an IPv6 link-local address, else 0.
+        local: IP address and port; port 0 takes a free port.
+        scope: the index of the network interface of an IPv6 link-local address, else 0.
     """
 
     def __init__(
@@ -55,10 +57,10 @@ class ListeningAddress:
         self._delay_s = _RETRY_FIRST_S
 
     def open(self) -> None:
-        """Begins to listen.
+        """Begins to listen, and sets `local` to the address with the port that was taken.
 
         Raises:
-            OSError: the address is in use, or no RDMA device has it.
+            OSError: the address is in use, or no RDMA device has it, or the device is being removed.
         """
         identifier = self._manager.identifier(self._on_event)
         try:
@@ -77,11 +79,11 @@ class ListeningAddress:
 
     @property
     def device(self) -> str | None:
-        """The name of the device; None at a wildcard address, which has all devices, and while nothing listens."""
+        """The name of the device; None at a wildcard address, which is of all devices, and while nothing listens."""
         return None if self._identifier is None else self._identifier.device
 
     def close(self) -> None:
-        """Ends listening and waiting for a device."""
+        """Stops listening, or waiting for a device to return; connections stay, and `open` may be called again."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -102,7 +104,11 @@ class ListeningAddress:
             self.on_device_lost("its address moved to another device")
 
     def on_device_lost(self, reason: str) -> None:
-        """Stops listening, and listens again as soon as a device has the address; `reason` is for the log."""
+        """Stops listening, and tries to listen again until a device has the address; `reason` is for the log.
+
+        It tries 0.5 s later, after pauses that double up to 30 s, and whenever a device is added. No effect while
+        nothing listens.
+        """
         if self._identifier is None:
             return
         self.close()
@@ -116,7 +122,7 @@ class ListeningAddress:
         """Does nothing: the port may become active again."""
 
     def _on_added(self) -> None:
-        """Tries to listen again at once, as a device was announced."""
+        """Tries to listen again at once; called when the kernel has announced a device."""
         assert self._timer is not None
         self._timer.cancel()
         self._delay_s = _RETRY_FIRST_S
@@ -148,8 +154,8 @@ def _check_device(identifier: ConnectionIdentifier) -> None:
     """Checks that a bound identifier (rdma_cm_id) has a device or a wildcard address.
 
     Raises:
-        OSError: it has neither, as with loopback addresses: Linux takes these for those of all devices, open to the
-            network.
+        OSError: it has neither. A loopback address is refused so, since Linux would listen on all devices instead, open
+            to the network.
     """
     if identifier.device is None and identifier.local[0] not in _ANY:
         raise OSError(errno.ENODEV, "no RDMA device has the address")

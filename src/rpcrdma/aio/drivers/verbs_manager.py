@@ -24,11 +24,15 @@ _PORTS_TRIED = 8
 class ConnectionManager:
     """The RDMA connection manager (librdmacm) in one event loop: passes each identifier's events to its handler.
 
-    The event channel is watched while there is a handler. `devices` are the devices in use, `registrations` the memory
-    registrations kept for reuse. `binding` is the extension module, `announcements` opens the kernel's announcements.
+    It is made in that loop. The event channel is watched while there is a handler. The attribute `devices` has the
+    devices in use, `registrations` the memory registrations kept for reuse.
+
+    Args:
+        binding: the extension module that calls librdmacm.
+        announcements: opens the kernel's announcements of devices; may raise OSError, which is logged.
 
     Raises:
-        OSError: this machine has no connection manager.
+        OSError: this machine has no connection manager, or this user may not use it.
     """
 
     def __init__(self, binding: Binding, announcements: Callable[[], Announcements]) -> None:
@@ -39,7 +43,7 @@ class ConnectionManager:
         self.devices = WatchedDevices(self.identifier, self.end, announcements)
 
     def identifier(self, handler: Callable[[ManagerEvent], None]) -> ConnectionIdentifier:
-        """Returns a new identifier (rdma_cm_id), whose events are passed to `handler`."""
+        """Returns a new identifier (rdma_cm_id), whose events are passed to `handler`; raises OSError if refused."""
         identifier = self._channel.identifier()
         self.watch(identifier, handler)
         return identifier
@@ -71,20 +75,22 @@ class ConnectionManager:
     async def resolved(
         self, host: str, port: int, scope: int, bind: Callable[[ConnectionIdentifier], None]
     ) -> ConnectionIdentifier:
-        """Returns an identifier (rdma_cm_id) with a resolved address and route to a peer.
+        """Waits for a resolved address and route to a peer, and returns the identifier (rdma_cm_id) that has them.
 
-        The connection manager does not know which local ports TCP uses, and an iWARP device shares those of TCP, so
-        that it could not connect: an identifier with such a port is replaced, and after 8 of them the method fails.
-        InfiniBand and RoCE have ports of their own.
+        Each of the two takes 2 s at most. The caller passes the later events to a handler by `watch`, and closes the
+        identifier by `end`. The connection manager does not know which local ports TCP uses, and an iWARP device shares
+        those of TCP, so that it could not connect: an identifier whose local port TCP uses is closed, and the next is
+        tried, up to 8. InfiniBand and RoCE have ports of their own.
 
         Args:
-            host: the peer's address.
+            host: the peer's IP address.
             port: the peer's port.
-            scope: the number of the network interface of an IPv6 link-local address, else 0.
-            bind: called first with each identifier; may bind it to a local port.
+            scope: the index of the network interface of an IPv6 link-local address, else 0.
+            bind: called first with each new identifier; may bind it to a local port.
 
         Raises:
-            OSError: no device reaches the peer, the route is unknown, TCP uses the ports, or `bind` has failed.
+            OSError: no device reaches the peer, the route is unknown, TCP uses all 8 local ports (EADDRINUSE), or
+                `bind` has failed.
         """
         for _ in range(_PORTS_TRIED):
             identifier = await self._resolved(host, port, scope, bind)

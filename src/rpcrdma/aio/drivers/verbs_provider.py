@@ -50,7 +50,7 @@ _ANY = {socket.AF_INET: "0.0.0.0", socket.AF_INET6: "::"}  # noqa: S104 - only a
 class _VerbsLink:
     """The `Link` of an RDMA device: a resolved path to a server, or the connection request of a client.
 
-    `request` is that of a client; None at the end that connects.
+    `request` is the event CONNECT_REQUEST of a client; None at the end that connects.
     """
 
     provider = _NAME
@@ -77,7 +77,10 @@ class _VerbsLink:
 
     @property
     def remote_invalidation(self) -> bool:
-        """Whether the device has memory windows, which Send with Invalidate needs; False if it has no free domain."""
+        """Whether the device has memory windows, which Send with Invalidate needs.
+
+        False, too, if the device has no room for a protection domain, by which its attributes are read.
+        """
         try:
             if self._domain is None:
                 self._domain = self._identifier.domain()
@@ -172,7 +175,8 @@ class _VerbsListener:
 class VerbsProvider:
     """The provider "verbs", a `Provider`: RDMA devices of this machine, by libibverbs and librdmacm.
 
-    `config` None takes the defaults. Tests without a device give `binding` and `announcements`.
+    `config` None takes the defaults, `binding` None the installed extension module. Tests without a device give
+    `binding` and `announcements`.
     """
 
     name = _NAME
@@ -200,10 +204,11 @@ class VerbsProvider:
         return self._binding
 
     def manager(self) -> ConnectionManager:
-        """Returns the connection manager of the running event loop, made at the first call.
+        """Returns the connection manager of the running event loop, which the first call of any provider in it makes.
 
         Raises:
-            OSError: this machine has none, or this user may not use it; the message names the remedy.
+            OSError: the extension module is not installed, this machine has no connection manager, or this user may not
+                use it; the message of an ENOSYS names the remedy.
         """
         managers = _MANAGERS.setdefault(asyncio.get_running_loop(), {})
         key = (self.binding(), self._announcements)

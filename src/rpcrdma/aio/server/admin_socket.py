@@ -38,11 +38,11 @@ Handler = Callable[[Request], Awaitable[Mapping[str, Any]]]
 
 
 class SocketInUse(OSError):
-    """The admin socket is that of a running server.
+    """The admin socket is in use by a running server.
 
     Args:
-        path: the socket.
-        process: the number of the server's process; 0 if unknown.
+        path: the path of the socket.
+        process: the process ID of that server; 0 if unknown.
     """
 
     def __init__(self, path: Path, process: int) -> None:
@@ -52,7 +52,7 @@ class SocketInUse(OSError):
 
 
 def unfit_name(path: Path) -> str:
-    """Returns why the last part of a path cannot be the name of a socket; "": it can."""
+    """Returns a clause on why the last part of `path` is no name for a socket, being empty or too long; "" if it is."""
     octets = len(os.fsencode(path.name))
     if not octets:
         return "there is no name of a socket at its end"
@@ -61,13 +61,15 @@ def unfit_name(path: Path) -> str:
 
 @contextlib.contextmanager
 def reachable_path(path: Path) -> Iterator[tuple[int, str]]:
-    """Opens the directory of a socket, so that its address is short (below 108 octets) however long that path is.
+    """Opens the directory of the socket `path`, so that its address has fewer than 108 octets however long `path` is.
+
+    The socket need not exist.
 
     Yields:
         The descriptor of the directory, which is closed at exit, and an address of the socket that is valid until then.
 
     Raises:
-        OSError: the name is unfit for a socket, there is no such directory, or this user may not enter it.
+        OSError: the name is unfit for a socket, there is no such directory, or this user may not open it.
     """
     if text := unfit_name(path):
         raise OSError(errno.EINVAL, text)
@@ -84,8 +86,9 @@ class AdminSocket:
     Each request and answer is one line of JSON. The methods are called in the event loop of the server.
 
     Args:
-        path: the socket. A socket at which no process listens is replaced.
-        handlers: the functions that answer requests, by the value of the request's item "ask".
+        path: the path of the socket. A socket at which no process listens is replaced.
+        handlers: the functions that answer requests, by the value of the request's item "ask". Each gets the whole
+            request.
     """
 
     def __init__(self, path: Path, handlers: Mapping[str, Handler]) -> None:
@@ -98,11 +101,11 @@ class AdminSocket:
         self._visits: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
-        """Makes the socket and listens at it.
+        """Makes the socket with mode 0600, listens at it, and answers requests in a task of the running event loop.
 
         Raises:
             SocketInUse: another server listens there.
-            OSError: the socket cannot be made; the text names the path.
+            OSError: the socket cannot be made, or another server is starting there; the text names the path.
         """
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -124,7 +127,10 @@ class AdminSocket:
         self._accepting = asyncio.get_running_loop().create_task(self._accept(sock))
 
     async def close(self) -> None:
-        """Ends all connections and removes the socket; no effect without `start`."""
+        """Ends all connections, those being answered as well, and removes the socket unless it is another server's.
+
+        No effect without `start`, or when repeated.
+        """
         if self._accepting is None:
             return
         tasks = [self._accepting, *self._visits]
@@ -185,9 +191,10 @@ class AdminSocket:
             listener.close()
 
     async def _visit(self, sock: socket.socket) -> None:
-        """Receives one request on the connection `sock`, answers it and closes `sock`; slow clients get no answer.
+        """Receives one request on the connection `sock`, answers it and closes `sock`.
 
-        Users other than the owner and root are refused.
+        Users other than the server's own and root get a refusal. A client whose request takes longer than
+        ADMIN_REQUEST_S seconds gets no answer. Errors of the connection are ignored.
         """
         loop = asyncio.get_running_loop()
         with sock, contextlib.suppress(OSError):
@@ -218,9 +225,10 @@ class AdminSocket:
 
 
 async def _line(sock: socket.socket) -> bytes:
-    """Returns the octets received until they contain a line end, perhaps with others behind it, or the peer ends.
+    """Receives and returns one line with its line end; octets after it are dropped.
 
-    A longer line than ADMIN_REQUEST_OCTETS_MAX octets is cut, so that it is no valid JSON.
+    Without a line end returns the octets before the peer's end, or the first ADMIN_REQUEST_OCTETS_MAX octets of a
+    longer line. Raises OSError if the connection fails.
     """
     loop = asyncio.get_running_loop()
     data = bytearray()
@@ -237,7 +245,7 @@ def _refused(message: str, hint: str) -> dict[str, Any]:
 
 
 def _peer(sock: socket.socket) -> tuple[int, int]:
-    """Returns the process number and the user number of the other end of a connected local socket."""
+    """Returns the process ID and the user ID of the other end of a connected local socket."""
     process, user, _ = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
     return process, user
 

@@ -39,29 +39,32 @@ _Places: TypeAlias = dict[str, dict[str, dict[C, V]]]
 
 
 def descriptors_for(connections: int) -> int:
-    """Returns the number of file descriptors needed for `connections` RDMA connections and as many over TCP.
+    """Returns the number of file descriptors needed for `connections` RDMA connections and as many TCP connections.
 
-    It includes other uses: an NFS server keeps up to three eighths of all descriptors for objects and files.
+    It includes those for other uses: an NFS server keeps up to three eighths of all descriptors for objects and files.
     """
     return -(-(2 * connections + _OTHER_DESCRIPTORS) * 8 // 5)
 
 
 def connections_of_host(connections: int) -> int:
-    """Returns the default for the most connections of one address, at a listener with at most `connections` in all.
+    """Returns the default limit on connections of one address, at a listener with at most `connections` in all.
 
-    It is a quarter of them, but at least 16, as far as an eighth is left to other addresses.
+    It is a quarter of `connections`; or 16 if that is more, but then at most seven eighths of `connections`.
     """
     kept = connections // CONNECTIONS_KEPT_PARTS
     return max(connections // CONNECTIONS_OF_HOST_PARTS, min(CONNECTIONS_OF_HOST_MIN, connections - kept))
 
 
 def connections_that_fit(most: int = RPC_CONNECTIONS_MAX) -> int:
-    """Returns how many RDMA connections, and as many over TCP, this process's descriptors permit: 1 to `most`."""
+    """Returns how many RDMA connections, and as many over TCP, this process's soft limit of open files permits.
+
+    The result is 1 to `most`.
+    """
     return _fitting(resource.getrlimit(resource.RLIMIT_NOFILE)[0], most)
 
 
 def connections_permitted(most: int) -> int:
-    """Returns what `raise_file_limit` would for `most` connections of each kind, without raising the limit."""
+    """Returns the number that `raise_file_limit(most)` would return, without raising the limit of open files."""
     return _fitting(resource.getrlimit(resource.RLIMIT_NOFILE)[1], most)
 
 
@@ -72,13 +75,15 @@ def _fitting(descriptors: int, most: int) -> int:
 
 
 def raise_file_limit(connections: int) -> int:
-    """Raises this process's limit of open files for connections and an NFS server's files, as the system permits.
+    """Raises this process's soft limit of open files to suffice for connections and an NFS server's files.
+
+    If the hard limit is lower, the soft limit is raised to that. It is never lowered.
 
     Args:
         connections: the wanted number of RDMA connections, and of TCP connections.
 
     Returns:
-        The number of connections of each kind that fits, 1 to `connections`.
+        The number of connections of each kind that fits now, 1 to `connections`.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = max(descriptors_for(connections), _DESCRIPTORS_WANTED)
@@ -92,13 +97,15 @@ def raise_file_limit(connections: int) -> int:
 class Admission(Generic[C]):
     """The places of one listener's connections, by client address; decides which connection gives way to a newcomer.
 
+    It ends no connection itself: its owner does so, and reports additions and removals to it. A client is an address.
+
     Args:
         connections_max: the most connections.
         starting_max: the most connections whose start-up is unfinished.
         idle_since: returns the loop time since which a connection has been idle, so that it can be ended without harm;
             None: it is in use.
-        locked_octets_max: the octets of memory that all connections together may lock; the last one may exceed it.
-        of_one_max: the most established connections of one client; None: `connections_of_host`.
+        locked_octets_max: connections that lock memory are admitted while all together lock fewer octets than this.
+        of_one_max: the most established connections of one client; None: `connections_of_host(connections_max)`.
     """
 
     def __init__(
@@ -120,7 +127,7 @@ class Admission(Generic[C]):
         self._starting_count = 0
 
     def resize(self, connections_max: int, starting_max: int, of_one_max: int | None = None) -> None:
-        """Changes the limits, which are named as in the constructor; connections beyond them stay."""
+        """Sets the limits, with the meanings of the constructor's arguments; connections beyond them stay."""
         self._connections_max = connections_max
         self._of_one_max = connections_of_host(connections_max) if of_one_max is None else of_one_max
         self._starting_max = starting_max
@@ -138,17 +145,27 @@ class Admission(Generic[C]):
         return self._starting_count
 
     def displaced_by(self, client: str, now_s: float, *, locks: bool = False) -> C | None:
-        """Returns the connection to end for a further one of the address `client`; None: there is none, or no need.
+        """Returns the connection to end so that a newcomer, of the address `client`, gets a place.
 
-        The method `full` tells these two apart. `now_s` is the loop time in seconds. `locks`: whether the newcomer
-        locks memory; while memory to lock is short, it displaces only a connection that locks some.
+        Returns None if there is a place already, or if no connection gives way; `full` and `memory_full` tell which.
+        The first rule that applies decides:
 
-        While as many connections as permitted are starting, it is the oldest of the client with most of these, if that
-        client has more of them than `client` with the newcomer, or if it has been starting for RDMA_STARTING_S seconds.
-        Otherwise, if there are too many or memory is short, it is the one that has been idle longest: of a client with
-        more connections than `client` with the newcomer, the largest client first; else of `client`; else of clients
-        with as many. A `client` with all connections that one may have displaces only its own, if one is idle, and one
-        whose network has all of either kind only those of this network.
+        1. `starting_max` connections are starting: the oldest start-up of the client with most start-ups, if that
+           client has more of them than `client` with the newcomer, or if it has lasted RDMA_STARTING_S seconds.
+        2. `client` has `of_one_max` established connections: its own that has been idle longest.
+        3. There are `connections_max` connections, or memory is short: the connection that has been idle longest, of
+           the first group that has an idle one. The groups are each client with more connections than `client` with
+           the newcomer, the one with most first; then `client`; then the clients with as many as `client` with the
+           newcomer.
+
+        If the IPv6 network of `client` has all start-ups, or all connections, that one network may have, rule 1 or 3
+        applies among the connections of this network alone.
+
+        Args:
+            client: the newcomer's address.
+            now_s: the loop time in seconds.
+            locks: whether the newcomer locks memory; if so while `memory_full`, only a connection that locks memory is
+                returned.
         """
         short = locks and self.memory_full
         network = network_of(client)
@@ -180,7 +197,10 @@ class Admission(Generic[C]):
         return min(idle, key=lambda each: each[0])[1] if idle else None
 
     def full(self, client: str) -> str:
-        """Returns a clause on why there is no place for a further connection of `client`; "" if there is a place."""
+        """Returns a clause on why there is no place for a further connection of `client`; "" if there is a place.
+
+        It does not consider locked memory; see `memory_full`.
+        """
         if self._has_its_share(client):
             return f"it has all connections that a host may have, {self._of_one_max}"
         if self._network_is_full(self._starting, self._starting_of_network_max, client):
@@ -195,20 +215,20 @@ class Admission(Generic[C]):
         return len(_of_client(self._all, client)) - len(_of_client(self._starting, client)) >= self._of_one_max
 
     def _network_is_full(self, places: _Places[C, Any], most: int, client: str) -> bool:
-        """Returns whether `client` has an IPv6 address in whose network there are `most` connections of `places`."""
+        """Returns whether `client` is an IPv6 address whose network has at least `most` of the connections `places`."""
         network = network_of(client)
         return network != client and sum(map(len, _clients(places, network))) >= most
 
     @property
     def memory_full(self) -> bool:
-        """Whether the connections lock so much memory that no further connection may lock any."""
+        """Whether the connections together lock `locked_octets_max` or more, so that no further one may lock memory."""
         return sum(self._locked.values()) >= self._locked_octets_max
 
     def add(self, connection: C, client: str, *, starting_s: float | None = None, locked_octets: int = 0) -> None:
-        """Counts a connection of the address `client`; the caller has looked at `displaced_by` and `full` before.
+        """Counts a new connection of the address `client`, without checking limits: see `displaced_by` and `full`.
 
-        `starting_s` is the loop time at which its start-up begins; None: it is established. `locked_octets` is the
-        memory that it keeps locked for an RDMA device.
+        `starting_s` is the loop time at which the connection's start-up began; None: it is established already.
+        `locked_octets` is the memory that the connection keeps locked for an RDMA device.
         """
         if locked_octets:
             self._locked[connection] = locked_octets
@@ -219,7 +239,7 @@ class Admission(Generic[C]):
             self._starting_count += 1
 
     def established(self, connection: C) -> None:
-        """Records that the start-up of a connection has ended, with success or not; no effect if that is known."""
+        """Records that the start-up of a connection has ended; no effect if it is not in its start-up, or unknown."""
         client = self._client_of.get(connection)
         if client is not None and connection in _of_client(self._starting, client):
             _remove(self._starting, client, connection)
@@ -235,13 +255,13 @@ class Admission(Generic[C]):
 
 
 def _clients(places: _Places[C, V], network: str | None) -> Iterator[dict[C, V]]:
-    """Yields the connections of each client of a network (None: of all)."""
+    """Yields the dict of connections of each client in a network; None: in all networks."""
     for clients in places.values() if network is None else [places.get(network, {})]:
         yield from clients.values()
 
 
 def _of_client(places: _Places[C, V], client: str) -> dict[C, V]:
-    """Returns the connections of a client, maybe none; not to be changed."""
+    """Returns the dict of a client's connections, empty if it has none; callers must not change it."""
     return places.get(network_of(client), {}).get(client, {})
 
 

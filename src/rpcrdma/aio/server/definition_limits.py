@@ -31,9 +31,10 @@ class MessageLimit(NamedTuple):
 
 
 def limits_over_rdma(config: TransportConfig, memory_octets_max: int) -> list[MessageLimit]:
-    """Returns one limit, on calls over RDMA: the lower of `config.call_octets_pulled_max` and `memory_octets_max`.
+    """Returns a list of one limit, on calls: the lower of `config.call_octets_pulled_max` and `memory_octets_max`.
 
-    There is none on replies: each call states the largest reply. `memory_octets_max` is that of `ServeOptions`.
+    There is none on replies: over RDMA each call states the largest reply. `memory_octets_max` is that of
+    `ServeOptions`.
     """
     limit = min(
         (config.call_octets_pulled_max, "RdmaServerConfig(transport=TransportConfig(call_octets_pulled_max=...))"),
@@ -43,17 +44,17 @@ def limits_over_rdma(config: TransportConfig, memory_octets_max: int) -> list[Me
 
 
 def limits_over_tcp(record_octets_max: int) -> list[MessageLimit]:
-    """Returns the limits on calls and on replies over TCP, both `record_octets_max`."""
+    """Returns the limits on calls and on replies over TCP, in this order, both `record_octets_max` octets."""
     limit = record_octets_max, "TcpServerConfig(record_octets_max=...)"
     return [MessageLimit("calls", "TCP", 0, *limit), MessageLimit("replies", "TCP", 0, *limit)]
 
 
 def messages_refused(service: Service, limits: Iterable[MessageLimit]) -> str:
-    """Returns, for each limit that the definition of `service` exceeds, a clause on its longest message; or "".
+    """Returns clauses, joined by "; ", on the limits that messages of `service` can exceed by its definition.
 
-    A limit is on calls or on replies over one transport. Left out are services with `OWN_LIMITS`, procedures that the
-    service does not offer, and arguments and results to which the definition sets no bound, since these exceed any
-    limit.
+    There is one clause for each exceeded limit, about the procedure with the longest message; "" if none is exceeded.
+    Left out are services with `OWN_LIMITS`, procedures that the service does not offer, and arguments and results to
+    which the definition sets no bound, since these exceed any limit.
     """
     if service.OWN_LIMITS:
         return ""
@@ -68,10 +69,10 @@ def messages_refused(service: Service, limits: Iterable[MessageLimit]) -> str:
 
 
 def _offered(service: Service) -> list[tuple[str, OctetsMax]]:
-    """Returns name and the most octets of messages of each procedure for which the service has a method of its own.
+    """Returns the name and the bounds of messages of each procedure for which the service has a method of its own.
 
-    The octets are those of arguments, their bulk items, and results. Procedures whose definition states no bounds are
-    left out.
+    The bounds are octets of arguments, of their bulk items, and of results. Procedures without bounds (`octets_max`
+    None) are left out.
     """
     program, kind = service.PROGRAM, type(service)
     base = next(each for each in kind.__mro__ if Service in each.__bases__)
@@ -84,10 +85,10 @@ def _offered(service: Service) -> list[tuple[str, OctetsMax]]:
 
 
 def _beyond(limit: MessageLimit, most: OctetsMax) -> int:
-    """Returns the octets of the longest call or reply of a procedure, if they exceed `limit`; else 0.
+    """Returns the octets of the longest call or reply (`limit.part`) of a procedure if they exceed `limit`; else 0.
 
-    `most` has the bounds of the procedure's definition. 0 is returned as well if there is no bound. Octets beside bulk
-    items are not compared where they go inline (`limit.inline_octets`).
+    `most` has the bounds of the procedure's definition; without a bound 0 is returned. Octets beside bulk items do not
+    count against the limit if they are sent inline, that is if there are at most `limit.inline_octets` of them.
     """
     if limit.part == "calls":
         octets, bulk, header = most.arguments, most.bulk_arguments, CALL_HEADER_OCTETS

@@ -48,7 +48,8 @@ class MetricsExporter(MetricsEndpoint[tuple[ServerStatistics, Health]]):
 
     Args:
         server: the server; the exporter is made in its event loop.
-        health: returns the state that the server itself does not know; called in its event loop.
+        health: returns the state that the server itself does not know; called in the server's event loop at each
+            request for /metrics or /readyz.
     """
 
     def __init__(self, server: Server, health: Callable[[], Health] = Health) -> None:
@@ -58,7 +59,7 @@ class MetricsExporter(MetricsEndpoint[tuple[ServerStatistics, Health]]):
         self._loop = asyncio.get_running_loop()
 
     async def close(self) -> None:
-        """Stops the HTTP server, for which it waits without blocking the event loop."""
+        """Stops the HTTP server and ends scrapes in progress; waits for its thread without blocking the event loop."""
         await asyncio.to_thread(self.stop_listening)
 
     def _ask(self) -> Asked[tuple[ServerStatistics, Health]]:
@@ -68,11 +69,11 @@ class MetricsExporter(MetricsEndpoint[tuple[ServerStatistics, Health]]):
         return Asked([asked_of(self._loop, question)], lambda answers: _metrics(*answers[0]))
 
     async def _alive(self, _request: Request) -> Answer:
-        """Returns the page /healthz: 200 while the server takes calls; 503 while it stops or its loop is stuck."""
+        """Returns the page /healthz: status 200, or 503 if the server stops, or if its loop does not answer in 5 s."""
         return await self._answer(self._stopped)
 
     async def _ready(self, _request: Request) -> Answer:
-        """Returns the page /readyz: 200 while new clients should come; 503 otherwise, with the reason."""
+        """Returns the page /readyz: status 200 while new clients should come; 503 otherwise, with the reason."""
         return await self._answer(lambda: self._stopped() or self._health().unready)
 
     def _stopped(self) -> str:

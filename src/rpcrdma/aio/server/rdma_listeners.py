@@ -31,12 +31,14 @@ class RdmaListeners:
     ) -> dict[tuple[str, int], list[ProviderInUse]]:
         """Listens at `host` over each provider that can, at the same port; returns the providers of each address.
 
-        The keys of the result are host and port, the values names of providers and RDMA devices. `providers` stand in
-        the order of preference. Port 0 takes a free port. InfiniBand and RoCE have ports of their own beside those of
-        TCP. An iWARP device and the software RNIC compete for one port, and either one reaches the other's peers: at an
-        address of the device, the device takes the port; at a wildcard address the software RNIC does, because it
-        listens at addresses without a device as well. The software RNIC also chooses a free port, of which more are in
-        use.
+        The keys of the result are host and port, the values names of providers and RDMA devices. `providers` are in the
+        order of preference, as are those of each address. Port 0 takes a free port. A provider that cannot listen is
+        only logged if another can.
+
+        InfiniBand and RoCE have ports of their own beside those of TCP. An iWARP device and the software RNIC compete
+        for one port, and either one reaches the other's peers: at an address of the device, the device takes the port;
+        at a wildcard address the software RNIC does, because it listens at addresses without a device as well. With
+        port 0 the software RNIC chooses the port, since more of TCP's ports are in use.
 
         Raises:
             OSError: no provider can listen there; the error is that of the last of `providers`.
@@ -70,7 +72,10 @@ class RdmaListeners:
         return listener
 
     def stop(self, places: Collection[tuple[str, int]]) -> None:
-        """Stops accepting links at the given hosts and ports, over every provider; connections stay."""
+        """Stops accepting links at some hosts and ports, over every provider; connections stay.
+
+        `places` are keys of the results of `listen`; others are ignored.
+        """
         for listener in self._listeners.values():
             listener.stop(places)
 

@@ -51,7 +51,7 @@ class RdmaServerConfig:
     Raises:
         ValueError: `rpcrdma_version` or `extension` is unknown, or a number is negative or not finite.
         TypeError: an option is unknown, or a number has another type.
-        LocalProtocolError: two of `extensions` use the same code.
+        LocalProtocolError: as `all_extensions`.
     """
 
     connections_max: int = field(default_factory=connections_that_fit)
@@ -112,10 +112,15 @@ class RdmaServer:
     """Accepts RDMA connections within limits, and answers their calls; a part of `Server`.
 
     Args:
-        answering: answers the calls.
-        results, arguments: lend the memory for results of handlers, and for the data of Read chunks.
+        answering: finds and runs the handlers, and answers the calls.
+        results: lends the memory for results of handlers.
+        arguments: lends the memory for the data of Read chunks.
         config: the settings.
         calls_back: counts the server's calls to clients; None: no counts.
+
+    Raises:
+        HostAuthenticationFailed: a file of `config.host_authentication` is unfit, or host authentication is required in
+            a version of RPC-over-RDMA without it.
     """
 
     def __init__(
@@ -160,11 +165,11 @@ class RdmaServer:
         """Listens at `host` over each provider that can, at the same port; returns the providers of each address.
 
         The keys of the result are host and port, the values names of providers and RDMA devices. `port` 0 takes a free
-        port. `provider` None takes that of the configuration.
+        port. `provider` None takes that of `config`.
 
         Raises:
             OSError: no provider can listen there.
-            LocalProtocolError: the provider is unknown, or its packets cannot be captured.
+            LocalProtocolError: the provider is unknown, or its packets cannot be captured as `config.capture` asks.
         """
         config = self._config
         providers = chosen_providers(provider or config.provider, config.iwarp, config.verbs, config.capture)
@@ -174,7 +179,7 @@ class RdmaServer:
     def reload_certificates(self) -> None:
         """Reads the files for host authentication again, for later connections; no effect without host authentication.
 
-        If the file of authorities has changed, connections whose host it verified are ended.
+        If the content of the file of authorities has changed, connections to authenticated hosts are ended.
 
         Raises:
             HostAuthenticationFailed: a file is unfit; the present certificates stay in use.
@@ -197,7 +202,7 @@ class RdmaServer:
         Args:
             connections_max: the most connections.
             connections_per_host: the most connections of one address; None: the default for `connections_max`.
-            idle_s: seconds after which an idle connection ends; None: never.
+            idle_s: seconds after which an idle connection ends, a present one as well; None: never.
         """
         self._config = replace(
             self._config, connections_max=connections_max, connections_per_host=connections_per_host, idle_s=idle_s
@@ -209,7 +214,7 @@ class RdmaServer:
         self._sweep_later()
 
     def stop_accepting(self) -> None:
-        """Stops accepting connections, and drops further calls on present ones; running calls are answered."""
+        """Stops accepting connections, and drops calls that arrive on present ones; calls in progress are answered."""
         self._listeners.close()
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
@@ -218,7 +223,7 @@ class RdmaServer:
             connection.calls_taken.drain()
 
     async def stop(self) -> None:
-        """Stops accepting, disconnects every connection after the Sends posted on it, and waits for their ends."""
+        """Stops accepting, disconnects every connection after the Sends posted on it, and waits until all ended."""
         self.stop_accepting()
         if self.connections:
             await asyncio.wait([asyncio.ensure_future(connection.close()) for connection in self.connections])
@@ -267,7 +272,7 @@ class RdmaServer:
             self._sweep_timer = self._loop.call_later(self._config.idle_s / 4, self._sweep)
 
     def _sweep(self) -> None:
-        """Ends the connections that have been idle for `idle_s` seconds; runs four times in that period."""
+        """Aborts the connections that have been idle for at least `idle_s` seconds; runs every `idle_s` / 4 seconds."""
         self._sweep_timer = None
         self._sweep_later()
         now, idle_s = self._loop.time(), self._config.idle_s
@@ -332,7 +337,7 @@ class RdmaServer:
 
 
 def _listed(properties: dict[str, PropertyValue] | None) -> str:
-    """Returns a clause about the client's transport properties, given by name, for the log; "" for None."""
+    """Returns a clause for the log, "; of the client: NAME VALUE, ...", on its transport properties; "" for None."""
     if properties is None:
         return ""
     return f"; of the client: {', '.join(f'{name} {value}' for name, value in properties.items())}"

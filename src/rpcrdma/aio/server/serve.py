@@ -54,12 +54,17 @@ class ServeOptions:
     """Settings of a server.
 
     Raises:
-        ValueError: `security` is empty or has an unknown name, or a number is negative or not finite.
+        ValueError: `security` is empty or has an unknown name, `calls_per_host` is 0, or a number is negative or not
+            finite.
         TypeError: an option is unknown, or a number has another type.
     """
 
     workers: int = SERVER_WORKERS
     """Threads for handlers that block."""
+    calls_per_host: int | None = None
+    """Calls of one host, on all its connections of either transport, that threads work on at a time; further ones wait
+    for their turn. The addresses of an IPv6 network of 64 bits are one host. None: clients take turns, by which one
+    address never has all threads. Handlers that run in the event loop do not count."""
     memory_octets_max: int = BUFFER_OCTETS_MAX
     """Octets for the arguments of all calls in progress, and as many for their results; further calls wait."""
     rdma: RdmaServerConfig = field(default_factory=RdmaServerConfig)
@@ -79,6 +84,8 @@ class ServeOptions:
 
     def __post_init__(self) -> None:
         check_options(self)
+        if self.calls_per_host == 0:
+            raise ValueError("calls_per_host is 0, so that every call would wait for ever; None is for no bound")
         self.flavors()
 
     def flavors(self) -> tuple[SecurityFlavor, ...]:
@@ -99,6 +106,12 @@ class Server:
         services: the programs to offer.
         options: the settings.
         mechanism: the GSS mechanism that accepts contexts of RPCSEC_GSS; None without Kerberos.
+
+    Raises:
+        LocalProtocolError: two services offer the same program and version, or a handler does not take arguments and
+            context.
+        HostAuthenticationFailed: a file of `host_authentication` is unfit, or it is required in a version of
+            RPC-over-RDMA without it.
     """
 
     def __init__(
@@ -107,6 +120,7 @@ class Server:
         self._options = options
         self._log = LimitedLog(_LOGGER)
         self._runner = HandlerRunner(workers=options.workers)
+        self._runner.bound_hosts(options.calls_per_host)
         self._computations = Computations(self._runner)
         self._contexts = acceptor = None if mechanism is None else self._acceptor(mechanism)
         flavors = frozenset(options.flavors())
@@ -217,10 +231,12 @@ class Server:
         )
 
     async def hosts(self) -> list[HostStatistics]:
-        """Adds up the counts of the present connections by client address; other work of the loop runs in between.
+        """Adds up the counts of the present connections by client address.
+
+        With many connections it lets other work of the event loop run in between.
 
         Returns:
-            Connections, calls and octets of each address, sorted by address.
+            Connections, calls and octets of each address, sorted by address as text.
         """
         found: dict[str, HostStatistics] = {}
         connections: list[RdmaConnection | TcpConnection] = [*self._rdma.connections, *self._tcp.connections]
@@ -245,7 +261,7 @@ class Server:
         """Listens at further URLs.
 
         At the first URL of a transport the log warns of each program whose definition permits longer messages than the
-        server takes or sends there.
+        server takes or sends there. After an error the server still listens at the URLs before the faulty one.
 
         Args:
             urls: `rdma://HOST[:PORT]` or `tcp://HOST[:PORT]`; port 0 takes a free port. `?provider=NAME` at the end of
@@ -254,8 +270,7 @@ class Server:
         Raises:
             LocalProtocolError: a URL is invalid, or is for RDMA and `TcpServerConfig.xprtsec` asks for TLS; or a
                 provider is unknown or cannot be captured.
-            ConnectFailed: the server cannot listen at an address; the message names cause and remedy. It stays
-                listening at the URLs before.
+            ConnectFailed: the server cannot listen at an address; the message names cause and remedy.
         """
         new = {await self._listen(url) for url in urls} - self._compared
         self._compared |= new
@@ -275,8 +290,7 @@ class Server:
     async def _listen(self, url: str) -> str:
         """Listens at one more URL, records its addresses, and returns its scheme, "rdma" or "tcp".
 
-        Raises:
-            LocalProtocolError, ConnectFailed: as `listen`.
+        Raises LocalProtocolError and ConnectFailed as `listen` does.
         """
         target = parse_url(url, listens=True)
         if target.mount_port is not None:
@@ -303,8 +317,10 @@ class Server:
     def stop_listening(self, *urls: str) -> None:
         """Stops accepting connections at URLs; present connections stay.
 
+        An address to which another URL given to `listen` has led as well stays open.
+
         Args:
-            urls: the URLs as `listen` was given them; unknown URLs have no effect.
+            urls: the URLs, in the form in which `listen` got them; unknown URLs have no effect.
         """
         places = {place for url in urls for place in self._of_url.pop(url, ())}
         places -= {place for others in self._of_url.values() for place in others}
@@ -323,63 +339,75 @@ class Server:
         rdma_idle_s: float | None,
         tcp_idle_s: float | None,
         memory_octets_max: int,
+        calls_per_host: int | None = None,
     ) -> None:
-        """Changes limits of a running server. Connections and memory beyond new limits stay until they are given back.
+        """Sets limits of a running server; what is beyond a new limit stays until it ends by itself.
 
         Args:
             connections_max: the most RDMA connections, and the most TCP connections.
             connections_per_host: the most connections of one address, of each kind; None: the default for
                 `connections_max`.
             rdma_idle_s: seconds after which an idle RDMA connection ends; None: never.
-            tcp_idle_s: seconds after which an idle TCP connection ends; None: never. It holds for later connections.
+            tcp_idle_s: seconds after which an idle TCP connection ends; None: never. Holds for later connections only.
             memory_octets_max: octets for arguments, and as many for results: see `ServeOptions.memory_octets_max`.
+            calls_per_host: the most calls of one host in threads: see `ServeOptions.calls_per_host`.
         """
         self._rdma.set_limits(connections_max, connections_per_host, rdma_idle_s)
         self._tcp.set_limits(connections_max, connections_per_host, tcp_idle_s)
-        self._options = replace(self._options, memory_octets_max=memory_octets_max)
+        self._runner.bound_hosts(calls_per_host)
+        self._options = replace(self._options, calls_per_host=calls_per_host, memory_octets_max=memory_octets_max)
         for pool in self._pools:
             pool.octets_max = memory_octets_max
             pool.serve_soon()
 
     def require(self, xprtsec: XprtSec) -> None:
-        """Changes whether calls over TCP in the clear are answered, from the next call on.
+        """Changes whether calls over TCP in the clear are answered, from the next call on, on present connections, too.
 
         Args:
-            xprtsec: "none": they are; "tls" or "mtls": they are not, except by a server that was made without TLS.
-                Whether clients must show certificates stays.
+            xprtsec: "none": such calls are answered; "tls" or "mtls": they are refused, except by a server that was
+                made without TLS. Whether clients must show certificates does not change.
         """
         self._options = replace(self._options, tcp=replace(self._options.tcp, xprtsec=xprtsec))
         self._tcp.require(xprtsec)
 
+    def renew_handlers(self) -> None:
+        """Takes the handlers from the services again, from the next call on, after methods of these were replaced.
+
+        A method that takes the place of another one runs where that one ran: in the event loop, a thread or a task.
+        """
+        for dispatcher in (self._over_rdma, self._tcp.dispatcher):
+            dispatcher.renew_handlers()
+
     def reload_certificates(self) -> None:
         """Reads the files of certificates again, for later connections: for TLS and for host authentication over RDMA.
 
-        If the file of authorities has changed, connections whose host it verified end: their clients connect again and
-        are verified anew.
+        If the content of a file of authorities has changed, the connections to authenticated hosts are ended: their
+        clients connect again and are verified anew.
 
         Raises:
-            HostAuthenticationFailed: a file is unfit; the present certificates stay in use, but over RDMA the new ones
-                may be in use already.
+            HostAuthenticationFailed: a file is unfit; the present certificates stay in use. If the file is for TLS, the
+                new ones for RDMA are in use already.
         """
         self._rdma.reload_certificates()
         self._tcp.reload_certificates()
 
     async def settle(self, deadline_s: float) -> bool:
-        """Waits until the calls that run now in threads and tasks have ended, while others may begin.
+        """Waits until the calls that run now in threads and tasks have ended; other calls may begin meanwhile.
 
         Args:
-            deadline_s: the longest time to wait, in seconds.
+            deadline_s: the longest time to wait, in seconds from now.
 
         Returns:
-            Whether these calls have ended.
+            Whether these calls have ended; False: the time was over, and they still run.
         """
         return await self._runner.settle(deadline_s)
 
     async def close(self, drain_s: float | None = None) -> None:
-        """Stops listening, lets running calls finish, then ends every connection.
+        """Stops listening, takes no further calls, waits for running calls to be answered, and ends every connection.
 
         Args:
-            drain_s: the seconds that running calls get; None takes `ServeOptions.drain_s`.
+            drain_s: the longest wait for running calls, in seconds; calls that run longer are not answered. None takes
+                `ServeOptions.drain_s`.
         """
         self.takes_calls = False
         deadline_s = self._options.drain_s if drain_s is None else drain_s

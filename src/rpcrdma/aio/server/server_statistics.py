@@ -12,7 +12,7 @@ __all__ = ["ConnectionStatistics", "HostStatistics", "ListenerStatistics", "Serv
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionStatistics:
-    """One RDMA connection that exists at the moment of the statistics; `counters` is a copy."""
+    """One RDMA connection that exists at the moment of the statistics; `counters` is a copy of its counters."""
 
     peer: str
     """The client's HOST:PORT."""
@@ -77,5 +77,5 @@ class ServerStatistics:
 
     @property
     def calls_back(self) -> tuple[OperationStatistics, ...]:
-        """The server's own calls to clients by procedure and status, over both transports together."""
+        """The server's own calls to clients by procedure and status, the sums over both transports."""
         return added_up(self.rdma.calls_back + self.tcp.calls_back)

@@ -44,7 +44,8 @@ _RELIEF_S = 1.0
 class TcpServerConfig:
     """Limits of a server's TCP connections, and their TLS; `rpcrdma.limits` has the reasons of the defaults.
 
-    Raises ValueError for a number that is negative or not finite, TypeError for unknown options and other types.
+    Raises ValueError for a number that is negative or not finite, and TypeError for an unknown option or a value of
+    another type.
     """
 
     record_octets_max: int = RPC_RECORD_OCTETS_MAX
@@ -79,9 +80,12 @@ class TcpServer:
         runner: runs the handlers; its maker drains it. None: a new runner, which `stop` drains.
         pool: lends memory for results; None: a new pool.
         arguments: the pool against which received calls count; None: a new pool.
-        at_most_once: runs calls that must not run twice, perhaps together with other servers; None: a new object.
+        at_most_once: runs calls that must not run twice; other servers may share it. None: a new object.
         config: the settings; None: the defaults.
-        calls_back: counts calls to clients, and has received calls counted; None: no counts.
+        calls_back: counts the server's calls to clients; None: these and received calls are not counted by procedure.
+
+    Raises:
+        HostAuthenticationFailed: a file of `config.host_authentication` is unfit, or one that TLS needs is not named.
     """
 
     def __init__(
@@ -140,7 +144,7 @@ class TcpServer:
     def reload_certificates(self) -> None:
         """Reads the files of certificates again, for later connections; no effect without TLS.
 
-        If the file of authorities has changed, connections whose host it verified are ended.
+        If the content of the file of authorities has changed, connections to authenticated hosts are ended.
 
         Raises:
             HostAuthenticationFailed: a file is unfit; the present certificates stay in use.
@@ -154,7 +158,7 @@ class TcpServer:
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
-        """Host and port of each listening socket."""
+        """Host and port of each listening socket, in the order of their opening."""
         return self._listener.addresses
 
     @property
@@ -169,13 +173,13 @@ class TcpServer:
 
     @property
     def octets_received(self) -> int:
-        """The octets of all calls that have arrived (`calls`), without record headers."""
+        """The number of octets of all calls that have arrived (`calls`), without record headers."""
         return self._ended_octets + sum(connection.calls_taken.octets_taken for connection in self.connections)
 
     async def listen(self, host: str = "127.0.0.1", port: int = 0) -> list[Listening]:
         """Starts to accept connections at every address of `host`, and returns the addresses that this call added.
 
-        Port 0 takes a free port. The method may be called again for further addresses.
+        `port` 0 takes a free port. The method may be called again for further addresses.
 
         Raises:
             OSError: the address is in use, not of this machine or not permitted.
@@ -203,9 +207,10 @@ class TcpServer:
         self._admission.resize(connections_max, connections_max, connections_per_host)
 
     def require(self, xprtsec: XprtSec) -> None:
-        """Changes whether calls in the clear are answered ("none") or refused ("tls", "mtls").
+        """Changes whether calls in the clear are answered (`xprtsec` "none") or refused ("tls", "mtls").
 
-        It holds for present connections, too. It has no effect on calls if the server was made without TLS.
+        It holds for later calls on present connections, too. If the server was made without TLS, they are always
+        answered.
         """
         self.config = replace(self.config, xprtsec=xprtsec)
         if self._tls is not None:
@@ -220,9 +225,10 @@ class TcpServer:
         await self.stop()
 
     async def stop(self, deadline_s: float = 5.0) -> None:
-        """Accepts and reads nothing more, and ends all connections after their running calls were answered.
+        """Accepts and reads nothing more, waits until replies to running calls are sent, and ends all connections.
 
-        The calls get `deadline_s` seconds. A `HandlerRunner` that the server has made itself is drained.
+        The wait takes at most `deadline_s` seconds, and up to 0.5 s more for peers to close their ends; then the rest
+        is aborted. A `HandlerRunner` that the server has made itself is drained, without a further wait.
         """
         self._listener.close()
         for connection in list(self.connections):
@@ -258,16 +264,17 @@ class TcpServer:
     def _log_connection(self, address: str, event: dict[str, Any], message: str, *args: str) -> None:
         """Logs at level INFO that a connection of the client `address` was made, secured or has ended.
 
-        `event` becomes the attribute `event` of the log record; its item "event" names the kind of event, whose lines
-        are limited per client and minute. `args` are the values for the %s in `message`.
+        `event` becomes the attribute `event` of the log record. Its item "event" is the kind of event, such as
+        "connected": lines of each kind are limited per client and minute. `args` are the values for the %s in
+        `message`.
         """
         kind = f"{event['event']} {address}"
         self.log.log(logging.INFO, kind, message, *args, extra={"event": event}, most=CONNECTION_LINES_MAX)
 
     def _may_begin(self, connection: TcpConnection) -> bool:
-        """Takes a place for a connection's TLS handshake; returns whether there is one.
+        """Takes a place for a connection's TLS handshake; returns whether there was one.
 
-        Another connection whose handshake is unfinished may be ended for it.
+        Another connection whose handshake is unfinished may be aborted to make room.
         """
         handshakes = self._handshakes
         displaced = handshakes.displaced_by(connection.host, self._loop.time())
@@ -306,12 +313,12 @@ class TcpServer:
         )
 
     def relieve(self) -> None:
-        """Ends the connections whose clients have left replies unread for 10 s; called while calls wait for memory."""
+        """Aborts the connections whose clients leave replies unread for 10 s; called while calls wait for memory."""
         for connection in [connection for connection in self.connections if connection.calls_taken.stalled]:
             self._cut_off(connection, "it does not read its replies")
 
     def relieve_arguments(self) -> None:
-        """Ends the connections whose clients take over 10 s to send a call; called while calls wait for memory."""
+        """Aborts the connections whose clients take over 10 s to send a call; called while calls wait for memory."""
         for connection in [connection for connection in self.connections if connection.calls_taken.dawdles]:
             self._cut_off(connection, "it does not finish its call")
 
@@ -333,7 +340,7 @@ class TcpServer:
             self._short_of_memory()
 
     async def _wait_quiet(self, deadline_s: float) -> None:
-        """Waits until no connection is busy (after `finish`: until none is left), at most `deadline_s` seconds."""
+        """Waits until no connection is busy (after `finish`: none is left), but for `deadline_s` seconds at most."""
         assert self._quiet is not None
         try:
             async with asyncio.timeout(deadline_s):

@@ -207,6 +207,17 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
         help="the largest number of connections of one address, for RDMA and for TCP each",
     ),
     Setting(
+        name="calls-per-host",
+        kind=ValueType.NUMBER,
+        parse=positive_count,
+        metavar="N",
+        renewal=Renewal.HANG_UP,
+        default_text=f"none; hosts take turns, and leave one of {SERVER_WORKERS} threads to others",
+        example=SERVER_WORKERS // 2,
+        help="the largest number of calls of one host that have a thread at a time, of all its connections; further "
+        "ones wait; an IPv6 network of 64 bits is one host",
+    ),
+    Setting(
         name="idle-timeout",
         kind=ValueType.SECONDS,
         parse=seconds_or_never,
@@ -259,6 +270,7 @@ OF_SERVER: Final[tuple[Setting, ...]] = (
         metavar="KIND",
         default=AUDIT_KINDS,
         default_text="all",
+        renewal=Renewal.HANG_UP,
         help=f"the calls in the access log: {', '.join(AUDIT_KINDS)}; may be repeated",
         file_help=f"the calls in the access log: {', '.join(AUDIT_KINDS)}",
     ),

@@ -41,7 +41,7 @@ _IO_OCTETS = 1 << 20
 
 
 class Stat(NamedTuple):
-    """Attributes of an object, with the fields of `os.stat_result`.
+    """Attributes of an object at an NFS server, with the fields of `os.stat_result`.
 
     Attributes:
         st_mode: type and permission bits.
@@ -129,7 +129,7 @@ NOW = Now()
 
 
 def stat_from(attributes: v3.fattr3) -> Stat:
-    """Returns NFSv3 attributes as the fields of `os.stat_result`; `used` octets become blocks of 512, rounded up.
+    """Returns NFSv3 attributes as a `Stat`; the octets in use become blocks of 512, rounded up.
 
     `st_rdev` is 0 if `os.makedev` cannot express the device number.
     """
@@ -152,7 +152,7 @@ def stat_from(attributes: v3.fattr3) -> Stat:
 
 
 def statvfs_from(space: v3.FSSTAT3resok, limits: v3.PATHCONF3resok) -> StatVfs:
-    """Returns the results of FSSTAT and PATHCONF as the fields of `os.statvfs_result`; space is in blocks of 4 KiB."""
+    """Returns the results of FSSTAT and PATHCONF as a `StatVfs`; octets become blocks of 4 KiB, rounded down."""
     block = 4096
     return StatVfs(
         f_bsize=_IO_OCTETS,
@@ -187,7 +187,7 @@ def set_attributes(
     atime_ns: int | Now | None = None,
     mtime_ns: int | Now | None = None,
 ) -> v3.sattr3:
-    """Returns the sattr3 argument of SETATTR and of calls that create objects; None leaves an attribute unchanged.
+    """Returns the sattr3 argument of SETATTR and of calls that create objects; None leaves an attribute unset in it.
 
     Args:
         mode: the permission bits; bits above 0o7777 are ignored.

@@ -21,14 +21,15 @@ class MountedFilesystem(NfsFilesystem):
     """The file system of one export, made by `nfs_open` or `mount_over`; `close` unmounts it.
 
     `export` is the name of the export, `directory` the part of the URL's path below it, at which relative paths start;
-    if that is a file, "." is the file. `listed_exports` are the exports that the server lists.
+    if that is a file, "." is the file. `listed_exports` are the names of the exports that the server lists. `url` is
+    the text of the URL that was opened.
 
     Args:
         connection: the connection to the NFS server.
         url: the URL that was opened.
         mounted: the answer of MOUNT: the export, its root handle and the directory below it.
-        options: the settings of `connection`.
-        files: bounds of calls in flight, copies and listings.
+        options: the settings of `connection`; also of the connection for UMNT, if MOUNT has a port of its own.
+        files: bounds of calls in flight, copies and listings; None for the defaults.
         owns_connection: whether `close` closes the connection, too.
     """
 
@@ -80,9 +81,11 @@ async def mount_over(
 ) -> MountedFilesystem:
     """Returns the file system of MOUNT's answer `mounted` over `connection`, which leads to the NFS server at `url`.
 
+    One GETATTR checks that this server knows the root handle.
+
     Args:
-        connection: the connection to the NFS server.
-        url: the URL to be opened.
+        connection: the connection to the NFS server, which stays open after an error.
+        url: the URL of the directory or file to be opened.
         mounted: the answer of MOUNT: the export, its root handle and the directory below it.
         options: the settings of `connection`; also of the connection for UMNT, if MOUNT has a port of its own.
         files: bounds of calls in flight, copies and listings; None for the defaults.
@@ -98,7 +101,7 @@ async def mount_over(
 
 
 class _Opening(Opening[MountedFilesystem]):
-    """The result of `nfs_open`, which mounts when it is awaited or entered as a context manager; the exit unmounts."""
+    """The result of `nfs_open`, which mounts when it is awaited or entered by `async with`; the exit unmounts."""
 
     OPENED_BY = "rpcrdma.nfs_open"
 
@@ -123,8 +126,8 @@ async def mount_path(
 ) -> MountedFilesystem:
     """Mounts the export that holds `url.path`, over a new connection, which `close` of the result closes.
 
-    The path below the export need not exist. Arguments and errors are those of `nfs_open`, but `url` is parsed and
-    `options` is required; errors are raised when the call is awaited.
+    Whether the path below the export exists is not checked. Arguments and errors are those of `nfs_open`, except that
+    `url` is parsed, `options` is required, and types are not checked. After an error no connection is left.
     """
     async with AsyncExitStack() as stack:
         asking = unproved(options)

@@ -63,20 +63,21 @@ class NfsFilesystem(ObjectCalls):
     # Directories
 
     async def entry(self, path: Path) -> DirEntry:
-        """Returns the entry at `path`, with attributes from LOOKUP; a symbolic link there is not followed.
+        """Returns the entry at `path`, with its present attributes; a symbolic link at its end is not followed.
 
         Raises:
-            NfsError: nothing is there, or `path` is the root (NFS3ERR_EXIST); and the errors of `Caller.call`.
+            NfsError: nothing is at `path`, `path` is the root (NFS3ERR_EXIST), or its last name is ".."
+                (NFS3ERR_INVAL); and the errors of `Caller.call`.
         """
         directory, name, node = await self._resolver.find_entry(path)
         assert node.attributes is not None, "LOOKUP brings them"
         return DirEntry(name, directory, node.handle, node.attributes)
 
     async def is_unchanged(self, entry: DirEntry) -> bool:
-        """Returns whether an object still has the size, mtime and ctime of `entry`, as listed earlier, by one GETATTR.
+        """Asks by one GETATTR whether the object of `entry` still has the size, mtime and ctime that `entry` has.
 
-        The result is False if the object is gone. Raises `NfsError` for other refusals, the `refusal` of the entry, and
-        the errors of `Caller.call`.
+        Returns False if the object is gone. Raises `NfsError` for other refusals, and for an entry with a `refusal`,
+        and the errors of `Caller.call`.
         """
         try:
             present = await self._procedures.getattr(entry.node)
@@ -87,9 +88,10 @@ class NfsFilesystem(ObjectCalls):
         return entry.is_unchanged(present)
 
     async def listdir(self, path: Path = ".") -> list[str]:
-        """Returns the names in a directory in the server's order, without "." and ".."; errors as `scandir`.
+        """Returns the names in a directory in the server's order, without "." and "..".
 
-        A listing that continues after `FileOptions.listed_names_held_max` names is an OSError with EOVERFLOW.
+        Raises the errors of `scandir`: RemoteProtocolError for an invalid name, and OSError with EOVERFLOW if the
+        listing continues after `FileOptions.listed_names_held_max` names.
         """
         node = await self._resolver.find(path)
         pages = name_pages(self._volume, node, names_max=self._volume.options.listed_names_held_max)
@@ -98,10 +100,11 @@ class NfsFilesystem(ObjectCalls):
     async def scan_names(
         self, path: Path = ".", *, onerror: Callable[[OSError], None] | None = None
     ) -> AsyncIterator[str]:
-        """Yields the names in a directory as the server lists them, without "." and ".."; errors as `scandir`.
+        """Yields the names in a directory in the server's order, without "." and "..".
 
-        `onerror` gets the OSError for each invalid name, which is left out; None raises RemoteProtocolError. The call
-        takes a fraction of the work of `scandir`, which has attributes as well.
+        This takes a fraction of the work of `scandir`, which fetches attributes as well. `onerror` is called with an
+        OSError for each invalid name, which is left out; without it RemoteProtocolError is raised. Iteration raises the
+        other errors of `scandir`.
         """
         node = await self._resolver.find(path)
         names_max = self._volume.options.listed_names_max
@@ -112,11 +115,11 @@ class NfsFilesystem(ObjectCalls):
     async def scandir(
         self, path: Path | DirEntry = ".", *, onerror: Callable[[OSError], None] | None = None
     ) -> AsyncIterator[DirEntry]:
-        """Yields the entries of a directory with their attributes, as the server lists them.
+        """Yields the entries of a directory with their attributes, in the server's order, without "." and "..".
 
-        A `DirEntry` as `path` is listed by its handle; a walk that continues in this way detects a directory that
-        contains itself. An entry that the server refuses to describe has a `refusal`, which its methods raise.
-        `onerror` gets the OSError for each invalid name, which is left out.
+        The `DirEntry` of a directory as `path` is listed by its handle; a walk that continues in this way detects a
+        directory that contains itself. An entry that the server refuses to describe has a `refusal`, which its methods
+        raise. `onerror` is called with an OSError for each invalid name, which is left out.
 
         Raises:
             NfsError: the directory cannot be read; and the errors of `Caller.call`.
@@ -136,10 +139,12 @@ class NfsFilesystem(ObjectCalls):
     async def first_entries(self, path: Path = ".") -> list[DirEntry]:
         """Returns the entries of a directory that one READDIRPLUS call returns with attributes: some hundreds, or all.
 
-        Entries with invalid names, or without attributes or handle, are left out.
+        Entries with invalid names, or without attributes or handle, are left out. The result does not show whether
+        entries are missing.
 
         Raises:
-            NfsError: the directory cannot be read, or the server has no READDIRPLUS (NFS3ERR_NOTSUPP).
+            NfsError: the directory cannot be read, or the server has no READDIRPLUS (NFS3ERR_NOTSUPP); and the errors
+                of `Caller.call`.
         """
         return await first_entries(self._volume, await self._resolver.find(path, inner=True))
 
@@ -172,7 +177,7 @@ class NfsFilesystem(ObjectCalls):
         """Searches paths like `glob.glob` with `recursive=True`; `**` matches any number of directories, but no links.
 
         Args:
-            pattern: the pattern; no match is no error.
+            pattern: the pattern, absolute or relative to `directory`; no match is no error.
             include_hidden: whether wildcards match names that begin with a dot.
             onerror: called with errors instead of raising them: directories that cannot be listed, invalid names, and
                 entries that the server refuses to describe.
@@ -225,7 +230,7 @@ class NfsFilesystem(ObjectCalls):
             offset: the offset in the file, in octets.
 
         Returns:
-            The number of octets read; fewer than the buffer holds only at the end of the file.
+            The number of octets read; fewer than the buffer holds only if the file ends before.
 
         Raises:
             TypeError, LocalProtocolError: `buffer` is no such memory.
@@ -242,7 +247,7 @@ class NfsFilesystem(ObjectCalls):
         Args:
             path: the path or entry; an entry is read by its handle, see `open`.
             offset: the offset in the file, in octets.
-            size: the most octets; negative: all.
+            size: the most octets to return; negative: all from `offset` on.
 
         Raises:
             ValueError: `offset` is negative.
@@ -264,13 +269,15 @@ class NfsFilesystem(ObjectCalls):
         Args:
             entry: the file, as it was listed.
             offset: the offset in the file, in octets.
-            size: the most octets; negative: all.
+            size: the most octets to return; negative: all from `offset` on.
 
         Returns:
-            The octets; None if the file has changed or is gone, or no reply shows that it is unchanged, as when no
-            octets are to be read.
+            The octets. None if the file has changed or is gone, or no reply of READ has attributes that show that it is
+            unchanged; also if no octets are to be read.
 
-        Raises the errors of `read_bytes`.
+        Raises:
+            NfsError: the server refuses; and the errors of `Caller.call`.
+            OutOfMemory: the octets do not fit in memory.
         """
         told: list[bool] = []
 
@@ -287,7 +294,7 @@ class NfsFilesystem(ObjectCalls):
         return data if told and all(told) else None
 
     async def write_bytes(self, path: Path, data: Memory, *, permissions: int = 0o644) -> None:
-        """Empties a file, or makes it with mode `permissions`, and writes `data`; returns when it is on stable storage.
+        """Empties a file, or makes it with mode `permissions`, and writes `data` to stable storage of the server.
 
         Raises:
             TypeError: `data` is no C-contiguous memory.
@@ -301,7 +308,10 @@ class NfsFilesystem(ObjectCalls):
     async def read_text(
         self, path: Path | DirEntry, encoding: str = "utf-8", errors: str | None = None, newline: str | None = None
     ) -> str:
-        """Returns the text of a file, decoded as by the built-in `open`; errors of `read_bytes`, UnicodeDecodeError."""
+        """Returns the text of a file, decoded as by the built-in `open`.
+
+        Raises the errors of `read_bytes`, UnicodeDecodeError, and LookupError for an unknown encoding.
+        """
         return io.TextIOWrapper(io.BytesIO(await self.read_bytes(path)), encoding, errors, newline).read()
 
     async def write_text(
@@ -316,7 +326,8 @@ class NfsFilesystem(ObjectCalls):
     ) -> None:
         """Replaces a file's content by `text`, encoded as by the built-in `open`; a new file gets mode `permissions`.
 
-        Raises the errors of `write_bytes`, and UnicodeEncodeError, which leaves the file unchanged.
+        Raises the errors of `write_bytes`. UnicodeEncodeError, and LookupError for an unknown encoding, leave the file
+        unchanged.
         """
         wrapper = io.TextIOWrapper(io.BytesIO(), encoding, errors, newline, write_through=True)
         wrapper.write(text)
@@ -335,14 +346,14 @@ class NfsFilesystem(ObjectCalls):
         sparse: bool = False,
         resume: bool = False,
     ) -> int:
-        """Copies a file with its times; the copy has a temporary name until it is complete.
+        """Copies a file from the server, with its times; the copy has a temporary name until it is complete.
 
-        A new file gets the server's permissions within the umask; a copy that replaces a file gets that file's. Returns
-        the file's size in octets.
+        A new local file gets the server's permissions within the umask, a copy that replaces a local file the
+        permissions of that. Returns the file's size in octets.
 
         Args:
-            path: the path of the file.
-            local: the path of the copy, or the directory for it.
+            path: the path of the file at the server.
+            local: the local path of the copy, or a directory in which the copy gets the file's name.
             progress: called with (files, octets) done so far.
             exact_modes: whether the copy gets the server's permissions in any case.
             sparse: whether runs of zeros are left out as holes.
@@ -367,17 +378,19 @@ class NfsFilesystem(ObjectCalls):
         sparse: bool = False,
         resume: bool = False,
     ) -> int:
-        """Copies a local file with mode and times; the copy has a temporary name until it is complete and committed.
+        """Copies a local file to the server, with mode and times.
+
+        The copy has a temporary name until it is complete and on stable storage; then it replaces a file of its name.
 
         Args:
-            local: the path of the file.
-            path: the path of the copy, or the directory for it.
+            local: the local path of the file.
+            path: the path of the copy at the server, or a directory in which the copy gets the file's name.
             progress: called with (files, octets) done so far.
             sparse: whether holes are not read, and zeros not sent.
-            resume: as in `download`.
+            resume: as in `download`, for the copy at the server.
 
         Returns:
-            The octets of the file.
+            The size of the file in octets.
 
         Raises:
             FileChanged: the file has changed during the copy, which is discarded.
@@ -405,14 +418,16 @@ class NfsFilesystem(ObjectCalls):
         resume: bool = False,
         exclude: Iterable[str] = (),
     ) -> CopyReport:
-        """Copies a directory with all contents, times, symbolic links and hard links; modes as in `download`.
+        """Copies a directory from the server with all contents, times, symbolic links and hard links.
+
+        Modes are those of `download`.
 
         Nothing outside of `local` is written, even for hostile names and links. An existing directory keeps its mode
         and times, unless `exact_modes`.
 
         Args:
-            path: the path of the directory.
-            local: the local directory, which may exist.
+            path: the path of the directory at the server.
+            local: the local path of the copy, a directory that may exist.
             progress: called with (files, octets) done so far.
             exact_modes: whether all objects get the server's modes.
             sparse: see `download`.
@@ -444,13 +459,15 @@ class NfsFilesystem(ObjectCalls):
         resume: bool = False,
         exclude: Iterable[str] = (),
     ) -> CopyReport:
-        """Copies a local directory with all contents; new objects get modes and times of their originals.
+        """Copies a local directory to the server with all contents.
+
+        New objects get the modes and times of their originals.
 
         Args:
             local: the local directory.
-            path: the path of the copy, which may exist.
+            path: the path of the copy at the server, a directory that may exist.
             progress: called with (files, octets) done so far.
-            exact_modes: whether an existing directory gets mode and times, too.
+            exact_modes: whether existing directories get the modes and times of their originals, too.
             sparse: see `upload`.
             resume: see `download`.
             exclude: see `download_tree`.
@@ -491,7 +508,7 @@ class NfsFilesystem(ObjectCalls):
 
 
 def _length(attributes: v3.fattr3, offset: int, size: int) -> int:
-    """Returns how many octets a file with `attributes` has behind `offset`, at most `size` unless that is negative."""
+    """Returns how many octets a file has from `offset` on, at most `size` unless `size` is negative."""
     rest = max(0, attributes.size - offset)
     return min(rest, size) if size >= 0 else rest
 

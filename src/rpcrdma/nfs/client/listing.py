@@ -39,7 +39,10 @@ _Entry = entry3 | entryplus3
 async def name_pages(
     volume: Volume, directory: Node, *, names_max: int, refused: Refused | None = None
 ) -> AsyncIterator[list[str]]:
-    """Yields the names in `directory`, without "." and "..": a list for each READDIR reply with new names.
+    """Yields the names in `directory`, in the server's order, without "." and "..", a list for each READDIR reply.
+
+    A name that the server repeats is left out, unless it lists more than 50,000 names
+    (`NFS_LISTED_NAMES_KNOWN_MAX`). A reply without new names yields no list.
 
     Args:
         volume: the file system.
@@ -63,8 +66,9 @@ async def entry_pages(
 ) -> AsyncIterator[list[DirEntry]]:
     """Yields the entries of `directory` with attributes: a list for each READDIRPLUS reply with new names.
 
-    Attributes and handles that the listing lacks are looked up; if the server refuses that, the entry has the error as
-    `refusal`. Entries removed meanwhile are left out. READDIR is used if the server has no READDIRPLUS.
+    The entries are in the server's order, without "." and "..". Attributes and handles that the listing lacks are asked
+    for by LOOKUP; if the server refuses it, the entry has the error as `refusal`. Entries removed meanwhile are left
+    out. READDIR is used if the server has no READDIRPLUS.
 
     Arguments and errors are those of `name_pages`: `names_max` bounds the names (OSError EOVERFLOW), and `refused` gets
     the errors of invalid names; None raises RemoteProtocolError.
@@ -84,12 +88,13 @@ async def entry_pages(
 
 
 async def first_entries(volume: Volume, directory: Node) -> list[DirEntry]:
-    """Returns the entries that one READDIRPLUS call lists with attributes and handles; others are left out.
+    """Returns the entries of `directory` that one READDIRPLUS call lists with attributes and handles.
 
-    Entries with invalid names are left out, too.
+    Entries without these, and those with invalid names, are left out, also "." and "..".
 
     Raises:
-        NfsError: the directory cannot be read, or the server has no READDIRPLUS (NFS3ERR_NOTSUPP).
+        NfsError: the directory cannot be read, or the server has no READDIRPLUS (NFS3ERR_NOTSUPP); and the errors of
+            `Caller.call`.
     """
     listing = _Listing(volume.procedures, directory, (await volume.sizes()).listing, 0, _pass_over)
     page, _, _ = await listing.page(0, _NO_VERIFIER, plus=True)
@@ -181,9 +186,9 @@ class _Listing:
 
 
 class _Circle:
-    """Detects cookies that repeat, in constant memory: compares each with a cookie kept at distances 1, 2, 4, 8...
+    """Detects cookies that repeat, in constant memory: keeps one cookie, and another one after 1, 2, 4, 8... pages.
 
-    `closes` takes the cookie that ends a page, and returns True if it equals the kept cookie.
+    `closes` takes the cookie that ends a page, and returns True if that equals the kept cookie.
     """
 
     def __init__(self) -> None:

@@ -105,7 +105,10 @@ class Exported:
 
 
 class NoSuchExport(NfsNotFound):
-    """No export is at `path` or above; a FileNotFoundError whose note names `exports`, the server's exports, sorted."""
+    """No export is at `path` or above it: a FileNotFoundError with a note that names exports of the server.
+
+    `exports` are the names of all exports that the server lists, sorted.
+    """
 
     def __init__(self, path: str, exports: Iterable[str]) -> None:
         super().__init__(nfsstat3.NFS3ERR_NOENT, path)
@@ -119,11 +122,11 @@ class NoSuchExport(NfsNotFound):
 
 
 def unproved(options: ConnectOptions) -> ConnectOptions:
-    """Returns `options` without Kerberos, for a connection that asks MOUNT for the security flavors of an export.
+    """Returns `options` for a connection that asks MOUNT for the security flavors of an export: without Kerberos.
 
-    MOUNT itself takes no proof of users (RFC 2623 section 2.7): `security` is "sys", and calls carry the AUTH_SYS
-    `credential`. Calls from the server are not answered on that connection (`services` is empty), since a flavor may
-    have to protect them.
+    MOUNT itself takes no proof of users (RFC 2623 section 2.7): `security` is "sys", so that calls carry the AUTH_SYS
+    `credential`. `services` is empty: this client answers no calls of the server on that connection, since a security
+    flavor may have to protect them.
     """
     return replace(options, security="sys", services=())
 
@@ -133,7 +136,7 @@ class _Silence(CallTimeout):
 
 
 async def connect_nfs(url: Url, options: ConnectOptions) -> Connection:
-    """Returns a new connection to host and port of `url`, for calls of NFS and MOUNT. Raises: see `rpcrdma.connect`."""
+    """Returns a new connection to the host and port of `url`, for NFS and MOUNT. Raises: as `rpcrdma.connect`."""
     connection = await connect(str(replace(url, path="", mount_port=None)), v3.PROGRAM, options=options)
     # The NULL calls that ask for a sign of life stay those of NFS.
     connection.program = None
@@ -143,7 +146,7 @@ async def connect_nfs(url: Url, options: ConnectOptions) -> Connection:
 async def mount_export(
     url: Url, options: ConnectOptions, nfs: Caller | None = None, *, mount_port: int | None = None
 ) -> Mount:
-    """Mounts the export that holds `url.path`, at the first MOUNT service that answers; returns its name and handle.
+    """Mounts the export that holds `url.path`, at the first MOUNT service that answers; returns MNT's answer.
 
     Args:
         url: the URL; a MOUNT port that it names precedes `mount_port`.
@@ -388,14 +391,16 @@ async def _confirm_list(
 
 
 async def mount_with(caller: Caller, path: str, *, timeout_s: float | None = None) -> Mount:
-    """Mounts, by MNT calls through `caller`, an export that `path` is in; returns the export's name and handle.
+    """Mounts, by MNT calls through `caller`, an export that holds `path`; returns the export and the path below it.
 
     Exports that the server lists are tried first, then all other directories along `path`, longer names before shorter
     ones each time. `timeout_s` is the time limit of each call in seconds; None: the caller's default.
 
     Raises:
-        NfsError: the first refusal; `NoSuchExport` if the server lists exports and none holds `path`; and the errors of
-            `Caller.call`.
+        NfsError: the server refuses all of these: the first refusal, `NoSuchExport` if that is NFS3ERR_NOENT and the
+            server lists exports. A refusal other than NFS3ERR_NOENT, NFS3ERR_NOTDIR and NFS3ERR_ACCES is raised at
+            once, without further tries.
+        RpcRdmaError: the errors of `Caller.call`; RpcError for the list of exports is ignored.
     """
     names = _names(path)
     candidates = ["/" + "/".join(names[:count]) for count in range(len(names), -1, -1)]
@@ -430,7 +435,10 @@ async def mount_with(caller: Caller, path: str, *, timeout_s: float | None = Non
 
 
 def _why_refused(export: str, admitted: Sequence[str]) -> str:
-    """Returns a text for messages on why MOUNT refuses `export`, which the server lists for the hosts in `admitted`."""
+    """Returns a text for messages on why MOUNT refuses the path `export`.
+
+    `admitted`: the hosts for which the server lists the export, "*" for all; empty if the server names none.
+    """
     if not admitted or "*" in admitted:
         port = "or to ports from 1024 on (ConnectOptions(reserved_port=True))"
         return f"the server's MOUNT refuses {export} to this host or user, {port}; its log may have the reason"
@@ -485,7 +493,7 @@ async def _ports(url: Url, mount_port: int | None, options: ConnectOptions, trie
 
 
 def _cause(error: RpcRdmaError, host: str, port: int) -> str:
-    """Returns the message of `error` up to its first "; ", without a leading address that `host` and `port` make."""
+    """Returns the message of `error` up to its first "; ", without "HOST:PORT " or "cannot connect to HOST:PORT: "."""
     where = authority(host, port)
     return error.message.partition("; ")[0].removeprefix(f"cannot connect to {where}: ").removeprefix(f"{where} ")
 

@@ -71,9 +71,10 @@ def path_of(place: LazyPath) -> str:
 
 
 def found_at(place: LazyPath, error: E) -> E:
-    """Adds the URL of the object at `place` to the error of a call, if the export's URL is known; returns `error`.
+    """Adds the URL of the object at `place` to `error`, if the export's URL is known; returns `error` itself.
 
-    `place`: its path, or (node of its directory, name). A TransportClosed, which is about the server, is not changed.
+    `place`: the object's path, or (node of its directory, name). `error`: the error of a call. A TransportClosed, which
+    is about the server, is not changed.
     """
     if not isinstance(error, TransportClosed) and isinstance(path := path_of(place), ExportPath):
         error.found_at(in_words(path))
@@ -174,7 +175,7 @@ class DirEntry:
 
 
 def _version(attributes: fattr3) -> tuple[int, ...]:
-    """Returns (fsid, fileid, size, seconds and ns of ctime, those of mtime), which differs after any change."""
+    """Returns (fsid, fileid, size, seconds and ns of ctime, those of mtime), by which a change of a file shows."""
     changed, modified = attributes.ctime, attributes.mtime
     times = changed.seconds, changed.nseconds, modified.seconds, modified.nseconds
     return attributes.fsid, attributes.fileid, attributes.size, *times

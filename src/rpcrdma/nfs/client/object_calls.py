@@ -75,7 +75,10 @@ class ObjectCalls:
         return self._resolver.directory
 
     async def close(self) -> None:
-        """Cancels calls of open files in flight, and ends the threads for local files; the connection stays open."""
+        """Cancels calls of open files in flight, and ends the threads for local files; the connection stays open.
+
+        Open files are not flushed.
+        """
         await self._volume.close()
 
     async def handle_of(self, path: Path) -> tuple[bytes, str]:
@@ -259,9 +262,10 @@ class ObjectCalls:
         await self._procedures.symlink(directory, name, text_of(target), set_attributes(mode=0o777))
 
     async def readlink(self, path: Path) -> str:
-        """Returns the target of the symbolic link at `path`, unresolved; OSError with EINVAL for other objects.
+        """Returns the target of the symbolic link at `path`, unresolved.
 
-        Raises `NfsError` also if the server refuses, and the errors of `Caller.call`.
+        Raises `NfsError` if the server refuses, with EINVAL if the object is no symbolic link, and the errors of
+        `Caller.call`.
         """
         node = await self._resolver.find(path, follow=False)
         if not node.is_symlink:

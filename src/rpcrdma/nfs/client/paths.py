@@ -34,7 +34,7 @@ def components(path: str) -> list[str]:
     """Splits `path` at slashes and returns its names in order, without empty names and ".".
 
     If a path with a name ends in a slash or in ".", and so must lead to a directory, "." is the last item. The list is
-    empty for a root.
+    empty for a path without names, such as "/", "" and ".".
 
     Raises:
         NfsError: NFS3ERR_NAMETOOLONG: a name is longer than 255 octets.
@@ -63,7 +63,7 @@ def join(directory: str, path: str) -> str:
 
 
 def base_name(path: str) -> str:
-    """Returns the last name of `path`; slashes at the end are ignored, and the result is empty for a root."""
+    """Returns the last name of `path`; slashes at the end are ignored, and the result is "" for "/"."""
     return path.rstrip("/").rpartition("/")[2]
 
 

@@ -67,9 +67,9 @@ def check_may_be_asked(options: ConnectOptions) -> None:
 
 
 def reaches(host: str, netid: str) -> bool:
-    """Returns whether the transport `netid` has the address family of `host`: IPv6 if `netid` ends in 6, else IPv4.
+    """Returns whether the transport `netid`, such as "tcp6", has the address family of the address `host`.
 
-    The result is True for a `host` that is a name.
+    A `netid` that ends in 6 has IPv6, others IPv4. The result is True for a `host` that is a name.
     """
     try:
         version = ip_address(host.partition("%")[0]).version
@@ -81,9 +81,9 @@ def reaches(host: str, netid: str) -> bool:
 async def registrations(
     host: str, *, port: int | None = None, timeout_s: float = 10.0
 ) -> tuple[int, list[Registration]]:
-    """Asks the port mapper of a host for all registrations; returns (its protocol version, the registrations).
+    """Asks the port mapper of a host over TCP for all registrations; returns (protocol version, registrations).
 
-    The version is 4, 3 or 2, the highest that the port mapper takes.
+    The version is that of the port mapper's answer: 4, 3 or 2, the highest that it takes. The order is its own.
 
     Args:
         host: the name or address of the host.
@@ -91,7 +91,7 @@ async def registrations(
         timeout_s: the time limit of the connection and of each call, in seconds.
 
     Raises:
-        ConnectFailed: no port mapper answers.
+        ConnectFailed: no port mapper answers, or another service than a port mapper.
         DecodeError: the answer is malformed.
         RpcRdmaError: the other errors of `Caller.call`, such as CallTimeout.
     """

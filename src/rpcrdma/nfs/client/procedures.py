@@ -38,8 +38,8 @@ class NfsProcedures:
 
     A method repeats an operation that the server defers (NFS3ERR_JUKEBOX) for up to `NFS_DEFERRED_S` (200) seconds, and
     waits by `sleep`, which takes seconds, in between. It raises `NfsError` for another status than NFS3_OK, with the
-    path of the node, or of the name in the directory; and the errors of `Caller.call`, with the URL of the object if
-    that of the export is known.
+    path of the object that it is about; and the errors of `Caller.call`, whose message gets the URL of that object if
+    the URL of the export is known.
     """
 
     def __init__(self, caller: Caller, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
@@ -171,7 +171,9 @@ class NfsProcedures:
         return value
 
     async def write(self, node: Node, offset: int, data: Buffer, stable: v3.stable_how) -> v3.WRITE3resok:
-        """Calls WRITE and returns the reply's result, whose `count` may be less than `len(data)`, but is at least 1.
+        """Calls WRITE and returns the reply's result, whose `count` may be less than `len(data)`.
+
+        The count is at least 1 unless `data` is empty.
 
         Args:
             node: the file.
@@ -181,8 +183,8 @@ class NfsProcedures:
 
         Raises:
             NfsError: the server refuses.
-            RemoteProtocolError: the reply's count is 0 or more than `len(data)`, or its stability is less than
-                `stable`.
+            RemoteProtocolError: the reply's count is more than `len(data)`, or 0 although `data` is not empty; or its
+                stability is less than `stable`.
         """
         length = len(data)
         args = v3.WRITE3args(node.handle, offset, length, stable, data)
@@ -202,7 +204,10 @@ class NfsProcedures:
         return value
 
     async def commit(self, node: Node) -> bytes:
-        """Calls COMMIT for the whole file; returns the write verifier (8 octets). Raises `NfsError` for a refusal."""
+        """Calls COMMIT for the whole file `node`; returns the server's write verifier (8 octets).
+
+        Raises `NfsError` for a refusal.
+        """
         value = await self._result(v3.COMMIT, v3.COMMIT3args(node.handle, 0, 0), node.place)
         return cast("bytes", value.verf)
 
@@ -242,8 +247,8 @@ class NfsProcedures:
     async def readdir(self, directory: Node, cookie: int, verifier: bytes, octets: int) -> v3.READDIR3resok:
         """Calls READDIR for one page of a directory and returns the reply's result; raises `NfsError` if refused.
 
-        `cookie` is that of the last entry of the page before, and `verifier` that of the page; for the first page they
-        are 0 and 8 zero octets. `octets` is the most octets of the reply.
+        `cookie` is that of the last entry of the page before, and `verifier` the cookie verifier of that page; for the
+        first page they are 0 and 8 zero octets. `octets` is the most octets of the reply.
         """
         args = v3.READDIR3args(directory.handle, cookie, verifier, octets)
         return cast("v3.READDIR3resok", await self._result(v3.READDIR, args, directory.place))
@@ -251,8 +256,9 @@ class NfsProcedures:
     async def readdirplus(self, directory: Node, cookie: int, verifier: bytes, octets: int) -> v3.READDIRPLUS3resok:
         """Calls READDIRPLUS for one page of a directory and returns the reply's result; raises `NfsError` if refused.
 
-        `cookie` is that of the last entry of the page before, and `verifier` that of the page; for the first page they
-        are 0 and 8 zero octets. `octets` is the most octets of the reply (`maxcount`), and of the names (`dircount`).
+        `cookie` is that of the last entry of the page before, and `verifier` the cookie verifier of that page; for the
+        first page they are 0 and 8 zero octets. `octets` is the most octets of the reply (`maxcount`), and of the names
+        in it (`dircount`).
         """
         args = v3.READDIRPLUS3args(directory.handle, cookie, verifier, octets, octets)
         return cast("v3.READDIRPLUS3resok", await self._result(v3.READDIRPLUS, args, directory.place))

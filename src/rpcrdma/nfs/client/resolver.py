@@ -64,7 +64,7 @@ class LookupCache:
             self._entries.popitem(last=False)
 
     def forget(self, directory: Node, name: str) -> None:
-        """Drops the entry of `name` in `directory`, if it exists; for a name that is being changed."""
+        """Drops the entry of `name` in `directory`, if it exists; called before a call changes the name."""
         self._entries.pop((directory.handle.data, name), None)
 
     def clear(self) -> None:
@@ -115,6 +115,8 @@ class Resolver:
 
     async def find(self, path: Path, *, follow: bool = True, inner: bool = False) -> Node:
         """Returns the node of the object at `path`.
+
+        A cached directory that the server no longer knows empties the cache, and the search starts over.
 
         Args:
             path: the path, absolute in the mount or relative to `directory`.
@@ -179,9 +181,10 @@ class Resolver:
         return _settled(stack[-1])
 
     async def find_entry(self, path: Path) -> tuple[Node, str, Node]:
-        """Returns (directory, last name, node of that name) of `path`; a symbolic link there is not followed.
+        """Returns (node of the directory, last name, node of that name) of `path`.
 
-        Raises `NfsError` if LOOKUP of the name is refused, and the errors of `find_parent`.
+        A symbolic link that has the last name is not followed; the node has attributes. Raises `NfsError` if LOOKUP of
+        the name is refused, and the errors of `find_parent`.
         """
         remembered = len(self._cache)
         directory, name = await self.find_parent(path, cached=True)
@@ -195,9 +198,10 @@ class Resolver:
         return directory, name, await self._procedures.lookup(directory, name)
 
     async def find_or_place(self, path: Path) -> tuple[Node, str | None]:
-        """Returns (the object at `path`, None); if only its last name is missing, (the directory for it, the name).
+        """Returns (node of the object at `path`, None); if only the last name is missing, (directory's node, the name).
 
-        Raises `NfsError` for a refusal, OSError (ELOOP) for too many links, ValueError for an impossible path.
+        Symbolic links are followed: the directory and the name may be those of a link's target. Raises the other errors
+        of `find`.
         """
         try:
             return await self.find(path), None
@@ -205,9 +209,9 @@ class Resolver:
             return missing.directory, missing.name
 
     async def find_parent(self, path: Path, *, cached: bool = False) -> tuple[Node, str]:
-        """Returns (node of the directory, last name) of `path`; the name need not exist.
+        """Returns (node of the directory, last name) of `path`; the name need not exist, and is not looked up.
 
-        With `cached`, the cache may supply the directory itself; without it, LOOKUP does.
+        With `cached`, the cache may supply the node of the directory; without it, LOOKUP does.
 
         Raises:
             NfsError: NFS3ERR_EXIST: `path` is the root; NFS3ERR_INVAL: the last name is ".."; NFS3ERR_NOTDIR: the
@@ -227,23 +231,23 @@ class Resolver:
         return directory, names[-1]
 
     def forget(self, directory: Node, name: str) -> None:
-        """Drops the cached entry of `name` in `directory`; to be called before the name is changed."""
+        """Drops the cached entry of `name` in `directory`, if there is one; called before a call changes the name."""
         self._cache.forget(directory, name)
 
     def keep_made(self, directory: Node, name: str, handle: v3.nfs_fh3 | None, attributes: v3.fattr3 | None) -> None:
-        """Caches a new directory by its name, so that a path through it needs no LOOKUP.
+        """Caches a directory that MKDIR has just made, so that a path through it needs no LOOKUP.
 
         Args:
             directory: the directory above.
             name: the name in it.
             handle: the handle in the reply of MKDIR; None: nothing is cached.
-            attributes: the attributes in the reply; None, or those of no directory: nothing is cached.
+            attributes: the attributes in the reply; None, or not those of a directory: nothing is cached.
         """
         if handle is not None and attributes is not None and attributes.type == v3.ftype3.NF3DIR:
             self._cache.keep(directory, name, Node(handle, attributes, (directory, name)))
 
     async def target_of(self, link: Node) -> str:
-        """Returns the target of the symbolic link `link`, from the node, or by READLINK, and keeps it in the node.
+        """Returns the target of the symbolic link `link`: `link.target`, which is set by READLINK if it is None.
 
         Raises:
             NfsError: the server refuses; NFS3ERR_NOENT: the target is empty or holds a NUL.

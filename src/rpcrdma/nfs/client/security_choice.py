@@ -21,15 +21,16 @@ _KNOWN = frozenset(SecurityFlavor)
 
 
 def flavor_names(flavors: Sequence[int]) -> list[str]:
-    """Returns the names of the RPC security flavors in a server's list, in order; the number of an unknown flavor."""
+    """Returns the names of RPC security flavors, such as "krb5", in order; for an unknown flavor its number as text."""
     return [str(SecurityFlavor(flavor)) if flavor in _KNOWN else str(flavor) for flavor in flavors]
 
 
 async def secured(options: ConnectOptions, url: Url, mounted: Mount) -> ConnectOptions:
-    """Returns `options` with the security flavor for the export of `mounted`, which is of the server at `url`.
+    """Returns `options` with the security flavor for the export of `mounted`, which the server at `url` exports.
 
-    `options.security` decides if it is given. Otherwise the flavor is the first of the export's flavors that the client
-    can use: AUTH_SYS in any case, Kerberos with a ticket. Without a list of flavors, and for AUTH_NONE, it is AUTH_SYS.
+    If `options.security` is given, the result is `options` itself. Otherwise the flavor is the first of the export's
+    flavors that the client can use: AUTH_SYS in any case, Kerberos with a ticket. Without a list of flavors, and for
+    AUTH_NONE, it is AUTH_SYS.
 
     Raises:
         UserAuthenticationFailed: the export does not take the given flavor, or the client has a credential for no

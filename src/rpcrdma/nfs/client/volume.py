@@ -27,7 +27,7 @@ __all__ = ["FileOptions", "TransferSizes", "Volume"]
 @known_options
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileOptions:
-    """Bounds of the calls in flight, the copies and the listings of an `NfsFilesystem`; the user makes it.
+    """Bounds of the calls in flight, the copies and the listings of an `NfsFilesystem`.
 
     Raises TypeError for a value that is no whole number, ValueError for a negative number.
     """
@@ -143,7 +143,10 @@ class Volume:
         self._background: dict[asyncio.Task[Any], None] = {}
 
     async def sizes(self) -> TransferSizes:
-        """Returns the octets of each kind of call, by FSINFO; the first call asks, and raises `NfsError` if refused."""
+        """Returns the octets that each kind of call transfers; the first call asks the server by FSINFO.
+
+        Raises `NfsError` if the server refuses, and the errors of `Caller.call`.
+        """
         if self._sizes is None:
             self._sizes = TransferSizes.of(await self.procedures.fsinfo(self.resolver.root))
         return self._sizes
@@ -169,7 +172,7 @@ class Volume:
         return node.attributes
 
     async def file_attributes(self, node: Node) -> fattr3:
-        """Returns the attributes of the regular file `node`, by GETATTR if need be, see `attributes`.
+        """Returns the attributes of the regular file `node`, by GETATTR unless they are fresh (see `attributes`).
 
         Raises:
             NfsError: IsADirectoryError for a directory, EINVAL for another object that is no regular file; or the
@@ -191,10 +194,10 @@ class Volume:
     async def from_thread(
         self, undo: Callable[[T], object], function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Calls `function` in a thread as `in_thread` does; a cancelled caller hands its result to `undo`.
+        """Calls `function` in a thread as `in_thread` does; if the caller is cancelled, `undo` gets the result.
 
-        `undo` releases the result, such as by closing a descriptor; CancelledError is raised afterwards. Returns the
-        result, or raises the exception, of `function`.
+        Then CancelledError is raised once `function` has returned and `undo`, such as a function that closes a
+        descriptor, has released the result. Otherwise returns the result, or raises the exception, of `function`.
         """
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_LOCAL_THREADS, thread_name_prefix="rpcrdma-files")

@@ -62,21 +62,26 @@ class HostAdmission:
         self._known: dict[tuple[str, CallOrigin, str | None], _Decision] = {}
         self._guard = threading.Lock()
         self.observer: Callable[[Any], Any] | None = None
-        """The observer that `watch` was given; None: there is none."""
+        """The observer that `watch` was given last; None: there is none."""
         self._log = LimitedLog(_LOGGER, later=_no_timer)
         self.latest = Grant(ServingUser())
         """The newest grant. Calls of a connection follow each other, so callers of `check` try this grant first: it is
         valid for all calls with the same terms, origin and credential."""
 
-    def watch(self, observer: Callable[[Any], Any]) -> None:
+    def watch(self, observer: Callable[[Any], Any] | None) -> None:
         """Replaces `check` and `check_mount` of this instance by functions that `observer` makes, such as for an audit.
 
         Args:
-            observer: is called here with each of the two bound methods, and returns a function with its signature.
+            observer: is called here with each of the two bound methods, and returns a function with its signature; None
+                puts the methods back.
         """
         self.observer = observer
         for name in ("check", "check_mount"):
-            setattr(self, name, observer(getattr(self, name)))
+            method = getattr(type(self), name)
+            if observer is not None:
+                setattr(self, name, observer(method.__get__(self)))
+            else:
+                vars(self).pop(name, None)
 
     def forget(self) -> None:
         """Drops remembered rules, and the grant in `latest`, after the terms of an export have changed."""

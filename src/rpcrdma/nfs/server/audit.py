@@ -40,7 +40,7 @@ class NamedObject(NamedTuple):
 
 
 def _named(where: Any) -> NamedObject:
-    """Returns the handle of the directory and the name in `where`, a diropargs3 of NFS version 3."""
+    """Returns as a `NamedObject` the directory and the name in `where`, a diropargs3 of NFS version 3."""
     return NamedObject(where.dir.data, where.name)
 
 
@@ -77,21 +77,23 @@ class Audit:
     def watch(self, services: NfsServices) -> None:
         """Replaces the handlers of calls whose kind of record is in `kinds` by handlers that also write the record.
 
-        To be called once, before the services are offered. If "refused" is in `kinds`, calls of any version that the
-        rules of an export refuse are recorded as well.
+        All other handlers become the own ones of the services again, as they were before another `Audit` watched them.
+        A server that offers the services already then needs `Server.renew_handlers`. If "refused" is in `kinds`, calls
+        of any version that the rules of an export refuse are recorded as well (AUTH_TOOWEAK or EACCES).
 
         Args:
             services: the services of NFS version 3 and MOUNT; `watch_compounds` does the same for version 4.
         """
         self._services = services
         for method, (kind, places) in _VERSION_3.items():
+            vars(services.nfs).pop(method, None)
             if kind in self.kinds:
                 setattr(services.nfs, method, self._of_version_3(getattr(services.nfs, method), kind, places))
+        vars(services.mount).pop("mnt", None)
         if "mount" in self.kinds:
             setattr(services.mount, "mnt", self._of_mount(services.mount.mnt))  # noqa: B010 - a method for mypy
-        if "refused" in self.kinds:
-            for admission in services.nfs.exports.admissions:
-                admission.watch(self._of_admission)
+        for admission in services.nfs.exports.admissions:
+            admission.watch(self._of_admission if "refused" in self.kinds else None)
 
     def _of_version_3(self, handler: Any, kind: str, places: Callable[[Any], list[NamedObject]]) -> Any:
         @functools.wraps(handler)
@@ -144,7 +146,7 @@ class Audit:
         asked: str | None = None,
         export: str | None = None,
     ) -> None:
-        """Writes the record of a call if its kind is wanted, else does nothing.
+        """Passes the record of a call to `put` if its kind is wanted, else does nothing.
 
         Args:
             kind: one of `AUDIT_KINDS`.
@@ -183,7 +185,7 @@ class Audit:
         return next((tree for tree in self._services.nfs.exports.trees if tree.fsid == number), None)
 
     def _acting_uid(self, tree: Tree | None, context: CallContext) -> int | None:
-        """Returns the UID as which the server acts for a call in `tree`.
+        """Returns the UID as which the server acts for the call of `context` in the exported tree `tree`.
 
         Returns None if `tree` is None or no directory of this machine, or if no rule of its export admits the call.
         """
@@ -198,7 +200,10 @@ class Audit:
         return rule.acting_as(credential if credential.flavor in rule.security else AuthNone())[0]
 
     def _path_of(self, handle: bytes | None) -> str | None:
-        """Returns the local path of the object of `handle`; None if that is None, or the object is not open here."""
+        """Returns the local path of the object of `handle`.
+
+        None if `handle` is None, or the server does not hold the object open.
+        """
         if handle is None:
             return None
         local = self._services.nfs.local
@@ -212,9 +217,10 @@ class Audit:
 
 
 def _put_text(record: dict[str, Any], key: str, text: str | None) -> None:
-    """Puts `text`, which a peer chooses, into `record[key]`, cut to `MNTPATHLEN` characters; no effect for None.
+    """Puts `text`, which a peer chooses, into `record[key]`, cut to `MNTPATHLEN` (1024) characters; no effect for None.
 
-    Octets that are not UTF-8 are replaced there, and `record["<key>_octets"]` has all octets in hexadecimal.
+    Octets of `text` that are not UTF-8 (surrogate escapes) become U+FFFD there; then `record["<key>_octets"]` has all
+    octets in hexadecimal.
     """
     if text is None:
         return

@@ -11,7 +11,7 @@ from rpcrdma.nfs.server.audit import Audit, NamedObject
 from rpcrdma.nfs.v4.nfs4 import nfs_opnum4, nfsstat4, open_claim_type4, opentype4
 from rpcrdma.nfs.v4.refusal import REFUSALS, status_of
 from rpcrdma.nfs.v4.server.compound import Compound, Handler, KeptReply
-from rpcrdma.nfs.v4.server.service import Nfs4Service
+from rpcrdma.nfs.v4.server.service import HANDLERS, Nfs4Service
 from rpcrdma.rpc.service import CredentialTooWeak, WorkerNeeded
 
 __all__ = ["watch_compounds"]
@@ -26,17 +26,20 @@ def _of(node: Node | None, name: bytes | None = None) -> NamedObject:
 
 
 def _created(compound: Compound, args: Any) -> list[NamedObject]:
-    """Returns [the current directory and the name] that an OPEN with `args` may create; [] for an OPEN that cannot."""
+    """Returns [the current directory and the name] of the file that an OPEN with `args` may create.
+
+    Returns [] for an OPEN that cannot create a file by its name.
+    """
     if args.openhow.opentype is not opentype4.OPEN4_CREATE or args.claim.claim is not open_claim_type4.CLAIM_NULL:
         return []
     return [_of(compound.current, args.claim.value)]
 
 
 def _entered(compound: Compound, args: Any) -> list[NamedObject]:
-    """Returns [the object] by which LOOKUP, PUTROOTFH or PUTPUBFH may enter an export; [] if the operation does not.
+    """Returns [the object] by which LOOKUP, PUTROOTFH or PUTPUBFH may enter an export; [] if the operation cannot.
 
-    The object is a name in the pseudo file system, or the root if that is an export. `args` are the arguments of
-    LOOKUP, None for the others; `compound` is the COMPOUND before the operation.
+    The object is a name in a directory of the pseudo file system (LOOKUP), or the root if that is an export. `args` are
+    the arguments of LOOKUP, None for the others; `compound` is the COMPOUND before the operation.
     """
     exports, current = compound.server.exports, compound.current
     if args is None:
@@ -67,21 +70,19 @@ objects that it is about."""
 def watch_compounds(audit: Audit, service: Nfs4Service) -> None:
     """Replaces handlers of a version 4 service by handlers that also write an audit record after the operation.
 
-    To be called once, before the service is offered.
+    It may be called while the service is offered: the next COMPOUND uses the new handlers.
 
     Args:
         audit: writes the records; its `watch` has been called with the services of version 3 over the same exports.
         service: the service; in its `handlers`, by operation number, those are replaced whose kind of record ("mount",
-            "create", "remove", "rename" or "setattr") is in `audit.kinds`.
+            "create", "remove", "rename" or "setattr") is in `audit.kinds`. The others become those of `HANDLERS`.
     """
-    service.handlers = {
-        **service.handlers,
-        **{
-            number: _audited(audit, service.handlers[number], kind, _O(number).name.removeprefix("OP_"), places)
-            for number, (kind, places) in _OPERATIONS.items()
-            if kind in audit.kinds
-        },
+    wanted = {
+        number: _audited(audit, HANDLERS[number], kind, _O(number).name.removeprefix("OP_"), places)
+        for number, (kind, places) in _OPERATIONS.items()
+        if kind in audit.kinds
     }
+    service.handlers = {**HANDLERS, **wanted} if wanted else HANDLERS
 
 
 def _audited(audit: Audit, handler: Handler, kind: str, operation: str, places: _NamedObjects) -> Handler:
@@ -113,6 +114,6 @@ def _audited(audit: Audit, handler: Handler, kind: str, operation: str, places: 
 
 
 def _root(compound: Compound) -> list[NamedObject]:
-    """Returns [the current object of `compound`, by its handle] if it is the root of an export, else []."""
+    """Returns [the current object of `compound`, by its handle] if that object is the root of an export, else []."""
     current = compound.current
     return [_of(current)] if current is not None and compound.server.exports.is_export(current) else []

@@ -48,13 +48,13 @@ class ExportsChange:
         """The exported trees that stay, but not for version 4; empty before `plan`."""
 
     def plan(self) -> None:
-        """Opens the trees of new exports, and commits unstable data of exports that will end; changes nothing else.
+        """Opens the trees of new exports, and commits unstable data of exports that will end; serves nothing new yet.
 
         An export that version 4 will not serve any more counts as one that ends.
 
         May block for the disk: to be called in a worker thread. Raises ValueError if two exports have one name, and
-        OSError if a directory or a URL cannot be exported, or data of an export that will end is lost; then nothing has
-        changed.
+        OSError if a directory or a URL cannot be exported, or data of an export that will end is lost; after an error
+        the trees that were opened are closed again.
         """
         planned = self._planned = self._served.plan(self._exports, stay=self._stay)
         pairs: list[tuple[Any, Export]]
@@ -102,8 +102,7 @@ class ExportsChange:
                 ended are closed as well.
 
         Returns:
-            The errors of the disk, which mean that data that clients have written since `plan` may be lost; empty: none
-                is.
+            The errors of the disk: data that clients have written since `plan` may be lost. Empty: no data is lost.
         """
         ended = self.gone | {tree for tree in self.closed if 4 not in tree.export.versions}
         if not ended:

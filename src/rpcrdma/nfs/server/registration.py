@@ -87,10 +87,10 @@ def places_of(
 class RegisteredPrograms:
     """Keeps the programs of a server registered at this machine's rpcbind, from `start` to `close`.
 
-    A task compares the registrations with the server's addresses every `RPCBIND_LOOK_S` seconds. rpcbind has an owner
-    for each registration, the user who made it. A registration of the same user at another address is replaced unless a
-    server answers there. A registration of another user is replaced by root, with a warning; rpcbind permits nobody
-    else to do so.
+    A task compares the registrations with the server's addresses every `RPCBIND_LOOK_S` (60) seconds. rpcbind has an
+    owner for each registration, the user who made it. A registration of the same user at another address is replaced
+    unless a server answers there. A registration of another user is replaced by root, with a warning; rpcbind permits
+    nobody else to do so.
 
     Args:
         programs: the programs of the server; programs other than NFS and MOUNT are left out.
@@ -114,19 +114,19 @@ class RegisteredPrograms:
 
     @property
     def held(self) -> Mapping[ProgramNetid, str]:
-        """The registrations of this server when rpcbind last answered, with their universal addresses."""
+        """A copy of this server's registrations when rpcbind last answered, with their universal addresses."""
         return dict(self._held)
 
     @property
     def complete(self) -> bool:
-        """Whether all wanted programs were registered at the last look at rpcbind's list, and at least one was."""
+        """Whether all programs to be registered were at rpcbind after the last comparison, and at least one was."""
         return bool(self._held) and not self._faults
 
     async def start(self, *, required: bool) -> None:
         """Registers the programs, and starts the task that keeps them registered until `close`.
 
-        Raises ConnectFailed (with `required`: a program could not be registered; the others are removed again, and the
-        message names cause and remedy).
+        Raises ConnectFailed, only with `required`: a program could not be registered; the others are removed again, no
+        task is started, and the message names cause and remedy.
 
         Args:
             required: whether a fault is raised; else it is logged, and the task tries again.
@@ -141,7 +141,8 @@ class RegisteredPrograms:
     async def close(self) -> None:
         """Ends the task, and removes the registrations that still lead to this server.
 
-        If rpcbind does not answer within `RPCBIND_ANSWERS_S` seconds, they stay there, and a warning is logged.
+        If rpcbind fails, or does not answer within `RPCBIND_ANSWERS_S` (3) seconds, they stay there, and a warning is
+        logged.
         """
         if self._task is not None:
             self._task.cancel()
@@ -155,7 +156,10 @@ class RegisteredPrograms:
             _LOGGER.warning("registrations stay at rpcbind, and mislead clients: %s", self._cause(error))
 
     def look_soon(self) -> None:
-        """Lets the task compare the registrations at once, after a change of the URLs at which the server listens."""
+        """Lets the task compare the registrations at once, after a change of the URLs at which the server listens.
+
+        Does not wait for that. To be called in the event loop.
+        """
         self._changed.set()
 
     async def _keep(self) -> None:
@@ -198,7 +202,7 @@ class RegisteredPrograms:
         return present is not None and (present.addr, present.owner) == (address, self._owner)
 
     async def _compare(self, rpcbind: TcpConnection) -> list[str]:
-        """Registers the wanted programs that rpcbind lacks, and removes other registrations of this server.
+        """Registers the wanted programs that rpcbind lacks, and removes registrations of this server no longer wanted.
 
         `rpcbind` is a connection. Returns texts of the faults, for the log; raises RpcRdmaError or OSError if a call
         fails.
@@ -269,8 +273,8 @@ class RegisteredPrograms:
     ) -> dict[tuple[int, int], str]:
         """Returns addresses at which other servers of the same user accept TCP connections, by (program, version).
 
-        The addresses are universal ones. Only registrations over TCP in `present`, rpcbind's list, of the (program,
-        version) pairs in `wanted` are tried.
+        The addresses are universal ones. Tries to connect to the registrations over TCP in `present`, rpcbind's list,
+        of the (program, version) pairs in `wanted`, except those at a TCP port of this server.
         """
         own_ports = {parse_url(each, listens=True).port for each in self._listening if each.startswith("tcp://")}
         found: dict[tuple[int, int], str] = {}

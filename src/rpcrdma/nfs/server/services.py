@@ -86,7 +86,7 @@ def build_nfs4(
             clients of either version.
         state: the state of the server, whose key makes the server owner of EXCHANGE_ID.
         directory: holds the database of clients that may reclaim their state after a restart; None keeps it in memory.
-        random_bytes: returns the given number of random octets, for ids of sessions and of the server.
+        random_bytes: takes a number, and returns as many random octets, for ids of sessions and of the server.
         clock: returns the time of a monotonic clock in seconds, for leases.
         wall_clock_ns: returns the time in nanoseconds since 1970.
         addresses: the URLs at which the server listens and clients find it again, such as "tcp://192.0.2.1:2049": they

@@ -72,7 +72,7 @@ class _Context:
         self.handle = handle
         self.peer = peer
         self.used_s = now_s
-        """When it was made or last used; of one that is being made, when that began."""
+        """The time at which the context was last used; at first, the time at which its creation began."""
         self.window = SequenceWindow(GSS_WINDOW)
         self.principal = ""
         self.expires_s: float | None = None
@@ -123,13 +123,14 @@ class GssCall:
         self._opened: Outcome[bytes] | None = None
 
     def open(self) -> None:
-        """Removes the protection of the arguments; `arguments` is then the decoder of the plain arguments.
+        """Removes the protection, if there is any: `arguments` becomes the decoder of the plain arguments.
 
         Raises:
-            CallWaits: the work takes long or the context is in use; have the exception's `turns`, which run one use of
-                the context at a time, run its `work`, and call this again.
+            CallWaits: the work takes long or the context is in use; pass the exception's `work` to its `turns.use`, and
+                call this again when that is done.
             ReducedIneligibleItem: part of the protected body came in a chunk.
-            DecodeError: the body does not decode, was changed, or is that of another call.
+            DecodeError: the body does not decode, was changed, or has another call's sequence number; or the context
+                has ended.
         """
         if self._service is GssService.NONE or self._ends:
             return
@@ -157,11 +158,11 @@ class GssCall:
 
     @property
     def seals(self) -> bool:
-        """Whether the reply's results are protected as one item, bulk items included: under integrity or privacy."""
+        """Whether `protect` makes one item of all results: under integrity or privacy, unless the call is DESTROY."""
         return self._service is not GssService.NONE and not self._ends
 
     def content_octets_max(self, octets: int) -> int:
-        """Returns the most octets, with headers, of a reply that has up to `octets` after `protect`; < 0: none fits."""
+        """Returns the octets of the longest plain reply that `protect` makes at most `octets` long; < 0: none."""
         mic_octets = self._mic_octets
         service = self._service if self.seals else GssService.NONE
         # Content is XDR, and so needs no padding.
@@ -169,14 +170,14 @@ class GssCall:
         return octets - mic_octets - padding(mic_octets) - added
 
     def octets_sealed(self, reply: Payload) -> int:
-        """Returns the octets that `protect` has to checksum or encrypt: the whole reply if it `seals`, else 0."""
+        """Returns the octets that `protect` has to checksum or encrypt: those of the whole reply if `seals`, else 0."""
         return reply.length if self.seals else 0
 
     def protect(self, reply: Payload) -> Payload:
         """Returns the reply with its verifier, and with its results protected by the call's service.
 
-        A call that destroys its context ends it here. If the context has ended, the result is a refusal with
-        RPCSEC_GSS_CTXPROBLEM.
+        Removes the context from the acceptor if the call is DESTROY. If the mechanism says that the context has expired
+        meanwhile, the result is a denial with RPCSEC_GSS_CTXPROBLEM. A denied reply is returned unchanged.
         """
         if self._ends:
             self._acceptor.end(self._context.handle)
@@ -240,9 +241,9 @@ class ContextCreation:
         return 0
 
     def step(self, token: bytes) -> InitResult:
-        """Continues the context with a token of the client; returns rpc_gss_init_res, also for a failure.
+        """Passes the client's token to the mechanism; returns rpc_gss_init_res, also if the mechanism refuses.
 
-        It may block, and runs in any thread. The table of contexts does not change before `protect`.
+        May block, and may run in any thread. The acceptor's contexts do not change before `protect`.
         """
         acceptor = self._acceptor
         try:
@@ -263,10 +264,12 @@ class ContextCreation:
         return InitResult(context.handle, GssMajor.COMPLETE, 0, context.window.size, answer)
 
     def protect(self, reply: Payload) -> Payload:
-        """Enters the context of `step` into the acceptor's table and returns the reply to the client.
+        """Enters the context of `step` in the acceptor, and returns the reply to send to the client.
 
-        The reply has a verifier if the context is finished. A failed `step` is reported by `Acceptor.on_failure`; after
-        it, and for a reply with another accept_stat than SUCCESS, no context is entered.
+        The acceptor keeps a finished context for calls, an unfinished one for its next token. The reply of a finished
+        context gets a verifier; others are returned unchanged. No context is entered if `step` failed, which
+        `Acceptor.on_failure` reports, or the reply is not SUCCESS. If the new context has expired already, it is
+        removed, and the result is a denial with RPCSEC_GSS_CTXPROBLEM.
         """
         context, acceptor = self._context, self._acceptor
         if self._failure is not None:
@@ -311,8 +314,8 @@ _MAKE_CONTEXT: Final[Procedure[bytes, Any]] = Procedure(
 def _make_context(token: bytes, context: Any) -> InitResult:
     """Handles a call that makes an RPCSEC_GSS context: passes the client's token to `ContextCreation.step`.
 
-    `context` is the `CallContext`, whose `protection` is the `ContextCreation`. Returns the result for the client (RFC
-    2203 section 5.2.3.1).
+    `context` is the `CallContext`, whose `protection` is the `ContextCreation`. Returns rpc_gss_init_res for the client
+    (RFC 2203 section 5.2.3.1).
     """
     creation: ContextCreation = context.protection
     return creation.step(token)
@@ -358,7 +361,7 @@ class Acceptor:
         self._creating: OrderedDict[bytes, _Context] = OrderedDict()
 
     def in_thread_for(self, peer: str) -> InThread | None:
-        """Returns a function that runs long uses of contexts of the client at the address `peer` in a thread; or None.
+        """Returns a function that runs long uses of the contexts of the client at the address `peer` in a thread.
 
         It takes (work, done), and calls `done` with the result of `work` in the event loop. None: there is no thread.
         """
@@ -369,7 +372,7 @@ class Acceptor:
         return len(self._contexts) + len(self._creating)
 
     def open(self, header: CallHeader, signed: bytes, decoder: Decoder, peer: str) -> GssCall | ContextCreation:
-        """Checks the header of a call under RPCSEC_GSS (RFC 2203 section 5.3.3.1).
+        """Checks the header of a call under RPCSEC_GSS (RFC 2203 section 5.3.3.1), and uses up its sequence number.
 
         Args:
             header: the decoded header.
@@ -378,12 +381,12 @@ class Acceptor:
             peer: the client's address.
 
         Returns:
-            The call under its context, or the call that makes a context.
+            A `GssCall`, under a finished context, or a `ContextCreation`, which makes a context or continues one.
 
         Raises:
             CredentialRefused: a check has failed.
             CallDropped: the sequence number was used before, or is below the window.
-            CallWaits: a thread uses the context; call this again when the exception's `turns` have run its `work`.
+            CallWaits: a thread uses the context; call this again when the exception's `turns.use` has run its `work`.
         """
         try:
             sent = decode_gss_credential(header.credential.body)
@@ -452,7 +455,7 @@ class Acceptor:
             self._contexts.popitem(last=False)
 
     def wait_for_token(self, context: _Context) -> None:
-        """Keeps an unfinished context for its next token; ends the oldest of its host, or of all, over the bound."""
+        """Keeps an unfinished context for its next token; over a bound, drops the oldest of its host, or of all."""
         creating, host = self._creating, network_of(context.peer)
         creating[context.handle] = context
         own = [other.handle for other in creating.values() if network_of(other.peer) == host]
@@ -462,7 +465,7 @@ class Acceptor:
             creating.popitem(last=False)
 
     def keep(self, context: _Context) -> None:
-        """Keeps a finished context, calls `on_made`; over a bound, of its principal or all, ends the longest unused."""
+        """Keeps a finished context, calls `on_made`; over a bound (see `Acceptor`), drops the longest unused one."""
         contexts = self._contexts
         contexts[context.handle] = context
         if len(contexts) > self._principal_contexts_max:
@@ -474,13 +477,13 @@ class Acceptor:
         self._on_made(context.peer, context.principal)
 
     def end(self, handle: bytes) -> None:
-        """Ends the finished context with a handle; has no effect if there is none."""
+        """Removes the finished context with this handle; no effect if there is none."""
         self._contexts.pop(handle, None)
 
     def close(self) -> None:
-        """Ends all contexts in the calling thread.
+        """Removes all contexts, so that the mechanism frees them in the calling thread.
 
-        The garbage collector would end them in any thread, also in one that acts as a user who may not read the files
+        The garbage collector would free them in any thread, also in one that acts as a user who may not read the files
         of the mechanism.
         """
         self._contexts.clear()

@@ -68,14 +68,14 @@ class SealedBody(NamedTuple):
     def open(self, context: GssContext, sequence: int) -> bytes:
         """Returns the plain octets of the body, verified or decrypted (RFC 2203 sections 5.3.2.2 and 5.3.2.3).
 
-        These are the sequence number and, from the offset `CONTENT_AT` on, the encoded arguments or results.
+        The plain octets are the sequence number and, from the offset `CONTENT_AT` on, the encoded arguments or results.
 
         Args:
             context: the context of the call.
             sequence: the sequence number of the call, which the body must repeat.
 
         Raises:
-            DecodeError: the body has another sequence number.
+            DecodeError: the body has another sequence number, or is too short for one.
             GssFailure: the body was changed, or the context has ended.
         """
         data, checksum = self
@@ -90,7 +90,9 @@ class SealedBody(NamedTuple):
 
 
 def decode_body(dec: Decoder, service: GssService) -> SealedBody:
-    """Decodes rpc_gss_integ_data or, under PRIVACY, rpc_gss_priv_data, up to the end of the message, as a copy.
+    """Decodes rpc_gss_integ_data or, under PRIVACY, rpc_gss_priv_data; returns copies of the protected octets.
+
+    `dec` is at the start of the body, which must extend to the end of the message.
 
     Raises:
         ReducedIneligibleItem: part of the body came in a chunk.
@@ -107,7 +109,7 @@ def decode_body(dec: Decoder, service: GssService) -> SealedBody:
 
 
 def body_octets_max(service: GssService, content: int, mic_octets: int, wrap_octets: int) -> int:
-    """Returns the most octets of the encoded arguments or results under a service.
+    """Returns the most octets that encoded arguments or results have once they are protected by a service.
 
     Args:
         service: the service; NONE adds nothing.
@@ -128,7 +130,7 @@ def protected_reply(reply: Payload, context: GssContext, service: GssService, se
     Args:
         reply: the reply, with an empty verifier; a denied reply is returned unchanged.
         context: makes the checksum of the verifier, and protects the results.
-        service: the protection of the results of a SUCCESS reply.
+        service: the protection of the results of a SUCCESS reply; other accepted replies only get the verifier.
         sequence: the number that the verifier covers: the call's sequence number or, for a new context, the window.
 
     Raises:

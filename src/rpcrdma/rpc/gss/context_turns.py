@@ -28,7 +28,7 @@ loop."""
 
 
 def outcome_of(work: Callable[[], T]) -> Outcome[T]:
-    """Calls `work` and returns its outcome: a function that returns the result of `work`, or raises its exception."""
+    """Calls `work` now; returns a function that returns the result of `work`, or raises the exception of `work`."""
     try:
         result = work()
     except Exception as error:  # noqa: BLE001 - raised where the outcome is taken
@@ -56,16 +56,17 @@ class ContextTurns:
         """Whether a use runs in a thread."""
 
     def postpones(self, octets: int) -> bool:
-        """Returns whether `use` of this many octets would not run at once.
+        """Returns whether `use`, called with this many octets, would return before it has run its `work`.
 
-        It would not while another use runs in a thread, or if it is long and needs a thread itself.
+        That is so while another use runs in a thread, and for a long use, which needs a thread itself.
         """
         return self.taken or self._is_long(octets)
 
     def use(self, work: Callable[[], T], done: Callable[[Outcome[T]], None], *, octets: int) -> None:
-        """Runs a use of the context, at once or after the use that runs, and calls `done` with its outcome.
+        """Runs a use of the context, at once or after those that run or wait, and calls `done` with the outcome.
 
-        Short uses that wait run before long ones.
+        Call this in the event loop. Of the uses that wait, short ones run before long ones, else in the order of calls.
+        A short use that need not wait has run, and `done` was called, before this returns.
 
         Args:
             work: the use; runs in the event loop or, if it is long, in a thread.

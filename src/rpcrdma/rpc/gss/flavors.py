@@ -46,7 +46,7 @@ SECURITY_NAMES: Final = tuple(str(flavor) for flavor in SecurityFlavor if flavor
 
 
 def security_flavor(text: str) -> SecurityFlavor:
-    """Returns the flavor with a name that a user has written: "sys", "krb5", "krb5i" or "krb5p".
+    """Returns the security flavor that a user has named: "sys", "krb5", "krb5i" or "krb5p", in lower case.
 
     Raises:
         ValueError: there is no such flavor; the message lists the names.

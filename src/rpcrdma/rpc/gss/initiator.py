@@ -58,7 +58,7 @@ class GssSession(NamedTuple):
     """Serializes the uses of the context. The default runs all of them at once."""
 
     def next_number(self) -> int:
-        """Returns the sequence number of the next transmission and counts it as used."""
+        """Returns the next unused sequence number, for one transmission, and marks it as used."""
         self.numbers[0] += 1
         return self.numbers[0]
 
@@ -82,11 +82,11 @@ class UnopenedReply(NamedTuple):
     def open(self) -> Decoder:
         """Verifies and, under privacy, decrypts the reply; returns a decoder at the results.
 
-        Call it by `GssSession.turns.use`, which runs one use of the context at a time.
+        Run this by `GssSession.turns.use`, which runs one use of the context at a time.
 
         Raises:
             RpcError: the responder answered with an error.
-            UnverifiedReply: a checksum does not fit.
+            UnverifiedReply: a checksum does not fit, or the context has ended.
             DecodeError: the reply does not decode.
         """
         return self.call.open(self.message, self.xid)
@@ -116,7 +116,9 @@ class ProtectedCall:
         return self._service is not GssService.NONE and self._procedure is GssProcedure.DATA
 
     def begin(self, procedure: Procedure[Any, Any], args: Any) -> int:
-        """Encodes the arguments for `seal`; returns the octets that `seal` will protect, 0 under the service NONE.
+        """Encodes the arguments for the next `seal` or `encode`, which protect them; returns their length in octets.
+
+        Under the service NONE, and for a call that destroys the context, nothing is encoded, and the result is 0.
 
         Raises:
             LocalProtocolError, TypeError: the arguments do not have the procedure's type.
@@ -133,7 +135,7 @@ class ProtectedCall:
     def seal(self, xid: int, procedure: Procedure[Any, Any]) -> None:
         """Protects the arguments of `begin` under a new sequence number; the next `encode` returns the call made here.
 
-        Call it by `GssSession.turns.use`, which runs one use of the context at a time.
+        Run this by `GssSession.turns.use`, which runs one use of the context at a time.
 
         Raises:
             GssFailure: the context has ended.
@@ -182,10 +184,10 @@ class ProtectedCall:
         return enc
 
     def decode(self, dec: Decoder, xid: int, procedure: Procedure[Any, Any], into: Sequence[memoryview | None]) -> Any:
-        """Decodes the result in a whole reply.
+        """Decodes and returns the result in a whole reply.
 
-        Returns an `UnopenedReply` if the reply is over GSS_SHORT_OCTETS and a thread can open it, or if a thread uses
-        the context.
+        Returns an `UnopenedReply` instead if a thread uses the context, or if there is a thread to open the reply and
+        the reply has over GSS_SHORT_OCTETS octets under integrity or privacy.
 
         Args:
             dec: the decoder, at the start of the reply.
@@ -202,7 +204,7 @@ class ProtectedCall:
         return self.result(self.open(dec, xid), procedure, into)
 
     def open(self, dec: Decoder, xid: int) -> Decoder:
-        """Verifies and, under privacy, decrypts the reply to `xid`; returns a decoder at its results for `result`.
+        """Verifies and, under privacy, decrypts the reply to call `xid`; returns a decoder at the results for `result`.
 
         Raises:
             RpcError, UnverifiedReply, DecodeError: as `CallProtection.decode`.
@@ -219,12 +221,12 @@ class ProtectedCall:
         return inner
 
     def result(self, dec: Decoder, procedure: Procedure[Any, Any], into: Sequence[memoryview | None]) -> Any:
-        """Decodes the result in a reply that `open` has opened.
+        """Decodes and returns the result in a reply that `open` has opened.
 
         Args:
-            dec: the decoder of `open`.
+            dec: the decoder that `open` returned.
             procedure: the procedure.
-            into: for each bulk result, in order, its buffer or None; without effect unless the results are protected.
+            into: for each bulk result, in order, its buffer or None; without effect unless under integrity or privacy.
 
         Raises:
             DecodeError: the result does not decode.
@@ -238,9 +240,9 @@ class ProtectedCall:
         return result
 
     def bound(self, results: ReplyBound) -> ReplyBound:
-        """Returns the largest reply under this protection, verifier included, for the largest unprotected `results`.
+        """Returns the bound on the protected results and verifier, for the bound on the plain results, `results`.
 
-        Under integrity and privacy it has no items: nothing is placed directly.
+        Under integrity and privacy the bound returned has no items, since nothing can be placed directly.
         """
         session = self.session
         verifier = session.mic_octets_max + padding(session.mic_octets_max)
@@ -271,7 +273,10 @@ class ContextCall:
         """The verifier of the reply, to be checked when the context is finished; empty until then."""
 
     def encode(self, xid: int, procedure: Procedure[Any, Any], args: Any) -> Payload:
-        """Encodes the whole call with the token as arguments: `args` is None, `procedure` the program's procedure 0."""
+        """Encodes the whole call with the token as arguments: `args` is None, `procedure` the program's procedure 0.
+
+        Raises LocalProtocolError if the token or the handle is too long.
+        """
         assert args is None
         kind = GssProcedure.INIT if self._handle is None else GssProcedure.CONTINUE_INIT
         # The service means nothing here; servers look at it all the same.
@@ -290,6 +295,8 @@ class ContextCall:
     ) -> InitResult:
         """Decodes rpc_gss_init_res in a whole reply to call `xid`; sets attribute `verifier` to the reply's verifier.
 
+        `into` must be empty.
+
         Raises:
             RpcError: the responder answered with an error.
             DecodeError: the reply does not decode.
@@ -301,7 +308,7 @@ class ContextCall:
         return result
 
     def bound(self, results: ReplyBound) -> ReplyBound:
-        """Returns the largest reply: `results`, and 2048 octets for handle, status, token and verifier; no items."""
+        """Returns the bound of `results` plus 2048 octets for handle, status, token and verifier; without items."""
         return ReplyBound(results.results + _CONTEXT_REPLY_OCTETS)
 
     def _note(self, verifier: OpaqueAuth) -> None:
@@ -322,7 +329,7 @@ def check_verifier(gss: GssContext, verifier: OpaqueAuth, number: int) -> None:
         number: the sequence number of the call or, for the reply that finishes a context, the length of the window.
 
     Raises:
-        UnverifiedReply: the verifier is of another flavor, or its checksum does not fit.
+        UnverifiedReply: the verifier is of another flavor, its checksum does not fit, or the context has ended.
     """
     if verifier.flavor != AuthFlavor.RPCSEC_GSS:
         raise UnverifiedReply(

@@ -60,9 +60,9 @@ class GssContext(Protocol):
         """Seconds until the context ends, from the last `step` on; None: it does not end by itself."""
 
     def step(self, token: bytes | None) -> bytes | None:
-        """Continues the set-up with the peer's token; None at the initiator's beginning.
+        """Continues the set-up with the peer's token; `token` is None for the first step of the initiator.
 
-        Returns the token for the peer, None if the peer needs none.
+        Returns the token to send to the peer; None if the peer needs none.
 
         Raises:
             GssFailure: no context can be made.
@@ -83,14 +83,14 @@ class GssContext(Protocol):
         """
 
     def wrap(self, data: bytes) -> bytes:
-        """Returns the data encrypted, with a checksum.
+        """Returns `data` encrypted and with a checksum, for the peer's `unwrap`.
 
         Raises:
             GssFailure: the context has ended.
         """
 
     def unwrap(self, data: bytes) -> bytes:
-        """Returns the plain data of the octets that the peer's `wrap` has made.
+        """Returns the plain data in `data`, which the peer's `wrap` has made.
 
         Raises:
             GssFailure: the octets are not encrypted, were changed, or the context has ended.
@@ -115,7 +115,10 @@ class GssMechanism(Protocol):
         """
 
     def explained(self, major: int, minor: int, host: str) -> str:
-        """Returns cause and remedy, for people, of gss_major and gss_minor with which the server at `host` answered."""
+        """Returns, for people, the cause and remedy of a failure with which a server answered.
+
+        `major` and `minor` are gss_major and gss_minor of the answer. `host` is the server's host name; "" if unknown.
+        """
 
     def check_ticket(self) -> None:
         """Checks that the user has a credential, such as a Kerberos ticket, for `initiate`.
@@ -125,7 +128,7 @@ class GssMechanism(Protocol):
         """
 
     def initiate(self, host: str) -> GssContext:
-        """Returns the client's end of a new context with the service at `host`; its `step` makes the first token.
+        """Returns the client's end of a new context with the server nfs@`host`; its `step` makes the first token.
 
         Raises:
             GssFailure: there is no credential.

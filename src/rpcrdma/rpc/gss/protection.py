@@ -31,8 +31,8 @@ class CallWaits(Exception):
     """The call's RPCSEC_GSS context is in use, or the work on the call takes long; open the call again after the work.
 
     Args:
-        turns: runs one use of the context at a time: `turns.use(work, done, octets=octets)` is to be called.
-        work: the work that the context is to do.
+        turns: runs one use of the context at a time: call `turns.use(work, done, octets=octets)`.
+        work: the function to pass, which does the long work, if any.
         octets: the octets that the work checksums or decrypts; 0: it only waits for other uses.
     """
 
@@ -55,26 +55,29 @@ class CallProtection(Protocol):
         """
 
     def encode_again(self, xid: int, procedure: Procedure[Any, Any], args: Any) -> Payload | None:
-        """Encodes the call for a further transmission on the connection; None if its context is in use or has ended."""
+        """Encodes the call for a further transmission on the connection, as `encode`.
+
+        Returns None if the RPCSEC_GSS context is in use by a thread, or has ended.
+        """
 
     def decode(self, dec: Decoder, xid: int, procedure: Procedure[Any, Any], into: Sequence[memoryview | None]) -> Any:
-        """Decodes the result in a whole reply.
+        """Decodes the result in a whole reply; may return an `UnopenedReply` instead, which is decoded later.
 
         Args:
             dec: the decoder, at the start of the reply.
             xid: the XID of the call.
             procedure: the procedure.
-            into: buffers to which bulk results under integrity or privacy are copied, in order; None for memory of its
-                own.
+            into: for each bulk result in order, the buffer to which it is copied under integrity or privacy; None for
+                memory of its own.
 
         Raises:
             RpcError: the responder answered with an error.
-            UnverifiedReply: a checksum does not fit.
+            UnverifiedReply: a checksum does not fit, or the context has ended.
             DecodeError: the reply does not decode.
         """
 
     def bound(self, results: ReplyBound) -> ReplyBound:
-        """Returns the largest reply, with verifier and protection, for the largest unprotected result `results`."""
+        """Returns the bound on results with verifier and protection, for the bound on the plain results, `results`."""
 
 
 class OpenedCall(Protocol):
@@ -95,19 +98,21 @@ class OpenedCall(Protocol):
         """The procedure and the handler that answer a call that makes a context; None for other calls."""
 
     def open(self) -> None:
-        """Removes the protection of the arguments; `arguments` is the decoder of the plain arguments then.
+        """Removes the protection of the arguments: `arguments` becomes the decoder of the plain arguments.
 
         Raises:
-            CallWaits: this takes long, or the context is in use; have the exception's `turns` run its `work`, and call
-                this again.
+            CallWaits: this takes long, or the context is in use; pass the exception's `work` to its `turns.use`, and
+                call this again when that is done.
             ReducedIneligibleItem: part of the body came in a chunk.
-            DecodeError: the body does not decode, was changed, or is that of another call.
+            DecodeError: the body does not decode, was changed, or has another call's sequence number; or the context
+                has ended.
         """
 
     def protect(self, reply: Payload) -> Payload:
         """Returns the reply with its verifier and its results protected by the service; a denied reply stays unchanged.
 
-        It may run in a thread, by `ContextTurns.use`, which runs one use of the context at a time.
+        If the context has expired meanwhile, the result is a denial instead. `ContextTurns.use` runs this method, in a
+        thread if the reply is long, so that one use of the context runs at a time.
         """
 
     @property
@@ -115,17 +120,19 @@ class OpenedCall(Protocol):
         """Whether `protect` makes one item of all results, bulk items included, as under integrity and privacy."""
 
     def content_octets_max(self, octets: int) -> int:
-        """Returns the most octets, with headers, of a reply that has up to `octets` after `protect`; < 0: none fits."""
+        """Returns the octets of the longest plain reply that `protect` makes at most `octets` long; < 0: none."""
 
     def octets_sealed(self, reply: Payload) -> int:
-        """Returns the octets that `protect` checksums or encrypts: the whole reply if it `seals`, else 0."""
+        """Returns the octets that `protect` checksums or encrypts: those of the whole reply if `seals`, else 0."""
 
 
 class CallOpener(Protocol):
     """Checks and opens the calls of clients under RPCSEC_GSS at a server; keeps the clients' contexts."""
 
     def open(self, header: CallHeader, signed: bytes, decoder: Decoder, peer: str) -> OpenedCall:
-        """Checks the header of a call under RPCSEC_GSS; returns the call, whose arguments are still protected.
+        """Checks the header of a call under RPCSEC_GSS, and uses up its sequence number.
+
+        Returns the call, with `arguments` still protected.
 
         Args:
             header: the decoded header.
@@ -136,5 +143,5 @@ class CallOpener(Protocol):
         Raises:
             CredentialRefused: a check has failed.
             CallDropped: the call is a replay, or too old.
-            CallWaits: the context is in use; call this again when `turns.use` of the exception has run its `work`.
+            CallWaits: the context is in use; call this again when the exception's `turns.use` has run its `work`.
         """

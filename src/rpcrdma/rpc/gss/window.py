@@ -20,7 +20,7 @@ class SequenceWindow:
         self._seen = 0
 
     def take(self, number: int) -> bool:
-        """Accepts the sequence number of a call whose header was verified.
+        """Accepts the sequence number of a call whose header was verified, and returns True.
 
         Returns False, and changes nothing, if the number was accepted before or is below the window.
         """

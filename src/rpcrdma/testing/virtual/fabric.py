@@ -48,7 +48,7 @@ def _nothing() -> None:
 
 
 class _Driver(MemoryDriver[SimulatedQueuePair]):
-    """The driver of one end of a simulated connection; scheduled events of the loop move its work."""
+    """The driver of one end of a simulated connection; callbacks that the loop has scheduled move the data."""
 
     __slots__ = ()
 
@@ -77,7 +77,7 @@ class _Driver(MemoryDriver[SimulatedQueuePair]):
 
 
 class _Link:
-    """One end of a future connection, at the connecting node or, with its queue pair, at the listening node.
+    """One end of a future connection, at the connecting node (`queue_pair` None) or at the listening node.
 
     `open` makes the driver; at the connecting node it also makes both queue pairs and sends the request.
     """
@@ -108,9 +108,9 @@ class _Link:
         return _Driver(queue_pair, timer, on_turn, on_closed)
 
     def _offer(self, far: SimulatedQueuePair) -> None:
-        """Offers the connection of `far`, the listening end, to the listener at its address; refuses it without one.
+        """Offers `far`, the listening end, to the listener at its address; refuses the connection if there is none.
 
-        Runs at the listening node when the request for the connection has arrived there.
+        Runs at the listening node when the request for the connection has arrived there. No effect if `far` has ended.
         """
         if far.ended:
             return
@@ -150,10 +150,10 @@ class Node(Host):
 
     Args:
         fabric: the fabric.
-        host: its name, which is its address.
+        host: the node's name, which is its address.
 
     Shared by the methods:
-        ConnectFailed: no node has the name, or nothing listens there; a host that is down never answers.
+        ConnectFailed: no node has the name, or nothing listens there. If either host is down, `connect` never returns.
     """
 
     name = _NAME
@@ -221,12 +221,14 @@ class Node(Host):
 class Fabric:
     """Nodes with their distance and costs, and the trace of their events; to be made in a `VirtualLoop`.
 
+    The loop's servers then run their handlers in virtual time instead of threads, and the crash of a host cancels each
+    task that its programs have started.
+
     Args:
         model: distance and costs; None: a machine room.
         trace: records the events; None: a new trace.
         faults: decides about faults; None: no faults.
-        domain: makes the protection domain of each end, from its host and the connection's number: all memory is
-            reached through its methods.
+        domain: makes the protection domain of each end, from its host and the connection's number.
         loop: the loop; None: the running one.
 
     Raises:
@@ -301,7 +303,7 @@ class Fabric:
         inbound_reads: tuple[int | None, int | None] = (None, None),
         outbound_reads: tuple[int | None, int | None] = (None, None),
     ) -> tuple[SimulatedQueuePair, SimulatedQueuePair]:
-        """Makes two joined queue pairs under a new connection number; the near one may then `connect`.
+        """Makes two joined queue pairs under a new connection number, not connected; the near one may `connect`.
 
         Args:
             near: the host of the first.

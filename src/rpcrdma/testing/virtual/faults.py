@@ -52,7 +52,7 @@ class Delivery(NamedTuple):
         delay_s: seconds added to the distance; later messages do not overtake it.
         cut_at: octets of the data after which the connection breaks: these are in place, and nothing that leaves later
             arrives in either direction. None: the message arrives whole.
-        silent: whether the ends are not notified of the break.
+        silent: whether the ends are not notified of the break; no effect without `cut_at`.
     """
 
     delay_s: float = 0.0
@@ -65,7 +65,7 @@ DELIVERED = Delivery()
 
 
 class Faults(Protocol):
-    """Decides which faults a simulated fabric has; implemented for a test, and called in the order of events."""
+    """Decides which faults a simulated fabric has; a test implements it, the fabric calls it in the order of events."""
 
     def on_message(self, message: Message) -> Delivery:
         """Returns the delay or break that befalls a message about to leave its node; `DELIVERED` if it has no fault."""

@@ -34,7 +34,7 @@ class End(Protocol):
     """The number of the connection."""
 
     def report(self, news: Completion | QueuePairEvent) -> None:
-        """Hands a completion or an event to the software that owns this end; called when its interrupt has ended.
+        """Hands a completion or an event to the software that owns this end; called after the interrupt for it.
 
         Args:
             news: a completion, or an event of the connection.
@@ -72,7 +72,7 @@ class Host:
     """One simulated machine, with its wire, interrupts, programs and crashes.
 
     Args:
-        host: its name, which is its address.
+        host: the machine's name, which is its address.
         loop: the event loop.
         model: distance and costs.
         trace: records the events.
@@ -119,7 +119,7 @@ class Host:
         return self.context.copy().run(self.loop.create_task, program)
 
     def adopt(self, task: asyncio.Task[Any]) -> None:
-        """Makes `crash` cancel a task with those that `start` has started.
+        """Makes `crash` cancel a task, until it has ended.
 
         Args:
             task: the task.
@@ -142,7 +142,7 @@ class Host:
             connection: the number of the connection; -1: none.
 
         Returns:
-            The number of the event in the trace.
+            The number of the event in the trace; `NO_CAUSE` if the trace is not enabled.
         """
         loop = self.loop
         loop.spend(cost_s)
@@ -173,7 +173,7 @@ class Host:
             text: details.
 
         Returns:
-            The number of the event in the trace.
+            The number of the event in the trace; `NO_CAUSE` if the trace is not enabled.
         """
         return self.trace.add(
             kind, self.host, at_s=at_s, cause=cause, connection=connection, octets=octets, cost_s=cost_s, text=text
@@ -225,7 +225,7 @@ class Host:
         return acknowledgement_s
 
     def fate(self, message: Message) -> Delivery:
-        """Asks `Faults.on_message` for the fate of a message, and records a fault in the trace.
+        """Asks `Faults.on_message` for the fate of a message, and records it in the trace unless it is `DELIVERED`.
 
         Args:
             message: the message.
@@ -260,7 +260,7 @@ class Host:
             self._interrupt()
 
     def _interrupt(self) -> None:
-        """Schedules an interrupt that hands the first waiting completion or event (`_News`) to the software."""
+        """Schedules an interrupt, after which the first waiting completion or event is handed to the software."""
         self._attended = True
         first = (self._done or self._pending)[0]
         interrupt_s = self.model.interrupt_s
@@ -276,9 +276,10 @@ class Host:
         self.loop.schedule(ends_s, first.interrupt, self._take_next, context=self.context)
 
     def _take_next(self) -> None:
-        """Hands the next waiting completion or event to the software.
+        """Hands the next waiting completion or event to the software; no effect if none waits.
 
-        Schedules the handover of the next one for the time when the software has processed this one.
+        Schedules the handover of the one after it: with coalescing for the time when the software has processed this
+        one, otherwise by an interrupt. While the software is stalled, postpones itself to the end of the stall.
         """
         loop = self.loop
         if loop.now_s < self._stalled_until_s:

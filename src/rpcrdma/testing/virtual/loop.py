@@ -57,10 +57,10 @@ class _Scheduled(asyncio.TimerHandle):
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """An event loop of asyncio whose time passes only between callbacks.
+    """An event loop of asyncio in virtual time: its clock stands still in callbacks, and jumps to the next timer.
 
     Args:
-        seed: determines the numbers of `random`.
+        seed: determines the numbers of the attribute `random`, a `random.Random`.
 
     Shared by the methods:
         callback, args, context: as for the event loops of asyncio.
@@ -91,7 +91,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._owner = threading.get_ident()
 
     def __del__(self) -> None:
-        """Does nothing, unlike that of `asyncio.BaseEventLoop`, which warns of a loop that is not closed."""
+        """Does nothing: the inherited method warns of a loop that was not closed, which needs no closing here."""
 
     def time(self) -> float:
         return self._local_s
@@ -101,7 +101,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._local_s += duration_s
 
     def follow(self, cause: int) -> None:
-        """Makes the trace event with number `cause` the cause of the running callback, whose spent time is undone."""
+        """Makes the trace event `cause`, a number, the cause of the running callback, and undoes the time it spent."""
         self.cause = cause
         self._local_s = self.now_s
 
@@ -159,7 +159,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return task
 
     async def end_tasks(self) -> None:
-        """Cancels all tasks but the calling one, in the order in which they were made, and waits for their ends."""
+        """Cancels all tasks but the calling one, in the order in which they were made, and waits for their ends.
+
+        Exceptions of the tasks are not raised.
+        """
         own = asyncio.current_task()
         left = [task for task in self._tasks.values() if task is not own and not task.done()]
         for task in left:

@@ -13,14 +13,14 @@ __all__ = ["SimulatedProtectionDomain"]
 class SimulatedProtectionDomain(SoftwareProtectionDomain):
     """The regions of one end of a connection, whose registration and invalidation take the host's time.
 
-    Handles are random numbers of the loop.
+    Handles are random numbers of the loop. The trace has an event for each registration and local invalidation.
 
     Args:
         host: the host.
         connection: the number of the connection.
 
     Shared by the methods:
-        LocalProtocolError: also if the host's memory for regions is exhausted.
+        LocalProtocolError: also if the host's memory for regions is exhausted, or `Faults.on_register` raises it.
     """
 
     __slots__ = ("_connection", "_host")
@@ -64,9 +64,9 @@ class SimulatedProtectionDomain(SoftwareProtectionDomain):
             super().abandon(region)
 
     def _ended(self, region: MemoryRegion) -> None:
-        """Subtracts a region from the host's registered octets, and spends the time of its invalidation, with an event.
+        """Subtracts a region's length from the host's registered octets; records its invalidation and spends the time.
 
-        No effect on an abandoned region, for which this was done.
+        No effect on an abandoned region, for which this was done already.
         """
         if region.abandoned:
             return

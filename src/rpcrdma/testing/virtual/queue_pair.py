@@ -39,9 +39,10 @@ _WORDS = struct.Struct(">4I")
 
 
 class _Ending(NamedTuple):
-    """The cause of a connection's end, which travels with its last message.
+    """The cause of a connection's end, which the message END has with it.
 
-    `broken` is the receiver's work that broke a rule, None if it broke none; `protocol_error`: whether any work did.
+    `broken` is the work, posted by the receiver of END, that broke a rule; None if the receiver broke none.
+    `protocol_error`: whether work of either end broke a rule.
     """
 
     broken: PostedWork | None
@@ -131,7 +132,7 @@ class SimulatedQueuePair(PostingQueuePair):
         self.refuse("the peer rejected the connection")
 
     def refuse(self, reason: str) -> None:
-        """Refuses the peer's request for a connection and closes this end; the peer's end closes for `reason`."""
+        """Refuses the peer's request for a connection and closes this end; the peer's end then closes with `reason`."""
         self._close("rejected", by_peer=False)
         self._tell_end(reason)
 
@@ -175,7 +176,8 @@ class SimulatedQueuePair(PostingQueuePair):
     def transmit(self) -> None:
         """Sends posted work in order, while connected; stops at a Read without a free slot of `outbound_reads`.
 
-        Work of a callback that has spent virtual time leaves when that time has passed.
+        Work of a callback that has spent virtual time leaves when that time has passed. A posted disconnect waits until
+        all earlier work has ended. A Read ends the connection if the limit of outbound Reads is 0.
         """
         loop, queue, model = self.host.loop, self._send_queue, self.host.model
         while queue and self._state is EndState.ESTABLISHED:
@@ -213,11 +215,11 @@ class SimulatedQueuePair(PostingQueuePair):
     def _leave(
         self, kind: MessageKind, data: bytes, cause: int, about: object = None, *, octets: int | None = None
     ) -> tuple[float, int]:
-        """Sends a message to the peer; `Host.fate` decides whether and when it arrives.
+        """Sends a message to the peer; `Host.fate` decides whether and when it arrives. No effect if the host is down.
 
         `cause`: the number of the event that caused it. `about`: the work or the `_Ending` that it carries to the peer.
         `octets`: its length on the wire without headers; None: that of `data`. Returns the time in seconds at which it
-        has left the host, and the number of the event of departure.
+        has left the host, and the number of the event of departure; the present time and `cause` if the host is down.
         """
         host, peer, loop = self.host, self._peer, self.host.loop
         octets = len(data) if octets is None else octets
@@ -489,7 +491,7 @@ def _nothing() -> None:
 def _words(work: PostedWork) -> str:
     """Returns details of work, behind a space, for the trace: the remote handle, or XID, version and type of a Send.
 
-    "" for a Send whose first buffer is shorter than a header of RPC-over-RDMA.
+    "" for a Send whose first buffer is shorter than these four words of a header of RPC-over-RDMA.
     """
     if work.verb is not Verb.SEND:
         return f" handle {work.handle:#010x}"

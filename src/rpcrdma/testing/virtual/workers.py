@@ -18,7 +18,7 @@ R = TypeVar("R")
 
 
 def before_handler(name: str) -> None:
-    """Lets the time of a handler (`FabricModel.server_s`) pass in the event loop, and records an event.
+    """Spends the virtual time of a handler (`FabricModel.server_s`) in the running callback, and records an event.
 
     `name` is the handler's name, for the trace. No effect outside of simulated hosts.
     """
@@ -28,9 +28,9 @@ def before_handler(name: str) -> None:
 
 
 class SimulatedWorkerPool(WorkerPool[T, R]):
-    """The workers of a simulated server: each runs a handler in the event loop, when the handler's time at it is over.
+    """The workers of a simulated server: each runs a handler in the event loop, after the virtual time of the handler.
 
-    If the host has crashed meanwhile, the handler does not run.
+    If the host has crashed meanwhile, or the pool is shut down, the handler does not run.
     """
 
     _worker: Worker | None = None

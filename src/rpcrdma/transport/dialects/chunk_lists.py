@@ -32,10 +32,10 @@ _ZERO = b"\0\0\0\0"
 
 
 class TooMany(DecodeError):
-    """Raised for a chunk list that has more chunks or segments than `limit`.
+    """Raised for a received chunk list that has more chunks, or a chunk that has more segments, than `limit`.
 
-    `cause` is `READ_CHUNKS`, `WRITE_CHUNKS` or `SEGMENTS`. `field` and `offset` are the list and its place in the
-    header.
+    `cause` is `READ_CHUNKS`, `WRITE_CHUNKS` or `SEGMENTS`. `field` is the name of the list or chunk, `offset` the place
+    of the excess in the header.
     """
 
     def __init__(self, field: str, offset: int, cause: Cause, limit: int) -> None:
@@ -90,7 +90,7 @@ def decode_lists(reader: Reader) -> ChunkLists:
     Returns the lists; the object `NO_CHUNKS` if all are empty.
 
     Raises:
-        TooMany: a list is longer than `rpcrdma.limits` allows.
+        TooMany: there are more chunks, or more segments of one chunk, than `rpcrdma.limits` allows.
         DecodeError: the octets are no such lists.
     """
     reads = decode_read_list(reader)
@@ -109,8 +109,8 @@ def decode_read_list(reader: Reader, *, ascending: bool = False) -> tuple[ReadCh
     in the order of first occurrence.
 
     Raises:
-        TooMany: the list is longer than `rpcrdma.limits` allows.
-        DecodeError: the octets are no such list.
+        TooMany: the list has more Positions, or one Position more segments, than `rpcrdma.limits` allows.
+        DecodeError: the octets are no such list, a Position is no multiple of 4, or it is smaller than permitted.
     """
     reads: dict[int, list[Segment]] = {}
     before = 0
@@ -134,7 +134,7 @@ def decode_write_list(reader: Reader) -> tuple[WriteChunk, ...]:
     """Decodes an xdr_write_list at the reader's position, and moves the reader behind the list.
 
     Raises:
-        TooMany: the list is longer than `rpcrdma.limits` allows.
+        TooMany: the list has more chunks, or a chunk more segments, than `rpcrdma.limits` allows.
         DecodeError: the octets are no such list.
     """
     writes: list[WriteChunk] = []

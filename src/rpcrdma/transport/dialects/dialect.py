@@ -96,7 +96,10 @@ class Window(Protocol):
         """Spends the credit for a further piece of a message; returns the credit word for its header."""
 
     def grant_word(self) -> int:
-        """Returns the credit word of a message that only grants credits, which is sent now without `admit`."""
+        """Returns the credit word of a message that only grants credits, and counts these credits as granted.
+
+        The caller sends that message now, without `admit`.
+        """
 
     def on_arrival(self, message: Inbound | None) -> bool:
         """Counts a received message, before any other handling of it.
@@ -108,8 +111,8 @@ class Window(Protocol):
     def on_received(self, message: Inbound) -> bool:
         """Counts a call of the peer, or the end of a call of this side by a reply or an error.
 
-        `message`: the call, the reply or the error. Returns False if the peer has more unanswered calls than this side
-        has permitted.
+        `message`: the call, the reply or the error. Returns False for a call with which the peer has more unanswered
+        calls than this side has permitted, else True.
         """
 
     def reserve(self, messages: int) -> None:
@@ -125,7 +128,10 @@ class Window(Protocol):
         """Counts a call of the peer that this side leaves without a reply."""
 
     def may_owe(self, sends: int) -> bool:
-        """Returns whether a correct peer may have left `sends` Sends of this side without a known completion."""
+        """Returns whether a peer that receives its messages can leave `sends` Sends of this side without completion.
+
+        A completion that is not reported counts as missing.
+        """
 
 
 class Dialect(Protocol):
@@ -185,7 +191,10 @@ class Dialect(Protocol):
         """Encodes pairs of property number and encoded value as a message's body; used only if `Dialect.introduces`."""
 
     def encode_piece(self, message: Outgoing, credit_word: int, /) -> bytes:
-        """Encodes the header, with this credit field, of a piece before the last, where messages have pieces."""
+        """Encodes the header of a piece of a continued message, other than the last piece, with this credit field.
+
+        Called only if the version can continue messages (`Geometry.piece_header`).
+        """
 
     def decode(self, data: Buffer) -> Inbound | None:
         """Decodes a received message.

@@ -63,7 +63,7 @@ def version_of(data: Buffer) -> int | None:
 
 
 def is_error(data: Buffer) -> bool:
-    """Returns whether a message is an error: its type has one number in every version (RFC 8166 section 7)."""
+    """Returns whether a message is an error: its header type is 4 in every version (RFC 8166 section 7)."""
     return len(data) >= FIXED.size and FIXED.unpack_from(data)[3] == RDMA_ERROR
 
 

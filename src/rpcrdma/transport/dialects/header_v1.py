@@ -120,7 +120,10 @@ Header: TypeAlias = RdmaMsg | RdmaNoMsg | RdmaMsgp | RdmaDone | RdmaError
 
 
 def encode_message(procedure: int, xid: int, credits_: int, chunks: ChunkLists) -> bytes:
-    """Encodes the version 1 header of an RDMA_MSG or RDMA_NOMSG, as `procedure` says; `credits_` is the credit word."""
+    """Encodes the version 1 header of a message of type `procedure`, RDMA_MSG or RDMA_NOMSG.
+
+    `credits_` is the credit word.
+    """
     if chunks is NO_CHUNKS:
         return SHORT_HEADER.pack(xid, VERSION, credits_, procedure, 0, 0, 0)
     out = bytearray(FIXED.pack(xid, VERSION, credits_, procedure))

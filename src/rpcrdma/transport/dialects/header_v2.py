@@ -91,7 +91,7 @@ _WORD = struct.Struct(">I")
 class Rdma2Msg:
     """RDMA2_MSG: the reduced RPC message, or a part of it, follows after `size` octets of header.
 
-    `inv_handle` is the handle that the reply may invalidate, 0 for none; `flags` has the bits RESPONSE and MORE.
+    `inv_handle` is the handle that the reply may invalidate, 0 for none; `flags` may have the bits RESPONSE and MORE.
     """
 
     xid: int
@@ -106,8 +106,8 @@ class Rdma2Msg:
 class Rdma2NoMsg:
     """RDMA2_NOMSG: the RPC message is in a Position-Zero Read chunk or in the Reply chunk.
 
-    Without chunks, XID and handle it is a grant of credits. `inv_handle` is the handle that the reply may invalidate, 0
-    for none; `flags` has the bit RESPONSE.
+    A message without chunks whose `xid` and `inv_handle` are 0 only grants credits. `inv_handle` is the handle that the
+    reply may invalidate, 0 for none; `flags` may have the bit RESPONSE.
     """
 
     xid: int
@@ -141,7 +141,7 @@ Header: TypeAlias = Rdma2Msg | Rdma2NoMsg | Rdma2Error | Rdma2ConnProp
 
 
 def encode_message(header_type: int, xid: int, credits_: int, flags: int, inv_handle: int, chunks: ChunkLists) -> bytes:
-    """Encodes the header of an RDMA2_MSG or RDMA2_NOMSG, as `header_type` says.
+    """Encodes the version 2 header of a message of type `header_type`, RDMA2_MSG or RDMA2_NOMSG.
 
     `credits_` is the credit word. `flags` are bits such as RESPONSE and MORE. `inv_handle` is the handle that the reply
     may invalidate; 0: none.

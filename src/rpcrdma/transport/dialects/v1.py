@@ -97,7 +97,7 @@ class Version1:
     def agree(self, own: PrivateData, peer: PrivateData | None) -> Agreement:
         """Returns the inline thresholds and the use of remote invalidation by both sides' private data (RFC 8797).
 
-        `peer`: the peer's private data; None if the peer sent none.
+        `peer`: the peer's private data; None if the peer sent none: then 1024 octets and no remote invalidation.
         """
         return agree(own, peer)
 

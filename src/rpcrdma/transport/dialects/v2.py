@@ -120,7 +120,8 @@ class _Head(NamedTuple):
     def refused(self, cause: Cause, limit: int = 0) -> Inbound:
         """Returns the `Inbound` of a faulty message: UNREADABLE, to be refused; of a reply a REPLY that fails its call.
 
-        `cause`: the reason. `limit`: the number of chunks or segments that this side takes, for causes about those.
+        `cause`: the reason. `limit`: the number of chunks or segments that this side takes; 0 for causes that are not
+        about these. A REPLY has neither.
         """
         if self.answers:
             return Inbound(Kind.REPLY, self.xid, self.credits, VERSION, long=True)
@@ -160,13 +161,14 @@ class Version2:
     def extend(self, headers: Mapping[int, tuple[int, bool]], error_words: Mapping[int, int]) -> None:
         """Sets the header types and errors of extensions that `decode` accepts.
 
-        `headers`: by type (permitted flags, may be continued). `error_words`: by code, how many 32-bit words follow it.
+        `headers`: for each header type the permitted flags, and whether its messages may be continued. `error_words`:
+        for each error code the number of 32-bit words that follow it.
         """
         self._extended = headers
         self._error_words = error_words
 
     def agree(self, own: PrivateData, _peer: PrivateData | None) -> Agreement:
-        """Returns the message sizes that hold until properties arrive, and this side's setting of remote invalidation.
+        """Returns the message sizes until properties arrive, 4096 octets, and this side's use of remote invalidation.
 
         The peer's private data is ignored: properties state the sizes, each call the handle that may be invalidated.
         """
@@ -189,7 +191,10 @@ class Version2:
         return MessageWindow(*calls_counted(config, role, reverse=reverse), reservable)
 
     def encode(self, message: Outgoing, credit_word: int) -> bytes:
-        """Encodes the header of a message or last piece, or a whole error or grant. `credit_word`: its credit field."""
+        """Encodes the header of a message, or of the last piece of a continued one; encodes an error or a grant whole.
+
+        `credit_word` is the value of the header's credit field.
+        """
         kind = message.kind
         if kind is not _CALL and kind is not _REPLY:
             return _encode_other(message, credit_word)
@@ -210,9 +215,10 @@ class Version2:
         return encode_message(header_type, message.xid, credit_word, kind, ends, chunks)
 
     def encode_piece(self, message: Outgoing, credit_word: int) -> bytes:
-        """Encodes the header of a continued message's piece before the last, with the flag MORE and without chunks.
+        """Encodes the header of a continued message's piece other than the last: with the flag MORE, without chunks.
 
-        `credit_word`: its credit field. `encode` makes the last piece's, with chunks and the handle to invalidate.
+        `credit_word` is the header's credit field. `encode` makes the header of the last piece, with the chunks and the
+        handle to invalidate.
         """
         if message.kind is Kind.PROPERTIES:
             return PREFIX.pack(message.xid, VERSION, credit_word, RDMA2_CONNPROP, MORE)
@@ -227,8 +233,8 @@ class Version2:
     def decode(self, data: Buffer) -> Inbound | None:
         """Decodes a received message, the most usual one (no chunks) by unpacking eight numbers at once.
 
-        Returns a message, `Kind.UNREADABLE` if it is to be refused, `Kind.PIECE` for a stored piece of a continued
-        message, whose last piece returns the whole; None for a message that must be silently discarded.
+        Returns the message, of `Kind.UNREADABLE` if it is to be refused; `Kind.PIECE` for a piece of a continued
+        message, which is stored (the last piece returns the whole message); None if it must be silently discarded.
         """
         if len(data) >= _SHORT_MESSAGE.size and self._assembly.idle:
             xid, version, credits_, kind, ends_and_reads, writes_and_reply, rpc_xid, direction = (
@@ -284,7 +290,11 @@ class Version2:
         return self._decode_message(head, data)
 
     def _decode_message(self, head: _Head, data: Buffer) -> Inbound:
-        """Decodes an RDMA2_MSG or RDMA2_NOMSG; `head` is the start of its header. Returns one to refuse if faulty."""
+        """Decodes an RDMA2_MSG or RDMA2_NOMSG, whose header starts with `head`.
+
+        Returns a call, reply, grant or `Kind.PIECE`; for a faulty message one of UNREADABLE, or a REPLY that fails its
+        call.
+        """
         if len(data) >= SHORT_HEADER_OCTETS:
             _, _, _, header_type, _, *rest = SHORT_HEADER.unpack_from(data)
             if header_type == RDMA2_MSG and not any(rest):
@@ -309,7 +319,7 @@ class Version2:
     def _decode_properties(self, head: _Head, data: Buffer) -> Inbound:
         """Decodes an RDMA2_CONNPROP, with a property set or a part of one, whose start is `head`.
 
-        Returns a message with the properties; `Kind.PIECE` for a part; one to refuse if the properties are invalid.
+        Returns a message with the properties; `Kind.PIECE` for a part; UNREADABLE if the properties are invalid.
         """
         octets: Buffer = memoryview(data)[PREFIX_OCTETS:]
         if head.more or not self._assembly.idle:
@@ -370,31 +380,39 @@ class Version2:
         return Inbound(Kind.ERROR, xid, credits_, VERSION, refusal=refusal)
 
     def _drop(self, head: _Head) -> Inbound | None:
-        """Drops a piece (`head` starts its header) of an interrupted message; returns its `Inbound`, None if none."""
+        """Drops the message with this `head` if it is a piece of an interrupted message; returns its `Inbound`.
+
+        Returns None if the message is no such piece.
+        """
         if self._assembly.idle:
             return None
         step = self._assembly.drop(head.key, more=head.more)
         return None if step is None else self._stepped(head, step)
 
     def _refuse(self, head: _Head, cause: Cause, limit: int = 0) -> Inbound:
-        """Gives up the continued message that a faulty piece belongs to, and an unfinished one that it interrupts.
+        """Gives up a faulty message, further pieces of it, and an unfinished message that it interrupts.
 
-        Returns the piece's `Inbound`, to refuse for `cause`, `limit`; `broken` in it: the call of an interrupted reply.
+        Returns `head.refused(cause, limit)`; its `broken` is the XID of the call whose unfinished reply the message
+        interrupts, or None.
         """
         broken = self._assembly.give_up(head.key, more=head.more)
         refused = head.refused(cause, limit)
         return replace(refused, broken=self._answering) if broken else refused
 
     def _add(self, head: _Head, payload: Buffer) -> Inbound | None:
-        """Stores a piece of a continued message; returns None if it is the last one: `Assembly.release` has the whole.
+        """Stores a piece of a continued message; returns None after the last one: `Assembly.release` has the message.
 
-        Returns otherwise the `Inbound` of the piece, or of a message to refuse. `payload`: the octets of the piece.
+        Returns otherwise the `Inbound` of the piece, which is to be refused if the piece interrupts another message or
+        exceeds a bound. `payload`: the octets of the piece.
         """
         step = self._assembly.take(head.key, payload, more=head.more)
         return None if step is Step.WHOLE else self._stepped(head, step)
 
     def _stepped(self, head: _Head, step: Step) -> Inbound:
-        """Returns a piece's `Inbound` by `step`, not WHOLE: to refuse if FOREIGN or TOO_LONG, else `Kind.PIECE`."""
+        """Returns the `Inbound` of a piece after a `step` other than WHOLE: a refusal for FOREIGN or TOO_LONG.
+
+        For KEPT and DROPPED it is a `Kind.PIECE`.
+        """
         if step is Step.FOREIGN:
             return replace(head.refused(Cause.FLAGS), broken=self._answering)
         if step is Step.TOO_LONG:
@@ -409,7 +427,8 @@ class Version2:
         """Makes the `Inbound` of a call, of a reply, or of a piece of one, from a decoded header.
 
         `inv_handle`: the handle that the reply may invalidate, or 0. `long`: whether a chunk has the RPC message; else
-        `data[start:]` has it, or this piece. Returns one to refuse if the header or the message's start is faulty.
+        `data[start:]` has it, or this piece. For a call with a faulty header or RPC message returns UNREADABLE, for
+        such a reply a REPLY that fails its call.
         """
         if head.more or not self._assembly.idle:
             found = self._add(head, b"" if long else memoryview(data)[start:])
@@ -449,7 +468,10 @@ def _extension_prefix(message: OutgoingExtension, credit_word: int, more: int) -
 
 
 def _decode_one_segment(data: Buffer) -> Inbound | None:
-    """Decodes an RDMA2_MSG with one chunk of one segment, the most usual; None for other headers and faulty ones."""
+    """Decodes an RDMA2_MSG with one chunk of one segment, the usual header with chunks.
+
+    Returns the message; None for other headers and for faulty ones, which the caller decodes word by word.
+    """
     if len(data) < _ONE_WRITE_MESSAGE.size:
         return None
     words = _ONE_WRITE_MESSAGE.unpack_from(data)

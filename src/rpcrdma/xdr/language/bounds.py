@@ -11,9 +11,10 @@ __all__ = ["resolve_bounds"]
 
 
 def resolve_bounds(module: model.Module, symbols: Symbols) -> None:
-    """Fills `module.bounds` from `pragma bound` lines: a `Bound` by result class, its member and arguments class.
+    """Fills `module.bounds` from `pragma bound` lines: the `Bound` of each (result class, member, arguments class).
 
-    Pragmas with wrong names or types, or for whose classes there is no procedure, become errors in `symbols`.
+    Pragmas with wrong names or types, repeated ones, and those for whose classes there is no procedure, become errors
+    in `symbols`.
     """
     for pragma in symbols.bounds:
         bounded = _member(module, symbols, pragma.target)
@@ -47,7 +48,7 @@ def resolve_bounds(module: model.Module, symbols: Symbols) -> None:
 
 
 def _member(module: model.Module, symbols: Symbols, target: syntax.Target) -> tuple[str, str, model.Type] | None:
-    """Returns the Python names of the class and member that a pragma names, and the member's type without typedefs.
+    """Returns (class, member, type) of the member that a pragma names: Python names, and the type without typedefs.
 
     Returns None, and adds an error to `symbols`, if there is no such member.
     """

@@ -74,7 +74,7 @@ class CodecWriter(ValueWriter):
             self._return(self._decode(kind, name), name)
 
     def plain(self, function: str, kind: model.Type | None) -> None:
-        """Writes `_encode_F` and `_decode_F`, F being `function`, for a type without a name; None is void."""
+        """Writes `_encode_F` and `_decode_F`, F being `function`, for a type without a name; `kind` None is void."""
         self._owner = ""
         self.out.blank(2)
         unused = "_" if kind is None else ""
@@ -109,7 +109,10 @@ class CodecWriter(ValueWriter):
             self.out.call(f"return {item.name}(", values)
 
     def _runs(self, item: model.Struct) -> list[list[model.Member]]:
-        """Returns the members in runs, in order: adjacent fixed-size ones together, up to 120 values, others alone."""
+        """Returns the members of a structure in runs, in order: adjacent fixed-size members, or one other member each.
+
+        A run has at most 120 values.
+        """
         runs: list[list[model.Member]] = []
         slots = 0
         for member in item.members:
@@ -123,7 +126,7 @@ class CodecWriter(ValueWriter):
         return runs
 
     def _is_group(self, run: list[model.Member]) -> bool:
-        """Returns whether members `run` share a `Layout`: they have several fixed-size values or one in a structure."""
+        """Returns whether members `run` share a `Layout`: several fixed-size values, or one in a nested structure."""
         slots = sum(slots_of(member.type, self.module) or 0 for member in run)
         return slots > 1 or (len(run) == 1 and slots == 1 and isinstance(model.strip(run[0].type), model.ClassRef))
 

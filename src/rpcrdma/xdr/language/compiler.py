@@ -26,6 +26,8 @@ def compile_source(
 ) -> CompiledModule:
     """Compiles an interface definition to the text of a Python module; the same input gives the same output.
 
+    Returns the text and the warnings.
+
     Args:
         text: the definition (RFC 4506, RFC 5531).
         source_name: the file name for messages and the first line of the output.

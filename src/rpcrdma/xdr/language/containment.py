@@ -15,9 +15,9 @@ __all__ = ["check_containment"]
 
 
 def check_containment(module: model.Module, symbols: Symbols) -> None:
-    """Adds the names of classes that contain themselves to `module.recursive`; a pointer permits that.
+    """Adds the names of classes that contain themselves, as a pointer permits, to `module.recursive`.
 
-    Adds errors to `symbols` for classes without a value of finite size, and for the first class that is nested more
+    Adds errors to `symbols` for all classes without a value of finite size, and for the first class that is nested more
     than XDR_CLASSES_NESTED_MAX levels deep.
     """
     endless = module.classes.keys() - _finite(module)
@@ -71,7 +71,7 @@ def _finite(module: model.Module) -> set[str]:
 
 
 def _needed(kind: model.Type) -> str | None:
-    """Returns the class that every value of a type contains at least once; None if there is no such class."""
+    """Returns the name of the class that every value of a type contains at least once; None if there is none."""
     kind = model.strip(kind)
     while isinstance(kind, model.FixedArray) and kind.length:
         kind = model.strip(kind.element)

@@ -54,7 +54,7 @@ def write_constants(module: model.Module, out: Writer) -> None:
 
 
 def write_enums(module: model.Module, out: Writer) -> None:
-    """Writes an IntEnum class to `out` for each enumeration, with a private dictionary from value to member."""
+    """Writes an IntEnum class to `out` for each enumeration, and a private dictionary from values to its members."""
     for item in module.enums:
         out.blank(2)
         with out.block(f"class {item.name}(enum.IntEnum):"):

@@ -41,7 +41,7 @@ class Diagnostic:
 
     @classmethod
     def repeated(cls, place: SourceSpan, message: str, first: SourceSpan) -> Diagnostic:
-        """Returns an error at `place`, a second declaration of a name; its hint is the first declaration at `first`."""
+        """Returns an error at `place`, a second declaration of a name; its hint names the line of the first one."""
         return cls(place, message, f"first in line {first.line}", first=first)
 
     def render(self, source: str, source_name: str) -> str:
@@ -90,9 +90,9 @@ def _shortened(text: str) -> str:
 
 
 def first_remarks(remarks: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """Returns the first XDR_REMARKS_MAX of the errors and warnings `remarks`, in source order.
+    """Returns the errors and warnings `remarks` in source order, at most the first XDR_REMARKS_MAX.
 
-    If there are more, a further one at the place of the last states the number of those left out.
+    If there are more, a further remark, at the place of the last one, states the number of those left out.
     """
     ordered = sorted(remarks, key=lambda remark: remark.place)
     more = len(ordered) - XDR_REMARKS_MAX

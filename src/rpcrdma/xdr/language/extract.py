@@ -12,9 +12,10 @@ _SENTINEL = re.compile(r"^[^\S\n]*///(?: (.*)|[^\S\n]*)$")
 def extract(text: str) -> str:
     """Returns the XDR definition in the text of an IETF specification: the marked lines, without their mark.
 
-    The mark is "/// ", which white space may precede, or a line of "///" alone. Indentation after it stays, and runs of
-    empty lines become one. Other lines (prose, page headers and footers) are left out. In lines with "///", the usual
-    HTML tags are removed and the usual character references resolved. Returns "" if no line is marked.
+    The mark is "/// ", which white space may precede, or a line of "///" alone. Indentation after the mark stays, and
+    runs of empty lines become one; none begins or ends the definition. Other lines (prose, page headers and footers)
+    are left out. In lines with "///", the usual HTML tags are removed and the usual character references resolved.
+    Returns "" if no line is marked.
     """
     lines: list[str] = []
     for line in text.replace("\f", "\n").splitlines():

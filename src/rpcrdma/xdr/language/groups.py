@@ -17,8 +17,8 @@ _MOST_ELEMENTS = 16
 def slots_of(kind: model.Type, module: model.Module) -> int | None:
     """Returns the number of values that `struct` unpacks for a type; None for types that `struct` is not used for.
 
-    These are types of variable size, empty ones, opaque[n] over 64 octets, arrays over 16 elements or of anything but
-    numbers, and structures over 64 values or with such a member.
+    It is not used for types of variable size, unions, empty types, opaque[n] over 64 octets, arrays over 16 elements or
+    of anything but numbers, and structures over 64 values or with a member of such a type.
     """
     kind = model.strip(kind)
     match kind:
@@ -65,7 +65,7 @@ def encode_group(kind: model.Type, value: str, label: str, group: EncodedGroup, 
         kind: the type, for which `slots_of` returns a number.
         value: the Python expression of the value.
         label: the name of the value in errors.
-        group: the code of the run of fields so far.
+        group: the code of the run of fields so far; changed in place.
         module: the model with the structures.
     """
     kind = model.strip(kind)

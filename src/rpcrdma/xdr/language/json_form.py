@@ -46,10 +46,11 @@ class JsonMismatch(LocalProtocolError):
 
 
 def parse_json(text: str, path: str) -> Any:
-    """Returns the value of the JSON in `text`; errors call the document `path`.
+    """Parses a JSON document and returns its value; `path` names the document in errors.
 
     Raises:
-        JsonMismatch: the text is not JSON, or is nested too deeply, or an object in it has a name twice.
+        JsonMismatch: the text is not JSON, has NaN or Infinity, is nested too deeply, or an object in it has a name
+            twice.
     """
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -263,8 +264,8 @@ class JsonWriter:
     Args:
         module: the checked model of the definition.
         hexadecimal: whether opaque data is written in hexadecimal instead of Base64.
-        keep: called with the path and octets of each opaque item; returns its document, such as the name of a file with
-            the octets, or None for the usual one. None: always the usual one.
+        keep: called with the path and octets of each opaque item; returns the item's document, such as the name of a
+            file with the octets, or None for the usual one. None: always the usual one.
     """
 
     def __init__(
@@ -284,11 +285,11 @@ class JsonWriter:
 
         Args:
             kind: the type of the value; None: void.
-            value: the value.
-            path: the name of the value in errors and for `keep`.
+            value: the value, valid for the type.
+            path: the name of the value, with which the paths for `keep` begin.
 
         Returns:
-            The document, for `json.dumps`.
+            The document, for `json.dumps`; None for void.
         """
         if kind is None:
             return None

@@ -15,7 +15,7 @@ NUMBER_WORDS = {"i": "an int", "I": "an unsigned int", "q": "a hyper", "Q": "an 
 
 
 def arm_of(item: model.Union, tag: int) -> model.Arm | None:
-    """Returns the arm of a union that a discriminant's value selects, else the default arm; None if there is none."""
+    """Returns the arm of a union for the discriminant's value `tag`, else the default arm; None if neither exists."""
     return next((arm for arm in item.arms if tag in [number for number, _ in arm.values]), item.default)
 
 
@@ -35,7 +35,10 @@ def arm_key(item: model.Union, arm: model.Arm) -> str:
 
 
 def shape(module: model.Module, kind: model.Type | None) -> Any:
-    """Returns an example of a type's JSON documents, with words such as "opaque[8]" for values; None for void."""
+    """Returns an example of a type's JSON documents, with words such as "opaque[8]" for values; None for void.
+
+    Classes within themselves, and classes after the first JSON_CLASSES_WALKED_MAX, appear by their names only.
+    """
     return None if kind is None else _shape(module, kind, (), iter(range(JSON_CLASSES_WALKED_MAX)))
 
 
@@ -86,9 +89,10 @@ def _shape(module: model.Module, kind: model.Type, within: tuple[str, ...], left
 
 
 def data_paths(module: model.Module, kind: model.Type | None, path: str) -> Iterator[str]:
-    """Yields the paths of opaque items in a type's JSON documents, below `path`, with `[]` for an index; None is void.
+    """Yields the paths of opaque items in a type's JSON documents, such as "args.list[].data" for the `path` "args".
 
-    Classes within themselves, and classes after the first JSON_CLASSES_WALKED_MAX, are left out.
+    For void (`kind` None) there are none. Classes within themselves, and classes after the first
+    JSON_CLASSES_WALKED_MAX, are left out.
     """
     return iter(()) if kind is None else _data_paths(module, kind, path, (), iter(range(JSON_CLASSES_WALKED_MAX)))
 

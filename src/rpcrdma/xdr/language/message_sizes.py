@@ -31,7 +31,7 @@ class _Term(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """A number of octets (or elements) plus terms that depend on the arguments; `str` returns the expression."""
+    """A number of octets (or elements) plus terms that depend on a call's arguments; `str` is the expression."""
 
     number: int
     terms: tuple[_Term, ...] = ()
@@ -71,17 +71,23 @@ class MessageSizes:
         self._encoded = _Measure(module, "", reduces=False)
 
     def most(self, kind: model.Type | None) -> int | None:
-        """Returns the most octets of arguments or a result, items included; None if unbounded, 0 for None (void)."""
+        """Returns the most octets of a message of type `kind`, arguments or a result, bulk items included.
+
+        Returns None if they are unbounded, and 0 for a `kind` of None (void).
+        """
         octets = 0 if kind is None else self._encoded.of_message(kind).size.most
         return octets if octets < UNBOUNDED else None
 
     def most_bulk(self, arguments: model.Type | None) -> int:
-        """Returns the most octets, padded, of the arguments' items for direct placement; 0 for None (void)."""
+        """Returns the most octets, padded, of all items of the arguments for direct placement; 0 for None (void)."""
         items = () if arguments is None else self._measures[""].of_message(arguments).items
         return sum(_padded(item.most) for item in items)
 
     def of_result(self, procedure: model.Procedure) -> Extent:
-        """Returns the largest size of a result and of its bulk items; by `pragma bound` as an expression of `args`."""
+        """Returns the largest size of a procedure's result and of its bulk items; 0 without items for void.
+
+        Sizes that `pragma bound` limits are expressions of `args`, the arguments of the call.
+        """
         if procedure.result is None:
             return Extent(_NOTHING)
         kind = None if procedure.arguments is None else model.strip(procedure.arguments)
@@ -108,7 +114,7 @@ class _Measure:
         self._known: dict[str, Extent] = {}
 
     def of_message(self, kind: model.Type) -> Extent:
-        """Returns the extent (largest size) of a whole message: `kind` is the type of its arguments or its result."""
+        """Returns the extent (largest size) of a whole message; `kind` is the type of the arguments or the result."""
         extent = self.of(kind, None)
         # Of classes that contain each other, the extent depends on which of them was met first.
         for name in self._module.recursive & self._known.keys():
@@ -147,7 +153,10 @@ class _Measure:
                 return Extent(Size(4))
 
     def _count(self, limit: int, bound: model.Bound | None) -> Size:
-        """Returns the most elements or octets of an item: `limit` or, if less, the argument that `bound` names."""
+        """Returns the most elements or octets of an item: `limit` or, if less, the argument that `bound` names.
+
+        `bound` None: no argument bounds the item.
+        """
         if bound is None:
             return Size(limit)
         given = f"args.{bound.argument}"

@@ -123,6 +123,7 @@ def _to_a_caller(speaker: _Speaker, trigger: CallTrigger) -> list[Check]:
     """Returns the checks of a server that makes reverse calls, as `trigger` causes, in the version of `speaker`."""
     going_on = speaker.afterwards(16)
     begin = _made_to_call(speaker, trigger)
+    repeated = {**_called(speaker, trigger), "last": True}
 
     def reply(**fields: Any) -> Step:
         return _reply(speaker, trigger, **fields)
@@ -130,15 +131,21 @@ def _to_a_caller(speaker: _Speaker, trigger: CallTrigger) -> list[Check]:
     def made(name: str, title: str, statements: str, *steps: Step) -> Check:
         return _of_back_channel(speaker, name, title, statements, *begin, *steps, *trigger.ending)
 
+    def refused(name: str, title: str, statements: str, *wrong: Step) -> Check:
+        # Until it has the delegation back, a server may repeat a recall whose reply was wrong.
+        steps = ({**step, "hear": [*step["hear"], repeated]} if "hear" in step else step
+                 for step in (*going_on, *trigger.ending))  # fmt: skip
+        return _of_back_channel(speaker, name, title, statements, *begin, *wrong, *steps)
+
     def perhaps_refused(name: str, title: str, statements: str, wrong: Step, refusal: dict[str, Any]) -> Check:
         # A server with several threads may refuse the wrong reply after it has answered later calls.
-        going_on_or_refused = _going_on_or(speaker, 16, refusal)
+        going_on_or_refused = _going_on_or(speaker, 16, refusal, repeated)
         return _of_back_channel(
             speaker, f"reply.{name}", title, statements, *begin, wrong, answered, *going_on_or_refused
         )
 
     def discarded(name: str, title: str, statements: str, *wrong: Step) -> Check:
-        return made(f"reply.{name}", title, statements, *wrong, answered, *going_on)
+        return refused(f"reply.{name}", title, statements, *wrong, answered)
 
     first, second = speaker.version == "1", speaker.version == "2"
     none = {"credit": 0} if speaker.version == "1" else {"give": 0}
@@ -170,8 +177,8 @@ def _to_a_caller(speaker: _Speaker, trigger: CallTrigger) -> list[Check]:
             perhaps_refused(*cut, reply(cut=24), short),
             perhaps_refused("other-version", "A reply of version 9 is discarded, or its version refused", "BD-6 V1-59",
                             reply(header={"version": 9}), _REFUSED),
-            made("error", "ERR_CHUNK ends the reverse call alone", "BD-9 BD-3",
-                 say(header={"xid": _CALLED, "type": 4, "error": 2, "credit": 0}), *going_on),
+            refused("error", "ERR_CHUNK ends the reverse call alone", "BD-9 BD-3",
+                    say(header={"xid": _CALLED, "type": 4, "error": 2, "credit": 0})),
         ]  # fmt: skip
     if second:
         checks.append(

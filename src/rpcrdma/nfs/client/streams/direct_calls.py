@@ -48,9 +48,10 @@ class LentMemory(io.BytesIO):
 async def placed_bytes(node: Node, size: int, fill: Callable[[memoryview], Awaitable[int]]) -> bytes:
     """Returns the octets that `fill` puts at the beginning of a buffer of `size` octets; `fill` returns their number.
 
-    `fill` must not use the buffer after it has returned. An `io.BytesIO` lends the memory of the object that it returns
-    in the end, as long as nothing else refers to that object, so nothing is copied. The system's zeroed pages take no
-    memory until data arrives in them, even if the server overstates the size of a file. `node` is the file, for errors.
+    If `size` is 0, the result is empty, and `fill` is not called. `fill` must not use the buffer after it has returned.
+    An `io.BytesIO` lends the memory of the object that it returns in the end, as long as nothing else refers to that
+    object, so nothing is copied. The system's zeroed pages take no memory until data arrives in them, even if the
+    server overstates the size of a file. `node` is the file, for errors.
 
     Raises:
         OutOfMemory: the memory has no room for `size` octets.
@@ -168,7 +169,8 @@ async def write_whole(
     """Writes all of `data` at `offset` in the file `node`, by one WRITE after the other, each with stability `stable`.
 
     Returns the verifier that COMMIT has to answer with for the data to be safe; b"" if the WRITEs had different
-    verifiers, so that all must be written again; None if all replies say FILE_SYNC.
+    verifiers, so that all of `data` must be written again; None if no COMMIT is needed, as all replies say FILE_SYNC or
+    `data` is empty.
 
     Raises:
         NfsError: the server refuses.
@@ -196,10 +198,11 @@ async def write_direct(
     call_octets: int,
     calls: int,
 ) -> None:
-    """Writes all of `data` at `offset` and calls COMMIT, with up to `calls` WRITEs of `call_octets` octets in flight.
+    """Writes `data` at `offset` in the file `node` to stable storage, with up to `calls` WRITEs in flight.
 
-    Data that the server loses in a restart before the COMMIT are written again. When it returns or raises, no WRITE
-    reads `data` any more.
+    Each WRITE has `call_octets` octets, the last one the rest; a COMMIT follows if a reply asks for it. Data that the
+    server loses in a restart before the COMMIT are written again. When this returns or raises, no WRITE reads `data`
+    any more.
 
     Raises:
         NfsError: the server refuses.
@@ -231,8 +234,8 @@ async def _write_parts(
 ) -> dict[int, bytes]:
     """Writes the parts of `data` that begin at `starts`, offsets in `data`, each `call_octets` long, the last shorter.
 
-    Each WRITE has stability `stable`; other arguments are those of `write_direct`. Returns the verifier of each part
-    that needs a COMMIT, by its start. Raises the errors of `write_whole`.
+    Each WRITE has stability `stable`; other arguments are those of `write_direct`. Returns the verifier (see
+    `write_whole`) of each part that needs a COMMIT, by the part's start. Raises the errors of `write_whole`.
     """
     promised: dict[int, bytes] = {}
 

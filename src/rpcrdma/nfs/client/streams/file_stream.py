@@ -34,18 +34,18 @@ _LINES_OCTETS = 1 << 16
 class NfsFile:
     """An open file, made by `NfsFilesystem.open`; an asynchronous context manager and iterator over lines of `bytes`.
 
-    Methods may be called concurrently. Those that share the position (`read`, `readinto`, `readline`, `write`, `seek`,
-    `truncate`, iteration) take turns in the order of their calls; `pread`, `preadinto` and, unless the file is open for
-    reading as well, `pwrite` do not wait. Written data is sent when a block is full; `flush`, `fsync` (the same) and
-    `close` put it on stable storage. A failure to write is raised by the next and all later calls: the file takes
-    no more data, and `close` raises it and ends the use of the file. A file that is dropped without `close` loses
+    Methods may be called concurrently. Those that share the position (`read`, `readinto`, `views`, `readline`, `write`,
+    `seek`, `truncate`, iteration) take turns in the order of their calls; `pread`, `preadinto` and, unless the file is
+    open for reading as well, `pwrite` do not wait. Written data is sent when a block is full; `flush`, `fsync` (the
+    same) and `close` put it on stable storage. A failure to write is raised by the next and all later calls: the file
+    takes no more data, and `close` raises it and ends the use of the file. A file that is dropped without `close` loses
     unsent data, with a ResourceWarning.
 
     Args:
         volume: the file system.
         node: the file.
-        mode: the mode.
-        sizes: octets of one call.
+        mode: the mode in which the file is open.
+        sizes: the octets that one call transfers.
         size: the file's size in octets.
 
     Shared by the methods:
@@ -221,9 +221,10 @@ class NfsFile:
             return filled
 
     async def views(self) -> AsyncIterator[memoryview]:
-        """Yields the rest of the file by blocks without a copy; a view is valid until the file is used again.
+        """Yields the file from the position to its end, by blocks without a copy; a view is valid until the next read.
 
-        A block has at most the server's preferred size, usually 1 MiB. Errors are those of `read`.
+        A block has at most the server's preferred size, usually 1 MiB. The position moves behind each block before it
+        is yielded. Iteration raises the errors of `read`.
         """
         while True:
             with self._position if self._position.free else await self._position.turn():
@@ -250,10 +251,10 @@ class NfsFile:
             return parts[0] if len(parts) == 1 else b"".join(parts)
 
     async def readlines(self, hint: int = -1) -> list[bytes]:
-        r"""Returns the rest of the file as lines with their b"\n"; errors are those of `read`.
+        r"""Returns the file from the position to its end as lines with their b"\n"; errors are those of `read`.
 
         Args:
-            hint: if positive, the octets after which no further line is read.
+            hint: if positive, the number of octets of lines after which no further line is read.
         """
         lines: list[bytes] = []
         octets = 0
@@ -288,20 +289,24 @@ class NfsFile:
         return data
 
     async def pread_ahead(self, size: int, offset: int, ahead: int) -> tuple[bytes, memoryview]:
-        """Reads at `offset` as `pread` does, for a reader that continues: the next octets are fetched meanwhile.
+        """Reads at `offset`, without moving the position, for a reader that continues: fetches the next octets as well.
+
+        Takes turns with `read`, unlike `pread`.
 
         Args:
-            size: the most octets.
+            size: the most octets to return.
             offset: the offset in the file, in octets.
-            ahead: the most octets to fetch behind those meanwhile.
+            ahead: the most octets to fetch behind those, which is not waited for.
 
         Returns:
-            (the octets; a view of those directly behind them that were fetched with them, empty if none were, valid
-                until the next call or read).
+            (the octets, fewer than `size` only at the end of the file; a view of the octets directly behind them that
+                have already been fetched in the same block, empty if there are none, valid until the next call or
+                read).
 
         Raises:
             NfsError: the server refuses.
             ValueError: the file is closed or was not opened for reading.
+            OutOfMemory: `size` octets do not fit in memory.
         """
 
         async def fill(buffer: memoryview) -> int:
@@ -345,6 +350,7 @@ class NfsFile:
     async def pwrite(self, data: Memory, offset: int) -> int:
         """Writes all of `data` at `offset` without moving the position; returns its length.
 
+        The data is sent as by `write`, but at `offset` also if the file is open for appending, which is flushed first.
         Errors are those of `write`; a negative `offset` is a ValueError.
         """
         if self._mode.appends:
@@ -402,7 +408,10 @@ class NfsFile:
         await self._behind.flush()
 
     def _follow(self) -> None:
-        """Sets the file's size, and a position at the old size, to the end of data appended since the last call."""
+        """Sets the file's size, and a position at the old size, to the end of data appended since the last call.
+
+        No effect if no appended data was sent since then.
+        """
         end = self._behind.take_end()
         if end is not None:
             if self._position.at == self._end:
@@ -410,16 +419,17 @@ class NfsFile:
             self._end = self._ahead.size = end
 
     def _rest(self) -> int:
-        """Returns the octets to ask for when the rest of the file is read: at least a block, as it may have grown."""
+        """Returns the octets to ask for to read the rest of the file: at least a block, as the file may have grown."""
         return max(self._end - self._position.at, self._sizes.read)
 
     def _octets_ahead(self, wanted: int) -> int:
         return self._run.octets_ahead(self._position.at, self._position.at + wanted)
 
     async def _next_data(self, wanted: int, ahead: int) -> memoryview:
-        """Returns a view of up to `wanted` next octets, empty at the end of the file; moves the position behind them.
+        """Returns a view of the next octets, at most `wanted`, and moves the position behind them.
 
-        Up to `ahead` octets beyond are fetched meanwhile. The view is valid until the next read.
+        The view is empty only at the end of the file, or if `wanted` is 0; it is valid until the next read. Up to
+        `ahead` octets beyond `wanted` are fetched meanwhile.
         """
         if not wanted:
             return memoryview(b"")

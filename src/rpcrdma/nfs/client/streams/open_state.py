@@ -72,7 +72,10 @@ class SharedPosition:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def turn(self) -> Self:
-        """Waits until all earlier operations have left the position; returns this object, for `with` at once."""
+        """Waits until all earlier operations have left the position; returns this object, for `with` at once.
+
+        A cancelled wait gives up its place in the row.
+        """
         future = asyncio.get_running_loop().create_future()
         self._waiting.append(future)
         try:

@@ -22,7 +22,7 @@ async def open_file(volume: Volume, path: Path | DirEntry, mode: str, permission
 
     Raises:
         ValueError: `mode` is unknown.
-        NfsError: the server refuses, or the object is no regular file.
+        NfsError: the server refuses, or the object is no regular file; and the errors of `Caller.call`.
     """
     wanted = parse_open_mode(mode)
     if wanted.exclusive:
@@ -44,9 +44,10 @@ async def open_file(volume: Volume, path: Path | DirEntry, mode: str, permission
 
 
 async def open_listed(volume: Volume, entry: DirEntry) -> NfsFile:
-    """Opens the regular file of `entry` for reading, without a call: the first READ shows whether it still exists.
+    """Opens the regular file of `entry` for reading ("rb"), without a call: the first READ shows whether it exists.
 
-    Raises `NfsError` if the entry has a `refusal`, or if FSINFO, called once for the volume, fails.
+    The size is that of the listing. Raises `NfsError` if the entry has a `refusal`, or if FSINFO, called once for the
+    volume, is refused; and the errors of `Caller.call`.
     """
     return NfsFile(volume, entry.node, parse_open_mode("rb"), await volume.sizes(), entry.attributes.size)
 
@@ -54,7 +55,7 @@ async def open_listed(volume: Volume, entry: DirEntry) -> NfsFile:
 async def create_file(
     volume: Volume, directory: Node, name: str, permissions: int, how: v3.createmode3, *, size: int | None = 0
 ) -> Node:
-    """Calls CREATE for a regular file and returns its node; with UNCHECKED takes a file that already has the name.
+    """Calls CREATE for a regular file and returns its node; with UNCHECKED, a file that has the name already is taken.
 
     Args:
         volume: the file system.
@@ -128,7 +129,9 @@ async def _check_access(volume: Volume, node: Node, wanted: OpenMode) -> None:
 
 
 async def _check_rights(volume: Volume, node: Node, wanted: OpenMode) -> None:
-    """Asks ACCESS for the rights that the mode `wanted` needs, as NFSv3 has no open; sets `node.attributes` by it.
+    """Asks ACCESS for the rights that the mode `wanted` needs, as NFSv3 has no open.
+
+    Stores the attributes of the reply, if it has any, in `node`, and marks them as `fresh`.
 
     Raises:
         NfsError: EACCES: a right is not granted; or the server refuses.

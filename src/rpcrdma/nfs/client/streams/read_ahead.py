@@ -41,10 +41,10 @@ class SequentialRun:
         """The offset behind the last read."""
 
     def octets_ahead(self, start: int, end: int) -> int:
-        """Counts a read of offsets `start` to before `end`; returns the number of octets to fetch behind `end`.
+        """Counts a read from offset `start` to before `end`; returns the number of octets to fetch behind `end`.
 
-        The number is 0 unless `start` is the `end` of the read before; else it is the octets of all such reads in a
-        row, at least 4096.
+        The number is 0 unless `start` is the `end` of the read before. Otherwise it is the number of octets from the
+        start of the run to `end`, at least 4096.
         """
         if start != self.read_to:
             self._start = start
@@ -94,10 +94,10 @@ class ReadAhead:
         self._given_up: dict[asyncio.Task[Any], memoryview] = {}
 
     async def at(self, position: int, wanted: int, ahead: int) -> memoryview:
-        """Returns a view of some of the `wanted` octets from `position`, at least 1; empty at the end of the file.
+        """Returns a view of the file's octets from `position` on: 1 to `wanted` octets, none at the end of the file.
 
-        The view is valid until the next call. Up to `ahead` octets beyond `wanted` are fetched meanwhile. Not for
-        concurrent use.
+        Waits until they have arrived. The view is valid until the next call. Up to `ahead` octets beyond `wanted` are
+        fetched meanwhile. Not for concurrent use.
 
         Raises:
             LocalProtocolError: the caller runs in another event loop than the calls before.
@@ -140,10 +140,10 @@ class ReadAhead:
         return data
 
     def rest(self, position: int) -> memoryview:
-        """Returns a view of the octets behind `position` that were fetched in one block with those `at` has returned.
+        """Returns a view of the octets from `position` on in the block from which `at` has returned octets last.
 
-        `position` is the offset behind the octets that `at` returned last. The view is empty if there is no block; it
-        is valid until the next call of `at`.
+        `position` is the offset behind these octets. The view is empty if no block is held, and valid until the next
+        call of `at`.
         """
         if not self._row:
             return memoryview(b"")
@@ -152,7 +152,7 @@ class ReadAhead:
         return head.buffer[position - head.offset : got]
 
     def discard(self) -> None:
-        """Drops all blocks, as the file has changed or is not read on; fetches in flight run on, and are ignored."""
+        """Drops all blocks, as the file has changed or is read elsewhere; fetches in flight run on, and are ignored."""
         while self._row:
             self._drop(self._row.popleft())
 

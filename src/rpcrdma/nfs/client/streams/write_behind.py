@@ -115,16 +115,19 @@ class WriteBehind:
         return None if self._failure_raised else self._failure
 
     def take_end(self) -> int | None:
-        """Returns the file's size once all appended data is sent; None if none was sent since the last call."""
+        """Returns the size that the file will have once all data appended here is sent.
+
+        None if no appended data was sent since the last call.
+        """
         end, self._appended_to = self._appended_to, None
         return None if end is None else end + self.unsent
 
     async def write(self, offset: int, data: memoryview, *, append: bool = False) -> None:
         """Copies all of `data`, to be written at `offset`: the caller may change it afterwards.
 
-        With `append` the data is written at the end that the file has when it is sent, and `offset` is the expected
-        end. Data larger than `blocks` blocks is not copied, unless it is appended: it is on stable storage when this
-        returns.
+        Full blocks are sent; the call waits while memory is full or the most WRITEs are in flight. With `append` the
+        data is written at the end that the file has when it is sent, and `offset` is the expected end. Data larger than
+        `blocks` blocks is not copied, unless it is appended: it is on stable storage when this returns.
 
         Raises:
             NfsError: a WRITE or COMMIT of this file has failed, or the GETATTR before an append.
@@ -191,7 +194,7 @@ class WriteBehind:
         self._check()
 
     def _room(self, extent: _Extent) -> int:
-        """Returns the octets that fit behind those in `extent`, up to a multiple of the block size in the file."""
+        """Returns the octets that still fit in `extent`, up to the next multiple of the block size in the file."""
         return self._block - extent.offset % self._block - extent.length
 
     def _check(self) -> None:

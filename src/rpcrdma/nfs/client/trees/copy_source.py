@@ -91,7 +91,7 @@ def require_unchanged(descriptor: int, before: os.stat_result, path: str) -> Non
 
 
 class RemoteFile:
-    """A file at a server that is read: compares the attributes in the replies to READ with those before the first.
+    """A file at a server that is read: compares the attributes in each reply to READ with those before.
 
     Args:
         attributes: the attributes before the first READ.
@@ -108,7 +108,10 @@ class RemoteFile:
         """Whether such attributes differed from those before."""
 
     def hear(self, attributes: post_op_attr) -> None:
-        """Compares a reply's attributes, if any, with those before; sets `self.heard`, and `changed` if they differ."""
+        """Compares the attributes in a reply, if it has any, with those before, and stores them in `self.attributes`.
+
+        Sets `self.heard`, and `self.changed` if size, mtime or ctime differ.
+        """
         found = attributes.value
         if found is not None:
             self.heard = True
@@ -116,7 +119,7 @@ class RemoteFile:
             self.attributes = found
 
     def require_unchanged(self) -> None:
-        """Raises `FileChanged` if size, mtime or ctime in a reply have differed from those known before."""
+        """Raises `FileChanged` if size, mtime or ctime in a reply have differed from those before (`self.changed`)."""
         if self.changed:
             raise _RemoteFileChanged(self.node.path)
 
@@ -133,18 +136,21 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 def partial_name(name: str, size: int, mtime_ns: int) -> str:
-    """Returns the name of the partial copy that becomes `name`, of a source of `size` octets with this mtime in ns."""
+    """Returns the name of the partial copy of a source of `size` octets with this mtime, which becomes `name`.
+
+    `mtime_ns`: in nanoseconds since 1970. The same arguments always give the same name.
+    """
     source = f"{size} {mtime_ns} {name}".encode("utf-8", "surrogateescape")
     return f".rpcrdma-{hashlib.blake2b(source, digest_size=8).hexdigest()}.part"
 
 
 def of_no_use(error: BaseException) -> bool:
-    """Returns whether a partial copy is to be removed after `error`: FileChanged, or OSError with ENOSPC or EDQUOT."""
+    """Returns whether a partial copy is of no use after `error`: True for FileChanged, and OSError ENOSPC or EDQUOT."""
     return isinstance(error, OSError) and (isinstance(error, FileChanged) or error.errno in _NO_ROOM)
 
 
 def window_octets(calls: int, block: int) -> int:
-    """Returns the distance from the first incomplete block, in octets, within which other blocks may be begun.
+    """Returns the distance in octets behind the start of the first incomplete block within which blocks may be begun.
 
     `calls` is the most calls in flight, `block` the octets of a block, which one READ or WRITE transfers.
     """
@@ -152,9 +158,9 @@ def window_octets(calls: int, block: int) -> int:
 
 
 class InOrder:
-    """The blocks in progress: a block that starts `window` octets or more after the first of them has to wait.
+    """The blocks in progress of a copy: a block that starts `window` octets or more behind the first of them waits.
 
-    After a failure no further block begins: waiting blocks raise the failure.
+    Blocks that wait when another block fails raise its exception.
     """
 
     def __init__(self, window: int) -> None:
@@ -167,8 +173,8 @@ class InOrder:
     async def turn(self, start: int) -> AsyncIterator[None]:
         """Waits until the first block in progress starts less than `window` octets before the offset `start`.
 
-        A normal exit of the `async with` block counts the block at `start` as done; an exception in it is raised in
-        those that wait, too.
+        The `async with` block then copies the block at `start`. Its normal exit counts that as done; an exception in it
+        (other than CancelledError) is also raised by the calls that wait.
         """
         while self._begun and start - min(self._begun) >= self._window:
             self._moved.clear()

@@ -56,7 +56,7 @@ def expressible(time_ns: int) -> int:
 
 @contextlib.contextmanager
 def _told_of(path: str) -> Iterator[None]:
-    """Raises an `NfsError` of the `with` block, which has the path of a temporary file, with `path` instead."""
+    """Replaces an `NfsError` of the `with` block, about a temporary file, by one with the same status about `path`."""
     try:
         yield
     except NfsError as error:
@@ -95,9 +95,9 @@ class FileTransfer:
         self._progress = progress
 
     async def download(self, node: Node, own_name: str, local: str) -> int:
-        """Copies the file `node` to the path `local`, or into that directory as `own_name`; returns the file's octets.
+        """Copies the file `node` to the local path `local`; returns the file's size in octets.
 
-        Raises OSError, `NfsError` if the server refuses, FileChanged if the file changes meanwhile; RpcRdmaError.
+        If `local` is a directory, the copy is in it, under the name `own_name`. Raises the errors of `fetch`.
         """
         await self._volume.file_attributes(node)
         in_thread = self._volume.in_thread
@@ -116,11 +116,13 @@ class FileTransfer:
     async def fetch(self, node: Node, directory: int, name: str) -> int:
         """Copies the file `node`, which has attributes, to `name` in the local directory with descriptor `directory`.
 
-        An existing file of this name is replaced when the copy is complete. Returns the octets of the file.
+        An existing file of this name is replaced when the copy is complete; with `resume`, it is kept if its size and
+        mtime are those of `node`. Returns the file's size in octets.
 
         Raises:
             OSError: this system, or (`NfsError`) the server, refuses an operation.
-            FileChanged: the file changed while it was read; the copy is removed.
+            FileChanged: the file changed while it was read (a file of one READ: also when it was read again); the copy
+                is removed.
             RpcRdmaError: the errors of `Caller.call`.
         """
         local_files.local_name(name)
@@ -155,10 +157,11 @@ class FileTransfer:
         return size
 
     async def store(self, local: str, local_directory: int | None, directory: Node, name: str) -> tuple[int, Node]:
-        """Copies a local file to `name` in `directory` at the server; returns (its octets, the node of the copy).
+        """Copies a local file to `name` in `directory` at the server; returns (its size in octets, the copy's node).
 
-        `local` is a name in the directory of the descriptor `local_directory`, or a path if that is None. Raises
-        OSError, `NfsError` if the server refuses, FileChanged if the file changes meanwhile; RpcRdmaError.
+        `local` is a name in the directory of the descriptor `local_directory`, or a path if that is None. The copy
+        replaces a file of its name; with `resume`, a regular file with the size and mtime of the local file is kept.
+        Raises OSError, `NfsError` if the server refuses, FileChanged if the local file changes meanwhile; RpcRdmaError.
         """
         ring = await self._volume.ring()
         with contextlib.ExitStack() as opened, contextlib.ExitStack() as held:
@@ -201,7 +204,10 @@ class FileTransfer:
         return octets
 
     async def _at_server(self, directory: Node, name: str, found: os.stat_result) -> Node | None:
-        """Returns the server's regular file `name` if it has size and mtime of the local file (`found`); else None."""
+        """Returns the node of the server's regular file `name` in `directory` if that is a copy already; else None.
+
+        It is one if its size and mtime are those of the local file with the attributes `found`.
+        """
         there = await looked_up(self._volume.procedures, directory, name)
         if there is None or there.attributes is None or there.attributes.type != ftype3.NF3REG:
             return None
@@ -296,9 +302,9 @@ class FileTransfer:
 
 
 class _Upload:
-    """The upload of a large local file: reads data that a restart of the server loses again from the local file.
+    """The upload of a large local file; data that the server loses in a restart is read and written once more.
 
-    `descriptor` is the local file of `size` octets, `node` the copy; `transfer` counts the octets.
+    `descriptor` is the local file of `size` octets, `node` the copy at the server; `transfer` counts the octets.
     """
 
     def __init__(
@@ -320,7 +326,7 @@ class _Upload:
         self._block = 0
 
     async def run(self) -> int:
-        """Writes and commits the whole file; returns its octets, fewer than `size` if it shrank.
+        """Writes and commits the whole file; returns the size of the local file, less than `size` if it has shrunk.
 
         Raises OSError (`NfsError` if the server refuses) and the errors of `Caller.call`.
         """
@@ -344,7 +350,10 @@ class _Upload:
         return self._end
 
     def _next_range(self) -> tuple[int, int, bool] | None:
-        """Returns the next range to write: (offset, octets, whether the server has lost it); None if none is left."""
+        """Takes the next range to write: (offset, octets, whether the server has lost it); None if none is left.
+
+        Ranges that the server has lost come first.
+        """
         if self._again:
             return *self._again.popleft(), True
         start = self._next

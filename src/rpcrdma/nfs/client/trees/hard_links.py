@@ -32,7 +32,7 @@ class SharedFile(NamedTuple):
 
 
 def shared_by_server(attributes: fattr3) -> SharedFile | None:
-    """Returns identity and number of names of the regular file with these attributes; None if it has one name."""
+    """Returns the `SharedFile` of a regular file at the server; None if it has one name, or is no regular file."""
     if attributes.nlink < 2 or attributes.type != ftype3.NF3REG:
         return None
     changed = attributes.ctime
@@ -40,7 +40,7 @@ def shared_by_server(attributes: fattr3) -> SharedFile | None:
 
 
 def shared_by_local(found: os.stat_result) -> SharedFile | None:
-    """Returns identity and number of names of the local regular file with these attributes; None if it has one."""
+    """Returns the `SharedFile` of a local regular file; None if it has one name, or is no regular file."""
     if found.st_nlink < 2 or not stat.S_ISREG(found.st_mode):
         return None
     return SharedFile((found.st_dev, found.st_ino, found.st_ctime_ns), found.st_nlink)
@@ -65,7 +65,10 @@ class HardLinks(Generic[C]):
         return len(self._copies)
 
     async def copy_of(self, file: SharedFile) -> C | None:
-        """Returns the place (path or node) of a copy of `file` by another name, or None; waits while one is made."""
+        """Returns the place (path or node) of a copy of `file` under another name; None if there is none.
+
+        Waits while the file is being copied under another name.
+        """
         while (ended := self._in_progress.get(file.key)) is not None:
             await ended.wait()
         known = self._copies.get(file.key)
@@ -76,7 +79,7 @@ class HardLinks(Generic[C]):
         self._in_progress[file.key] = asyncio.Event()
 
     def linked(self, file: SharedFile) -> None:
-        """Counts a further name of `file` that is now a link to its copy, and forgets the copy after the last name."""
+        """Counts a further name of `file` that is now a link to the copy; forgets the copy after the last name."""
         if (known := self._copies.pop(file.key, None)) is not None:
             copy, left, octets = known
             if left > 1:
@@ -87,9 +90,9 @@ class HardLinks(Generic[C]):
     def end(self, file: SharedFile, copy: C | None, octets: int) -> bool:
         """Ends the copying of a name of `file`, and the waits of `copy_of` for it.
 
-        `copy` is the copy's place (path or node), None after a failure; `octets` is the memory that it takes. Returns
-        False after a failure, and when the bounds on all places (`NFS_COPY_LINKED_FILES_MAX`, 200,000, and
-        `NFS_COPY_LINKED_OCTETS_MAX`, 32 MiB) are used up: later calls of `copy_of` do not find the copy.
+        `copy` is the copy's place (path or node), None after a failure; `octets` is the memory that the place takes.
+        Returns whether `copy_of` finds the copy for further names: False after a failure, and when the bounds on all
+        places (`NFS_COPY_LINKED_FILES_MAX`, 200,000, and `NFS_COPY_LINKED_OCTETS_MAX`, 32 MiB) are used up.
         """
         ended = self._in_progress.pop(file.key, None)
         if ended is not None:

@@ -133,9 +133,10 @@ def open_directory(path: str, directory: int | None = None) -> int:
 
 
 def open_top(path: str, mode: int, *, exact: bool) -> tuple[int, bool]:
-    """Opens a directory that the user has named, or makes it and those above; returns (descriptor, whether made).
+    """Opens the directory `path`, or makes it and missing directories above; returns (descriptor, whether made).
 
-    `mode` is the final mode of a new directory, and `exact` says that the umask does not apply. Raises OSError.
+    The caller closes the descriptor. `mode` and `exact` are those of `create_directory`, for a new directory; new ones
+    above have the default mode. Raises OSError.
     """
     made = True
     top, begin = Path(path), _mode_to_begin(mode, exact=exact)
@@ -150,10 +151,12 @@ def open_top(path: str, mode: int, *, exact: bool) -> tuple[int, bool]:
 
 
 def create_directory(name: str, directory: int, mode: int, *, exact: bool) -> tuple[int, bool]:
-    """Makes `name` in the directory of a descriptor, or opens it if it exists; returns (its descriptor, whether made).
+    """Makes the directory `name` in another one, or opens it if it exists; returns (its descriptor, whether made).
+
+    The caller closes the descriptor. A symbolic link is refused.
 
     Args:
-        name: the name.
+        name: the name, as the server spells it.
         directory: the descriptor of the directory above.
         mode: the final mode; until `finish_directory` the owner has all rights, others at most those of `mode`.
         exact: whether the umask is not to apply; then others have no rights until `finish_directory`.
@@ -170,10 +173,11 @@ def create_directory(name: str, directory: int, mode: int, *, exact: bool) -> tu
 
 
 def finish_directory(directory: int, mode: int, times_ns: tuple[int, int], *, exact: bool) -> None:
-    """Gives a directory whose entries are complete its mode and times, and closes its descriptor.
+    """Gives a directory whose entries are complete its mode and times, and closes its descriptor `directory`.
 
-    `mode` and `exact` are those of `create_directory`, `times_ns` (access, modification) in ns since 1970. Raises
-    OSError; the descriptor is closed in any case.
+    `mode` and `exact` are those of `create_directory`: with `exact` the mode is `mode`, without it only rights of the
+    owner that `mode` lacks are removed. `times_ns` is (access, modification) in ns since 1970. Raises OSError; the
+    descriptor is closed in any case.
     """
     try:
         if exact:
@@ -190,7 +194,7 @@ def _mode_to_begin(mode: int, *, exact: bool) -> int:
 
 
 def create_symlink(target: str, name: str, directory: int, times_ns: tuple[int, int]) -> None:
-    """Makes `name` in a directory a symbolic link to `target`, replacing an existing entry unless it is a directory.
+    """Makes `name` in a directory a symbolic link to `target`; replaces an existing entry unless that is a directory.
 
     `directory` is a descriptor, `times_ns` (access, modification) in ns since 1970. Raises OSError if the system
     refuses.
@@ -206,9 +210,9 @@ def create_symlink(target: str, name: str, directory: int, times_ns: tuple[int, 
 
 
 def identity_of(name: str, directory: int) -> tuple[int, ...] | None:
-    """Returns (st_dev, st_ino, size, mtime in ns) of the regular file `name`; None if there is none of this name.
+    """Returns (st_dev, st_ino, size, mtime in ns) of the file `name`; None if it is missing or no regular file.
 
-    `directory` is the descriptor of its directory. The first two alone may be those of a file that was made after
+    `directory` is the descriptor of its directory. (st_dev, st_ino) alone may be those of a file that was made after
     another file was removed. Raises OSError.
     """
     found = _regular_file(name, directory)
@@ -216,7 +220,9 @@ def identity_of(name: str, directory: int) -> tuple[int, ...] | None:
 
 
 def link_to(top: int, path: str, identity: tuple[int, ...], name: str, directory: int) -> None:
-    """Makes `name` a hard link to the file `path` below `top`, replacing an existing entry unless it is a directory.
+    """Makes `name` a hard link to the file `path` below `top`; replaces an existing entry unless that is a directory.
+
+    No effect if `name` has that identity already. No symbolic link along `path` is followed.
 
     Args:
         top: the descriptor of the directory at the top.
@@ -259,7 +265,8 @@ def create_temporary(name: str, directory: int, mode: int, *, exact: bool, parti
         directory: the descriptor of the directory.
         mode: the mode of the file.
         exact: whether it gets `mode` as it is; else the mode of a file `name` that it replaces, or `mode` by the umask.
-        partial: the name of the partial file; ignored if that is another user's, or in use. None: a random name.
+        partial: the name of the partial file; ignored if that is another user's, in use, or no regular file. None: a
+            random name.
 
     Raises:
         OSError: the system refuses.
@@ -281,7 +288,10 @@ def create_temporary(name: str, directory: int, mode: int, *, exact: bool, parti
 
 
 def _is_ours(descriptor: int) -> bool:
-    """Locks a partial copy until it is closed; returns False if it is locked, another user's, or no regular file."""
+    """Locks a partial copy until `descriptor` is closed, and returns True.
+
+    Returns False, without a lock, if another holds the lock, or the file is another user's or no regular file.
+    """
     found = os.fstat(descriptor)
     if found.st_uid != os.geteuid() or not stat.S_ISREG(found.st_mode):
         return False
@@ -305,7 +315,10 @@ def is_copied(name: str, directory: int, size: int, mtime_ns: int) -> bool:
 
 
 def _regular_file(name: str, directory: int) -> os.stat_result | None:
-    """Returns the attributes of the regular file `name` in an open directory, None if it is none; raises OSError."""
+    """Returns the attributes of `name` in a directory; None if it is missing or no regular file. Raises OSError.
+
+    `directory` is the descriptor of the directory. A symbolic link is not followed.
+    """
     try:
         found = os.stat(local_name(name), dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
@@ -322,13 +335,16 @@ def write_at(descriptor: int, data: memoryview, offset: int) -> None:
 
 
 def write_sparse(descriptor: int, data: memoryview, offset: int) -> None:
-    """Writes `data` at `offset` of a new file without its pages of zeros, which stay holes; raises OSError."""
+    """Writes `data` at `offset` of a new file, but not its pages of 4096 zeros, which stay holes; raises OSError."""
     for start, end in filled_parts(data, _HOLE_OCTETS):
         write_at(descriptor, data[start:end], offset + start)
 
 
 def filled_parts(data: memoryview, hole: int) -> Iterator[tuple[int, int]]:
-    """Yields the parts (start, end) of `data` between runs of at least `hole` zeros, found by pages of 4096 octets."""
+    """Yields the parts (start, end) of `data`, in order, that lie between runs of at least `hole` octets of zeros.
+
+    Only whole pages of 4096 octets from the beginning of `data`, and a shorter last one, count as zeros.
+    """
     begun: int | None = None
     filled = 0
     for start in range(0, len(data), _HOLE_OCTETS):
@@ -347,9 +363,9 @@ def filled_parts(data: memoryview, hole: int) -> Iterator[tuple[int, int]]:
 
 
 def next_data(descriptor: int, offset: int) -> int:
-    """Returns the offset of the next data from `offset` on in an open file; its size if only a hole follows.
+    """Returns the offset of the first data from `offset` on in an open file; the file's size if only a hole follows.
 
-    The result is `offset` if the file system does not report holes.
+    The result is `offset` if the file system does not report holes, or if `offset` is beyond the end of the file.
     """
     try:
         return os.lseek(descriptor, offset, os.SEEK_DATA)
@@ -363,7 +379,7 @@ def finish_file(file: Temporary, size: int, times_ns: tuple[int, int]) -> None:
     """Gives a complete file its length, mode, times and final name, replacing an entry of that name, and closes it.
 
     `size` is in octets, `times_ns` is (access, modification) in ns since 1970. Raises OSError; the file then stays
-    open.
+    open, and the caller calls `abandon_file`.
     """
     os.ftruncate(file.descriptor, size)
     if file.mode is not None:
@@ -374,7 +390,10 @@ def finish_file(file: Temporary, size: int, times_ns: tuple[int, int]) -> None:
 
 
 def abandon_file(file: Temporary, *, stale: bool = False) -> None:
-    """Closes an incomplete file; removes it if `stale`, or if no copy may continue it (`stays`). Raises nothing."""
+    """Closes an incomplete file, and removes it unless another copy may continue it (`file.stays`). Raises nothing.
+
+    `stale`: whether the file is of no use to another copy, and is removed in any case.
+    """
     with contextlib.suppress(OSError):
         os.close(file.descriptor)
     if not file.stays or stale:
@@ -402,7 +421,8 @@ def store_file(
 def load_file(name: str, directory: int | None, buffer: memoryview) -> tuple[int, int, os.stat_result]:
     """Opens a regular file and fills `buffer` from its beginning; returns (descriptor, octets read, attributes).
 
-    The file is `name` in the directory of a descriptor, or a path if `directory` is None. The caller closes it.
+    The file is `name` in the directory of the descriptor `directory`, or the path `name` if that is None. Fewer octets
+    than `buffer` has are read only if the file is shorter. The caller closes the returned descriptor.
 
     Raises:
         OSError: EISDIR or EINVAL: `name` is no regular file; ELOOP: it is a symbolic link in `directory`; or the system
@@ -443,14 +463,17 @@ def free_octets(directory: int) -> int:
 
 
 def read_symlink(name: str, directory: int) -> tuple[str, os.stat_result]:
-    """Returns (target, attributes) of the symbolic link `name` in the directory of a descriptor; raises OSError."""
+    """Returns (target, own attributes) of the symbolic link `name` in the directory of a descriptor; raises OSError."""
     own = local_name(name)
     target = os.readlink(own, dir_fd=directory).decode("utf-8", "surrogateescape")
     return target, os.stat(own, dir_fd=directory, follow_symlinks=False)
 
 
 def list_directory(directory: int) -> Iterator[list[TreeItem]]:
-    """Yields the entries of an open directory, by lists of 0 to 500; every step blocks, and may raise OSError."""
+    """Yields the entries of the directory of a descriptor in the system's order, by lists of 0 to 500.
+
+    Every step blocks, and may raise OSError.
+    """
     with os.scandir(directory) as entries:
         page: list[TreeItem] = []
         for entry in entries:

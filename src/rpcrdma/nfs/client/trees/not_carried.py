@@ -40,15 +40,16 @@ _GIVEN_BY_POLICY = frozenset({"security.selinux"})
 
 
 def lost_from_server(found: Stat) -> Lost:
-    """Returns the properties, as OWNERS or HOLES, that a download of an object with attributes `found` loses, or ()."""
+    """Returns the properties, such as OWNERS, that a download of an object with attributes `found` loses; may be ()."""
     special = not found.is_symlink() and found.st_mode & _SPECIAL
     return (*_lost_by_any(found), NotCarried.SPECIAL_BITS) if special else tuple(_lost_by_any(found))
 
 
 def lost_from_local(found: os.stat_result, path: str) -> Lost:
-    """Returns the properties, as TIMES or HOLES, that an upload of the local object `path`, attributes `found`, loses.
+    """Returns the properties, such as TIMES or HOLES, that an upload of the local object `path` loses; () if none.
 
-    () if none. Opens the object to look for holes and extended attributes, which may block; raises nothing.
+    `found` are the object's attributes. Looks for holes and extended attributes of the object, which may block; raises
+    nothing.
     """
     lost = _lost_by_any(found)
     if NotCarried.HOLES in lost and not _has_hole(path, found.st_size):

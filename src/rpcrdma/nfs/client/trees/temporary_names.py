@@ -32,7 +32,9 @@ _REMOVING_S = 10.0
 
 @contextlib.asynccontextmanager
 async def temporary_file(volume: Volume, directory: Node) -> AsyncIterator[Node]:
-    """Yields the node of a new empty file with a random name in `directory`, for `async with`; an exception removes it.
+    """Yields, for `async with`, the node of a new empty file with a random name in `directory`.
+
+    An exception in the block removes the file, cancellation included; failures to remove it are ignored.
 
     Raises:
         NfsError: the server refuses to make it; and the errors of `Caller.call`.
@@ -47,7 +49,10 @@ async def kept_file(volume: Volume, directory: Node, name: str) -> AsyncIterator
     """Yields, for `async with`, the node of the partial copy `name` of an interrupted copy, or of a new empty file.
 
     If the block fails, the file stays, unless its source has changed or no room is left (see `of_no_use`). If `name` is
-    no regular file, or has another mode than a partial copy, the node is that of a `temporary_file`, with its errors.
+    no regular file, or has another mode than 0600, the node is that of a `temporary_file` instead.
+
+    Raises:
+        NfsError: the server refuses to make the file; and the errors of `Caller.call`.
     """
     node = await looked_up(volume.procedures, directory, name)
     if node is None:
@@ -69,9 +74,10 @@ async def kept_file(volume: Volume, directory: Node, name: str) -> AsyncIterator
 async def temporary_entry(
     volume: Volume, directory: Node, make: Callable[[str], Coroutine[Any, Any, object]]
 ) -> AsyncIterator[str]:
-    """Yields the random temporary name of a new object or link, for `async with`; an exception in the block removes it.
+    """Yields, for `async with`, the random temporary name of a new object or link in `directory`.
 
-    `make` takes the name and makes the object in `directory`; its errors are raised, except `NfsExists`.
+    `make` takes the name and makes the object; its errors are raised, except `NfsExists`. An exception in the block,
+    cancellation included, removes the object.
     """
     name = local_files.temporary_name()
 
@@ -88,8 +94,8 @@ async def give_name(
 ) -> None:
     """Renames `temporary` to `name` in `directory`, replacing an object of that name.
 
-    If `temporary` is gone, an earlier transmission of the call may have run: no error if `ours` returns True for the
-    node of `name`.
+    If `temporary` is gone, an earlier transmission of the call may have run: that is no error if `ours`, which takes
+    the node of `name`, returns True.
 
     Raises:
         NfsError: the server refuses; and the errors of `Caller.call`.
@@ -103,7 +109,10 @@ async def give_name(
 
 
 async def same_file(procedures: NfsProcedures, one: Node, other: Node) -> bool:
-    """Returns whether two handles are of one file, by GETATTR if they differ; raises `NfsError` for a refusal."""
+    """Returns whether two nodes are of one file: their handles are equal, or else fsid and fileid, by GETATTR, are.
+
+    Raises `NfsError` if the server refuses, and the errors of `Caller.call`.
+    """
     if one.handle == other.handle:
         return True
     first = await procedures.getattr(one)
@@ -127,7 +136,10 @@ async def _removed_on_failure(
 
 
 async def _answered(volume: Volume, directory: Node, name: str, making: Coroutine[Any, Any, T]) -> T:
-    """Returns the result of `making`, which makes `name`, or raises its error; removes `name` if no reply is valid."""
+    """Returns the result of `making`, which makes `name` in `directory`, or raises its error.
+
+    After CallTimeout or RemoteProtocolError, which leave open whether `name` was made, it removes `name` first.
+    """
     try:
         return await making
     except (CallTimeout, RemoteProtocolError):
@@ -136,7 +148,7 @@ async def _answered(volume: Volume, directory: Node, name: str, making: Coroutin
 
 
 async def _remove(volume: Volume, directory: Node, name: str) -> None:
-    """Removes `name` from `directory`; ignores errors, and waits up to 10 s."""
+    """Removes `name` from `directory` by REMOVE; ignores errors, and waits up to 10 s for the reply."""
     with contextlib.suppress(OSError, RpcRdmaError):
         async with asyncio.timeout(_REMOVING_S):
             await volume.procedures.remove(directory, name)

@@ -47,7 +47,9 @@ async def download_tree(
     exact_modes: bool,
     exclude: Iterable[str],
 ) -> CopyReport:
-    """Copies the directory `node` to the path `local`, its files by `transfer`; see `NfsFilesystem.download_tree`.
+    """Copies the directory `node` to the local path `local`, its files by `transfer`.
+
+    Arguments and result are those of `NfsFilesystem.download_tree`.
 
     Raises:
         NfsError: NFS3ERR_NOTDIR: `node` is no directory.
@@ -75,9 +77,10 @@ async def upload_tree(
     exact_modes: bool,
     exclude: Iterable[str],
 ) -> CopyReport:
-    """Copies the directory `local` into `node`, its files by `transfer`; see `NfsFilesystem.upload_tree`.
+    """Copies the contents of the local directory `local` into the directory `node`, its files by `transfer`.
 
-    `made` says that `node` was made for this copy, and so gets mode and times of the original.
+    `made`: whether `node` was made for this copy, and so gets mode and times of the original. The other arguments and
+    the result are those of `NfsFilesystem.upload_tree`.
 
     Raises:
         OSError: the local directory cannot be opened; and the errors of `TreeWork.run`.
@@ -252,7 +255,7 @@ class _Upload:
         return folder.local if item is None else os.path.join(folder.local, item.name)  # noqa: PTH118
 
     async def _make_directory(self, parent: Node, name: str) -> tuple[Node, bool]:
-        """Makes a directory unless it exists; returns (its node, whether this call has made it).
+        """Makes the directory `name` in `parent` unless it exists; returns (its node, whether this call has made it).
 
         Raises:
             NfsError: the server refuses; NFS3ERR_NOTDIR: another object has the name.

@@ -49,7 +49,10 @@ class _Pattern:
         self._shows_hidden = [include_hidden or name.startswith(".") for name in names]
 
     def past_any_depth(self, places: set[int]) -> set[int]:
-        """Returns `places`, indexes of the pattern's names, and those behind each `**` there: it may match nothing."""
+        """Returns `places`, indexes of the pattern's names, and the indexes behind each `**` there.
+
+        A `**` may match no directory, so that the names behind it are possible as well.
+        """
         found = set(places)
         for place in places:
             while place < self.end and self._names[place] == _ANY_DEPTH:
@@ -58,7 +61,10 @@ class _Pattern:
         return found
 
     def literal(self, places: set[int]) -> str | None:
-        """Returns the only name that can match at `places`, indexes of the pattern's names; None if others can."""
+        """Returns the only name that can match at `places`, indexes of the pattern's names; None if several names can.
+
+        Also None if an index in `places` is the end of the pattern.
+        """
         if len(places) != 1 or self.end in places:
             return None
         name = self._names[min(places)]
@@ -67,7 +73,8 @@ class _Pattern:
     def places_of(self, places: set[int], name: str) -> tuple[set[int], set[int]]:
         """Matches an entry's `name` with the pattern's names at the indexes `places`.
 
-        Returns (the indexes behind names that match; the indexes of `**`, which entries below may match, too).
+        Returns (the indexes behind names that match; the indexes of `**`, which entries below may match, too). A name
+        that begins with a dot matches only if the pattern's name does so too, or hidden names are included.
         """
         behind, kept = set(), set()
         for place in places - {self.end}:
@@ -100,7 +107,7 @@ class _Pending:
 async def glob_tree(
     volume: Volume, pattern: str, *, include_hidden: bool, onerror: Callable[[OSError], None] | None
 ) -> AsyncIterator[str]:
-    """Yields the paths that match `pattern`; arguments and other errors as those of `NfsFilesystem.glob`.
+    """Yields the paths that match `pattern`, each once, as `NfsFilesystem.glob`, with its arguments and other errors.
 
     Raises:
         ValueError: the pattern is empty.

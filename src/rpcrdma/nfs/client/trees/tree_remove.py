@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from rpcrdma.errors import RemoteProtocolError, RpcError
 from rpcrdma.limits import NFS_LISTED_NAMES_MAX, NFS_TREE_PENDING_MAX
 from rpcrdma.nfs.client.listing import entry_pages
 from rpcrdma.nfs.client.node import DirEntry, Node
 from rpcrdma.nfs.client.trees.tree_walk import Exclusion, check_descent
-from rpcrdma.nfs.client.trees.tree_work import Kept
+from rpcrdma.nfs.client.trees.tree_work import ENTRY_ERRORS, Kept
 from rpcrdma.nfs.client.volume import Volume
 from rpcrdma.nfs.client.workers import run_workers
-from rpcrdma.nfs.errors import NfsError, NfsNotFound, nfs_error
+from rpcrdma.nfs.errors import NfsNotFound, nfs_error
 from rpcrdma.nfs.v3 import nfsstat3
 
 __all__ = ["RemoveReport", "remove_tree"]
@@ -41,7 +40,7 @@ class RemoveReport:
     """The bound of `failures`."""
 
     def failed(self, error: Exception) -> None:
-        """Counts a failure in `failures_total`, and adds it to `failures`, which take 1,000, fewer with long paths.
+        """Counts a failure in `failures_total`, and adds it to `failures` unless that list is full.
 
         Args:
             error: the error.
@@ -74,9 +73,11 @@ class _Level:
 async def remove_tree(volume: Volume, parent: Node, name: str, exclude: Iterable[str] = ()) -> RemoveReport:
     """Removes the directory `name` in `parent` with all contents; returns a report, see `NfsFilesystem.rmtree`.
 
+    The report takes the errors of `ENTRY_ERRORS`, which leave the rest of the tree to be removed.
+
     Raises:
-        NfsError: NFS3ERR_NOTDIR: the object is no directory; or it cannot be looked up.
-        RpcRdmaError: the connection is lost, or another error of `Caller.call` for LOOKUP.
+        NfsError: NFS3ERR_NOTDIR: the object is no directory; or LOOKUP of it is refused.
+        RpcRdmaError: the other errors of `Caller.call`, as for a lost connection, which end the removal.
     """
     exclusion = Exclusion(exclude)
     node = await volume.procedures.lookup(parent, name)
@@ -115,9 +116,9 @@ async def _empty(
 ) -> None:
     """Lists entries of `level.node` and removes those that are no directories.
 
-    Up to `room` directories are put in `level.pending`, to be emptied next. Sets `level.more` if there are further
+    Up to `room` directories are put in `level.pending`, to be emptied next. Sets `level.more` if there may be further
     entries, `level.stuck` if entries stay after a failure, or by `exclusion`, which matches paths relative to the path
-    `top`. Puts failures in `report` and raises none, but for a lost connection.
+    `top`. Puts failures in `report`; raises only the errors of `Caller.call` that end the removal (`remove_tree`).
     """
     files: list[DirEntry] = []
     level.more = False
@@ -143,7 +144,7 @@ async def _empty(
             if level.more or len(files) + len(level.pending) >= _ROUND_ENTRIES:
                 level.more = True
                 break
-    except (OSError, RemoteProtocolError, RpcError) as error:
+    except ENTRY_ERRORS as error:
         report.failed(error)
         level.stuck = True
     left = iter(files)
@@ -155,7 +156,7 @@ async def _empty(
                 report.files += 1
             except NfsNotFound:
                 pass  # another client has removed it
-            except (OSError, RpcError) as error:
+            except ENTRY_ERRORS as error:
                 report.failed(error)
                 level.stuck = True
 
@@ -171,7 +172,7 @@ async def _remove_directory(volume: Volume, level: _Level, report: RemoveReport)
         await volume.procedures.rmdir(level.parent, level.name)
     except NfsNotFound:
         return True
-    except NfsError as error:
+    except ENTRY_ERRORS as error:
         report.failed(error)
         return False
     report.directories += 1

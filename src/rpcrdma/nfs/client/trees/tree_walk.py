@@ -20,7 +20,7 @@ __all__ = ["Exclusion", "check_descent", "entries_below", "too_many_pending", "w
 
 
 def check_descent(directory: Node) -> None:
-    """Checks a directory, by the directories above it, before a walk enters it.
+    """Checks, before a walk enters `directory`, the directory against those above it in the walk; makes no call.
 
     Raises:
         OSError: ELOOP: `directory` is the same object as a directory above it; ENAMETOOLONG: it is more than
@@ -72,7 +72,7 @@ class Exclusion:
         )
 
     def covers(self, name: str, path: Callable[[], str]) -> bool:
-        """Returns whether a pattern matches the entry `name` or its path from the top, which `path` returns."""
+        """Returns whether a pattern matches the entry `name` or its path from the top, which `path()` returns."""
         if self._names is not None and self._names.match(name):
             return True
         return self._paths is not None and self._paths.match(path()) is not None
@@ -81,12 +81,14 @@ class Exclusion:
 async def entries_below(
     volume: Volume, directory: Node, *, names_max: int, refused: Refused | None
 ) -> AsyncIterator[DirEntry]:
-    """Yields the entries of `directory` in a walk, with attributes, after `check_descent`.
+    """Yields the entries of `directory` with attributes, in the server's order; calls `check_descent` first.
 
-    `names_max` is the most names; `refused` gets the error of each invalid name; None raises RemoteProtocolError.
+    `names_max` is the most names. `refused` is called with the error of each invalid name, which is left out; None:
+    RemoteProtocolError is raised.
 
     Raises:
         OSError: ELOOP or ENAMETOOLONG from `check_descent`, EOVERFLOW for too many names, `NfsError` for a refusal.
+        RpcRdmaError: the errors of `Caller.call`, and RemoteProtocolError for a listing without end.
     """
     check_descent(directory)
     async for page in entry_pages(volume, directory, names_max=names_max, refused=refused):
@@ -110,7 +112,11 @@ _Pending: TypeAlias = "Node | tuple[Node, str] | _Read"
 async def walk_tree(
     volume: Volume, top: str, *, topdown: bool, onerror: Callable[[OSError], None] | None
 ) -> AsyncIterator[tuple[str, list[str], list[str]]]:
-    """Yields (path, names of directories, other names) as `NfsFilesystem.walk`; `onerror` None ignores its errors."""
+    """Yields (path, names of subdirectories, other names) for each directory below `top`, as `NfsFilesystem.walk`.
+
+    `top` is the absolute path. `onerror` is called with each OSError; None ignores them. Raises RpcRdmaError, as
+    `walk`.
+    """
     tell = onerror or _pass_over
     pending: list[_Pending] = []
     held = 0

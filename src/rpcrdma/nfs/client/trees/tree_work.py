@@ -32,10 +32,12 @@ from rpcrdma.nfs.client.trees.tree_walk import Exclusion, too_many_pending
 from rpcrdma.nfs.client.workers import run_together, run_workers
 from rpcrdma.nfs.errors import ExportPath, ServerPathError
 
-__all__ = ["C", "CopyDirection", "CopyFailure", "CopyReport", "Folder", "Kept", "TreeWork"]
+__all__ = ["ENTRY_ERRORS", "C", "CopyDirection", "CopyFailure", "CopyReport", "Folder", "Kept", "TreeWork"]
 
 C = TypeVar("C")
 
+ENTRY_ERRORS = (OSError, RpcError, RemoteProtocolError)
+"""Errors of a call that concern one entry of a tree: work goes on with the others, and the report has the error."""
 _SCANNERS = 4
 """The number of tasks that list directories, by one call at a time each; four hide the latency of listing."""
 
@@ -138,10 +140,10 @@ class CopyReport:
     """The bound of `failures`."""
 
     def failed(self, path: str, error: Exception) -> None:
-        """Counts a failure in `failures_total`, and adds it to `failures`, which take 1,000, fewer with long paths.
+        """Counts a failure in `failures_total`, and adds it to `failures` unless that list is full.
 
         Args:
-            path: the path of the object.
+            path: the path of the object in the source.
             error: the reason.
         """
         self.failures_total += 1
@@ -149,10 +151,10 @@ class CopyReport:
             self.failures.append(CopyFailure(path, error))
 
     def passed_over(self, path: str) -> None:
-        """Adds a device, socket or pipe, which is never copied, to `skipped`, which takes 1,000.
+        """Adds the path of a device, socket or pipe, which is never copied, to `skipped` unless that list is full.
 
         Args:
-            path: the path of the object.
+            path: the path of the object in the source.
         """
         if self._skipped_kept.takes(path):
             self.skipped.append(path)
@@ -182,40 +184,47 @@ class CopyDirection(Protocol[C]):
     """
 
     async def enter(self, parent: Folder, item: TreeItem) -> Folder:
-        """Makes the target of the directory `item` if missing; returns both, opened. Raises OSError, RpcError."""
+        """Makes the target directory of `item`, a directory in `parent`, if it is missing; returns both sides, opened.
+
+        Raises OSError, RpcError or RemoteProtocolError.
+        """
 
     def pages(self, folder: Folder, refused: Callable[[OSError], None]) -> AsyncIterator[list[TreeItem]]:
         """Yields the entries of the source directory by lists.
 
-        `refused` must get the error of each entry whose name is not valid. Raises OSError, RpcError or
-        RemoteProtocolError.
+        `refused` is called with the error of each entry whose name is not valid, which is left out. Iteration raises
+        OSError, RpcError or RemoteProtocolError.
         """
 
     async def copy(self, folder: Folder, item: TreeItem, report: CopyReport) -> tuple[C, int] | None:
-        """Copies an entry that is no directory, and counts it in `report`; only lists a device, socket or pipe there.
+        """Copies an entry that is no directory, and counts it in `report`.
 
-        Returns (the copy's place, such as its path, the octets of memory that the place takes), None unless the file
-        has several names. Raises OSError, RpcError or RemoteProtocolError.
+        A device, socket or pipe is not copied, but listed as skipped in `report`. For a file with several names,
+        returns (the place of the copy, such as its path; the octets of memory that the place takes); None for others,
+        or if the copy cannot be linked. Raises OSError, RpcError or RemoteProtocolError.
         """
 
     async def link(self, folder: Folder, item: TreeItem, copy: C) -> None:
-        """Makes the entry `item` a hard link to `copy`, replacing an entry of the same name in `folder`.
+        """Makes `item.name` in the target directory a hard link to `copy`, in place of an existing entry of that name.
+
+        `copy` is the place that `copy()` has returned for another name of the file.
 
         Raises:
-            OSError: links are refused there, or the copy is no longer where it was.
+            OSError: links are refused there, or the copy is no longer where it was; and RpcError.
         """
 
     async def fits(self, folder: Folder, item: TreeItem) -> bool:
         """Returns whether the file system of the target has room for `item.size` octets; raises OSError or RpcError."""
 
     async def leave(self, folder: Folder, *, complete: bool) -> None:
-        """Closes both sides of a directory, also if it raises (OSError, RpcError).
+        """Closes both sides of a directory, also if it raises one of `ENTRY_ERRORS`.
 
-        If `complete`, the target first gets mode and times if this copy has made it, with exact modes in any case.
+        If `complete`, the target directory gets the mode and times of the source before; an existing directory that
+        this copy has not made gets them only in a copy with exact modes.
         """
 
     def path(self, folder: Folder, item: TreeItem | None) -> str:
-        """Returns the path of `item` in the source, or of the folder itself if that is None, for reports."""
+        """Returns the path in the source of `item` in `folder`, for reports; of `folder` itself if `item` is None."""
 
 
 @dataclass(slots=True, eq=False)
@@ -229,7 +238,7 @@ class _Open:
 class TreeWork(Generic[C]):
     """Copies a tree and reports on it in `report`; made for a single `run`.
 
-    A failure of an entry is recorded and the copy continues; a lost connection ends the copy.
+    A failure of an entry is recorded in `report`, and the copy continues; a lost connection ends the copy.
 
     Args:
         direction: the steps of the direction.
@@ -254,9 +263,10 @@ class TreeWork(Generic[C]):
         self._changed = asyncio.Event()
 
     async def run(self, root: Folder) -> None:
-        """Copies everything in `root`, both sides of the top directory; raises RpcRdmaError if the connection is lost.
+        """Copies everything in `root`, both sides of the top directory, and counts it in `report`.
 
-        All directories are closed when it returns or raises.
+        Raises RpcRdmaError if the connection is lost, or for another error of `Caller.call` that no report takes. All
+        directories, `root` included, are closed when this returns or raises.
         """
         top = _Open(root, None)
         self._top = self._direction.path(root, None)
@@ -301,7 +311,7 @@ class TreeWork(Generic[C]):
                 of_server = isinstance(path, ExportPath)
                 raise (ServerPathError if of_server else OSError)(errno.EMFILE, f"{cause}; {_TOO_DEEP_REMEDY}", path)
             folder = await self._direction.enter(parent.folder, item)
-        except (OSError, RemoteProtocolError, RpcError) as error:
+        except ENTRY_ERRORS as error:
             self.report.failed(self._direction.path(parent.folder, item), error)
         else:
             opened = _Open(folder, parent)
@@ -333,7 +343,7 @@ class TreeWork(Generic[C]):
                         self._changed.set()
                     else:
                         await self._queue.put((opened, item))
-        except (OSError, RemoteProtocolError, RpcError) as error:
+        except ENTRY_ERRORS as error:
             self.report.failed(self._direction.path(folder, None), error)
         await self._done(opened)
 
@@ -349,18 +359,18 @@ class TreeWork(Generic[C]):
                     self.report.not_carried.update(item.lost)
                 else:
                     await self._copy_or_link(opened.folder, item, item.shared)
-            except (OSError, RemoteProtocolError, RpcError) as error:
+            except ENTRY_ERRORS as error:
                 self.report.failed(self._direction.path(opened.folder, item), error)
             await self._done(opened)
 
     async def _copy_or_link(self, folder: Folder, item: TreeItem, file: SharedFile) -> None:
-        """Copies `item`, or makes it a link if `file` was copied by another name and links work. Raises as `_copy`."""
+        """Copies `item`, or links it if `file` has been copied under another name and links work. Raises as `_copy`."""
         links, report = self._hard_links, self.report
         earlier = await links.copy_of(file)
         if earlier is None:
             links.begin(file)
         else:
-            with contextlib.suppress(OSError, RpcError):
+            with contextlib.suppress(*ENTRY_ERRORS):
                 await self._direction.link(folder, item, earlier)
                 links.linked(file)
                 report.files += 1
@@ -377,9 +387,8 @@ class TreeWork(Generic[C]):
     async def _copy(self, folder: Folder, item: TreeItem) -> tuple[C, int] | None:
         """Copies an entry; if there is no room for it, copies it once more when no other copy is in progress.
 
-        Otherwise many files copied at once would fill the last room together, all fail, and leave it empty. Returns
-        (the copy's place, such as its path, the octets of memory that the place takes), None unless the file has
-        several names. Raises OSError or RpcRdmaError.
+        So files that are copied at once do not fill the last room together, all fail, and leave it empty. Returns the
+        result of `CopyDirection.copy`. Raises OSError or RpcRdmaError.
         """
         async with self._alone:
             self._copying += 1
@@ -410,6 +419,6 @@ class TreeWork(Generic[C]):
             try:
                 await self._direction.leave(opened.folder, complete=True)
                 self.report.directories += 1
-            except (OSError, RpcError) as error:
+            except ENTRY_ERRORS as error:
                 self.report.failed(self._direction.path(opened.folder, None), error)
             opened = opened.parent

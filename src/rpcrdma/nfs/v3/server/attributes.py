@@ -27,17 +27,20 @@ _How: TypeAlias = v3.set_atime | v3.set_mtime
 
 
 def name_of(text: str) -> bytes:
-    """Returns the octets of a name or path that the XDR codec has decoded with surrogate escapes."""
+    """Returns the octets of a name or path, which the XDR codec has decoded as UTF-8 with surrogate escapes."""
     return text.encode("utf-8", "surrogateescape")
 
 
 def text_of(name: bytes) -> str:
-    """Returns the octets of a name or path as text with surrogate escapes, as the XDR codec takes it."""
+    """Returns a name or path as text, as the XDR codec takes it: octets that are not UTF-8 become surrogate escapes."""
     return name.decode("utf-8", "surrogateescape")
 
 
 def nfs_time(nanoseconds: int) -> v3.nfstime3:
-    """Converts nanoseconds since 1970 to nfstime3; times before 1970 become 0, those after 2106 the last second."""
+    """Converts nanoseconds since 1970 to nfstime3; times before 1970 become 0.
+
+    Times after 2106, too large for nfstime3, get its last second, and keep their nanoseconds.
+    """
     seconds = nanoseconds // _SECOND
     if 0 <= seconds <= _U32:
         return v3.nfstime3(seconds, nanoseconds - seconds * _SECOND)
@@ -65,7 +68,7 @@ def fattr3_of(attributes: Attributes) -> v3.fattr3:
 
 
 def post_op_of(attributes: Attributes) -> v3.post_op_attr:
-    """Returns `attributes` as post_op_attr; keeps the result in `attributes.shown`, from which later calls take it."""
+    """Returns `attributes` as post_op_attr; stores the result in `attributes.shown`, which later calls return."""
     shown = attributes.shown
     if type(shown) is v3.post_op_attr:
         return shown
@@ -74,7 +77,7 @@ def post_op_of(attributes: Attributes) -> v3.post_op_attr:
 
 
 def post_op(node: Node | None) -> v3.post_op_attr:
-    """Returns the current attributes of `node` as post_op_attr; without value if `node` is None or cannot be read."""
+    """Returns the current attributes of `node` as post_op_attr; empty if `node` is None or they cannot be read."""
     if node is not None:
         try:
             return post_op_of(node.attributes())
@@ -86,8 +89,8 @@ def post_op(node: Node | None) -> v3.post_op_attr:
 def wcc(node: Node | None, change: Change) -> v3.wcc_data:
     """Returns weak cache consistency data (RFC 1813 section 2.6) for a reply.
 
-    `change` has the attributes of `node` before and after a change. If either is None, the result has the present
-    attributes of `node` alone, without pre_op_attr.
+    `change` has the attributes of `node` before and after a change. If either is None, the result has no pre_op_attr,
+    and the present attributes of `node`, if it is not None, as post_op_attr.
     """
     before, after = change.before, change.after
     if before is None or after is None:
@@ -101,7 +104,9 @@ def wcc(node: Node | None, change: Change) -> v3.wcc_data:
 
 
 def wanted_of(attributes: v3.sattr3) -> Wanted:
-    """Converts the attributes that a client sets by SETATTR or a creation; those that it does not set become None.
+    """Converts an sattr3, the attributes that SETATTR or a creation sets; attributes that it does not set become None.
+
+    Times become nanoseconds since 1970, or `SERVER_TIME` for the server's present time.
 
     Raises:
         Refused: EINVAL: a time has 10**9 nanoseconds or more.

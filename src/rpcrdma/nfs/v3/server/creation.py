@@ -72,7 +72,8 @@ class CreationProcedures(Procedures):
     def _check_cut(self, directory: Node, name: bytes, who: Grant) -> None:
         """Raises Refused (EACCES) if an open of version 4 denies writing to the file `name`, which CREATE truncates.
 
-        No effect if `directory` has no such name; `who` are the rights with which it is looked up.
+        No effect if `directory` has no such name; `who` are the rights with which the name is looked up. Raises Refused
+        (EAGAIN) while only clients without a lease deny it, and Refused or OSError if the lookup fails otherwise.
         """
         with contextlib.suppress(FileNotFoundError):
             found = directory.lookup(who, name, at_once=False)

@@ -35,8 +35,8 @@ _Describe: TypeAlias = Callable[[Entry], tuple[E, int, int]]
 class _Page(Generic[E]):
     """The entries of a READDIR or READDIRPLUS reply, within the octets that the client asks for.
 
-    `octets_max` bounds the whole result, which never has more than 1 MiB. `names_octets_max` bounds names, numbers and
-    cookies, but the first entry of a page may exceed it.
+    `octets_max` bounds the whole result, which never has more than 1 MiB. `names_octets_max` bounds the octets of
+    names, fileids and cookies, but the first entry of a page may exceed it. `eof`, False at first, is set by the owner.
     """
 
     def __init__(self, octets_max: int, names_octets_max: int = _REPLY_OCTETS_MAX) -> None:

@@ -101,7 +101,10 @@ class MountService(MOUNT_V3_Service):
             return list(self._mounts)
 
     def forget_host(self, address: str) -> list[str]:
-        """Removes the mounts of a client at the network address `address` from the list; returns their paths."""
+        """Removes the mounts of the client at the network address `address` from the list; returns their paths.
+
+        The paths are those of its MNT calls, the oldest first; empty if it has no mounts.
+        """
         with self._lock:
             found = [mount for mount in self._mounts if mount[0] == address[:MNTNAMLEN]]
             for mount in found:
@@ -133,13 +136,16 @@ class MountService(MOUNT_V3_Service):
         return None if tree is None else self._exports.waits_for(tree.root.handle)
 
     def _export_of(self, names: list[str]) -> Tree | None:
-        """Returns the export with the longest name that the path with parts `names` begins with; None: no export."""
+        """Returns the exported tree whose name is the longest that the path with parts `names` begins with.
+
+        None if the path is in no export.
+        """
         fitting = [tree for tree in self._exports.trees if names[: len(_parts(tree))] == _parts(tree)]
         return max(fitting, key=lambda tree: len(_parts(tree)), default=None)
 
 
 def _groups(export: ExportTerms) -> list[groupnode] | None:
-    """Returns the networks that rules of an export admit, for the reply of EXPORT; []: all hosts; None: no host."""
+    """Returns the networks that rules of `export` admit, for the reply of EXPORT; [] for all hosts, None for none."""
     networks: dict[str, None] = {}
     for rule in export.all_rules:
         if not rule.denied:

@@ -16,7 +16,7 @@ __all__ = ["Procedures"]
 
 
 class Procedures:
-    """The base of the procedures over exports; `NfsService` joins its subclasses.
+    """The base of the procedures of NFS version 3 over exports; `NfsService` inherits from all its subclasses.
 
     Args:
         exports: the trees that are served.
@@ -33,7 +33,9 @@ class Procedures:
             raise Refused(errno.EAGAIN)
 
     def locate_in_worker(self, handle: bytes, context: CallContext) -> tuple[Node, Grant]:
-        """Returns (the object of `handle`, the rights of the caller of `context`); may block: for worker threads alone.
+        """Returns (the object of `handle`, the caller's rights). May block: to be called in a worker thread.
+
+        `context` is the call, whose caller it is.
 
         Raises the errors of `Exports.locate`, such as Refused (ESTALE, EACCES, or `BAD_HANDLE`).
         """
@@ -52,7 +54,7 @@ class Procedures:
         return found
 
     def check_delegations(self, node: Node) -> None:
-        """Raises Refused (EAGAIN) while clients of version 4 have delegations of `node`; starts their recall."""
+        """Raises Refused (EAGAIN) while clients of version 4 have delegations of `node`, and starts their recall."""
         if self.claims.delegations and self.claims.waits_for_delegates(self.exports.file_of(node.handle)):
             raise Refused(errno.EAGAIN)
 

@@ -55,23 +55,24 @@ class NfsService(
         self.WAITS_FOR = self._file_system_of
 
     def _file_system_of(self, args: Any) -> bytes | None:
-        """Returns octets that name the file system on which a call with `args` may block; None: all exports are on one.
+        """Returns octets that name the file system on which a call may block, for comparison; None: not distinguished.
 
-        `args` are the arguments of a procedure, whose first field leads to a filehandle. See `Exports.waits_for`.
+        The result is None if all exports are on one file system, or the filehandle belongs to no export. `args` are the
+        arguments of a procedure; the first field, perhaps of a nested structure, is the filehandle.
         """
         while not isinstance(args, bytes):
             args = getattr(args, args.__slots__[0])
         return self.exports.waits_for(args)
 
     def close_idle(self) -> None:
-        """Closes objects and files that have not been used since the last call; may block.
+        """Drops cached objects and closes files of the exports that were not used since the previous call; may block.
 
         The server's owner calls it every few seconds: an open file that another process deletes keeps its space.
         """
         self.exports.close_idle()
 
     def close(self) -> list[OSError]:
-        """Puts data written UNSTABLE on the disk and closes all objects and files; may block.
+        """Puts data written UNSTABLE on the disk and closes all objects and files of the exports; may block.
 
         Returns the errors that lost data; empty if there were none.
         """

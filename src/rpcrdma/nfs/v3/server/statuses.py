@@ -12,7 +12,7 @@ __all__ = ["REFUSALS", "StatusRefusal", "status_of"]
 
 
 class StatusRefusal(Exception):
-    """Ends a call with `status`, which only version 3 has; a procedure raises it and answers with the status."""
+    """Ends a procedure, which catches this exception and replies with `status`: a status that only version 3 has."""
 
     def __init__(self, status: nfsstat3) -> None:
         super().__init__(status.name)
@@ -42,9 +42,10 @@ _BY_ERRNO = STATUS_OF_ERRNO | {
 
 
 def status_of(error: Refused | OSError | StatusRefusal) -> nfsstat3:
-    """Returns the NFSv3 status for an exception of `REFUSALS`; NFS3ERR_IO for an errno without a status of its own.
+    """Returns the NFSv3 status with which a procedure answers an exception (see `REFUSALS`).
 
-    `REFUSALS` are Refused, OSError and StatusRefusal. The result for an OSError without errno is NFS3ERR_SERVERFAULT.
+    A StatusRefusal has its own status; the errno decides for the others. An errno without a status is NFS3ERR_IO, an
+    exception without errno NFS3ERR_SERVERFAULT.
     """
     if isinstance(error, StatusRefusal):
         return error.status

@@ -13,7 +13,6 @@ import functools
 from collections.abc import Callable
 from typing import Any, Final
 
-from rpcrdma.errors import RpcRdmaError
 from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.server.clients import Client, Delegation
 from rpcrdma.nfs.v4.server.sessions import Nfs4Session
@@ -84,20 +83,23 @@ class Recalls:
     async def _recall(self, client: Client, delegations: dict[Delegation, None]) -> None:
         """Sends CB_RECALL for each key of `delegations` that the client still has, in order, and empties the dict.
 
+        A delegation stays in the dict until its call ends, so that a sweep meanwhile does not queue it a second time.
         If a call fails or the client has no connection, the other keys are dropped: the next `State.sweep` queues them
         again, and no client that does not answer keeps the recalls of others waiting.
         """
         try:
             while delegations:
                 delegation = next(iter(delegations))
-                del delegations[delegation]
                 with self._state.lock:
                     session = self._state.sessions.with_back_channel(client)
                 if session is None:
-                    delegations.clear()
-                elif client.held.get(delegation.key) is delegation and delegation.lost is None:
+                    return
+                held = client.held.get(delegation.key) is delegation and delegation.lost is None
+                # A sweep may have seen it just before the answer.
+                if held and not delegation.asked:
                     delegation.asked = await self._ask(session, delegation)
-        except RpcRdmaError:
+                del delegations[delegation]
+        finally:
             delegations.clear()
 
     async def _ask(self, session: Nfs4Session, delegation: Delegation) -> bool:
