@@ -20,6 +20,7 @@ from collections.abc import Collection, Iterable
 from types import TracebackType
 from typing import Any
 
+from rpcrdma.aio.drivers.kept_identity import THREAD
 from rpcrdma.nfs.export import tree
 from rpcrdma.nfs.export.access_terms import ExportTerms, UserAndGroups
 from rpcrdma.nfs.export.export_limits import NFS_CALLERS_MAX
@@ -48,6 +49,7 @@ from rpcrdma.nfs.export.server_state import ServerState
 from rpcrdma.nfs.export.sparse_file import SparseObject
 from rpcrdma.nfs.export.tree import TRANSFER_OCTETS_MAX, Attributes, Change, FileKind, Refused, Stable, Written
 from rpcrdma.rpc.auth import AuthNone, AuthSys
+from rpcrdma.rpc.service import WorkerNeeded
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = ["Callers", "OpenFile", "OpenFiles", "SwitchedCaller"]
@@ -75,7 +77,8 @@ class SwitchedCaller:
     """The identity of a caller that a thread takes on inside `with caller:`; it returns to the server's own at the end.
 
     The thread's user, groups and capabilities change, those of other threads do not. Entering raises OSError if the
-    system does not allow the change; the thread then has the server's identity.
+    system does not allow the change, or WorkerNeeded in a thread that keeps its identity for RDMA devices; the thread
+    then has the server's identity.
     """
 
     __slots__ = ("_back", "_there", "gid", "gids", "uid")
@@ -108,6 +111,8 @@ class SwitchedCaller:
         self._back[:0] = capabilities
 
     def __enter__(self) -> None:
+        if self._there and THREAD.keeper is not None and THREAD.keeps_identity():
+            raise WorkerNeeded
         try:
             change_thread(self._there)
         except BaseException as error:

@@ -40,6 +40,7 @@ from rpcrdma.nfs.export.tree import (
 __all__ = ["Files"]
 
 _FILE_MODE = 0o600
+_NEW = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 _DIRECTORY_MODE = 0o700
 _VERIFIER = struct.Struct(">II")
 _NO_ID = 0xFFFFFFFF
@@ -208,12 +209,14 @@ class Files(LocalObject):
         size = None if wanted.size is None else _size(wanted.size)
         exclusive = create.how is CreateHow.EXCLUSIVE
         mode = _mode(wanted, _FILE_MODE)
-        flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = None
         try:
             with caller:
                 try:
-                    fd = os.open(name, flags, mode & 0o777, dir_fd=self.fd)
+                    if exclusive:
+                        fd = self._create_verified(name, create.verifier)
+                    else:
+                        fd = os.open(name, _NEW, mode & 0o777, dir_fd=self.fd)
                 except FileExistsError:
                     if create.how is CreateHow.GUARDED:
                         raise
@@ -221,7 +224,6 @@ class Files(LocalObject):
                     # From here on the descriptor stands for the file: its name may be another file's already.
                     node: Self = tree.created(self, name, fd)
                     if exclusive:
-                        set_file_times(b"/proc/self/fd/%d" % fd, *_times_of(create.verifier))
                         # A retry may reach the next run of the server, which recognises the call by these times.
                         os.fsync(fd)
                     else:
@@ -236,6 +238,30 @@ class Files(LocalObject):
             if fd is not None:
                 os.close(fd)
         return node
+
+    def _create_verified(self, name: bytes, verifier: bytes) -> int:
+        """Creates a file with the verifier of an exclusive create as its times; returns a descriptor of it.
+
+        The file gets its name afterwards, so that a server that is killed leaves no file that the retry takes for
+        another one. Only on file systems without nameless files it has its name for a moment before. Raises OSError.
+        """
+        times, fd = _times_of(verifier), None
+        # What fails here fails again below, with the error of a creation by name.
+        with suppress(OSError):
+            fd = os.open(b".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, _FILE_MODE, dir_fd=self.fd)
+            path = b"/proc/self/fd/%d" % fd
+            set_file_times(path, *times)
+            os.link(path, name, dst_dir_fd=self.fd)
+            return fd
+        if fd is not None:
+            os.close(fd)
+        fd = os.open(name, _NEW, _FILE_MODE, dir_fd=self.fd)
+        try:
+            set_file_times(b"/proc/self/fd/%d" % fd, *times)
+        except OSError:
+            os.close(fd)
+            raise
+        return fd
 
     def _existing(self, name: bytes, create: Create, caller: CallerIdentity) -> Self:
         """Returns the existing file `name` of this directory, set to `create.wanted.size` octets if that is not None.

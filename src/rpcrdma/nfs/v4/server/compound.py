@@ -22,7 +22,7 @@ from rpcrdma.nfs.v4.refusal import REFUSALS, Refused, status_of
 from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.message import REPLY_HEADER_OCTETS
-from rpcrdma.rpc.service import MAY_BLOCK, ActAs, CallContext, CredentialTooWeak, Steps
+from rpcrdma.rpc.service import MAY_BLOCK, ActAs, CallContext, CredentialTooWeak, Steps, WorkerNeeded
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import BulkItem, Encoder, padded_octets
 
@@ -40,7 +40,7 @@ _NO_ITEMS: Final = [[0] * (at + 1) for at in (*range(NFS4_COMPOUND_OPERATIONS_MA
 """`EncodedReply.begun` of replies without items, by the index of the last operation, which is -1 without any."""
 
 
-class MustWait(Exception):
+class MustWait(WorkerNeeded):
     """Raised by an operation, before it has changed anything, that would block in the event loop.
 
     `run` then runs the operation again in a worker thread.
@@ -50,8 +50,7 @@ class MustWait(Exception):
     """
 
     def __init__(self, identity: AbstractContextManager[Any] | None = None) -> None:
-        super().__init__("the operation would block")
-        self.step = MAY_BLOCK if identity is None else ActAs(identity)
+        super().__init__(MAY_BLOCK if identity is None else ActAs(identity))
 
 
 class KeptReply(Exception):
@@ -271,7 +270,7 @@ def run(compound: Compound, handlers: Mapping[int, Handler]) -> Steps[EncodedRep
                     try:
                         value = handler(compound, args)
                         break
-                    except MustWait as wait:
+                    except WorkerNeeded as wait:
                         left = wait.step
                     yield left
                     compound.acting = acting = left is not None
