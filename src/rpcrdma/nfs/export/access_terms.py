@@ -95,14 +95,14 @@ class AccessTerms:
             host_name(name)
 
     def acting_as(self, credential: Credential | LocalUser) -> UserAndGroups:
-        """Maps a call's credential to the user as whom the server acts.
+        """Returns the numbers of the user and groups as which the server acts for a call with this credential.
 
         Args:
             credential: the call's credential, or a `LocalUser` in its place: UID, GID and groups by this machine's
                 database.
 
         Returns:
-            User, group and supplementary groups. They are the anonymous user's, without supplementary groups, for
+            (user, group, supplementary groups). They are the anonymous user's, without supplementary groups, for
             squashed users, calls without an identity or with 2^32 - 1 among its numbers, and principals that are no
             users of this machine. With `root_squash` group 0 becomes the anonymous group, or is left out.
         """
@@ -208,7 +208,7 @@ class ExportTerms(AccessTerms):
         return next((rule for rule in self.all_rules if rule.fits(origin) and rule.takes(principal)), None)
 
     def admitting(self, origin: CallOrigin) -> list[AccessTerms]:
-        """Returns the rules that can admit a call from this origin with some principal, in order.
+        """Returns the rules that can admit a call from this origin, with a principal or without, in their order.
 
         Args:
             origin: the origin of the calls: address, transport and proved identity of their host.
@@ -228,7 +228,7 @@ class ExportTerms(AccessTerms):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Export(ExportTerms):
-    """An exported directory, of this machine or of a file system of fsspec, and the terms of its use.
+    """An exported directory, local or of a remote file system by the package fsspec, and the terms of its use.
 
         Export(name="/home", directory=Path("/srv/home"))
         Export(name="/data", url="s3://bucket/prefix", read_only=True)
