@@ -280,6 +280,8 @@ class _Files:
         """
         seen = self._state()
         if seen != self._seen:
+            # Unfit files are reported once.
+            self._seen = seen
             try:
                 self.read()()
             except HostAuthenticationFailed as error:

@@ -22,7 +22,7 @@ _SEND_SIZE, _RECEIVE_SIZE = 1, 2
 
 
 class FileState(NamedTuple):
-    """The file that the checks read: its path in the export, its size, and its last change in nanoseconds."""
+    """The file that the checks read: its path in the export, its size, and its last change (ns since 1970)."""
 
     path: str
     size_octets: int
@@ -31,9 +31,10 @@ class FileState(NamedTuple):
 
 @dataclass(slots=True)
 class Abilities:
-    """Abilities of a server under test: values for conversations by name (`given`), and needs of checks (`met`).
+    """Abilities of a server under test.
 
-    `notes` say why other needs are not met.
+    `given` has values for scripted conversations by name, and `met` the needs of checks that the server meets. `notes`
+    say why other needs are not met.
     """
 
     given: dict[str, int | bytes] = field(default_factory=dict)
@@ -47,11 +48,11 @@ class Abilities:
     """Whether that file was changed during the checks, so that verdicts on its data are void."""
 
     def add_spoken(self, versions: Mapping[str, Outcome]) -> None:
-        """Adds to `given` and `met` what a server has answered in the conversation that tried each of `versions`.
+        """Adds to `given` and `met` a server's protocol versions, and the abilities that its answers announce.
 
-        `versions` has the conversations' outcomes by protocol version, "1" or "2", as `spoken_versions` returns them.
-        The versions are added to `met`; sizes, and needs of the round-trip extension, have names that begin with the
-        version, as "2.send_octets" in `given` and "2.requests" in `met`.
+        `versions` has the outcomes of the trial conversations by protocol version, "1" or "2", as `spoken_versions`
+        returns them. The versions are added to `met`; sizes, and needs of the round-trip extension, have names that
+        begin with the version, as "2.send_octets" in `given` and "2.requests" in `met`.
         """
         self.met |= set(versions)
         if any(outcome.markers for outcome in versions.values()):

@@ -63,7 +63,7 @@ def accepted(status: int = 0, plus: int = 0, rpc: dict[str, Any] | None = None, 
     """Returns the pattern of an accepted RPC reply in version 1; `status` is its accept_stat, 0 for success.
 
     `plus` is added to the XID of the check's first call; `fields` replace fields of the transport header's pattern, and
-    `rpc` fields of the RPC reply's.
+    `rpc` fields of the RPC header's pattern.
     """
     told = {"xid": {**_XID, "plus": plus}, "direction": 1, "accepted": status, **(rpc or {})}
     return {"message": {"header": reply_header(plus, **fields), "rpc": told}}
@@ -73,8 +73,8 @@ def answered(plus: int = 0, *, status: int = 0, invalidates: Any = None, **field
     """Returns the pattern of an accepted reply in version 1 without results.
 
     `plus` is added to the XID of the check's first call, `status` is the accept_stat, and `fields` replace fields of
-    the transport header's pattern. `invalidates` is the pattern of the handle that its Send invalidates; None: it is a
-    plain Send.
+    the transport header's pattern. `invalidates` is the pattern of the handle that the reply's Send invalidates; None:
+    the reply is a plain Send.
     """
     return {"message": {**accepted(status, plus, {"results": ""}, **fields)["message"], "invalidates": invalidates}}
 

@@ -25,7 +25,8 @@ class Check:
 
     A wrong answer breaks the first statement, unless the pattern or the step names another. `needs` are conditions
     without which the check is not run: "file", "write", "nfs", "risky" for a check that is known to stop a server, and
-    the abilities of `rpcrdma_lab.check.abilities`. Its protocol version is another need.
+    the abilities of `rpcrdma_lab.check.abilities`. The protocol version of the conversation is a further condition,
+    which `needs` does not contain.
     """
 
     id: str
@@ -65,10 +66,10 @@ def chosen(checks: Iterable[Check], only: Sequence[str], skip: Sequence[str]) ->
 
 
 def sections_of(statements: Iterable[str]) -> tuple[str, ...]:
-    """Returns the sections of statements with these identifiers, each once.
+    """Returns the sections of statements with these identifiers, such as "RFC 8166 4.5.2", in order and each once.
 
     Raises:
-        KeyError: an identifier is not in the ledger's extract.
+        KeyError: an identifier is not in the ledger's extract, `STATEMENTS`.
     """
     told: list[Statement] = [STATEMENTS[each] for each in statements]
     return tuple(dict.fromkeys(f"{each.source} {each.section}" for each in told))
@@ -96,8 +97,8 @@ def check(
     Args:
         name: the check's identifier.
         title: the expected behaviour as text.
-        statements: the identifiers of the tested statements, separated by spaces.
-        steps: the steps of the conversation.
+        statements: the identifiers of the tested statements, separated by spaces; a wrong answer breaks the first.
+        steps: the steps of the conversation (docs/send.md).
         needs: the conditions without which the check is not run, such as "nfs" and "write", separated by spaces.
         conversation: further keys of the conversation (docs/send.md), such as "memory" and "startup".
     """
@@ -111,7 +112,7 @@ def check(
 
 
 def _with_aside(steps: Sequence[Step]) -> list[Step]:
-    """Returns the steps, the last one with "aside" if it expects the answer to a NULL call behind the judged answer.
+    """Returns the steps; adds "aside" to the last one if it expects the reply to a NULL call after the judged answer.
 
     Such a call only shows that the connection continues; "aside" is the description of the call.
     """

@@ -39,9 +39,9 @@ async def prepared_export(
 ) -> AsyncIterator[Abilities]:
     """Finds a file in an NFS export, or creates files; yields `Abilities` with handles and contents for the checks.
 
-    The created files are removed at exit over a new connection, since a check may end the existing ones; without
-    `write`, an exit without an exception sets `file_changed` of the abilities if the file was changed. Their `notes`
-    say why no file was found, or which file could not be removed.
+    At exit the created files are removed over a new connection, since a check may end the existing ones. Without
+    `write`, an exit without an exception sets `file_changed` of the abilities if the file was changed or removed.
+    `notes` of the abilities say why no file was found, or which file could not be removed.
 
     Args:
         url: the export, with the path of a file or of the directory in which a large enough file is looked for.
@@ -85,7 +85,7 @@ async def prepared_export(
 
 
 async def _is_changed(opening: _Opening, before: FileState) -> bool:
-    """Returns whether the file at `before.path` has another size or time of change than `before`, or is gone.
+    """Returns whether a file differs in size or time of change from `before`, or is gone; connects to the export anew.
 
     Returns False if the server does not answer. `opening` returns a context manager that connects to the export.
     """
@@ -178,7 +178,7 @@ async def _take(filesystem: NfsFilesystem, path: str, abilities: Abilities) -> N
 
 
 def own_credential() -> bytes:
-    """Returns an encoded AUTH_SYS credential of this process's user and group (RFC 5531 appendix A)."""
+    """Returns an encoded AUTH_SYS credential of this process's effective user and group (RFC 5531 appendix A)."""
     name = b"rpcrdma"
     body = struct.pack(">II", 0, len(name)) + name + bytes(-len(name) % 4)
     body += struct.pack(">III", os.geteuid(), os.getegid(), 0)

@@ -66,7 +66,7 @@ class ClientTrial:
     Args:
         checks: the checks, in order.
         options: the settings.
-        on_result: is called with each result.
+        on_result: is called with the result of each check that has run.
     """
 
     def __init__(
@@ -102,20 +102,23 @@ class ClientTrial:
 
     @property
     def left(self) -> int:
-        """The number of checks that still need a connection."""
+        """The number of checks that still need a connection, without those that run now."""
         return len(self._left)
 
     def serve(self, make_peer: PeerMaker) -> None:
-        """Starts a task that runs one check on a new connection; `make_peer` makes this end of it from a log and names.
+        """Starts a task that runs one check on a new connection of a client, and then closes the connection.
 
-        If the start-up fails, the check is left for a later connection.
+        `make_peer` makes this end of the connection; its arguments are the log and the values by name that the peer
+        uses. If the start-up fails, the check waits for a later connection. A connection beyond `CHECK_CONNECTIONS_MAX`
+        at once is closed. Must be called while an event loop runs. After a malformed check, `done` is set and `results`
+        raises the error.
         """
         held = asyncio.ensure_future(self._meet(make_peer))
         self._held.add(held)
         held.add_done_callback(self._held.discard)
 
     async def end(self) -> None:
-        """Cancels the checks of all connections, which closes these, and waits for them."""
+        """Cancels the checks that run, which closes their connections, and waits until they have ended."""
         for held in self._held:
             held.cancel()
         if self._held:
@@ -173,7 +176,7 @@ class ClientTrial:
                 program.close()
 
     def _taken(self, kinds: set[str], *, first: str = "") -> Check | None:
-        """Removes and returns the next check that waits, if possible of kind `first`; None if none has one of `kinds`.
+        """Removes and returns the next check that waits, of kind `first` if possible; None if there is none of `kinds`.
 
         A kind is a protocol version, "1" or "2", or "startup" for a check with a wrong start-up.
         """
@@ -234,9 +237,9 @@ def _judged(check: Check, outcome: Outcome) -> Result:
 
 @asynccontextmanager
 async def listening(trial: ClientTrial, host: str, port: int) -> AsyncIterator[tuple[str, int]]:
-    """Accepts clients for a trial at `host` and `port` (0: any), and yields the address, (host, port).
+    """Context manager that accepts the connections of clients for a trial, and yields the address, (host, port).
 
-    At exit, ends listening and all connections.
+    `host` and `port` are the address to listen at; port 0 takes a free one. At exit, listening and all connections end.
 
     Raises:
         OSError: the address cannot be used.

@@ -13,7 +13,11 @@ __all__ = ["READINGS", "Reading"]
 
 
 class Reading(NamedTuple):
-    """Another interpretation of an unclear text: its behaviour and that of this library, and the supporting texts."""
+    """Another interpretation of an unclear specification.
+
+    `text` describes its behaviour and, after a semicolon, that of this library; `citation` names the unclear or
+    supporting texts, and known peers.
+    """
 
     text: str
     citation: str

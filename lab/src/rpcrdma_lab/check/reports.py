@@ -31,7 +31,7 @@ _SHAPE = LadderShape(ends=2, margin=11, first=2, step=92)
 
 
 def as_json(url: str, versions: Sequence[str], notes: Sequence[str], results: Sequence[Result]) -> dict[str, Any]:
-    """Returns the report of a run as a JSON object; checks that do not conform have their messages.
+    """Returns the report of a run as a JSON object, with the messages of checks that have run and do not conform.
 
     `url` is the tested server or client, `versions` are its protocol versions, and `notes` are remarks on the run as
     text. The keys are "url", "versions", "notes", "verdicts" (numbers of checks), "statements" (worst verdicts) and
@@ -48,7 +48,10 @@ def as_json(url: str, versions: Sequence[str], notes: Sequence[str], results: Se
 
 
 def _reached(results: Sequence[Result]) -> dict[str, str]:
-    """Returns the worst verdict, as text like "conforms", on each tested statement by the statement's identifier."""
+    """Returns the worst verdict, as text like "conforms", on each tested statement by the statement's identifier.
+
+    Checks with the verdict NOT_SEEN do not count.
+    """
     found: dict[str, Verdict] = {}
     for result in results:
         if result.verdict is Verdict.NOT_SEEN:
@@ -105,9 +108,10 @@ def _checks(count: int) -> str:
 
 
 def summary_lines(report: Mapping[str, Any], *, details: bool) -> Iterator[str]:
-    """Yields a report of `as_json` as lines of text: counts, then each check that does not conform.
+    """Yields a report of `as_json` as lines of text: counts, notes, and each check that does not conform.
 
-    With `details`, messages of these checks follow, and at the end all tested statements with their checks.
+    Checks that were not run (NOT_SEEN) are counted by cause. With `details`, its messages follow each check that does
+    not conform, and all tested statements with their checks follow at the end.
     """
     total = len(report["checks"])
     versions = report["versions"]
@@ -144,7 +148,8 @@ def summary_lines(report: Mapping[str, Any], *, details: bool) -> Iterator[str]:
 def _tried(row: Mapping[str, Any]) -> Iterator[str]:
     """Yields a line with the broken statement and its text after a failure, or else with all tested statements.
 
-    `row` is a check in a report of `as_json`, with "verdict", "statements" and "sections".
+    `row` is a check in a report of `as_json`, with "verdict", "statements" and "sections". Yields nothing if a failure
+    breaks no statement.
     """
     if row["verdict"] in _FAILED:
         yield from (_quoted(name) for name in row["statements"])
@@ -178,9 +183,10 @@ def ladder_lines(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def as_junit(url: str, results: Sequence[Result]) -> str:
-    """Returns JUnit XML: a violation, or harm to other connections, is a failure; a check without a verdict is skipped.
+    """Returns the results as JUnit XML.
 
-    `url` is the name of the tested server or client.
+    A violation of a MUST, or harm to other connections, is a failure. A check that was not run or is inconclusive is
+    skipped. `url` is the name of the tested server or client.
     """
     counts = judged(results)
     failures = counts[Verdict.VIOLATES] + counts[Verdict.HARMS]

@@ -91,12 +91,13 @@ _BUSY_S = 0.5
 async def spoken_versions(target: RawTarget, given: Mapping[str, int | bytes]) -> dict[str, Outcome]:
     """Returns the protocol versions, "1" and "2", that a server speaks, each with the `Outcome` that has shown it.
 
-    `heard` of an outcome has the server's last message. `given` has values for the conversations by name, among them
-    "program" and "program_version".
+    Each version is tried on connections of its own. `heard` of an outcome has the server's last message. `given` has
+    values for the conversations by name, among them "program" and "program_version". The result is empty if the server
+    speaks neither version.
 
     Raises:
         OSError: the server cannot be reached.
-        RpcError: the server speaks a version, and offers the program in none.
+        RpcError: the server answers, but offers the program in this version over none of the protocol versions.
     """
     spoken, refusals = {}, []
     for name, probe in _PROBES.items():
@@ -118,14 +119,14 @@ async def _tried(
     given: Mapping[str, int | bytes],
     fresh_files: Iterator[bytes] | None = None,
 ) -> Outcome:
-    """Runs a conversation, a second time after silence or a missing Terminate; returns the last log and result.
+    """Runs a conversation, a second time after silence or a missing Terminate; returns log and result of the last run.
 
     A server may overlook a message, as siw does, and TCP may lose a Terminate. `given` has values for the conversation
-    by name, and each try takes one of `fresh_files`, handles of empty files, as the value "fresh".
+    by name, and each run takes one of `fresh_files`, handles of empty files, as the value "fresh".
 
     Raises:
         LocalProtocolError: the conversation is malformed, or refers to a message that has not arrived.
-        OSError: the server cannot be reached at the first try.
+        OSError: the server cannot be reached for the first run.
     """
 
     def fresh() -> dict[str, bytes]:
@@ -146,7 +147,8 @@ async def recalled_delegations(
 ) -> set[str]:
     """Returns {"recall"} if a server recalls a delegation on its holder's connection, and set() if it does not.
 
-    `given` has values for the conversation, `fresh_file` is the handle of an empty file, and `version` is "1" or "2".
+    In the latter case makes the server drop the delegation. `given` has values for the conversation by name,
+    `fresh_file` is the handle of an empty file, and `version` is the protocol version, "1" or "2".
 
     Raises:
         OSError: the server cannot be reached.
@@ -170,6 +172,8 @@ async def _release(target: RawTarget, given: Mapping[str, int | bytes], xid: int
 class Witness:
     """Another client beside the checks, whose connection with an outstanding call must survive each check's mistakes.
 
+    The methods do not raise OSError.
+
     Args:
         target: the server.
         version: the protocol version, "1" or "2".
@@ -189,9 +193,10 @@ class Witness:
         """The wrong answer that ended the last connection; None if it ended otherwise or was silent."""
 
     async def begin(self) -> bool:
-        """Returns whether the server answers a call, made before a check.
+        """Waits for the reply to the outstanding call, and makes the next call; returns whether the reply arrived.
 
-        If it does not, as on a connection that the server has ended as idle, a new connection is tried.
+        To be called before a check. If no reply arrived, as on a connection that the server has ended as idle, tries
+        once more on a new connection.
         """
         return await self.turn() or await self.turn()
 
@@ -276,13 +281,15 @@ async def run_checks(
 ) -> list[Result]:
     """Runs the checks one after another, each on its own connection, and returns their verdicts and logs in order.
 
+    A check for which the server cannot be reached is INCONCLUSIVE; after 5 of them in a row the others are NOT_SEEN.
+
     Args:
         checks: the checks.
         target: the server.
         given: values for the conversations, by name.
         met: the needs of checks that are met, including the protocol versions of the server.
         on_result: is called with each result as soon as it is known.
-        first_xid: the XID of the first call; each check has 128 XIDs.
+        first_xid: the XID of the first call; each check has the 128 XIDs after those of the check before.
         fresh_files: handles of empty files, `FRESH_FILES` for each check that needs "recall".
 
     Raises:
@@ -315,7 +322,7 @@ async def run_checks(
 def _unseen(check: Check, target: RawTarget, met: Collection[str], refused: int) -> Result | None:
     """Returns the result NOT_SEEN if the needs of a check are not met or the server has stopped; None: it can be run.
 
-    `met` are the needs that are met, and `refused` is the number of the last checks in a row without a connection.
+    `met` are the needs that are met, and `refused` is the number of checks without a connection immediately before.
     """
     needs = {check.conversation.get("version", "1"), *check.needs}
     if check.of_frames and target.provider is not None:
@@ -336,9 +343,9 @@ async def _result(
 ) -> Result:
     """Runs a check, a second time if another connection is harmed, and returns the result.
 
-    Harm counts if it happens twice, or if the server answers nobody any more, since a connection may end for other
-    causes. `given` has values for the conversation by name, among them its first "xid"; `fresh_files` are handles of
-    empty files, if the check needs them.
+    Harm counts if it happens twice, or if the server answers no connection any more, since a connection may end for
+    other causes. `given` has values for the conversation by name, among them its first "xid"; `fresh_files` are handles
+    of empty files, if the check needs them.
 
     Raises:
         LocalProtocolError: the conversation of the check is malformed.

@@ -70,7 +70,10 @@ class Result:
 
     @property
     def statements(self) -> tuple[str, ...]:
-        """Identifiers of the statements that the verdict is about: the broken one after a failure, or else all."""
+        """Identifiers of the statements that the verdict is about: the broken one after a failure, or else all.
+
+        Empty if the verdict is HARMS.
+        """
         if self.verdict is Verdict.HARMS:
             return ()
         if self.verdict in FAILURES:
@@ -109,10 +112,10 @@ class PassageBudget:
         self._left = CHECK_PASSAGES_MAX
 
     def shorten(self, result: Result) -> None:
-        """Removes log entries (`passages`) from a result: all if its verdict is CONFORMS or NOT_SEEN.
+        """Shortens the log of a result (`passages`), and takes the entries that stay from the budget.
 
-        If another result has more than the budget has left, the first and last 8 stay. Of each entry the first
-        `CHECK_SHOWN_OCTETS_MAX` octets stay.
+        No entry stays if the verdict is CONFORMS or NOT_SEEN. Of more entries than the budget has left only the first 8
+        and the last 8 stay; up to 16 always stay. Of each entry the first `CHECK_SHOWN_OCTETS_MAX` octets stay.
         """
         passages = result.passages
         if result.verdict in {Verdict.CONFORMS, Verdict.NOT_SEEN}:
@@ -124,7 +127,10 @@ class PassageBudget:
 
 
 def void_verdicts(results: Sequence[Result]) -> None:
-    """Changes VIOLATES and IGNORES of checks that need "file" to INCONCLUSIVE, because that file changed in the run."""
+    """Changes VIOLATES and IGNORES of checks that need "file" to INCONCLUSIVE, because that file changed in the run.
+
+    The cause of such a result says so as well.
+    """
     for result in results:
         if "file" in result.check.needs and result.verdict in {Verdict.VIOLATES, Verdict.IGNORES}:
             result.verdict = Verdict.INCONCLUSIVE
@@ -132,5 +138,5 @@ def void_verdicts(results: Sequence[Result]) -> None:
 
 
 def judged(results: Sequence[Result]) -> dict[Verdict, int]:
-    """Returns the number of results with each verdict, 0 included."""
+    """Returns the number of results with each verdict; every verdict is a key."""
     return {verdict: sum(result.verdict is verdict for result in results) for verdict in Verdict}

@@ -24,7 +24,7 @@ class AddedExtensionFailed(RpcRdmaError):
 
 
 def extension_maker(words: str) -> Callable[[], Extension]:
-    """Loads a user's Python file, and returns a function that calls the function in `words`, FILE.py:FUNCTION.
+    """Runs a user's Python file, and returns a function that calls the function that `words`, FILE.py:FUNCTION, names.
 
     The function in the file has been called once for a trial; each call of the result returns its extension.
 

@@ -80,7 +80,7 @@ def chooses(args: argparse.Namespace) -> bool:
 
 
 class Choice:
-    """The choice of calls by --xid, --procedure and --errors; notes the procedures seen, to explain an empty choice."""
+    """The choice of calls by --xid, --procedure and --errors; keeps the procedures seen, to explain an empty choice."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self._args = args
@@ -110,7 +110,7 @@ class Choice:
     def tell_none(self) -> None:
         """Prints a warning if no call had the XID of --xid, and one, with the procedures seen, if none had --procedure.
 
-        Called when all exchanges have passed `through`.
+        The caller has iterated over all exchanges with `through` before.
         """
         args = self._args
         if args.xid is not None and not self._found["xid"]:
@@ -123,9 +123,10 @@ class Choice:
 
 
 def settings_for(args: argparse.Namespace) -> Settings | None:
-    """Returns the program definitions and extensions that --program and --add-extension name, NFS and MOUNT included.
+    """Returns settings of the decoder: the program definitions and extensions of --program and --add-extension.
 
-    None if a file of --program cannot be read, is wrong or defines no program; the error has been printed then.
+    The definitions of NFS and MOUNT are included. Returns None if a file of --program cannot be read, is wrong or
+    defines no program; the error has been printed then.
 
     Raises:
         AddedExtensionFailed: --add-extension names no function that makes an extension.
@@ -167,13 +168,13 @@ def open_input(args: argparse.Namespace, stack: ExitStack) -> BinaryIO:
 
 
 def tell_empty(args: argparse.Namespace) -> ExitStatus:
-    """Prints the error that the file of the argument FILE is empty; returns the exit status of errors, FAILED."""
+    """Prints the error that the input of the argument FILE is empty; returns the exit status FAILED."""
     name = "standard input" if args.file is None or str(args.file) == "-" else args.file
     return console.error(f"{name} is empty", "tcpdump writes a capture when it ends, and with -U at once")
 
 
 def tell_what_was_left_out(dissector: CaptureDissector, messages: int) -> None:
-    """Prints warnings of packets that `dissector` skipped or found truncated, and one if it found 0 `messages`."""
+    """Prints warnings of packets that `dissector` skipped or found truncated, and one if 0 `messages` were found."""
     if dissector.link_types_unknown:
         kinds = ", ".join(map(str, sorted(dissector.link_types_unknown)))
         console.talk(

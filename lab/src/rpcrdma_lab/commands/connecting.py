@@ -14,10 +14,13 @@ __all__ = ["connecting"]
 
 @contextlib.contextmanager
 def connecting(target: RawTarget) -> Iterator[None]:
-    """Context manager that replaces an OSError of its body by an error with the address of `target` and a remedy.
+    """Context manager that replaces an OSError of its body by ConnectFailed with the address of `target` and a remedy.
+
+    A TimeoutError counts as a server that does not answer. If a ConnectFailed is the cause of the OSError, that one is
+    raised.
 
     Raises:
-        ConnectFailed: the body raised an OSError, or a TimeoutError since nothing was answered.
+        ConnectFailed: the body raised an OSError.
     """
     try:
         yield

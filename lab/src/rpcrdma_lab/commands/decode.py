@@ -55,13 +55,15 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs `rpcrdma decode` with parsed arguments; returns PROTOCOL_VIOLATION if messages have faults, or DONE.
+    """Runs `rpcrdma decode` with parsed arguments, and prints the messages; returns the exit status.
 
-    An input that is neither a capture nor hex text, and a wrong definition, give FAILED, after the error has been
-    printed.
+    The status is PROTOCOL_VIOLATION if any message of the input has faults, shown or not, else DONE. An input that is
+    neither a capture nor hex text, and a wrong definition, give FAILED, after the error has been printed. With --lua it
+    prints the Wireshark dissector, and reads nothing.
 
     Raises:
-        NotHex, CaptureDamaged, AddedExtensionFailed: the input or the extension is malformed.
+        NotHex, CaptureDamaged, AddedExtensionFailed: the input or the extension is malformed. The messages before the
+            damage of a capture have been printed.
         OSError: the file cannot be read.
     """
     if args.lua:
@@ -150,7 +152,7 @@ def _counted(messages: Iterator[Message], count: _Count) -> Iterator[Message]:
 
 
 def _chosen(args: argparse.Namespace, messages: Iterator[Message]) -> Iterator[Message]:
-    """Yields the messages of the calls that --xid, --procedure and --errors choose, call by call.
+    """Yields the messages of the calls that --xid, --procedure and --errors choose, all messages of a call together.
 
     At the end prints a warning if no call had that XID or procedure.
     """

@@ -51,12 +51,14 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs `rpcrdma explain` with parsed arguments; returns PROTOCOL_VIOLATION if a message breaks a rule, or DONE.
+    """Runs `rpcrdma explain` with parsed arguments, and prints or writes the ladders; returns the exit status.
 
-    Wrong options, inputs and definitions give USAGE or FAILED, after the error has been printed.
+    The status is PROTOCOL_VIOLATION if any message of the capture, shown or not, breaks a rule other than deliberately,
+    else DONE. Wrong options, inputs and definitions give USAGE or FAILED, after the error has been printed.
 
     Raises:
-        CaptureDamaged, AddedExtensionFailed: the capture or the extension is malformed.
+        CaptureDamaged, AddedExtensionFailed: the capture or the extension is malformed. The calls before the damage
+            have been shown.
         OSError: a file cannot be read or written.
     """
     if args.html is not None and args.json:
@@ -73,7 +75,7 @@ class _Count:
         self.calls = self.failed = self.faults = self.deliberate = 0
 
     def through(self, exchanges: Iterator[Exchange]) -> Iterator[Exchange]:
-        """Yields the exchanges (the messages of one call each) unchanged; adds them to the counts of this object."""
+        """Yields the exchanges (the messages of one call each) unchanged; counts calls, failures and broken rules."""
         for exchange in exchanges:
             self.calls += exchange.xid is not None
             self.failed += exchange.failed

@@ -75,10 +75,12 @@ async def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma send` with parsed arguments, and prints the messages of both sides.
 
     Returns the exit status: DONE if all answers are as expected; FAILED if not, or if a --program is wrong;
-    NOT_CONNECTED if the start-up of iWARP failed; USAGE for wrong arguments or values that are not given.
+    NOT_CONNECTED if the start-up of iWARP failed, unless the conversation has "startup"; USAGE for wrong arguments or
+    values that are not given. Errors have been printed then.
 
     Raises:
-        RpcRdmaError: the conversation is malformed, or the server cannot be reached.
+        RpcRdmaError: the conversation or --add-extension is malformed, or the server cannot be reached.
+        OSError: a file in the export cannot be found or created, or the capture cannot be written.
     """
     from rpcrdma_lab.commands.connecting import connecting  # noqa: PLC0415
     from rpcrdma_lab.scripted import RawTarget, run_conversation  # noqa: PLC0415
@@ -138,7 +140,8 @@ async def _known(
     """Context manager: enters with (values of a conversation by name, the names of `wanted` that have no value).
 
     The values are those of --given, and for other names of `wanted` those that `rpcrdma check` finds: of files at the
-    URL's path, and of the protocol versions that the server speaks. At exit the files created for --write are removed.
+    URL's path, and of the protocol versions that the server speaks at `target`. At exit the files created for --write
+    are removed.
     """
     from rpcrdma_lab.check import spoken_versions  # noqa: PLC0415
     from rpcrdma_lab.check.abilities import Abilities  # noqa: PLC0415
@@ -167,7 +170,7 @@ async def _known(
 
 
 def _read_conversation(file: str) -> dict[str, Any] | None:
-    """Returns the conversation in a JSON file, or of a check in it; None after an error, which has been printed.
+    """Returns the conversation in a JSON file, or that of the check in the file; None after printing an error.
 
     "-" is standard input. A conversation with "serve" or "answer", which judge clients, is an error as well.
     """

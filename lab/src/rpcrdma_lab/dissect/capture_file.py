@@ -67,15 +67,16 @@ def capture_form(start: bytes) -> str:
 
 
 def read_packets(file: BinaryIO, start: bytes) -> Iterator[CapturedPacket]:
-    """Yields the packets of a pcap or pcapng file.
+    """Yields the packets of a pcap or pcapng file; reads the file as the result is iterated, and does not close it.
 
     Args:
         file: the file, from which the first `MAGIC_OCTETS` octets have been read.
         start: these octets, for which `capture_form` returned a format.
 
     Raises:
-        CaptureDamaged: on iteration, if the file ends within a packet, or its lengths are wrong.
+        CaptureDamaged: on iteration, if the file ends within a packet or block, or breaks a rule of its format.
         KeyError: at the call, if `start` belongs to neither format.
+        OSError: on iteration, if the file cannot be read.
     """
     source = _Source(file, len(start))
     if start == _SECTION:
@@ -91,7 +92,7 @@ class _Source:
         self.offset = offset
 
     def take(self, octets: int, what: str) -> bytes:
-        """Reads exactly `octets` octets; `what` names them for error texts.
+        """Reads and returns exactly `octets` octets; `what` names them for error texts.
 
         Raises:
             CaptureDamaged: the file ends before or within them.
@@ -102,7 +103,7 @@ class _Source:
         return data
 
     def take_if_any(self, octets: int, what: str) -> bytes | None:
-        """Reads exactly `octets` octets, or returns None at the end of the file; `what` names them for error texts.
+        """Reads and returns exactly `octets` octets; None at the end of the file. `what` names them for error texts.
 
         Raises:
             CaptureDamaged: the file ends within them.

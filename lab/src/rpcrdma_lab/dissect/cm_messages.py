@@ -125,7 +125,7 @@ class CmMessage(NamedTuple):
     """A connection management message, as `read_cm_message` decodes it, with its annotated fields in `group`.
 
     `role` describes the kind of message, and `attribute` is the attribute id of that kind. `identity` is (attribute id,
-    transaction id, local communication id), which are the same in a repetition.
+    transaction id, local communication id), which a repetition of the message shares.
     """
 
     role: CmRole
@@ -149,7 +149,7 @@ class CmMessage(NamedTuple):
 
     @property
     def mtu_octets(self) -> int | None:
-        """The most octets of payload in a packet, as a CM Request states; None if the message states none."""
+        """The most octets of payload in a packet, as a CM Request states; None if the message states no known size."""
         return _mtu_octets(self.number("Path Packet Payload MTU"))
 
     @property
@@ -167,7 +167,7 @@ class CmMessage(NamedTuple):
 
 
 def read_cm_message(packet: RocePacket) -> CmMessage | None:
-    """Decodes the connection management message in a datagram to queue pair 1, with its fields and private data.
+    """Decodes the connection management message in `packet`, a datagram to queue pair 1, with fields and private data.
 
     Returns None for other management datagrams, truncated ones, and kinds of messages that are not decoded (such as
     those on alternate paths).

@@ -23,7 +23,7 @@ _BULK_HEAD_OCTETS = 1024
 class Settings:
     """Settings of the decoder: program names, and extensions of version 2 beside the built-in definitions.
 
-    None for `names` stands for no programs but those that every decoder knows.
+    `names` None stands for the programs that every decoder knows.
     """
 
     def __init__(self, names: ProgramNames | None = None, extensions: Sequence[Extension] = ()) -> None:
@@ -70,7 +70,7 @@ class IwarpConnection(RdmaConnection):
         self._spoke = [False, False]
 
     def feed(self, end: int, data: bytes) -> Iterator[Message]:
-        """Yields the start-up and RDMA messages that `data`, octets of the TCP stream sent by `end` (0 or 1), complete.
+        """Yields the start-up and RDMA messages that `data`, octets of a TCP segment sent by `end` (0 or 1), complete.
 
         The caller sets the number and time of each, then calls `finish` with it.
         """
@@ -108,7 +108,7 @@ class IwarpConnection(RdmaConnection):
     def unfinished(self, end: int) -> Iterator[Message]:
         """Yields messages about the unfinished MPA frame and RDMA messages at the end of the stream of `end` (0 or 1).
 
-        The caller sets the number of each.
+        The caller sets the number of each, and does not call `finish` with it.
         """
         half = self.halves[end]
         if half.unread and not half.foreign:

@@ -75,7 +75,8 @@ class _Exposed:
 class Conversation:
     """The RPC-over-RDMA state of one captured connection: calls without reply, their chunks, credits.
 
-    An end is 0 or 1. `late` says that the beginning of the connection is not in the capture.
+    An end is 0 or 1. `late` says that the beginning of the connection is not in the capture, or octets of it are
+    missing.
     """
 
     versions: dict[str, HeaderVersion]
@@ -185,8 +186,8 @@ class Conversation:
         """Relates a complete RPC message to its call, adds facts to `message`, and returns text for its summary.
 
         `end` is the sender, `header` the transport header, `rpc` the RPC header (None: none was decoded), and `payload`
-        the RPC message. `is_call` says whether it is a call. If that is unknown, None, only errors, grants of credits
-        and messages with a broken rule (as calls) are related; the result is "" for others.
+        the RPC message. `is_call` says whether it is a call; None: unknown. Then only errors, grants of credits and
+        messages that break a rule (which count as calls) are related; for others the result is "".
         """
         if header.kind.endswith("_ERROR"):
             code = header.find("rdma_err")
@@ -242,10 +243,11 @@ class Conversation:
     def _add_body(
         self, call: _Call, part: Part, payload: Payload, start: int, items: list[WholeItem], message: Message
     ) -> None:
-        """Adds the fields of arguments or results to `message`, or a note if RPCSEC_GSS encrypts them.
+        """Adds the fields of arguments or results to `message`, and a COMPOUND's operations or the status to its facts.
 
-        Does nothing for an unknown program. `part` says whether arguments or results begin at octet `start` of
-        `payload`, the RPC message of `call`; `items` are data items that are in chunks instead.
+        Adds a note instead if RPCSEC_GSS encrypts them, or they create or end an RPCSEC_GSS context. Does nothing for
+        an unknown program. `part` says whether arguments or results begin at octet `start` of `payload`, the RPC
+        message of `call`; `items` are data items that are in chunks instead.
         """
         if call.called is not None and call.protection in _WITHOUT_FIELDS:
             message.notes.append(_WITHOUT_FIELDS[call.protection].format(part.value))
@@ -306,7 +308,7 @@ class Conversation:
         return call
 
     def _hide(self, end: int, call: _Call) -> None:
-        """Forgets the chunks of a call that `end` (0 or 1) has sent, because it is answered or given up."""
+        """Forgets the chunks of `call`, which `end` (0 or 1) has sent, because it is answered or given up."""
         self._segments -= sum(len(chunk.segments) for chunk in call.chunks)
         for long in (call.long_call, call.long_reply):
             if long is not None:
@@ -320,6 +322,8 @@ class Conversation:
 
     def data(self, end: int, rdmap: RdmapMessage, message: Message) -> None:
         """Adds to `message` which chunk of which call an RDMA Write, Read Request or Read Response serves, if known.
+
+        A Read Response that begins or completes a Long Call also adds the RPC header and the arguments.
 
         Args:
             end: the sender, 0 or 1.

@@ -31,7 +31,7 @@ class CreditAccount(Protocol):
     version: str
 
     def add(self, end: int, header: Header, *, is_call: bool | None) -> CreditsSaid | None:
-        """Counts a message of `end` (0 or 1), and returns a note, facts and any excess of credits.
+        """Counts a message that `end` (0 or 1) has sent, and returns a note, facts and any excess of credits.
 
         None if the message has no effect on credits. `is_call` says whether its RPC message is a call; None: it carries
         none, or the RPC message cannot be decoded.
@@ -39,7 +39,7 @@ class CreditAccount(Protocol):
 
 
 class _Calls:
-    """The account of version 1: each reply grants a number of unanswered calls; 1 is granted before the first reply.
+    """The account of version 1: each reply states how many calls may be unanswered, 1 before the first reply.
 
     See RFC 8166 section 3.3.1.
     """
@@ -72,7 +72,10 @@ class _Calls:
 
 
 class _Increments:
-    """The account of version 2: each message but an asynchronous grant uses a credit, and each message grants more."""
+    """The account of version 2: each message but an asynchronous grant uses a credit; each but an error grants more.
+
+    Each end begins with one credit.
+    """
 
     version = "2"
 

@@ -22,7 +22,7 @@ _BODY_LINES_MAX, _BODY_WORDS_MAX = 4, 24
 
 
 def exchange_lines(exchange: Exchange) -> Iterator[str]:
-    """Yields lines, of at most 72 columns, that show the messages of an RPC call as a ladder; the last is empty."""
+    """Yields lines, of at most 72 columns, that show the messages of an exchange as a ladder; the last is empty."""
     is_call = exchange.xid is not None
     yield from _wrapped(_ascii(_title(exchange)), "")
     about = [f"version {exchange.version}"] if exchange.version else []
@@ -70,7 +70,7 @@ def _body(part: str, body: Field | None) -> list[str]:
 
 
 def _listed(pieces: list[str]) -> list[str]:
-    """Returns `pieces`, texts, joined by commas and broken into lines between them, or within a text too long."""
+    """Returns lines with the texts `pieces`, joined by commas; a line ends within a text only if that is too long."""
     text = ", ".join(_ascii(piece).replace(" ", _KEPT) for piece in pieces)
     return [line.replace(_KEPT, " ") for line in _wrapped(text, "  ")]
 

@@ -42,7 +42,7 @@ class Exchange:
 
     @property
     def elapsed_s(self) -> float | None:
-        """The seconds from the call to its reply; None if either is missing."""
+        """The seconds from the call to its reply or error; None if either is missing or has no time."""
         found: float | None = self._fact("elapsed_s")
         return found
 
@@ -87,7 +87,10 @@ class Exchange:
 
     @property
     def failed(self) -> bool:
-        """Whether a rule is broken, an error is reported, the call has no answer, or the result status is not 0."""
+        """Whether a rule is broken, an error is reported, the call has no answer or no success, or its status is not 0.
+
+        Rules that a checker breaks deliberately do not count.
+        """
         facts = [message.facts for message in self.messages]
         reported = any(
             "error" in one or one.get("outcome", _DONE) not in {_DONE, None} or one.get("status_code") for one in facts
@@ -95,7 +98,10 @@ class Exchange:
         return bool(self.faults) or reported or (self.xid is not None and not self.whole)
 
     def body(self, part: str) -> Field | None:
-        """Returns the fields of the "arguments" or "results" (`part`); None if absent or not decoded."""
+        """Returns the decoded fields of the RPC arguments or results; None if absent or not decoded.
+
+        `part` is "arguments" or "results".
+        """
         groups = [group for message in self.messages for group in message.groups]
         return next((group for group in groups if group.name.endswith(f" {part}")), None)
 
@@ -177,7 +183,8 @@ def _held_octets(message: Message) -> int:
 class Exchanges:
     """Groups messages by RPC call, and yields these exchanges in the order in which they begin, each when it has ended.
 
-    Messages outside of calls do not delay calls: their exchange ends when a later call has ended.
+    Messages outside of calls are an exchange of their connection. It ends when a call begins on the connection, or when
+    any later call has ended, so that it delays no calls.
     """
 
     def __init__(self) -> None:
@@ -195,16 +202,16 @@ class Exchanges:
         """The messages of unfinished RPC messages in several pieces, by connection, sender and XID."""
 
     def each(self, messages: Iterable[Message]) -> Iterator[Exchange]:
-        """Yields all exchanges, the messages of one RPC call each, in `messages`, as `add` and then `finish` do."""
+        """Yields all exchanges, the messages of one RPC call each, in `messages`, which are numbered in order."""
         for message in messages:
             yield from self.add(message)
         yield from self.finish()
 
     def add(self, message: Message) -> Iterator[Exchange]:
-        """Adds the next message, and yields the exchanges (calls) that have ended and wait for no earlier call.
+        """Adds the next message, and yields the exchanges that have ended and wait for no earlier call.
 
         If too many messages or octets are held, ended exchanges are yielded out of order, or the oldest one before its
-        end.
+        end. The numbers of messages must ascend.
         """
         octets = self._held[message.number] = _held_octets(message)
         self._held_octets += octets

@@ -68,7 +68,7 @@ class Field:
         return found.value if found is not None and isinstance(found.value, int) else None
 
     def walk(self) -> Iterator[Field]:
-        """Yields this field and all fields below it in the order of their octets, each group before its members."""
+        """Yields this field and all fields below it in the order of `fields`, each group before its members."""
         waiting = [self]
         while waiting:
             one = waiting.pop()
@@ -136,6 +136,9 @@ class Message:
 
 
 def octets_shown(data: bytes) -> str:
-    """Returns the first 16 octets of `data` in hex, four by four, with the length if more follow; "empty" for none."""
+    """Returns the first 16 octets of `data` in hex, in groups of four, with the length of `data` if there are more.
+
+    Returns "empty" for no octets.
+    """
     more = f"... ({len(data)} octets)" if len(data) > _OCTETS_SHOWN else ""
     return (data[:_OCTETS_SHOWN].hex(" ", 4) or "empty") + more

@@ -23,14 +23,16 @@ _SETTLED_NS = 2_100_000_000
 
 
 class Listing(LocalObject):
-    """The part of the class of local nodes that lists a directory: `tree.Node.entries`."""
+    """A base class of `LocalNode`, the objects of local directories: the method `tree.Node.entries`, a listing."""
 
     __slots__ = ()
 
     def entries(self, who: Grant, after: int, *, detailed: bool) -> _Entries:
-        """Returns the entries of this directory whose cookies are larger than `after`; 0 returns all.
+        """Returns an iterable of the entries of this directory with cookies larger than `after`; 0: of all entries.
 
-        `detailed`: whether entries have handles and attributes. Raises Refused: ENOTDIR; EACCES: `who` may not read it.
+        Iterating it reads the directory, so it may block and raise Refused or OSError. `detailed`: whether entries have
+        handles and attributes; if the caller `who` may not search the directory, only "." and ".." have them. Raises
+        Refused: ENOTDIR: this object is no directory; EACCES: `who` may not read it; or OSError.
         """
         check_directory(self)
         with who.identity:
@@ -42,7 +44,10 @@ class Listing(LocalObject):
 
 
 class _Entries:
-    """The entries of a local directory after a cookie, read during iteration; implements `tree.Entries`."""
+    """The entries of a local directory after the cookie `after`, read during iteration; implements `tree.Entries`.
+
+    `detailed`: whether they have handles and attributes; without `searchable` only "." and ".." have these.
+    """
 
     def __init__(self, directory: LocalObject, after: int, *, detailed: bool, searchable: bool) -> None:
         self.complete = False
@@ -82,7 +87,10 @@ class _Entries:
             os.close(fd)
 
     def _described(self, entry: ListedEntry) -> Entry | None:
-        """Returns `entry` with attributes and handle, if these can be read; None if its name is removed by now."""
+        """Returns `entry` with handle and attributes, or without them if they cannot be read; None: its name is gone.
+
+        For ".." raises Refused (ESTALE: the directory above is not in the export) or OSError.
+        """
         directory = self._directory
         if entry.name in DOTS:
             above = directory if entry.name == b"." else directory.tree.parent(directory)

@@ -15,16 +15,16 @@ __all__ = ["Naming"]
 
 
 class Naming(LocalObject):
-    """The part of the class of local nodes that renames, links and removes objects: methods of `tree.Node`."""
+    """A base class of `LocalNode`, the objects of local directories: the methods that change names, of `tree.Node`."""
 
     __slots__ = ()
 
     def remove(self, who: Grant, name: bytes, change: Change, *, is_directory: bool | None) -> None:
-        """Removes a name from this directory, as the caller, and syncs if the export asks for it.
+        """Removes `name` from this directory, as the caller `who`, and syncs the directory if the export asks for that.
 
-        `change` gets the directory's attributes before and after. `is_directory`: the name has to be a directory's
-        (True), must not be (False), or may be either (None). Raises Refused or OSError: ENOENT, EACCES, ENOTEMPTY;
-        ENOTDIR, EISDIR: see `is_directory`; and others.
+        `change` receives the directory's attributes before and after. `is_directory`: `name` has to be a directory's
+        (True), must not be (False), or may be either (None). Raises Refused or OSError: ENOENT, ENOTEMPTY; EACCES: an
+        invalid name, a mount point or no right; ENOTDIR, EISDIR: against `is_directory`; and others.
         """
         check_removal(self, name, is_directory=is_directory)
         parts = self.tree.parts
@@ -41,11 +41,12 @@ class Naming(LocalObject):
         parts.synchronize(self)
 
     def rename(self, who: Grant, old: bytes, target: Node, new: bytes, source: Change, into: Change) -> None:
-        """Renames `old` of this directory to `new` in `target`, as the caller `who`; replaces an object of that name.
+        """Renames `old` of this directory to `new` in `target`, as the caller `who`; replaces an object named `new`.
 
-        `source` and `into` receive the attributes of this directory and of `target` before and after. Syncs both if the
-        export asks for it. Raises Refused or OSError: EXDEV: `target` is in another tree; EINVAL: "." or "..", or
-        `target` is in the object; ENOENT, EACCES; ENOTEMPTY, ENOTDIR, EISDIR: the object to replace; and others.
+        Both names stay if they stand for one object. `source` and `into` receive the attributes of this directory and
+        of `target` before and after. Syncs both directories if the export asks for that. Raises Refused or OSError:
+        EXDEV: `target` is in another tree; EINVAL: "." or "..", or `target` is in the renamed directory; ENOENT,
+        EACCES; ENOTEMPTY, ENOTDIR, EISDIR: the object named `new` cannot be replaced; and others.
         """
         check_rename(self, old, target, new)
         assert isinstance(target, LocalObject)
@@ -72,9 +73,9 @@ class Naming(LocalObject):
     def link(self, who: Grant, directory: Node, name: bytes, change: Change) -> None:
         """Gives this object the further name `name` in `directory`, as the caller `who`.
 
-        `change` gets the directory's attributes before and after. Syncs both if the export asks for it. Raises Refused
-        or OSError: ENOTDIR: `directory` is none; EISDIR: this object is a directory; EXDEV: `directory` is in another
-        tree; EEXIST, EACCES, EMLINK and others.
+        `change` receives the attributes of `directory` before and after. Syncs this object and `directory` if the
+        export asks for that. Raises Refused or OSError: ENOTDIR: `directory` is no directory; EISDIR: this object is a
+        directory; EXDEV: `directory` is in another tree; EEXIST, EACCES, EMLINK and others.
         """
         check_link(self, directory, name)
         assert isinstance(directory, LocalObject)

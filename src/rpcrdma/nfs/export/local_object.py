@@ -32,9 +32,10 @@ _UMASK = re.compile(rb"^Umask:\s*([0-7]+)$", re.MULTILINE)
 
 
 class LocalParts:
-    """The parts that all local trees of a server share: callers, leases, open files, listings. Thread-safe.
+    """The parts that all local trees of a server share: identities, leases, open files, listings. Thread-safe.
 
-    Raises PermissionError: the server runs as root without the capabilities to act as other users.
+    `state` is what the server keeps from run to run, with the key of its file handles. Raises PermissionError: the
+    server runs as root without the capabilities to act as other users.
     """
 
     def __init__(self, state: ServerState) -> None:
@@ -50,9 +51,10 @@ class LocalParts:
         self._told_of_sync = False
 
     def synchronize(self, *nodes: HeldNode) -> None:
-        """Syncs attributes and names of `nodes`, if the terms of their exports ask for it (`synchronous`); may block.
+        """Syncs (fsync) each file and directory in `nodes` whose export is `synchronous` and on a disk; may block.
 
-        Syncs the whole file system where the server may not open an object. Raises OSError if that fails.
+        Skips other nodes. Syncs the whole file system of an object that the server may not open to read, and logs a
+        warning the first time. Raises OSError if an open or a sync fails.
         """
         for node in nodes:
             tree = node.tree
@@ -82,7 +84,10 @@ class LocalParts:
 
 
 class PartedTree(ObjectTree[N]):
-    """An exported local directory; `parts` has what all such trees of the server share, such as open files."""
+    """An exported local directory; `parts` is shared by all such trees of the server, and has their open files.
+
+    The other arguments are those of `ObjectTree`.
+    """
 
     keeps_removed = True
     transfer_octets = TRANSFER_OCTETS_MAX
@@ -107,7 +112,10 @@ class LocalObject(HeldNode):
     tree: PartedTree[Any]
 
     def was_removed(self) -> None:
-        """Records that the object has lost a name; drops its open file and its listing if that was the last one."""
+        """Counts a change of this object, which has lost a name, and drops its cached node and recorded place.
+
+        If no name is left, drops its cached open file and listing as well. May raise OSError.
+        """
         self.count_change(self.attributes())
         if self.tree.removed(self):
             self.tree.parts.files.drop(self)

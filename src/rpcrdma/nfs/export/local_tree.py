@@ -50,7 +50,7 @@ class LocalTree(PartedTree[LocalNode]):
 
 
 class LocalExports(AdmittedExports):
-    """All exported directories of this machine of a server; implements `exports.Exports`. Thread-safe.
+    """The local directories that a server exports; implements `exports.Exports`. Thread-safe.
 
     Raises:
         ValueError: two exports have one name.
@@ -75,7 +75,7 @@ class LocalExports(AdmittedExports):
 
     @property
     def trees(self) -> list[LocalTree]:
-        """The tree of each export, in the order of the exports."""
+        """The trees that are served, one for each export, in the order of the exports."""
         return list(self._trees.values())
 
     @property
@@ -84,20 +84,22 @@ class LocalExports(AdmittedExports):
         return [self.admission]
 
     def plan(self, exports: Sequence[Export], *, stay: bool = False) -> list[tuple[LocalTree, Export]]:
-        """Makes a tree for each of `exports`, for a later `install`; changes nothing yet; may block.
+        """Returns a tree for each of `exports`, to be served by `install`; serves nothing yet; may block.
 
-        A tree that is served stays if its path still leads to its directory.
+        An export whose name is served already keeps its tree if its path leads to the same directory. For others a tree
+        is made; these are closed again if one fails.
 
         Args:
             exports: directories of this machine, each with a name of its own.
-            stay: whether an export that is served keeps its tree without a look at the path of its directory.
+            stay: whether an export whose name is served keeps its tree without a look at its path.
 
         Returns:
             (tree, new terms) for each export, in order.
 
         Raises:
             ValueError: two exports have one name.
-            OSError: a directory cannot be exported.
+            OSError: a directory cannot be exported: the server may not open it or not act as the users of the export,
+                or the directory contains the server's state.
         """
         check_names(exports)
         planned: list[tuple[LocalTree, Export]] = []
@@ -127,16 +129,18 @@ class LocalExports(AdmittedExports):
         return planned
 
     def discard(self, planned: list[tuple[LocalTree, Export]]) -> None:
-        """Closes those trees in a result of `plan` that are not served, where `install` is not called for it."""
+        """Closes the trees in `planned`, a result of `plan`, that are not served; is called in place of `install`."""
         for tree, _ in planned:
             if self._trees.get(tree.identity) is not tree:
                 tree.close()
 
     def install(self, planned: list[tuple[LocalTree, Export]]) -> set[LocalTree]:
-        """Serves the trees in a result of `plan`, and no others, from the next call on; never waits.
+        """Serves the trees in `planned`, a result of `plan`, on their new terms from the next call on; never waits.
+
+        No other trees are served then. Drops all remembered decisions about admission.
 
         Returns:
-            The trees that are no longer served, for `retire`.
+            The trees that are no longer served, which the caller passes to `retire`.
         """
         for tree, export in planned:
             tree.export = export
@@ -155,10 +159,10 @@ class LocalExports(AdmittedExports):
 
         Args:
             gone: the trees, as `install` returned them.
-            close: whether no call uses objects of them, so that their own descriptors are closed as well.
+            close: whether to close the descriptors of the trees themselves, too: only if no call uses a tree any more.
 
         Returns:
-            The errors of files whose data is lost.
+            An error for each file whose sync failed, so that data is lost.
         """
         failures = self.parts.files.retire(gone)
         self.nodes.drop_those(lambda node: node.tree in gone)
@@ -172,13 +176,19 @@ class LocalExports(AdmittedExports):
         return failures
 
     def file_of(self, handle: bytes) -> bytes:
-        """Returns the key of a handle's object in `claims.Claims`, the same in all exports; any octets are taken."""
+        """Returns the key of a handle's object in `claims.Claims`, the same for its handles in all exports.
+
+        A handle of an unknown export, which may have any octets, is returned as it is.
+        """
         name = self.parts.seal.export_in(handle)
         tree = self._trees.get(name) or self._gone.get(name)
         return handle if tree is None else file_of(tree, handle)
 
     def waits_for(self, handle: bytes) -> bytes | None:
-        """Returns the device number, as text, of a handle's export; None: all are on one device, or no export fits."""
+        """Returns the device number (b"major:minor") of the file system of a handle's export.
+
+        None: all exports are on one file system, or no export fits the handle.
+        """
         if self._file_systems == 1:
             return None
         tree = self._trees.get(self.parts.seal.export_in(handle))
@@ -187,10 +197,10 @@ class LocalExports(AdmittedExports):
     def locate(
         self, handle: bytes, context: CallContext, version: int = 3, *, any_flavor: bool = False
     ) -> tuple[LocalNode, Grant] | None:
-        """Returns the object of a handle and the caller's rights; None in the event loop, where finding it may block.
+        """Returns the object of a handle and the caller's rights; None in the event loop, if finding them may block.
 
-        `any_flavor`: any security flavor will do. Raises Refused (ESTALE, EACCES and others), CredentialTooWeak or
-        OSError: see `exports.Exports.locate`.
+        `version` is that of NFS, and `context` the call. `any_flavor`: any security flavor will do. Raises Refused
+        (ESTALE, EACCES and others), CredentialTooWeak or OSError: see `exports.Exports.locate`.
         """
         node = self.nodes.held.get(handle)
         if node is not None and node.tree.gone:
@@ -228,11 +238,11 @@ class LocalExports(AdmittedExports):
         return tree
 
     def close_idle(self) -> None:
-        """Drops objects and open files not used since the last call, and outdated groups of users; saves places.
+        """Drops cached objects and open files not used since the last call of this method, and outdated user groups.
 
-        Files with unstable data that still have a name stay. The places, where objects of handles were last seen, are
-        written to the database. If any groups are dropped, all remembered decisions about admission are as well. May
-        block.
+        Files with unstable data stay open while they have a name. If groups are dropped, all remembered decisions about
+        admission are as well. Drops unused results of searches for objects. Writes the places where objects were last
+        seen to the database. May block.
         """
         self.nodes.drop_idle()
         self.parts.files.drop_idle()
@@ -243,7 +253,11 @@ class LocalExports(AdmittedExports):
         self.parts.state.places.flush()
 
     def close(self) -> list[OSError]:
-        """Ends all leases, syncs unstable data, and drops all objects and files; returns the errors that lost data."""
+        """Ends all leases, syncs unstable data, and drops all cached objects and open files; may block.
+
+        Writes recorded places of objects to the database, and logs refusals that were held back. Returns an error for
+        each file whose sync failed, so that data is lost.
+        """
         self.parts.leases.close()
         failures = self.parts.files.close()
         self.nodes.drop_all()

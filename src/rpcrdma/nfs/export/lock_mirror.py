@@ -31,9 +31,9 @@ _IN_THE_WAY: Final = {errno.EAGAIN, errno.EACCES}
 
 
 class LocalLocks:
-    """Open file description locks of Linux on the file of a descriptor that it owns; implements `tree.RangeLocks`.
+    """Open file description locks of Linux, by the descriptor `fd`, which it owns; implements `tree.RangeLocks`.
 
-    `exclusive`: the descriptor is open for writing as well, as write locks need.
+    `exclusive`: whether `fd` is open for reading and writing, as write locks need, and not for reading alone.
     """
 
     def __init__(self, fd: int, *, exclusive: bool) -> None:
@@ -44,10 +44,11 @@ class LocalLocks:
         os.close(self._fd)
 
     def change(self, wanted: Range, *, unlock: bool = False) -> bool:
-        """Locks or unlocks the octets of `wanted`, without waiting; False if a lock of a local process conflicts.
+        """Locks the octets of `wanted`, for writing if `wanted.exclusive` else reading, or unlocks them; never waits.
 
-        Returns True also if the file system has no such locks, or the descriptor is not open for the access that the
-        lock needs. Raises OSError for other failures.
+        Returns False, with nothing locked, if a lock of a local process conflicts; else True, also if the file system
+        has no such locks, or the descriptor is not open for the access that the lock needs. Raises OSError for other
+        failures.
         """
         kind = fcntl.F_UNLCK if unlock else _kind(wanted)
         with self._possible():
@@ -60,7 +61,7 @@ class LocalLocks:
         return True
 
     def in_the_way(self, wanted: Range) -> Range | None:
-        """Returns a lock of a local process that conflicts with `wanted`; None if there is none.
+        """Returns a lock of a local process that conflicts with a lock on `wanted`; None if there is none; never waits.
 
         None also where the file system has no such locks. Raises OSError for other failures.
         """
@@ -73,9 +74,10 @@ class LocalLocks:
 
     @contextlib.contextmanager
     def _possible(self) -> Iterator[None]:
-        """A context manager that ignores errors by which the system says that a lock cannot exist on this descriptor.
+        """A context manager that ends its block silently at an error which means that the lock is not possible here.
 
-        The file is open for the other access, or its file system has no locks. Other errors of the block are raised.
+        Such errors: `fd` is not open for the access that the lock needs, the file system has no locks or no room for
+        one, or the range does not fit. Other errors pass.
         """
         try:
             yield
@@ -89,14 +91,20 @@ def _kind(wanted: Range) -> int:
 
 
 def _packed(kind: int, wanted: Range) -> bytes:
-    """Encodes a lock of type `kind` (F_RDLCK and so on) as struct flock; beyond octet 2^63 it reaches to the end."""
+    """Encodes a lock of type `kind` (F_RDLCK and so on) as struct flock.
+
+    A range that ends beyond offset 2^63 - 1 becomes one up to the end of the file, however large the file grows.
+    """
     start = min(wanted.start, _OFFSET_MAX)
     length = 0 if wanted.end > _OFFSET_MAX else wanted.end - start
     return _FLOCK.pack(kind, os.SEEK_SET, start, length, 0)
 
 
 class _Mirror:
-    """The system's locks on one file; threads use them under the mutex `turn`, and `users` counts these threads."""
+    """The system's locks on one file; threads use them under the mutex `turn`.
+
+    `users` counts the threads that hold `turn` or wait for it.
+    """
 
     def __init__(self, locks: RangeLocks) -> None:
         self.locks = locks
@@ -123,12 +131,13 @@ class LockMirrors:
 
     @contextlib.contextmanager
     def of(self, node: Node, file: bytes, *, exclusive: bool = False) -> Iterator[RangeLocks | None]:
-        """A context manager that lets one thread at a time use the mirror of a file, the system's locks for clients.
+        """A context manager in which one thread at a time uses the mirror of a file: the system's locks for clients.
 
         `file` is the key of the file by `Exports.file_of`, and `node` its object; `exclusive`: a write lock is to be
-        added. May block. Yields the system's locks, an empty set at first; None: no local process could see them, or
-        the server may not open the file. At exit the mirror is dropped if no client has locks on the file and no thread
-        waits for it.
+        added. Entering may block. Yields the system's locks, made without any lock if the file has no mirror; None: no
+        local process could see locks, or the server may not open the file. If the file cannot be opened for writing,
+        they take read locks alone in spite of `exclusive`. At exit the mirror is dropped, with its locks, if no client
+        has locks on the file and no thread waits for it. Raises OSError if the system fails.
         """
         with self._held(file) as mirror:
             if mirror is not None:
@@ -144,9 +153,10 @@ class LockMirrors:
             yield self._locks(mirror, node, file, exclusive=exclusive)
 
     def _locks(self, mirror: _Mirror, node: Node, file: bytes, *, exclusive: bool) -> RangeLocks:
-        """Returns the locks of a mirror that the thread holds, moved to a set for write locks first if need be.
+        """Returns the locks of `mirror`, which the calling thread holds; the other arguments are those of `of`.
 
-        The arguments are those of `of`.
+        With `exclusive`, a set that takes read locks alone is replaced first by one that takes write locks, if the file
+        can be opened for writing. Raises OSError if the system fails.
         """
         if exclusive and not mirror.locks.exclusive:
             further = node.range_locks(exclusive=True)
@@ -159,18 +169,19 @@ class LockMirrors:
     def shrink(self, file: bytes) -> None:
         """Removes the system's locks of a file on octets that no client has locked; no effect without a mirror.
 
-        `file` is its key by `Exports.file_of`. The caller is outside of `of`, and does not hold `Claims.lock`.
+        `file` is the key of the file by `Exports.file_of`. Waits for threads that use the mirror. The caller is outside
+        of `of`, and does not hold `Claims.lock`. Failures are logged, not raised: see `unlock`.
         """
         with self._held(file) as mirror:
             if mirror is not None:
                 self.unlock(mirror.locks, file, Range(0, 1 << 64, False))
 
     def unlock(self, locks: RangeLocks, file: bytes, part: Range) -> None:
-        """Removes those of `locks`, inside the `of` that yielded them, on octets of `part` that no client has locked.
+        """Unlocks in `locks` the octets of `part` that no client has locked; the caller is inside the `of` of `locks`.
 
-        `file` is the key of the file by `Exports.file_of`. The caller does not hold `Claims.lock`. Logs each kind of
-        failure once: the claims, which decide, have changed before, and the caller has their result. What stays locked
-        is unlocked with the last range of a client on the file.
+        `file` is the key of the file by `Exports.file_of`. The caller does not hold `Claims.lock`. Failures are not
+        raised: the claims, which decide between clients, have changed before. Each error number is logged once. Octets
+        that stay locked are unlocked with the last range of a client on the file.
         """
         with self._claims.lock:
             unlocked = self._claims.unlocked(file, part.start, part.end)
@@ -184,15 +195,18 @@ class LockMirrors:
                     _LOGGER.warning("local processes may see locks that clients no longer have: %s", str(error))
 
     def restore(self, locks: RangeLocks, file: bytes, part: Range) -> None:
-        """Makes `locks` on the octets of `part` those that clients have, after a lock that no client has got.
+        """Sets `locks` on the octets of `part` to those that clients have, to undo a lock that no client was granted.
 
-        The arguments and conditions are those of `unlock`.
+        The arguments and conditions are those of `unlock`. Raises OSError if a lock of a client cannot be set again.
         """
         self.unlock(locks, file, part)
         self._repeat(locks, file, part)
 
     def _repeat(self, locks: RangeLocks, file: bytes, part: Range) -> None:
-        """Adds to `locks` those that clients have on octets of `part` of a file, as far as the system takes them."""
+        """Sets in `locks` the locks that clients have on octets of `part` of a file, except those that conflict.
+
+        `file` is the key of the file by `Exports.file_of`. Raises OSError if the system fails.
+        """
         with self._claims.lock:
             held = self._claims.locked(file, part.start, part.end)
         for each in held:
@@ -200,10 +214,10 @@ class LockMirrors:
 
     @contextlib.contextmanager
     def _held(self, file: bytes, made: _Mirror | None = None) -> Iterator[_Mirror | None]:
-        """A context manager that lets one thread at a time use the mirror of a file, a key by `Exports.file_of`.
+        """A context manager in which one thread at a time uses the mirror of `file`, a key by `Exports.file_of`.
 
-        Yields the mirror; where the file has none, `made`, which becomes its mirror, or None. At exit the mirror is
-        dropped if no other thread uses it and no client has locks on the file.
+        Yields the mirror. If the file has none, yields `made`, which becomes its mirror unless it is None. At exit
+        the mirror is dropped if no other thread uses it and no client has locks on the file.
         """
         with self._lock:
             mirror = self._mirrors.get(file) if made is None else self._mirrors.setdefault(file, made)

@@ -20,11 +20,11 @@ _PATH_OCTETS = 4000
 
 
 def path_of_ancestor(directory: int) -> tuple[bytes, int]:
-    """Returns (path, levels) of the first directory from `directory`, a descriptor, upward whose path the kernel tells.
+    """Returns (path, levels) of the first directory upward from `directory` whose path is short enough for the kernel.
 
-    `levels` counts the directories from `directory` up to that one: 0 for `directory` itself, and also if there are
-    more than LEVELS_AT_ONCE. Raises OSError: a directory above may not be searched, or (ENAMETOOLONG) there are too
-    many.
+    `directory` is a descriptor. `levels` counts the directories from it up to the one found: 0 for `directory` itself,
+    and also if there are more than LEVELS_AT_ONCE. May block. Raises OSError: a directory above may not be searched;
+    ENAMETOOLONG: there are more than 64 times LEVELS_AT_ONCE.
     """
     path = _path(directory)
     if path is not None:
@@ -48,10 +48,10 @@ def path_of_ancestor(directory: int) -> tuple[bytes, int]:
 
 
 def reach(directory: int, names: Sequence[bytes]) -> int:
-    """Opens an O_PATH descriptor of the object at the end of a path of `names` below `directory`, a descriptor.
+    """Returns a new O_PATH descriptor of the object at the end of a path of `names` below `directory`, a descriptor.
 
-    The path must lead through no symbolic link and no mount point. The caller closes the descriptor. Raises OSError: no
-    such object exists, or it may not be reached.
+    The caller closes it. May block. Raises OSError: no such object exists, it may not be reached, or the path leads
+    through a symbolic link (ELOOP) or a mount point (EXDEV).
     """
     fd = os.dup(directory)
     try:
@@ -78,7 +78,7 @@ def _above(directory: int, levels: int) -> int:
 def path_above(directory: int, levels: int) -> bytes | None:
     """Returns the path of the directory `levels` above `directory` (a descriptor); None: too long for the kernel.
 
-    `levels` is at most LEVELS_AT_ONCE. Raises OSError: a directory above may not be searched.
+    `levels` is 1 to LEVELS_AT_ONCE. May block. Raises OSError: a directory above may not be searched.
     """
     fd = _above(directory, levels)
     try:

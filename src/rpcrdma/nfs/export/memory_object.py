@@ -53,7 +53,7 @@ class MemoryObject(MemoryXattrs):
 
     @property
     def handle(self) -> bytes:
-        """The NFS handle: the object's number in 8 octets."""
+        """The NFS file handle: the object's number in 8 octets, big-endian."""
         return self.number.to_bytes(HANDLE_OCTETS, "big")
 
     def attributes(self) -> Attributes:
@@ -77,7 +77,7 @@ class MemoryObject(MemoryXattrs):
         )
 
     def opened(self) -> MemoryOpenFile:
-        """Returns this regular file as an open one; raises Refused (EISDIR, EINVAL) for other objects."""
+        """Returns an open file for this regular file; raises Refused: EISDIR: a directory; EINVAL: another object."""
         if self.kind is FileKind.DIRECTORY:
             raise Refused(errno.EISDIR)
         if self.kind is not FileKind.FILE:
@@ -86,7 +86,10 @@ class MemoryObject(MemoryXattrs):
 
     @contextmanager
     def changing(self, change: Change) -> Iterator[None]:
-        """Holds the tree's lock inside `with`, and sets `change` to this object's attributes before and after."""
+        """A context manager that holds the tree's lock, and fills `change` with this object's attributes around it.
+
+        Those after are set also if the block raises; its error passes.
+        """
         with self.tree.lock:
             change.before = self.attributes()
             try:
@@ -95,9 +98,10 @@ class MemoryObject(MemoryXattrs):
                 change.after = self.attributes()
 
     def set(self, wanted: Wanted) -> None:
-        """Sets the attributes in `wanted` that are not None, and adds 1 to the change attribute.
+        """Sets the attributes in `wanted` that are not None; also adds 1 to the change attribute, and sets the ctime.
 
-        Raises Refused: EISDIR, EINVAL: a size for an object that is no regular file; EFBIG, ENOSPC.
+        Raises Refused, with nothing set: EISDIR, EINVAL: a size for an object that is no regular file; EFBIG, ENOSPC:
+        the size exceeds the bound of the tree, or what is left of it.
         """
         now = self.tree.now_ns()
         if wanted.size is not None:

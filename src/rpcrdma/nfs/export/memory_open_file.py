@@ -32,9 +32,10 @@ class MemoryOpenFile:
         return attributes
 
     def read(self, buffer: memoryview, offset: int, *, at_once: bool) -> int:  # noqa: ARG002 - it never waits
-        """Reads from `offset` into a buffer; returns the octets read, fewer than its length only at the file's end.
+        """Reads from `offset`, in octets, into `buffer`; returns the number of octets, 0 from the file's end on.
 
-        Sets the file's time of access.
+        It is smaller than the buffer's length only at the file's end. Sets the file's time of access. `at_once` has no
+        effect, since reading never waits.
         """
         node = self.node
         with node.tree.lock:
@@ -53,11 +54,12 @@ class MemoryOpenFile:
         *,
         judge: bool,  # noqa: ARG002 - everything is allowed
     ) -> Written:
-        """Writes all of `data` at `offset`; with UNSTABLE a crash before `commit` may lose it. `judge` has no effect.
+        """Writes all of `data` at `offset`, in octets, behind zeros if `offset` is beyond the file's end.
 
-        Writes of other kinds make earlier unstable data stable, too. The result says UNSTABLE or FILE_SYNC. `change`
-        gets the attributes before and after. Raises Refused: EFBIG: the file would be larger than the tree may be;
-        ENOSPC.
+        With `stable` UNSTABLE, `MemoryTree.crash` may lose the data until `commit`. Any other `stable` counts as
+        FILE_SYNC, and makes earlier unstable data of the file stable, too. `judge` has no effect: every caller may
+        write. `change` gets the attributes before and after. Raises Refused, with nothing written: EFBIG: the file
+        would be larger than the tree may be; ENOSPC: the tree has too little room left.
         """
         tree, node = self.node.tree, self.node
         octets = bytes(data)
@@ -78,7 +80,7 @@ class MemoryOpenFile:
         return Written(len(octets), kept, tree.verifier)
 
     def commit(self, change: Change) -> bytes:
-        """Makes all data stable; sets `change` to the attributes before and after; returns the write verifier."""
+        """Makes all data of the file stable; returns the write verifier; `change` gets the attributes around that."""
         with self.node.changing(change):
             self._settle()
         verifier: bytes = self.node.tree.verifier
@@ -89,6 +91,6 @@ class MemoryOpenFile:
 
 
 def place(data: bytearray, offset: int, octets: bytes) -> None:
-    """Writes octets into the data of a file at an offset, behind zeros if that is beyond the file's end."""
+    """Writes `octets` into `data`, the content of a file, at `offset`, behind zeros if that is beyond the end."""
     data.extend(bytes(max(offset - len(data), 0)))
     data[offset : offset + len(octets)] = octets

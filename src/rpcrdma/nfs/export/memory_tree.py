@@ -87,9 +87,10 @@ class MemoryNode(MemoryObject):
         return self.target
 
     def entries(self, who: Grant, after: int, *, detailed: bool) -> KnownEntries:
-        """Returns the entries of this directory whose cookies are larger than `after`; 0 returns all.
+        """Returns an iterable of the entries of this directory with cookies larger than `after`; 0: of all entries.
 
-        `detailed`: whether entries have handles and attributes. Raises Refused (ENOTDIR) for another object.
+        It can be iterated once. `detailed`: whether entries have handles and attributes. Raises Refused (ENOTDIR) if
+        this object is no directory.
         """
         check_directory(self)
         with self.tree.lock:
@@ -103,30 +104,30 @@ class MemoryNode(MemoryObject):
         )
 
     def open(self, who: Grant, wanted: Access, *, at_once: bool) -> MemoryOpenFile | None:
-        """Returns this regular file as an open one; None if `at_once`, as if opening had to wait for a disk.
+        """Returns this regular file, open for reading and writing, for any caller and any rights in `wanted`.
 
-        Checks no rights; the file is open for reading and writing. Raises Refused (EISDIR, EINVAL) without `at_once` if
-        the object is no regular file.
+        With `at_once` always returns None, as if opening had to wait for a disk. Otherwise raises Refused (EISDIR,
+        EINVAL) if the object is no regular file.
         """
         return None if at_once else self.opened()
 
     def open_to_read(self, who: Grant, *, at_once: bool) -> tuple[MemoryOpenFile, Attributes] | None:
-        """Returns this regular file as an open one, with its attributes; None if `at_once`.
+        """Returns (open file, its present attributes) of this regular file for any caller; always None with `at_once`.
 
-        Raises Refused (EISDIR, EINVAL) without `at_once` if the object is no regular file.
+        Otherwise raises Refused (EISDIR, EINVAL) if the object is no regular file.
         """
         return None if at_once else (self.opened(), self.attributes())
 
     def opened_for_writing(self) -> MemoryOpenFile | None:
-        """Returns None: no open files are kept from call to call."""
+        """Returns None, as for a file that is not open: no open files are kept from call to call."""
         return None
 
     def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Made:
         """Creates a regular file in this directory, or takes one that exists; returns its node and whether it is new.
 
-        `create.how`, a createmode3, decides about an existing file. `change` gets the directory's attributes before and
-        after. Raises Refused: ENOTDIR; EACCES, ENAMETOOLONG: the name is invalid; EEXIST: the name is taken, and
-        `create.how` does not allow that; EFBIG, ENOSPC.
+        `create.how` decides whether an existing file is taken (`CreateHow`). The node is never None. `change` gets the
+        directory's attributes before and after. Raises Refused: ENOTDIR; EACCES, ENAMETOOLONG: the name is invalid;
+        EEXIST: the name is taken, and `create.how` does not allow that; EFBIG, ENOSPC: for `create.wanted.size`.
         """
         check_new_name(self, name)
         exclusive = create.how is CreateHow.EXCLUSIVE
@@ -146,10 +147,11 @@ class MemoryNode(MemoryObject):
             return Made(made, is_new=True)
 
     def make(self, who: Grant, name: bytes, make: Make, wanted: Wanted, change: Change) -> Made:
-        """Makes an object other than a regular file in this directory, and returns its node, never None.
+        """Makes an object other than a regular file in this directory; returns its node, which is never None.
 
-        `change` gets the directory's attributes before and after. Raises Refused: ENOTDIR; EACCES, ENAMETOOLONG: the
-        name is invalid; EEXIST: the name is taken; EINVAL: a regular file; EACCES: a null octet in a link.
+        It gets the attributes in `wanted`, except the size. `change` gets the directory's attributes before and after.
+        Raises Refused: ENOTDIR; EACCES: the name is invalid, or `make.target` has a null octet; ENAMETOOLONG; EEXIST:
+        the name is taken; EINVAL: `make.kind` is FILE.
         """
         check_new_name(self, name)
         if make.kind is FileKind.FILE:
@@ -189,11 +191,12 @@ class MemoryNode(MemoryObject):
             self.take_out(name, is_directory=is_directory)
 
     def rename(self, who: Grant, old: bytes, target: Node, new: bytes, source: Change, into: Change) -> None:
-        """Renames `old` of this directory to `new` in the directory `target`; replaces an object of that name.
+        """Renames `old` of this directory to `new` in the directory `target`; replaces an object named `new`.
 
-        `source` and `into` receive the attributes of this directory and of `target` before and after. Raises Refused:
-        ENOENT; EINVAL: `target` is in the object; ENOTEMPTY, ENOTDIR, EISDIR: the object to replace; ENOTDIR, EXDEV:
-        `target` is no directory, or in another tree; and others.
+        No effect if both names stand for one object. `source` and `into` receive the attributes of this directory and
+        of `target` before and after. Raises Refused: ENOENT; EINVAL: "." or "..", or `target` is in the renamed
+        directory; ENOTEMPTY, ENOTDIR, EISDIR: the object named `new` cannot be replaced; ENOTDIR, EXDEV: `target` is no
+        directory, or in another tree; EACCES, ENAMETOOLONG: a name is invalid.
         """
         check_rename(self, old, target, new)
         assert isinstance(target, MemoryNode)
@@ -216,10 +219,11 @@ class MemoryNode(MemoryObject):
             target.enter(new, moved)
 
     def link(self, who: Grant, directory: Node, name: bytes, change: Change) -> None:
-        """Gives this object the further name `name` in `directory`; `change` gets that directory's attributes.
+        """Gives this object the further name `name` in `directory`.
 
-        Raises Refused: EEXIST: the name is taken; ENOTDIR: `directory` is none; EISDIR: this object is a directory;
-        EXDEV: `directory` is in another tree; EACCES, ENAMETOOLONG: the name is invalid.
+        `change` gets the attributes of `directory` before and after. Raises Refused: EEXIST: the name is taken;
+        ENOTDIR: `directory` is no directory; EISDIR: this object is a directory; EXDEV: `directory` is in another tree;
+        EACCES, ENAMETOOLONG: the name is invalid.
         """
         check_link(self, directory, name)
         assert isinstance(directory, MemoryNode)
@@ -231,7 +235,7 @@ class MemoryNode(MemoryObject):
             directory.enter(name, self)
 
     def space(self) -> Space:
-        """Returns the octets of the tree, all and free, and as files the number of its objects, none of them free."""
+        """Returns the total and free octets of the tree; as total files the number of its objects, with none free."""
         free, files = self.tree.free_octets, len(self.tree.objects)
         return Space(self.tree.octets_max, free, free, files, 0, 0)
 
@@ -253,7 +257,10 @@ class MemoryNode(MemoryObject):
         return found[1]
 
     def _enter_new(self, name: bytes, kind: FileKind, wanted: Wanted) -> MemoryNode:
-        """Makes and returns an object with a name in this directory; makes none if its `set(wanted)` raises Refused."""
+        """Makes and returns an object of type `kind` with the attributes `wanted`, named `name` in this directory.
+
+        Raises Refused (EFBIG, ENOSPC, EISDIR, EINVAL: see `set`), with no object made.
+        """
         made = self.tree.object(kind)
         try:
             made.set(wanted)
@@ -266,7 +273,10 @@ class MemoryNode(MemoryObject):
         return made
 
     def enter(self, name: bytes, entered: MemoryNode) -> None:
-        """Gives the object `entered` a name here, which must be free (unchecked); counts a change of this directory."""
+        """Gives the object `entered` the name `name` in this directory, and counts a change of the directory.
+
+        The name must be free, which is not checked. The link count of `entered` stays.
+        """
         self.names[name] = self.tree.next_cookie(), entered
         self.touch(content=True)
 
@@ -274,7 +284,7 @@ class MemoryNode(MemoryObject):
         """Removes a name from this directory, and the object with its last name; counts changes of both.
 
         `is_directory`: the object has to be a directory (True), must not be (False), or may be either (None). Raises
-        Refused: ENOENT, ENOTEMPTY; ENOTDIR, EISDIR: see `is_directory`.
+        Refused: ENOENT; ENOTEMPTY: the object is a directory with entries; ENOTDIR, EISDIR: against `is_directory`.
         """
         found = self._find(name)
         if is_directory is not None and is_directory != (found.kind is FileKind.DIRECTORY):
@@ -339,12 +349,12 @@ class MemoryTree:
 
     @property
     def free_octets(self) -> int:
-        """The octets by which all files together may still grow."""
+        """The octets by which the data and extended attributes of all objects together may still grow."""
         return self.octets_max - self._octets
 
     @property
     def trees(self) -> list[MemoryTree]:
-        """The tree itself, as a list."""
+        """A list with this tree alone, the one export."""
         return [self]
 
     def now_ns(self) -> int:
@@ -352,9 +362,10 @@ class MemoryTree:
         return round(self._now_s() * _SECOND_NS)
 
     def crash(self, is_kept: Callable[[], bool]) -> None:
-        """Simulates a crash: changes the verifier, and loses each unstable write for which `is_kept()` is False.
+        """Simulates a crash: changes the write verifier, and loses each unstable write for which `is_kept()` is False.
 
-        `is_kept` is called once for each unstable write, in the order of files and writes. The others become stable.
+        `is_kept` is called without arguments, once for each unstable write: file by file in the order of their
+        creation, and in the order of the writes of one file. The writes that are not lost become stable.
         """
         self._boots += 1
         for each in self.objects.values():
@@ -371,7 +382,7 @@ class MemoryTree:
     def locate(
         self, handle: bytes, context: CallContext, version: int = 3, *, any_flavor: bool = False
     ) -> tuple[MemoryNode, Grant]:
-        """Returns the object of a handle and the rights of every caller, whatever the flavor; never None.
+        """Returns the object of a handle, and the rights that every caller has with any version and flavor; never None.
 
         Raises Refused: BAD_HANDLE: the handle has not 8 octets; ESTALE: the object is gone.
         """
@@ -391,7 +402,7 @@ class MemoryTree:
         return self.grant
 
     def flavors(self, tree: Tree, context: CallContext) -> Sequence[SecurityFlavor]:
-        """Returns the security flavors in the terms of the export."""
+        """Returns the security flavors in the terms of the export, which are the same for each host."""
         return self.export.security
 
     def file_of(self, handle: bytes) -> bytes:
@@ -399,13 +410,13 @@ class MemoryTree:
         return handle
 
     def waits_for(self, handle: bytes) -> None:
-        """Returns None: no call waits for a file system."""
+        """Returns None: no call waits for a disk, so that threads need no bound for each file system."""
 
     def close_idle(self) -> None:
         """Does nothing: no objects are cached."""
 
     def close(self) -> list[OSError]:
-        """Does nothing; returns no errors."""
+        """Does nothing; returns an empty list, as no data can be lost."""
         return []
 
     def object(self, kind: FileKind) -> MemoryNode:
@@ -415,23 +426,24 @@ class MemoryTree:
         return made
 
     def next_cookie(self) -> int:
-        """Returns the cookie for a new name, larger than all before."""
+        """Returns the cookie for a new entry of a directory, larger than all cookies of the tree before."""
         self._cookies += 1
         return self._cookies
 
     def take(self, octets: int) -> None:
-        """Takes `octets` octets, by which a file grows, from the tree's free ones; a negative number gives them back.
+        """Counts `octets` octets, by which an object grows, as used; a negative number counts them as free again.
 
-        Raises Refused: ENOSPC: fewer are free.
+        Raises Refused: ENOSPC: the tree has fewer free octets; nothing is counted then.
         """
         if octets > self.free_octets:
             raise Refused(errno.ENOSPC)
         self._octets += octets
 
     def resize(self, file: MemoryNode, octets: int) -> None:
-        """Cuts `file` to `octets` or extends it by zeros; its earlier writes become stable.
+        """Cuts `file` to a size of `octets`, or extends it by zeros; its earlier writes become stable.
 
-        Raises Refused: EFBIG: the tree may not be as large; ENOSPC.
+        Raises Refused, with nothing changed: EFBIG: the size exceeds the bound of the tree; ENOSPC: too little of the
+        bound is left.
         """
         if octets > self.octets_max:
             raise Refused(errno.EFBIG)
@@ -442,11 +454,11 @@ class MemoryTree:
         file.touch(content=True)
 
     def removed(self, found: MemoryNode) -> None:
-        """Forgets an object that has lost its last name, and frees its octets."""
+        """Removes an object that has lost its last name from the tree, and counts its octets as free."""
         self._octets -= len(found.data) + found.xattr_octets
         del self.objects[found.number]
 
 
 def _stamps(verifier: bytes) -> tuple[int, int]:
-    """Returns the times of access and modification, in nanoseconds, that keep the verifier of an exclusive create."""
+    """Returns (atime, mtime), in nanoseconds, in which a file keeps the 8-octet verifier of its exclusive create."""
     return int.from_bytes(verifier[:4], "big") * _SECOND_NS, int.from_bytes(verifier[4:], "big") * _SECOND_NS

@@ -40,15 +40,16 @@ class MemoryXattrs:
         return sum(_ENTRY_OCTETS + len(name) + len(value) for name, value in self.xattrs.items())
 
     def get_xattr(self, who: Grant, name: bytes) -> bytes:
-        """Returns the value of the attribute `name`; raises Refused (ENODATA) if there is none."""
+        """Returns the value of the extended attribute `name`; raises Refused (ENODATA) if there is none."""
         with self.tree.lock:
             return self._found(name)
 
     def set_xattr(self, who: Grant, name: bytes, value: bytes, how: XattrHow, change: Change) -> None:
-        """Creates or replaces the attribute `name`, as `how` allows; `change` gets the attributes before and after.
+        """Creates or replaces the extended attribute `name`, as `how` allows.
 
-        Raises Refused: EEXIST: `how` is CREATE and the attribute exists; ENODATA: `how` is REPLACE and it does not;
-        E2BIG: all attributes of the object together would take more than 64 KiB; ENOSPC.
+        `change` gets the object's `tree.Attributes` before and after. Raises Refused: EEXIST: `how` is CREATE and the
+        attribute exists; ENODATA: `how` is REPLACE and it does not; E2BIG: all extended attributes of the object
+        (`xattr_octets`) would take more than 64 KiB; ENOSPC: the tree has too little room left.
         """
         with self.changing(change):
             before = self.xattrs.get(name)
@@ -69,7 +70,7 @@ class MemoryXattrs:
             return list(self.xattrs)
 
     def remove_xattr(self, who: Grant, name: bytes, change: Change) -> None:
-        """Removes the attribute `name`; `change` gets the object's attributes before and after.
+        """Removes the extended attribute `name`; `change` gets the object's `tree.Attributes` before and after.
 
         Raises Refused: ENODATA: there is no such attribute.
         """

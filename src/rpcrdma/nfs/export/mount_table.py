@@ -28,10 +28,10 @@ _UNKNOWN = _Mount(b"", "", "")
 
 
 class MountTable:
-    """The mounts of this process, read from the kernel when a mount is asked for that is not known yet.
+    """The mounts of this process, read from /proc/self/mountinfo when a mount is asked for that is not known yet.
 
-    It is for one pass over many directories: the number of a mount that ends later is given to another one. Its methods
-    may block, and raise OSError if the table of the kernel cannot be read.
+    Use an instance for one pass over directories only: the kernel may give the number of a mount that has ended to
+    another one. Its methods may block, and raise OSError if the file cannot be read.
     """
 
     def __init__(self) -> None:
@@ -45,11 +45,11 @@ class MountTable:
         return self._mount(mount).device
 
     def place_of(self, path: Path | str) -> tuple[bytes, str]:
-        """Returns the device number of a path's file system, and the path there, the same through all its mounts.
+        """Returns (device number of the file system of `path`, path of the object from the root of that file system).
 
-        Symbolic links are followed. The path need not exist: the file system is that of the first directory above that
-        does. Where the mount is unknown, the number is b"" and the path is the absolute one. Raises OSError if that
-        directory cannot be examined.
+        Both are the same whichever mount of the file system `path` leads through. Symbolic links are followed. If
+        `path` does not exist, the file system is that of the first directory above that does. Where the mount is
+        unknown, returns (b"", absolute path). Raises OSError if the path or the directory above cannot be examined.
         """
         real = real_path(path)
         fd = _opened_at_or_above(real)
@@ -69,9 +69,9 @@ class MountTable:
 
 
 def real_path(path: Path | str, *, strict: bool = False) -> str:
-    """Returns the absolute path without symbolic links, as `os.path.realpath` does, in a third of its time; may block.
+    """Returns the absolute path of `path` without symbolic links, as `os.path.realpath` does, but faster; may block.
 
-    `strict`: whether the path must exist. Raises OSError if it must, and does not, or cannot be reached.
+    `strict`: whether the path must exist. Raises OSError if `strict` and the path does not exist or cannot be reached.
     """
     try:
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
@@ -89,7 +89,10 @@ def is_at_or_below(path: str, directory: str) -> bool:
 
 
 def _opened_at_or_above(real: str) -> int:
-    """Returns an O_PATH descriptor of a path, or of the next directory above it that can be reached."""
+    """Returns an O_PATH descriptor, for the caller to close, of a path or the next directory above that can be opened.
+
+    `real` is absolute. Raises OSError if not even the root directory can be opened.
+    """
     while True:
         try:
             return os.open(real, os.O_PATH | os.O_CLOEXEC)

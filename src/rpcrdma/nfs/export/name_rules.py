@@ -54,8 +54,8 @@ def check_link(node: _Object, directory: _Object, name: bytes) -> None:
     """Checks a hard link: a further name for the object `node` in a directory.
 
     Raises:
-        Refused: ENOTDIR: `directory` is none; EACCES, ENAMETOOLONG: the name is invalid; EEXIST: "." and ".."; EISDIR:
-            the object is a directory; EXDEV: `directory` is in another tree.
+        Refused: ENOTDIR: `directory` is no directory; EACCES, ENAMETOOLONG: the name is invalid; EEXIST: "." and "..";
+            EISDIR: the object is a directory; EXDEV: `directory` is in another tree.
     """
     check_new_name(directory, name)
     if node.kind == FileKind.DIRECTORY:
@@ -67,9 +67,10 @@ def check_link(node: _Object, directory: _Object, name: bytes) -> None:
 def check_removal(directory: _Object, name: bytes, *, is_directory: bool | None) -> None:
     """Checks a name that is to be removed from a directory.
 
-    `is_directory`: whether the name should be a directory's; None: either. The object itself is not looked at. Raises
-    Refused: ENOTDIR: `directory` is not a directory; EACCES, ENAMETOOLONG: the name is invalid. For "." and "..":
-    EACCES, or if `is_directory` EINVAL for "." and EEXIST for "..".
+    Does not look whether the name exists. `is_directory`: whether the caller asks to remove a directory; None: an
+    object of any kind; it only decides about "." and "..". Raises Refused: ENOTDIR: `directory` is not a directory;
+    EACCES, ENAMETOOLONG: the name is invalid; for "." EINVAL if `is_directory`, else EACCES; for ".." EEXIST if
+    `is_directory`, else EACCES.
     """
     check_directory(directory)
     check_name(name)
@@ -78,11 +79,11 @@ def check_removal(directory: _Object, name: bytes, *, is_directory: bool | None)
 
 
 def check_rename(directory: _Object, old: bytes, target: _Object, new: bytes) -> None:
-    """Checks the names of a rename from `old` in a directory to `new` in `target`, which may be the same directory.
+    """Checks the names of a rename from `old` in `directory` to `new` in `target`, which may be the same directory.
 
     Raises:
-        Refused: ENOTDIR: either is no directory; EACCES, ENAMETOOLONG: a name is invalid; EINVAL: "." and ".."; EXDEV:
-            the directories are in two trees.
+        Refused: ENOTDIR: `directory` or `target` is no directory; EACCES, ENAMETOOLONG: a name is invalid; EINVAL: "."
+            and ".."; EXDEV: the directories are in two trees.
     """
     check_directory(directory)
     check_directory(target)

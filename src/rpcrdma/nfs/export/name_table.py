@@ -40,7 +40,7 @@ class NameTable:
 
     @property
     def octets(self) -> int:
-        """The memory that the rows take, in octets."""
+        """The memory that the rows take, in octets: the name of each, and 24 octets more."""
         return len(self._names) + _ROW_OCTETS * len(self._keys)
 
     def add(self, key: int, value: int, name: bytes) -> None:
@@ -55,7 +55,7 @@ class NameTable:
         self._order = array("I", sorted(range(len(self._keys)), key=self._keys.__getitem__))
 
     def rows(self, key: int = 0) -> Iterator[Row]:
-        """Returns an iterator over (key, value, name) of the rows with keys from `key` on, in the order of keys."""
+        """Returns an iterator over the rows whose keys are `key` or larger, by default all, in the order of keys."""
         order = self._order
         first = bisect_left(order, key, key=self._keys.__getitem__)
         # Not `islice`, which steps through all rows before the first.
@@ -66,9 +66,10 @@ class NameTable:
         return self._keys[self._order[-1]]
 
     def least(self, octets: int, key: int = 0) -> NameTable:
-        """Returns a new sorted table of the rows with the smallest keys, from `key` on, that take at most `octets`.
+        """Returns a new, sorted table of the rows with keys from `key` on, cut behind the last row that fits `octets`.
 
-        Rows with the same key are taken or left out together. Those of the smallest key are always taken.
+        `octets` is the most memory of the new table (see the property). Rows with the same key are taken or left out
+        together. Those of the smallest key from `key` on are always taken.
         """
         kept = NameTable()
         for row in self.rows(key):

@@ -23,9 +23,9 @@ C = TypeVar("C", bound=Cacheable)
 class ObjectCache(Generic[C]):
     """A cache of open objects or files by file handle. Thread-safe; `limit`, at least 1, is the most items.
 
-    Eviction only drops the cache's reference: a descriptor closes when the last call that uses it is done. An item that
-    was used since the last round of evictions gets a second chance. `evicted` is called with each item that makes room,
-    not with those that methods drop; None: nothing is called.
+    Eviction only drops the cache's reference: a descriptor closes when the last call that uses it is done. The oldest
+    items are evicted first; one with `used` set is kept for another round, and loses the mark. `evicted` is called with
+    each item that `put` evicts, not with those that other methods drop; None: nothing is called.
     """
 
     def __init__(self, limit: int, evicted: Callable[[C], None] | None = None) -> None:
@@ -36,7 +36,10 @@ class ObjectCache(Generic[C]):
         self._lock = threading.Lock()
 
     def put(self, item: C) -> C | None:
-        """Holds `item`, and evicts others beyond the limit; returns the item held for its handle before, or None."""
+        """Holds `item`, and evicts others beyond the limit; returns the item that had the same handle before, or None.
+
+        Calls `evicted` with each evicted item, in the calling thread; not with the item that `item` replaces.
+        """
         out: list[C] = []
         with self._lock:
             held = self.held
@@ -58,12 +61,15 @@ class ObjectCache(Generic[C]):
         return before
 
     def drop(self, handle: bytes) -> C | None:
-        """Drops the item of this handle and returns it; None if there is none."""
+        """Drops the item with the file handle `handle` and returns it; returns None if there is none."""
         with self._lock:
             return self.held.pop(handle, None)
 
     def drop_idle(self) -> list[C]:
-        """Drops and returns the items that have not been used since the last call of this method."""
+        """Drops and returns the items whose `used` is False; clears `used` of all others.
+
+        So an item is dropped that was not used since the last call of this method, or since `put` cleared the mark.
+        """
         with self._lock:
             idle = [item for item in self.held.values() if not item.used]
             for item in idle:

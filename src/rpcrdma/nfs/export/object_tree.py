@@ -66,8 +66,8 @@ _Way: TypeAlias = tuple[N, Sequence[bytes]]
 class ObjectTree(Generic[N]):
     """An exported local directory, which finds the open object of a file handle or of a name. Thread-safe.
 
-    All trees of a server share `cache`, `places` and `locks`, so that an object in two exports has one lock. Each file
-    system has its own list of locks, so that a change that waits for one disk does not hold up changes on another.
+    All trees of a server share the arguments other than `export`, so that an object in two exports has one lock. Each
+    file system has its own list of locks, so that a change that waits for one disk does not hold up changes on another.
     Raises OSError: the directory cannot be exported.
     """
 
@@ -116,7 +116,7 @@ class ObjectTree(Generic[N]):
     def stands_for(self, directory: Path) -> bool:
         """Returns whether the path `directory` leads to this tree's directory, over the same mount; may block.
 
-        Raises OSError: it leads to no directory.
+        Raises OSError: the path leads to no directory, or may not be followed.
         """
         fd = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -179,9 +179,9 @@ class ObjectTree(Generic[N]):
         raise Refused(errno.ESTALE)
 
     def child(self, directory: N, name: bytes) -> N:
-        """Opens the object of a name in a directory, as the calling thread's user, and caches the node; may block.
+        """Returns the object of a name in a directory, reached as the calling thread's user; caches it; may block.
 
-        Raises Refused: EACCES: the name leads to a mount point; or OSError: it has no object, or it may not be reached.
+        Raises Refused: EACCES: the name is a mount point; or OSError: no object has it, or the user may not search.
         """
         return self._child(directory, name, os.open(name, _REACH, dir_fd=directory.fd))
 
@@ -219,7 +219,7 @@ class ObjectTree(Generic[N]):
         return self._child(directory, name, fd)
 
     def child_at_once(self, directory: N, name: bytes) -> N | None:
-        """Returns the object of a name, or raises, as `child`, but never waits for a disk; None: it would have to."""
+        """Returns the object of a name, or raises, as `child`, but never waits; None: it would wait, or cannot tell."""
         if not self._may_ask_cached or self._places.needs_flush:
             return None
         try:
@@ -233,7 +233,7 @@ class ObjectTree(Generic[N]):
         return self._child(directory, name, fd)
 
     def parent(self, directory: N) -> N:
-        """Returns the directory above a directory; the root is its own parent. May block.
+        """Returns the directory above a directory, and caches its node; the root is its own parent. May block.
 
         Raises:
             Refused: ESTALE: the directory above is not in the export.
@@ -277,7 +277,7 @@ class ObjectTree(Generic[N]):
 
         Records the directory and the name by the handle, so that the object is found there later.
 
-        Raises OSError: no object has this name, or it may not be reached.
+        Raises OSError: no object has this name, or the thread's user may not search the directory.
         """
         fd = os.open(name, _REACH, dir_fd=directory.fd)
         try:
@@ -296,9 +296,9 @@ class ObjectTree(Generic[N]):
         self._places.remember(node.handle, directory.handle, name)
 
     def removed(self, node: N) -> bool:
-        """Drops the cached node of an object that has lost a name, and the name recorded for it.
+        """Drops the cached node of an object that has lost a name, and the place recorded for it; may raise OSError.
 
-        Returns whether that was its last name. The object itself is examined: a local process may have renamed it
+        Returns whether the object has no name left. That is asked of the object: a local process may have renamed it
         before another object was removed by its name.
         """
         self._cache.drop(node.handle)
@@ -357,7 +357,7 @@ class ObjectTree(Generic[N]):
     def _below_root(self, path: bytes, link: bytes | None = None) -> bytes | None:
         """Returns the part of `path` below the root of the export; None: it is not below, or its object is deleted.
 
-        `link` is the link in /proc that gave the path; None where the object is known to exist. Raises OSError.
+        `link` is the link in /proc that gave the path; None: the object is known to exist. Raises OSError: /proc fails.
         """
         root = self._root_path
         if not (path + b"/").startswith(root):
@@ -369,7 +369,7 @@ class ObjectTree(Generic[N]):
         return path[len(root) :]
 
     def _is_inside_far_down(self, node: N, *, at_once: bool) -> bool:
-        """Returns what `is_inside` does, for an object whose path is too long for the kernel; False on errors."""
+        """Returns what `is_inside` returns, for an object whose path is too long for the kernel; False on errors."""
         status = os.fstat(node.fd)
         if not status.st_nlink:
             return False

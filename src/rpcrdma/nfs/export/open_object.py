@@ -47,7 +47,7 @@ class OpenObject:
         _close(self.fd)
 
     def attributes(self) -> Attributes:
-        """Returns the present attributes by `fstat`, the same instance while they are unchanged; never waits."""
+        """Returns the present attributes by `fstat`; never waits. While nothing changes, returns the same instance."""
         status = os.fstat(self.fd)
         try:
             counted = self.changes[self.file]
@@ -75,8 +75,8 @@ class OpenObject:
     def count_change(self, present: Attributes) -> None:
         """Counts a change of the object, so that its NFSv4 attribute `change` differs from before.
 
-        `present` are its attributes after the change or just before. Beyond `NFS_CHANGES_COUNTED_MAX` objects the
-        oldest count is dropped.
+        `present` are the object's attributes after the change or just before. If more than `NFS_CHANGES_COUNTED_MAX`
+        objects are counted, the oldest count is dropped.
         """
         changes, ctime = self.changes, present.ctime_ns
         changes[self.file] = ctime, present.change - ctime + 1
@@ -112,10 +112,10 @@ def attributes_of(status: os.stat_result, fsid: int, counted: tuple[int, int] | 
 
 
 class Changing:
-    """A context manager that fills a `Change` with an object's attributes before and after (RFC 1813 section 2.6).
+    """A context manager that fills `change` with the attributes of `changed` before and after (RFC 1813 section 2.6).
 
     It holds the object's lock in between, so that no other client's change falls into the block, and counts the change
-    at the end if the block raises nothing.
+    at the end if the block raises nothing. An error of the block passes, with `change.after` set as well.
     """
 
     __slots__ = ("_change", "_object")

@@ -108,10 +108,11 @@ class BlockCache:
         """The number of fetches ahead that are running."""
 
     def read(self, file: RemoteFile, buffer: memoryview, offset: int, *, at_once: bool) -> int:
-        """Reads from `offset` into a buffer; returns the octets read, fewer than its length only at the file's end.
+        """Reads from `offset`, in octets, into `buffer`; returns the number of octets read, 0 from the file's end on.
 
-        With `at_once` only octets in memory are read, up to the first one that is not; otherwise the call may block.
-        Raises Exception: the error of `RemoteFile.fetch`.
+        Without `at_once` it is smaller than the buffer's length only at the file's end, and the call may block. With
+        `at_once` reads only the leading octets that are in memory, maybe none. Missing blocks are fetched, and blocks
+        ahead if reads are in sequence. Raises the error of `RemoteFile.fetch`, in this or another thread.
         """
         wanted = min(len(buffer), file.size - offset)
         if wanted <= 0:
@@ -131,14 +132,20 @@ class BlockCache:
         return got
 
     def drop_all(self) -> None:
-        """Drops all blocks, and forgets where reads ended, so that reading ahead begins anew."""
+        """Drops all blocks, and forgets where reads ended, so that reading ahead begins anew.
+
+        Fetches that are running go on, and add their blocks.
+        """
         with self._lock:
             self._blocks.clear()
             self._readers.clear()
             self._held = 0
 
     def _copy(self, file: RemoteFile, buffer: memoryview, offset: int) -> int:
-        """Fills a buffer from blocks in memory, up to the first that is missing; returns the octets copied."""
+        """Fills `buffer` from blocks in memory, up to the first that is missing; returns the number of octets copied.
+
+        `offset` is that of the first octet in the file; the buffer must not reach beyond the file's end.
+        """
         got = 0
         while got < len(buffer):
             index, within = divmod(offset + got, BLOCK_OCTETS)
@@ -159,9 +166,10 @@ class BlockCache:
         return block
 
     def _fetched(self, file: RemoteFile, first: int, last: int) -> _Fetch:
-        """Returns a finished `_Fetch` whose `data` has block `first`, and maybe others; may wait; raises its `error`.
+        """Returns a finished `_Fetch` whose `data` contains block `first`, and maybe others; may block.
 
-        Blocks are numbered from 0 in the file. A fetch that this call starts ends with block `last` at most.
+        Blocks are numbered from 0 in the file. Takes the block from the cache, waits for the fetch of another thread,
+        or fetches it, with the blocks up to `last` at most. Raises the error of that fetch.
         """
         with self._lock:
             if (block := self._block(file, first)) is not None:
@@ -181,7 +189,8 @@ class BlockCache:
     def _claim(self, file: RemoteFile, first: int, last: int) -> _Fetch:
         """Registers and returns a new request for blocks `first` to `last` of a file, for the caller to pass to `_run`.
 
-        The request ends before the first block that is in the cache or requested already. The caller holds the lock.
+        The request ends before the first block that is in the cache or requested already, so it may be for none. The
+        caller holds the lock.
         """
         handle, change = file.handle, file.change
         fetch = _Fetch(first, 0)
@@ -194,7 +203,10 @@ class BlockCache:
         return fetch
 
     def _run(self, file: RemoteFile, fetch: _Fetch) -> None:
-        """Fetches the blocks of `fetch`, of `_claim`, into the cache, or sets `fetch.error`; wakes waiting readers."""
+        """Fetches the blocks of `fetch`, a result of `_claim`, into the cache, and wakes waiting readers; may block.
+
+        If that fails, sets `fetch.error` and raises nothing.
+        """
         try:
             fetch.data = file.fetch(fetch.start, min(fetch.start + fetch.count * BLOCK_OCTETS, file.size))
         except Exception as error:  # noqa: BLE001 - it is raised where the data is wanted
@@ -202,7 +214,10 @@ class BlockCache:
         self._settle(file, fetch)
 
     def _settle(self, file: RemoteFile, fetch: _Fetch) -> None:
-        """Puts the blocks of a fetch that has ended into the cache, evicts old ones, and wakes waiting readers."""
+        """Puts the blocks of a fetch that has ended into the cache, none if it failed, and wakes waiting readers.
+
+        Evicts the blocks that were read least recently beyond the limit.
+        """
         handle, change = file.handle, file.change
         with self._lock:
             for place in range(fetch.count):
@@ -217,7 +232,10 @@ class BlockCache:
         fetch.done.set()
 
     def _read_ahead(self, file: RemoteFile, offset: int, octets: int) -> None:
-        """Records a read of `octets` octets; starts a fetch of those behind if reads are in sequence; does not wait."""
+        """Records a read of `octets` octets at `offset`; if reads are in sequence, may start a fetch of those after it.
+
+        The fetch runs in another thread, and is not waited for. Raises nothing if no thread can be started.
+        """
         with self._lock:
             fetch = self._ahead_of(file, offset, octets)
             if fetch is None:
@@ -241,7 +259,11 @@ class BlockCache:
                 self._ahead -= 1
 
     def _ahead_of(self, file: RemoteFile, offset: int, octets: int) -> _Fetch | None:
-        """Records a read; returns a request for blocks behind it, for `_run`; None: none is due. Needs the lock."""
+        """Records a read of `octets` octets at `offset`; returns a registered request for blocks after it, for `_run`.
+
+        Returns None if reads are not in sequence, enough is fetched ahead, or too many fetches are running. The caller
+        holds the lock.
+        """
         end = offset + octets
         reader = self._readers.get(file.handle)
         if reader is None or reader.change != file.change or abs(offset - reader.next) > _IN_SEQUENCE_OCTETS:

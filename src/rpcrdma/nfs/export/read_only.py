@@ -18,13 +18,13 @@ class ReadOnlyNode:
     __slots__ = ()
 
     def lease(self, on_writer: Callable[[], object]) -> None:
-        """Returns None: changes of the file by others go unnoticed, so that it cannot be delegated."""
+        """Returns None: the server does not notice changes of the file by others, so it can delegate no such file."""
 
     def range_locks(self, *, exclusive: bool) -> None:
         """Returns None: no local process can see the file, or locks on it."""
 
     def opened_for_writing(self) -> None:
-        """Returns None: the file is never open for writing."""
+        """Returns None: the server never has the file open for writing."""
 
     def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Made:
         """Raises Refused (EROFS): nobody can create files in this tree."""

@@ -12,10 +12,11 @@ __all__ = ["RemovedFile"]
 
 
 class RemovedFile(ReadOnlyNode):
-    """Stands for a file that its tree has lost while it was open (`Tree.keeps_removed`); a `tree.Node`.
+    """A `tree.Node` for a file that was removed while a client has it open, in a tree that does not keep such files.
 
-    Its handle and its tree alone can be asked for, so that an open or a lock can be ended; all else raises Refused
-    (ESTALE), or (EROFS) for changes. `node` is the file as it was.
+    It has the handle, kind and tree of `node`, the file as it was, so that an open or a lock can be ended (see
+    `Tree.keeps_removed`). Methods that read raise Refused (ESTALE), and those that change raise Refused (EROFS);
+    `lease`, `range_locks` and `opened_for_writing` return None.
     """
 
     __slots__ = ("handle", "kind", "tree")

@@ -89,7 +89,7 @@ class PlaceIndex:
 
     @property
     def needs_flush(self) -> bool:
-        """Whether a thread that may block should call `flush`: `NFS_PLACES_UNWRITTEN_MAX` places are unwritten."""
+        """Whether a thread that may block should call `flush`: `NFS_PLACES_UNWRITTEN_MAX` or more are unwritten."""
         return len(self._unwritten) >= NFS_PLACES_UNWRITTEN_MAX
 
     def remember(self, key: bytes, parent: bytes, name: bytes) -> None:
@@ -105,8 +105,8 @@ class PlaceIndex:
     def forget(self, key: bytes, *, deleted: bool = False) -> None:
         """Drops the place (directory and name) recorded for the object with the handle `key`; never blocks.
 
-        `deleted`: the object has left the file system for good, so that `find` returns `DELETED` while memory holds
-        that.
+        `deleted`: the object has left the file system for good. `find` then returns `DELETED` for it until this entry
+        is evicted from memory.
         """
         with self._lock:
             self._recent.pop(key, None)
@@ -117,7 +117,7 @@ class PlaceIndex:
     def find(self, key: bytes) -> NameInDirectory | None:
         """Returns (handle of the directory, name) where the object of handle `key` was last seen; None: unknown.
 
-        Returns `DELETED` for an object known to be gone. May block.
+        Returns `DELETED` for an object known to be gone. May block. A failure of the database is logged, not raised.
         """
         with self._lock:
             place = self._recent.get(key)
@@ -143,9 +143,9 @@ class PlaceIndex:
         return place
 
     def flush(self) -> None:
-        """Writes new places (directory and name by handle) to the database; may block.
+        """Writes the places (directory and name by handle) that have changed to the database; may block.
 
-        Does nothing while another thread uses the database.
+        Does nothing without a database, or while another thread uses it. A failure is logged, not raised.
         """
         if self._database_lock.acquire(blocking=False):
             try:
@@ -154,7 +154,10 @@ class PlaceIndex:
                 self._database_lock.release()
 
     def close(self) -> None:
-        """Writes all new places to the database, and closes the database; may block, and may be called again."""
+        """Writes all places that have changed to the database, and closes it; may block, and may be called again.
+
+        A failure to write is logged, not raised. Places are kept in memory only from then on.
+        """
         with self._database_lock:
             self._flush()
             if self._database is not None:
@@ -245,21 +248,22 @@ class ServerState:
         self.places = places
 
     def data_lost(self) -> None:
-        """Replaces the write verifier after a loss of unstable data, so that clients send that again."""
+        """Replaces the write verifier after a loss of unstable data, so that clients send their unstable data again."""
         self.write_verifier = hashlib.blake2b(self.write_verifier, key=self.key, digest_size=8).digest()
 
     def close(self) -> None:
-        """Writes the recorded places of objects to the database, and closes it; may block, and may be called again."""
+        """Writes changed places of objects to the database, and closes it; may block, and may be called again."""
         self.places.close()
 
 
 class StatePlace:
-    """The place of the directory of a server's state, and whether an export shows it, with the key of all file handles.
+    """Where the state directory of a server is, to find exports that would show clients the key of all file handles.
 
-    It is for one pass over exports, which all are held against one place. Making it, and its methods, may block.
+    The directory is located once, at construction: use an instance for one pass over exports only. The constructor and
+    the methods may block.
 
     Args:
-        directory: the directory, which need not exist.
+        directory: the state directory, which need not exist.
         mounts: the table of mounts for this pass; None: a new one.
     """
 
@@ -272,15 +276,15 @@ class StatePlace:
             self._place = None
 
     def is_shown_by(self, source: Path | str) -> bool:
-        """Returns whether an export shows its clients the directory of the state.
+        """Returns whether the state directory is, or is below, the directory that an export shows to clients.
 
-        Symbolic links are followed, and a directory is known under all places where its file system is mounted; what is
-        mounted below an exported directory is part of the export only if that is a URL. False if one of both cannot be
-        examined.
+        Symbolic links are followed, and a directory is recognised at each place where its file system is mounted. File
+        systems mounted below an exported path are not part of the export, but are part of one by URL. Returns False if
+        the state directory or `source` cannot be examined.
 
         Args:
-            source: the exported directory or URL. Of URLs only those that lead to a directory of this machine can show
-                it.
+            source: a Path: the exported directory; a str: the exported URL. For a URL with a protocol other than
+                "file" and "local" (that after the last "::") the result is False.
         """
         if isinstance(source, str):
             protocol, colons, path = source.rpartition("::")[2].rpartition("://")
@@ -298,17 +302,20 @@ class StatePlace:
         return device == self._place[0] and is_at_or_below(self._place[1], exported)
 
     def refuse(self, source: Path | str) -> None:
-        """Raises OSError if `source`, the directory or URL of an export, contains the directory of the state."""
+        """Raises OSError if `source`, the directory (a Path) or URL (a str) of an export, shows the state directory.
+
+        The rules are those of `is_shown_by`.
+        """
         if self.is_shown_by(source):
             text = f"{source} contains the directory of the server's state, {self._directory}"
             raise OSError(f"{text}; keep the state in a directory that is not exported")
 
 
 def open_state(directory: Path, random_bytes: Callable[[int], bytes] = os.urandom) -> ServerState:
-    """Opens, or at first makes, the state that a server keeps on disk so that handles stay valid after a restart.
+    """Opens, or makes if missing, the state that a server keeps on disk so that handles stay valid after a restart.
 
     Args:
-        directory: the directory, which is made if missing, for the owner alone.
+        directory: the state directory, which is made if missing, for the owner alone.
         random_bytes: returns the given number of unpredictable octets; a test may hand in known ones.
 
     Returns:
@@ -316,7 +323,8 @@ def open_state(directory: Path, random_bytes: Callable[[int], bytes] = os.urando
 
     Raises:
         PermissionError: other users have access to the key, or its owner is neither the server's user nor root.
-        OSError: the directory or a file in it cannot be used, or is of a newer format.
+        OSError: the directory, its format or its key cannot be read or made, or is invalid, or the format is newer. A
+            database that fails is logged only.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not _check_format(directory):
@@ -326,10 +334,13 @@ def open_state(directory: Path, random_bytes: Callable[[int], bytes] = os.urando
 
 
 def check_state(directory: Path) -> None:
-    """Checks that `open_state` takes the format and the key in a state directory, which need not exist; makes no file.
+    """Checks that `open_state` accepts the format and the key in a state directory; makes no file.
+
+    A missing directory or file passes. So does, for a process of root, a key that another user owns: it is not read.
 
     Raises:
-        OSError: the format is newer, the key is none or open to other users, or a file cannot be read.
+        OSError: the format is newer or invalid, the key has another length or is open to other users, or a file cannot
+            be read.
     """
     _check_format(directory)
     key = directory / _KEY_FILE
@@ -343,10 +354,11 @@ def _check_format(directory: Path) -> bool:
     """Checks that this version knows the format of a state directory.
 
     Returns:
-        True if the directory names its format. False: it is new, or of a version that named none, whose format is 1.
+        True if the directory has the file that names its format. False: the directory is new, or was made by a version
+        that did not write this file, whose format is 1.
 
     Raises:
-        OSError: the format is newer, or the file that names it is invalid or cannot be read.
+        OSError: the format is newer, or the file is invalid or cannot be read.
     """
     path = directory / _FORMAT_FILE
     try:
@@ -389,13 +401,12 @@ def _read_key(path: Path) -> bytes:
 
 
 def _read(path: Path, octets: int, purpose: str, *, private: bool = False) -> bytes:
-    """Reads at most `octets` octets from the start of a regular file, without following a symbolic link.
+    """Returns at most `octets` octets from the start of the regular file at `path`; follows no symbolic link.
 
-    `purpose` ends the advice in errors: "remove it ...". `private`: whether other users' access to the file is an
-    error.
+    `purpose` ends the advice in errors: "remove it ...". `private`: whether access of other users is an error.
 
     Raises:
-        PermissionError: `private`, and other users have access, or the file is neither ours nor root's.
+        PermissionError: with `private`, other users have access, or the owner is neither the process's user nor root.
         OSError: the file is missing, cannot be read, or is not regular.
     """
     # What stands there may be a pipe, which would be waited for.
@@ -414,10 +425,10 @@ def _read(path: Path, octets: int, purpose: str, *, private: bool = False) -> by
 
 
 def _make_file(path: Path, content: bytes, random_bytes: Callable[[int], bytes]) -> None:
-    """Makes a file with this content, readable by its owner alone; keeps a file that exists by then.
+    """Makes a file with `content` at `path`, for its owner alone; keeps a file that exists there already.
 
-    The content is written to a temporary file that is linked into place, so that two servers that start at once use the
-    same file. Raises OSError if that fails.
+    The content is synced in a temporary file, whose name has 8 octets of `random_bytes`, and which is then linked to
+    `path`, so that two servers that start at once use the same file. Raises OSError if that fails.
     """
     aside = path.with_name(f"{path.name}.{random_bytes(8).hex()}")
     fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

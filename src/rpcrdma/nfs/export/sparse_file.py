@@ -21,7 +21,8 @@ class SparseObject(OpenObject):
     def seek(self, offset: int, *, hole: bool) -> int | None:
         """Returns the first offset, from `offset` on, in a hole (with `hole`) or in data; None if there is none.
 
-        A hole follows the last octet of the file; None from the file's end on. Raises OSError: EIO and others.
+        The end of the file counts as a hole. Returns None if `offset` is at or beyond the end. May block. Raises
+        OSError: EIO and others.
         """
         try:
             return os.lseek(self.fd, offset, os.SEEK_HOLE if hole else os.SEEK_DATA)
@@ -31,10 +32,10 @@ class SparseObject(OpenObject):
             raise
 
     def allocate(self, offset: int, octets: int, change: Change) -> None:
-        """Reserves disk space for `octets` octets at `offset`, extends the file if need be, and syncs it.
+        """Reserves disk space for `octets` octets at `offset`, extends a file that ends before them, and syncs it.
 
-        `change` gets the attributes before and after. Raises Refused (ENOSPC) or OSError: ENOSPC, EFBIG, EOPNOTSUPP and
-        others.
+        `change` gets the attributes before and after. Raises Refused (ENOSPC), with nothing changed, if `octets`, less
+        the space that the file has already, exceed the free space; or OSError: ENOSPC, EFBIG, EOPNOTSUPP and others.
         """
         space = os.fstatvfs(self.fd)
         # Some file systems would fill the disk before they find it too small.
@@ -45,9 +46,10 @@ class SparseObject(OpenObject):
         self.put_on_disk()
 
     def deallocate(self, offset: int, octets: int, change: Change) -> None:
-        """Frees the space of `octets` octets at `offset`, up to the end of the file, and syncs it.
+        """Frees the disk space of `octets` octets at `offset`, up to the end of the file, and syncs the file.
 
-        `change` gets the attributes before and after. Raises OSError: EOPNOTSUPP, EIO and others.
+        The octets read as zeros then, and the size stays. `change` gets the attributes before and after. Raises
+        OSError: EOPNOTSUPP, EIO and others.
         """
         with Changing(self, change):
             octets = min(octets, os.fstat(self.fd).st_size - offset)
@@ -56,10 +58,13 @@ class SparseObject(OpenObject):
         self.put_on_disk()
 
     def will_need(self, offset: int, octets: int) -> None:
-        """Advises the kernel to read `octets` octets from `offset` ahead, maybe fewer; does not wait for them."""
+        """Advises the kernel to read `octets` octets from `offset` ahead; does not wait for them; may raise OSError."""
         os.posix_fadvise(self.fd, offset, octets, os.POSIX_FADV_WILLNEED)
 
     def put_on_disk(self) -> None:
-        """Syncs the file, unless its file system is in memory; to be called after changes that no COMMIT follows."""
+        """Syncs the file, unless its file system is in memory; may block. Raises OSError if that fails.
+
+        To be called after changes that no COMMIT follows.
+        """
         if not self.in_memory:
             os.fsync(self.fd)

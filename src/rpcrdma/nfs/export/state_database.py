@@ -18,7 +18,9 @@ _DAMAGED: Final = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_
 
 
 def open_database(path: Path | None, schema: str, probe: str, *, durable: bool, loss: str) -> sqlite3.Connection:
-    """Opens or makes a SQLite database; renames a damaged one and makes a new one in its place.
+    """Opens or makes a SQLite database; renames a damaged one, logs a warning, and makes a new one in its place.
+
+    May block.
 
     Args:
         path: the file, made for its owner alone; None: the database is in memory.
@@ -31,7 +33,7 @@ def open_database(path: Path | None, schema: str, probe: str, *, durable: bool, 
         The connection, in autocommit mode, for use by any thread, one at a time.
 
     Raises:
-        sqlite3.Error: the database can be neither opened nor made.
+        sqlite3.Error: the database can be neither opened nor made; among others, it was locked for 5 s.
     """
     if path is not None:
         _make_private(path)
@@ -67,16 +69,19 @@ def _make_private(path: Path) -> None:
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Returns whether `error` means that the database's content is damaged, or that its tables are other ones."""
+    """Returns whether `error` means that a database is damaged, is no SQLite file, or has other tables or columns.
+
+    True also for an error without a SQLite code.
+    """
     # The low octet is the code, the others give details.
     return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF in _DAMAGED
 
 
 def put_aside(path: Path, error: sqlite3.Error, loss: str) -> bool:
-    """Renames a damaged database to `<name>.damaged`, removes its log files, and logs a warning.
+    """Renames the damaged database at `path` to `<name>.damaged`, removes its log files, and logs a warning.
 
-    `error` and `loss` (the consequence) stand in the warning. Returns False, without a warning, if that is not
-    possible.
+    `error`, by which the damage was found, and `loss`, the consequence, occur in the warning. Returns True; or False,
+    without a warning, if a file cannot be renamed or removed.
     """
     aside = path.with_name(f"{path.name}.damaged")
     try:

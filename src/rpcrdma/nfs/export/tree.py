@@ -357,7 +357,7 @@ class OpenFile(Protocol):
         """
 
     def commit(self, change: Change) -> bytes:
-        """Puts all unstable data on the disk, and returns the write verifier as it was before the call.
+        """Puts all unstable data of the file on the disk, and returns the write verifier as it was before the call.
 
         `change` gets the attributes before and after. Raises OSError if data is lost; the verifier has changed then, so
         that clients send their data again. Raises Refused (EROFS) for a file that nobody can write.
@@ -365,7 +365,7 @@ class OpenFile(Protocol):
 
 
 class Lease(Protocol):
-    """A watch on a file for opens and changes by local processes; it ends with the last reference to the instance.
+    """A watch on a file for writers and changes by local processes; it ends with the last reference to the instance.
 
     `Node.lease` returns it to a server that wants to delegate the file (RFC 8881 section 10.4).
     """
@@ -388,7 +388,7 @@ class RangeLocks(Protocol):
     def change(self, wanted: Range, *, unlock: bool = False) -> bool:
         """Locks the octets of `wanted`, for writing if `wanted.exclusive` else reading, or unlocks them; never waits.
 
-        Returns False, with nothing locked, if a lock of a local process conflicts. Raises OSError for other failures.
+        Returns False, with nothing locked, if a lock of a local process conflicts, else True. Raises OSError otherwise.
         """
 
     def in_the_way(self, wanted: Range) -> Range | None:
@@ -447,7 +447,7 @@ class Node(Protocol):
         """
 
     def entries(self, who: Grant, after: int, *, detailed: bool) -> Entries:
-        """Returns the entries of this directory whose cookies are larger than `after`; 0 returns all.
+        """Returns the entries of this directory whose cookies are larger than `after`, to be read by iteration; 0: all.
 
         Cookies stay valid for ever. "." and ".." have 1 and 2. `detailed`: whether entries have handles and attributes.
         Raises Refused: ENOTDIR; EACCES: the caller may not read the directory.
@@ -456,7 +456,7 @@ class Node(Protocol):
     def open(self, who: Grant, wanted: Access, *, at_once: bool) -> OpenFile | None:
         """Opens this regular file for READ, MODIFY or both (`wanted`), if the caller `who` may do so or owns the file.
 
-        READ is also granted to those who may execute the file, since their system has to load it.
+        READ is also granted to callers who may execute the file, since their system has to load it.
 
         Returns:
             The open file; None only with `at_once`, where opening takes a wait for a disk.
@@ -498,26 +498,26 @@ class Node(Protocol):
     def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Made:
         """Creates a regular file here as `who`, or takes an existing one; returns its node and whether it is new.
 
-        The node is None if a local process has renamed or removed it already. `create.how`, a createmode3, decides
-        about an existing file. `change` gets the directory's attributes before and after. Raises Refused or OSError:
-        ENOTDIR, ENAMETOOLONG, EACCES; EEXIST: the name is taken, and `create.how` does not allow what has it; ENOSPC
-        and others.
+        The node is None if a local process has renamed or removed the file already. `create.how` decides whether an
+        existing file is taken. `change` gets the directory's attributes before and after. Raises Refused or OSError:
+        ENOTDIR, ENAMETOOLONG, EACCES; EEXIST: the name is taken, and `create.how` does not allow to take its object;
+        ENOSPC and others.
         """
 
     def make(self, who: Grant, name: bytes, make: Make, wanted: Wanted, change: Change) -> Made:
         """Makes a directory, symbolic link, device, socket or FIFO in this directory as the caller `who`.
 
-        Returns its node, None if a local process has removed it already. `wanted.size` has no effect. `change` gets the
-        directory's attributes before and after. Raises Refused or OSError: ENOTDIR, ENAMETOOLONG, EACCES; EEXIST: the
-        name is taken; EINVAL: a regular file; ENOSPC and others.
+        Returns its node (None: a local process has renamed or removed it already) as a new one. `wanted.size` has no
+        effect. `change` gets the directory's attributes before and after. Raises Refused or OSError: ENOTDIR, EACCES,
+        ENAMETOOLONG; EEXIST: the name is taken; EINVAL: `make.kind` is FILE; ENOSPC and others.
         """
 
     def set_attributes(
         self, who: Grant, wanted: Wanted, change: Change, *, guard: Callable[[Attributes], bool] | None = None
     ) -> None:
-        """Sets the attributes in `wanted` that are not None; fills `change` with those of this object before and after.
+        """Sets, as `who`, the attributes in `wanted` that are not None; `change` gets all of them before and after.
 
-        `guard` judges the attributes before the change, and returns False to refuse it; None: nothing is judged.
+        `guard` gets the attributes before the change, and returns False to refuse the change; None refuses none.
 
         Raises:
             Refused: NOT_SYNC: `guard` has returned False; EISDIR, EINVAL: a size for an object that is no regular file;
@@ -526,25 +526,25 @@ class Node(Protocol):
         """
 
     def remove(self, who: Grant, name: bytes, change: Change, *, is_directory: bool | None) -> None:
-        """Removes a name from this directory, and the object with its last name.
+        """Removes `name` from this directory as the caller `who`, and the object with its last name.
 
-        `change` gets the directory's attributes before and after. `is_directory`: the name has to be a directory's
-        (True, RMDIR of NFSv3), must not be (False), or may be either (None). Raises Refused or OSError: ENOENT, EACCES,
-        ENOTEMPTY; ENOTDIR, EISDIR: see `is_directory`; and others.
+        `change` gets the directory's attributes before and after. `is_directory`: `name` has to be a directory's (True,
+        RMDIR of NFSv3), must not be (False), or may be either (None). Raises Refused or OSError: ENOENT, EACCES,
+        ENOTEMPTY; ENOTDIR, EISDIR: against `is_directory`; and others.
         """
 
     def rename(self, who: Grant, old: bytes, target: Node, new: bytes, source: Change, into: Change) -> None:
         """Renames `old` of this directory to `new` in directory `target` as the caller; replaces an object named `new`.
 
         `source` and `into` receive the attributes of this directory and of `target` before and after. Raises Refused or
-        OSError: EXDEV: `target` is in another tree; EINVAL: "." or "..", or `target` is in the object; ENOENT, EACCES;
-        ENOTEMPTY, ENOTDIR, EISDIR: the object to replace; and others.
+        OSError: EXDEV: `target` is in another tree; EINVAL: "." or "..", or `target` is in the renamed directory;
+        ENOENT, EACCES; ENOTEMPTY, ENOTDIR, EISDIR: the object named `new` cannot be replaced; and others.
         """
 
     def link(self, who: Grant, directory: Node, name: bytes, change: Change) -> None:
-        """Gives this object the further name `name` in `directory`; `change` receives the attributes of that directory.
+        """Gives this object the further name `name` in `directory`; `change` receives the attributes of `directory`.
 
-        Raises Refused or OSError: ENOTDIR: `directory` is none; EISDIR: this object is a directory; EXDEV: `directory`
+        Raises Refused or OSError: ENOTDIR: `directory` is no directory; EISDIR: this object is one; EXDEV: `directory`
         is in another tree; EEXIST: the name is taken; EACCES, EMLINK and others.
         """
 
@@ -578,7 +578,7 @@ class Tree(Protocol):
     def keeps_removed(self) -> bool:
         """Whether a file that is open stays when its last name is removed.
 
-        False: it is gone then, and an `OpenFile` is one state of its content, so that each READ opens the present one.
+        False: the file is gone then, and an `OpenFile` shows its content as when opened, so that each READ opens anew.
         """
 
     @property
@@ -591,6 +591,6 @@ class Tree(Protocol):
 
 
 def check_changeable(who: Grant) -> None:
-    """Raises Refused (EROFS) if `who`, a caller's rights in an export, are read-only; otherwise does nothing."""
+    """Raises Refused (EROFS) if `who`, the rights of a caller in an export, is read-only; otherwise does nothing."""
     if who.read_only:
         raise Refused(errno.EROFS)

@@ -47,8 +47,9 @@ class TreeSearch:
     def is_due(self) -> bool:
         """Returns whether the tree may be walked now.
 
-        True before the first walk, and after one that looked at no more than `NFS_SEARCH_FREE_ENTRIES` entries; after
-        another one True after a pause of `NFS_SEARCH_REST_NS` for each entry, or if the clock was set back since.
+        True before the first walk, and if the last walk cost at most `NFS_SEARCH_FREE_ENTRIES`: a directory entry
+        counts as 1, and each 32 octets of a directory's path as 1. Otherwise True once `NFS_SEARCH_REST_NS` nanoseconds
+        for each of these have passed since the walk, or if the clock was set back.
         """
         if self._cost <= NFS_SEARCH_FREE_ENTRIES:
             return True
@@ -58,8 +59,9 @@ class TreeSearch:
     def walk(self) -> None:
         """Walks through the tree, and replaces the collected names; may take seconds.
 
-        Ends early at `NFS_SEARCH_ENTRIES_MAX` entries or `NFS_SEARCH_OCTETS_MAX` octets of names. Directories that
-        cannot be opened are left out. Raises OSError if reading one fails; the names stay then.
+        Ends early at a cost of `NFS_SEARCH_ENTRIES_MAX` (counted as in `is_due`) or at `NFS_SEARCH_OCTETS_MAX` octets
+        of collected names. Directories that cannot be opened are left out. Raises OSError if reading one fails; the
+        names of the last walk stay then.
         """
         table = NameTable()
         cost = 0
@@ -85,7 +87,8 @@ class TreeSearch:
     def places(self, inode: int) -> Iterator[list[bytes]]:
         """Yields, for each path at which the last walk met this inode number, the list of names from the root down.
 
-        Yields nothing for an unknown number, or before the first walk.
+        The last name is that of the object. Yields nothing for a number that the walk did not meet, before the first
+        walk, and after `drop_idle` has dropped the names.
         """
         self._used = True
         if self._names is not None:
@@ -97,7 +100,7 @@ class TreeSearch:
                     yield [*names, row.name]
 
     def drop_idle(self) -> None:
-        """Drops the collected names if `is_due` and `places` was not called since the last call of this method."""
+        """Drops the collected names if `is_due()`, and `places` was not called since the last call of this method."""
         if not self._used and self.is_due():
             self._names = None
         self._used = False
@@ -117,10 +120,10 @@ class TreeSearch:
 
 
 def directory_entries(directory: int, path: bytes, mount: int) -> Iterator[os.DirEntry[str]]:
-    """Yields the entries of the directory at `path` below the descriptor `directory`.
+    """Yields the entries, without "." and "..", of the directory at `path` below the descriptor `directory`.
 
-    Yields nothing if the directory cannot be opened or is on another mount than `mount`. Raises OSError if reading it
-    fails.
+    Yields nothing if the directory cannot be opened, or is not on the mount with the number `mount`. May block. Raises
+    OSError if reading the directory fails.
     """
     try:
         fd = os.open(path, _LIST, dir_fd=directory)

@@ -41,18 +41,19 @@ class UserGroups:
         self._turns = threading.BoundedSemaphore(LOOKUPS_MAX)
 
     def of(self, uid: int, *, at_once: bool) -> tuple[int, ...] | None:
-        """Returns the supplementary groups of a user, () for an unknown one; looks them up if need be, which may block.
+        """Returns the GIDs of the groups of the user `uid`, () for an unknown user; None: not cached, with `at_once`.
 
-        With `at_once` it never blocks, and returns None for a user whose groups are not cached. Raises Refused: EAGAIN:
-        `LOOKUPS_MAX` other look-ups have had no answer for half a second.
+        With `at_once` never blocks. Otherwise looks groups up that are not cached, which may block, and raises Refused
+        (EAGAIN) if `LOOKUPS_MAX` other look-ups have had no answer for half a second.
         """
         groups = self.known.get(uid)
         return self.find(uid) if groups is None and not at_once else groups
 
     def find(self, uid: int) -> tuple[int, ...]:
-        """Returns the supplementary groups of a user, () for an unknown one, cached or from the database; may block.
+        """Returns the GIDs of the groups of the user `uid`, from the cache or the user database; may block.
 
-        Raises Refused: EAGAIN: `LOOKUPS_MAX` other look-ups have had no answer for half a second.
+        They include the primary group, and are () for an unknown user. The result is cached. Raises Refused (EAGAIN) if
+        `LOOKUPS_MAX` other look-ups have had no answer for half a second.
         """
         if not self._turns.acquire(timeout=_WAIT_S):
             raise Refused(errno.EAGAIN)
@@ -71,7 +72,7 @@ class UserGroups:
         return groups
 
     def drop_old(self) -> bool:
-        """Drops groups looked up `VALID_S` ago, unknown users after `UNKNOWN_S`; returns whether any were dropped."""
+        """Drops groups cached for `VALID_S` seconds, of unknown users `UNKNOWN_S`; returns whether any were dropped."""
         now_s = self._clock()
         with self._guard:
             old = [uid for uid, until_s in self._until_s.items() if until_s <= now_s]
@@ -84,7 +85,7 @@ class UserGroups:
 
 
 def _groups_of(uid: int) -> tuple[tuple[int, ...], float]:
-    """Returns (the user's groups in the database, () for an unknown user; the seconds for which they are valid)."""
+    """Returns (GIDs of the groups of the user `uid`, () for an unknown user; seconds for which they are valid)."""
     try:
         account = pwd.getpwuid(uid)
     except (KeyError, OverflowError):

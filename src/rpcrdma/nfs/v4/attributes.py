@@ -99,7 +99,7 @@ def bits(*numbers: int) -> int:
 
 
 def bits_of(bitmap: Sequence[int]) -> int:
-    """Returns the set of attributes in a bitmap4 as an integer, in which bit n stands for attribute number n."""
+    """Returns the set of attributes in a bitmap4 as an integer with bit n set for attribute number n."""
     found = 0
     for word in reversed(bitmap):
         found = found << 32 | word
@@ -219,7 +219,10 @@ _NOT_COMPARED: Final = SET_ONLY | bits(_A.FATTR4_RDATTR_ERROR)
 
 @functools.lru_cache(NFS4_KINDS_OF_CALLS_MAX)
 def _plan(attributes: int) -> tuple[list[int], list[_Value]]:
-    """Returns (the readable attributes of a set as a bitmap4, in order the functions from `Described` to their XDR)."""
+    """Returns (bitmap4 of the readable ones in a set of attributes, a function for each that encodes its value).
+
+    The functions take a `Described`, and are in the order of the attribute numbers. The result is cached.
+    """
     shown = attributes & _READABLE
     return words(shown), [value for number, value in _VALUES.items() if shown >> number & 1]
 
@@ -227,8 +230,9 @@ def _plan(attributes: int) -> tuple[list[int], list[_Value]]:
 class Shown(NamedTuple):
     """Encoded attributes of an object, kept in `Attributes.shown` as long as the object does not change.
 
-    `asked` is the set of attributes (`bits`), and `values` has the supported ones. `request` is the bitmap4 of a
-    GETATTR, and `encoded` its result; without one they are empty.
+    `asked` is the set of attributes that were asked for (see `bits`), and `values` has the values of the supported
+    ones. `request` is the bitmap4 of the GETATTR that asked, and `encoded` its encoded result; both are empty if the
+    attributes were not encoded for a GETATTR.
     """
 
     asked: int
@@ -238,11 +242,11 @@ class Shown(NamedTuple):
 
 
 def fattr_of(described: Described, attributes: int) -> fattr4:
-    """Returns the values of those attributes in the set `attributes`, bit n for number n, that are supported.
+    """Returns the attributes of the object `described` that are in the set `attributes` and supported, encoded.
 
-    They are those of the object `described`. Keeps them in `described.attributes.shown`, if they depend on the object
-    alone, from which later calls take them. Raises Refused (NFS4ERR_INVAL: the set has attributes that can only be
-    set).
+    `attributes` has bit n for attribute number n. Values that change with the object alone are kept in
+    `described.attributes.shown`, for later calls with the same set. Raises Refused (NFS4ERR_INVAL) if the set has
+    attributes that can only be set.
     """
     shown = described.attributes.shown
     if type(shown) is Shown and shown.asked == attributes:
@@ -271,7 +275,7 @@ def equal_to(described: Described, expected: fattr4) -> bool:
 
 
 def wanted_of(given: fattr4, *, exclusive: bool = False) -> Wanted:
-    """Decodes the attributes that a call sets.
+    """Decodes the attributes that a call sets or gives to a new object.
 
     Looks up names of owners among the accounts of this machine, which may block. Raises Refused (NFS4ERR_ATTRNOTSUPP:
     an attribute is not supported; NFS4ERR_INVAL: an attribute cannot be set, or has no valid value; NFS4ERR_FBIG: no
@@ -279,8 +283,8 @@ def wanted_of(given: fattr4, *, exclusive: bool = False) -> Wanted:
     number is not that of the attributes).
 
     Args:
-        given: the attributes of a call.
-        exclusive: whether a file is created with a verifier, which is kept in its times: these cannot be set.
+        given: the attributes in the call's arguments.
+        exclusive: whether a file is created with a verifier, which is kept in its times, so that times are refused.
 
     Returns:
         The attributes for a method of an exported tree; those that are not given are None.
@@ -316,7 +320,10 @@ def wanted_of(given: fattr4, *, exclusive: bool = False) -> Wanted:
 
 
 def differing(wanted: Wanted, present: Attributes) -> int:
-    """Returns the set of those attributes in `wanted`, without the times, of which `present` has another value."""
+    """Returns the set (see `bits`) of the attributes in `wanted`, except times, that have another value in `present`.
+
+    Attributes that are None in `wanted` are not in the set.
+    """
     values = {
         _A.FATTR4_SIZE: (wanted.size, present.size),
         _A.FATTR4_MODE: (wanted.mode, present.mode),
@@ -327,10 +334,10 @@ def differing(wanted: Wanted, present: Attributes) -> int:
 
 
 def set_on_new(given: fattr4, wanted: Wanted, node: Node) -> int:
-    """Returns the set of those attributes in `given`, which `wanted` has decoded, that the new object `node` has got.
+    """Returns the set (see `bits`) of the attributes in `given` that the new object `node` has got.
 
-    A tree passes over an owner that the caller may not set, the mode of a symbolic link, and the size of what is no
-    regular file. Raises OSError if the attributes cannot be read.
+    `wanted` is `given`, decoded. A tree ignores an owner that the caller may not set, the mode of a symbolic link, and
+    the size of an object other than a regular file. Raises OSError if the object's owners cannot be read.
     """
     attributes = bits_of(given.attrmask) & ~_NEVER_SET.get(node.kind, _SIZE)
     if attributes & _OWNERS:

@@ -37,10 +37,10 @@ _MISSES = 16
 
 
 class CallLayout:
-    """The octets of the COMPOUNDs with one sequence of operations and one set of lengths, to decode them in one step.
+    """Decodes in one step the COMPOUND calls that have the same sequence of operations and the same lengths of items.
 
-    These calls have no tag, and their first operation is SEQUENCE. `CallLayouts` makes a layout of one of them, whose
-    decoded arguments are `args`.
+    These calls have no tag, and their first operation is SEQUENCE. A layout is made from one such call, whose decoded
+    arguments are `args`, one for each operation.
 
     Attributes:
         minor_version, shape: the minor version and the `Shape` of these calls.
@@ -75,9 +75,9 @@ class CallLayout:
     def args_of(self, dec: Decoder) -> list[Any] | None:
         """Returns the decoded arguments of each operation of a call of this layout, and moves `dec` to its end.
 
-        `dec` stands at the beginning of COMPOUND4args, with as many octets left as a call of this layout has. Sets
-        `dec.begun` to the offsets of the operations, in a list that later calls share. If a tag, a minor version, an
-        operation or a length differs from the layout's, returns None, adds 1 to `misses`, and leaves `dec` as it is.
+        `dec` stands at the beginning of COMPOUND4args, and has as many octets left as a call of this layout. Sets
+        `dec.begun` to the offsets of the operations in the RPC message, in a list that later calls share. If the call
+        has another layout, or sa_cachethis is not 0 or 1, returns None, adds 1 to `misses`, and leaves `dec` as it is.
         """
         at = dec.pos
         values = self._unpack(dec.data, at)
@@ -109,10 +109,10 @@ class CallLayouts:
     def note(self, length: int, minor_version: int, shape: Any, args: Sequence[Any]) -> None:
         """Remembers the layout of a decoded call, which has no tag and begins with SEQUENCE.
 
-        `length` is that of its arguments in octets, `shape` its `Shape` (sequence of operations), and `args` are the
-        decoded arguments of each operation. No effect if `length` exceeds `NFS4_CALL_LAYOUT_OCTETS_MAX`, if an
-        operation is not in `_FORMS`, such as WRITE, or while the layout that is held for this length has refused fewer
-        than `_MISSES` calls.
+        `length` is that of COMPOUND4args in octets, `shape` the call's `Shape` (sequence of operations), and `args` are
+        the decoded arguments of each operation. No effect if `length` exceeds `NFS4_CALL_LAYOUT_OCTETS_MAX`, if an
+        operation after SEQUENCE is not in `_FORMS`, such as WRITE, or while another layout of this length has fewer
+        than `_MISSES` (16) misses.
         """
         known = self.by_length.get(length)
         if (

@@ -75,7 +75,7 @@ class CompoundCall(NamedTuple):
         minor_version: the minor version.
         shape: the operations, up to and including the first that cannot be run.
         args: the arguments of each of these; None for an operation without arguments or that does not decode.
-        items: the largest length of each DDP-eligible result in octets, in the order of the operations.
+        items: the largest length that each DDP-eligible result may have, in octets, in the order of the operations.
     """
 
     tag: bytes
@@ -88,7 +88,8 @@ class CompoundCall(NamedTuple):
     def of(cls, operations: Iterable[tuple[int, Any]], *, minor_version: int = 2, tag: bytes = b"") -> CompoundCall:
         """Makes a call of operations, each given as (its number in `nfs_opnum4`, its arguments or None for void).
 
-        The minor version is 1 or 2, which is not checked; `encode_call` refuses a tag of more than 1024 octets.
+        The minor version is 1 or 2, and the operations are supported ones; neither is checked. `encode_call` refuses a
+        tag of more than 1024 octets.
         """
         steps = list(operations)
         shape, args = Shape([number for number, _ in steps], len(steps)), [args for _, args in steps]
@@ -152,10 +153,10 @@ class Shape:
 
 
 def _refusal(operation: Operation, at: int, count: int, fault: nfsstat4 | None) -> nfsstat4 | None:
-    """Returns the status for an `operation` that may not stand at index `at` of a call of `count`; else `fault`.
+    """Returns the status that refuses `operation`, the one at index `at` of a call of `count` operations, or None.
 
-    `fault` is the status of an operation that is unknown or does not decode, None for others. Unless it is
-    NFS4ERR_BADXDR, it has precedence over the rules for places.
+    `fault` is the status of an operation that is unknown, not supported or does not decode; None for others. It is
+    returned, except that NFS4ERR_BADXDR gives way to the status for an operation that may not stand at this place.
     """
     place = operation.place
     if fault is not None and fault is not _S.NFS4ERR_BADXDR:
@@ -173,7 +174,7 @@ def _refusal(operation: Operation, at: int, count: int, fault: nfsstat4 | None) 
 
 
 class Result(NamedTuple):
-    """The decoded result of one operation; `value` is None if the result has a status alone."""
+    """The decoded result of one operation; `value` is the body, None if the result has a status alone."""
 
     operation: Operation
     status: nfsstat4
@@ -211,7 +212,7 @@ class EncodedReply(Encoder):
         self.kept = False
 
     def to_keep(self) -> EncodedReply:
-        """Returns a copy, with the attribute `kept` True, that owns its memory, also that of the DDP-eligible items."""
+        """Returns a copy with `kept` True, which owns the memory of its octets and of the DDP-eligible items."""
         copy = EncodedReply(self.reduced)
         copy.items = [BulkItem(item.at, item.position, bytes(item.data)) for item in self.items]
         copy.begun, copy.removed, copy.status, copy.kept = self.begun, self.removed, self.status, True
@@ -236,12 +237,12 @@ _SILENT: Final = frozenset({"SEQUENCE", "PUTFH", "PUTROOTFH", "PUTPUBFH", "SAVEF
 
 
 def decode_call(dec: Decoder) -> CompoundCall:
-    """Decodes COMPOUND4args up to the first operation that cannot be run.
+    """Decodes COMPOUND4args up to and including the first operation that cannot be run.
 
-    If operations are left, the decoder moves over them to its end, else to the end of the last operation. An operation
-    cannot be run if it is unknown, not supported, or does not decode: it ends the call with a status in `fault` of its
-    `CalledOperation`. At most `NFS4_COMPOUND_OPERATIONS_MAX` operations are decoded, and none of a minor version that
-    is not served. Raises DecodeError (the octets end before the first operation, or the tag is too long) or
+    An operation cannot be run if it is unknown, not supported, or does not decode: `shape.fault` of the result is then
+    the status that answers it. At most `NFS4_COMPOUND_OPERATIONS_MAX` operations are decoded, and none of a minor
+    version that is not served. The decoder moves to the end of the last operation, or to its own end if operations are
+    left over. Raises DecodeError (the octets end before the first operation, or the tag is too long) or
     ReducedIneligibleItem (an argument that must stay in the stream came in a Read chunk).
     """
     data, start, end, at = dec.data, dec.start, dec.end, dec.pos
@@ -334,9 +335,9 @@ def encode_call(enc: Encoder, call: CompoundCall) -> None:
 
 
 def encode_operation_result(enc: Encoder, operation: Operation, status: nfsstat4, value: Any) -> None:
-    """Appends the nfs_resop4 of an operation: its number, its status, and the body `value` that it has for this status.
+    """Appends the nfs_resop4 of an operation: its number, its status, and `value`, the body of a result of this status.
 
-    `value` is None without a body. Raises LocalProtocolError if it does not fit its type.
+    `value` is None for a result without a body. Raises LocalProtocolError if `value` does not fit the type of the body.
     """
     if not status:
         enc.reduced += operation.success
@@ -349,7 +350,7 @@ def encode_operation_result(enc: Encoder, operation: Operation, status: nfsstat4
 
 
 def encode_compound_reply(enc: Encoder, reply: EncodedReply) -> None:
-    """Appends an encoded result to an encoder that has the header of the RPC reply.
+    """Appends the encoded result `reply` to `enc`, an encoder that has the header of the RPC reply.
 
     If `reply.kept` is False and `enc` has only `REPLY_HEADER_OCTETS` octets, `enc` takes over the memory of `reply`,
     which must not be used any more. Any other reply is copied.
@@ -369,7 +370,8 @@ def encode_compound_reply(enc: Encoder, reply: EncodedReply) -> None:
 def decode_operation_result(dec: Decoder) -> Result:
     """Decodes the nfs_resop4 of one operation.
 
-    Raises DecodeError (it is malformed, or is the success of an operation that this library does not support).
+    The failure of an operation that this library does not know is a `Result` of the operation ILLEGAL. Raises
+    DecodeError (the octets are malformed, or are the success of an operation that this library does not support).
     """
     number = dec.u32("nfs_resop4.resop")
     status = nfs4.decode_nfsstat4(dec, "nfs_resop4.status")
@@ -387,7 +389,8 @@ def decode_operation_result(dec: Decoder) -> Result:
 def decode_compound_reply(dec: Decoder) -> CompoundReply:
     """Decodes COMPOUND4res.
 
-    Raises DecodeError (it is malformed, or has the success of an operation that this library does not support).
+    Raises DecodeError (the octets are malformed, have more than `NFS4_COMPOUND_OPERATIONS_MAX` results, or the success
+    of an operation that this library does not support).
     """
     status = nfs4.decode_nfsstat4(dec, "COMPOUND4res.status")
     tag = dec.opaque(NFS4_OPAQUE_LIMIT, "COMPOUND4res.tag")
@@ -396,7 +399,10 @@ def decode_compound_reply(dec: Decoder) -> CompoundReply:
 
 
 def _bound(call: CompoundCall) -> ReplyBound:
-    """Returns the most octets of the result of `call`, and of each DDP-eligible item in it (RFC 8267 section 6.4.1)."""
+    """Returns the most octets of COMPOUND4res for `call` without DDP-eligible items, and of each of these items.
+
+    See RFC 8267 section 6.4.1.
+    """
     results = 4 + 4 + (len(call.tag) + 3 & ~3) + 4
     for operation, args, fault in call.steps:
         results += 8 + operation.result_octets

@@ -42,13 +42,13 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A type of numbers: `code` is its letter in formats of `struct`: i, I, q, Q, f or d."""
+    """A numeric type. `code` is the letter for the type in format strings of `struct`: i, I, q, Q, f or d."""
 
     code: str
 
     @property
     def octets(self) -> int:
-        """Octets of a number on the wire: 4 or 8."""
+        """The size of one number of this type on the wire, in octets: 4 or 8."""
         return 8 if self.code in "qQd" else 4
 
 
@@ -167,7 +167,10 @@ Type: TypeAlias = (
 
 
 def strip(kind: Type) -> Type:
-    """Returns the type behind all typedefs of `kind`, or `kind` itself."""
+    """Returns `kind` without typedefs: the type that an `AliasRef` stands for, or `kind` itself if it is none.
+
+    Typedefs of its elements stay.
+    """
     while isinstance(kind, AliasRef):
         kind = kind.type
     return kind
@@ -211,7 +214,7 @@ class Struct:
 
 @dataclass(slots=True)
 class Union:
-    """A union: its discriminant and its arms; `default` is the default arm, or None."""
+    """A union and its discriminant. `arms` are those with values; `default` is the default arm, or None."""
 
     name: str
     discriminant: Member
@@ -228,10 +231,10 @@ class Bound:
     """The bound of a result's member by a member of the call's arguments (`pragma bound`).
 
     Args:
-        argument: the name of the member of the arguments.
-        counted: "" if that is a number; else the expression of its length, with {} for the member.
-        octets: whether the number bounds the octets of encoded elements; False: the number of elements or octets of
-            data.
+        argument: the Python name of the member of the arguments.
+        counted: "" if that member is a number, which is the bound. Otherwise its length is the bound, and this is the
+            Python expression of the length, in which {} stands for the member.
+        octets: whether the bound counts octets of encoded elements; False: elements or octets of data.
     """
 
     argument: str
@@ -278,7 +281,10 @@ class Module:
 
 
 def class_in(kind: Type) -> str | None:
-    """Returns the name of the structure or union that a type, or its elements or entries, are; None for other types."""
+    """Returns the name of the structure or union that a type is; of an array, pointer or list, that of its elements.
+
+    Returns None for other types. Typedefs are resolved.
+    """
     match strip(kind):
         case ClassRef(name) | LinkedList(name):
             return name
@@ -289,7 +295,11 @@ def class_in(kind: Type) -> str | None:
 
 
 def parts(item: Class) -> list[str]:
-    """Returns the names of the classes that a class's members or arms contain directly, in order, with repetitions."""
+    """Returns the names of the structures and unions that the members or arms of a class have as types, in order.
+
+    Elements of arrays, targets of pointers and entries of lists count as well, but nothing within those classes. A name
+    may occur more than once.
+    """
     kinds: list[Type] = []
     if isinstance(item, Struct):
         kinds += [member.type for member in item.members]
@@ -299,7 +309,7 @@ def parts(item: Class) -> list[str]:
 
 
 def reachable(module: Module, start: str) -> set[str]:
-    """Returns the names of all classes within class `start`, at any depth; itself only if it contains itself."""
+    """Returns the names of all classes within class `start`, at any depth; `start` only if it contains itself."""
     seen: set[str] = set()
     waiting = [start]
     while waiting:

@@ -31,12 +31,12 @@ def module_name(name: str) -> str:
 
 
 def field_name(name: str) -> str:
-    """Returns the Python name of a structure's member: that in the definition, with "_" behind a Python keyword."""
+    """Returns the Python name of a structure's member: its own, with "_" behind a Python keyword and "mro"."""
     return f"{name}_" if _is_no_field(name) else name
 
 
 def definition_name(field: str) -> str:
-    """Returns the name in the definition of the member with the Python name `field`; the inverse of `field_name`."""
+    """Returns a member's name in the definition from `field`, its Python name; the inverse of `field_name`."""
     name = field.removesuffix("_")
     return name if _is_no_field(name) else field
 
@@ -47,14 +47,15 @@ def _is_no_field(name: str) -> bool:
 
 
 def enumerator_name(name: str) -> str:
-    """Returns the Python name of an enumerator: its own, with "_" behind a keyword or a name that `enum` reserves."""
+    """Returns the Python name of an enumerator: its own, with "_" behind a keyword, "mro", "name" and "value"."""
     return f"{name}_" if keyword.iskeyword(name) or name in {"mro", "name", "value"} else name
 
 
 def method_name(procedure: str, taken: Iterable[str]) -> str:
-    """Returns the Python name of a procedure: lower case, without a prefix that ends in `PROC` and a version.
+    """Returns the Python method name of a procedure: lower case, without a prefix such as `NFSPROC3_`.
 
-    A name in `taken`, or that would not begin with a letter, keeps its prefix.
+    The prefix ends at the first underscore, with `PROC` or `PROC` and digits before it. The prefix stays if the name
+    without it is in `taken`, the names of other methods, or begins with no letter. A Python keyword gets "_" appended.
 
     >>> method_name("NFSPROC3_READ", ())
     'read'

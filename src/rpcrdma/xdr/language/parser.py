@@ -70,14 +70,15 @@ def parse(text: str, source_name: str) -> syntax.Specification:
     """Parses an interface definition.
 
     Args:
-        text: The definition, after any preprocessor.
+        text: The definition, without directives of a preprocessor.
         source_name: The name of the text, for error messages.
 
     Returns:
-        The syntax tree, for `check`.
+        The syntax tree, for `check`. Its `deviations` are the malformed constructs whose meaning is clear.
 
     Raises:
-        LanguageError: the text is too long, or not in the language; names the first place where it is not.
+        LanguageError: the text is too long or otherwise malformed, a name too long, a number too large, or types are
+            nested too deep. The error names only the first place.
     """
     builder = _Builder(text, source_name)
     if len(text) > XDR_DEFINITION_CHARACTERS_MAX:
@@ -159,9 +160,10 @@ def _place(token: lark.Token) -> SourceSpan:
 
 
 def _definitions(items: list[Any]) -> tuple[Any, ...]:
-    """Returns the definitions in a specification or a namespace.
+    """Returns the definitions of a specification or a namespace as one tuple.
 
-    `items` are the results of the grammar rules in it: tuples, as of a namespace, are flattened, None is left out.
+    `items` are the results of the grammar rules in it. Tuples among them, as of a nested namespace, are flattened, and
+    None is left out.
     """
     each = (one for item in items for one in (item if isinstance(item, tuple) else (item,)))
     return tuple(one for one in each if one is not None)
@@ -182,15 +184,16 @@ def _declaration(
 def _declares(form: syntax.Form, *kind: Any) -> Callable[[_Builder, list[Any]], syntax.Declaration]:
     """Returns a `_Builder` method for a grammar rule that declares an item in the given form.
 
-    `kind` may name the built-in type ("opaque", "string"); without it, the first item of the rule is the type.
+    `kind` may be the name of the built-in type, "opaque" or "string". Without it, the first item of the rule is the
+    type.
     """
     return lambda _builder, items: _declaration(form, *kind, *items)
 
 
 class _Builder(lark.visitors.Transformer_NonRecursive[lark.Token, Any]):
-    """Makes the syntax tree of a definition from lark's parse tree, by a method for each grammar rule of its name.
+    """Makes the syntax tree of a definition from lark's parse tree; each method makes the node of the rule of its name.
 
-    `deviations` collects the malformed constructs that are understood; other faults raise LanguageError.
+    `deviations` collects the malformed constructs whose meaning is clear; other faults raise LanguageError.
     """
 
     def __init__(self, text: str, source_name: str) -> None:
@@ -208,7 +211,7 @@ class _Builder(lark.visitors.Transformer_NonRecursive[lark.Token, Any]):
         self.deviations.append(Diagnostic(place, message, hint))
 
     def without_comments_of_cpp(self, text: str) -> str:
-        """Returns the text with spaces for comments that begin with `//`; notes the first of them in `deviations`."""
+        """Returns the text with spaces for comments that begin with `//`; adds a deviation for the first of them."""
         found = [each for each in _COMMENTS.finditer(text) if each[0].startswith("//")]
         for each in found[:1]:
             line = text.count("\n", 0, each.start()) + 1
@@ -311,7 +314,7 @@ class _Builder(lark.visitors.Transformer_NonRecursive[lark.Token, Any]):
         return self._counted(syntax.StructBody(tuple(members)), members)
 
     def _counted(self, body: _Body, members: Iterable[syntax.Declaration]) -> _Body:
-        """Returns `body`, a structure or union of `members`, and notes how deep the types within it nest.
+        """Returns `body`, a structure or union of `members`, and records its levels of nested structures and unions.
 
         Raises:
             LanguageError: structures and unions are nested more than XDR_CLASSES_NESTED_MAX levels deep.

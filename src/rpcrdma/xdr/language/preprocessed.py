@@ -24,9 +24,10 @@ class Origin(NamedTuple):
 
 
 class Located(NamedTuple):
-    """A remark whose places are those in the original file.
+    """An error or warning (`remark`) whose place is in an original file, and that file's name and text.
 
-    `source` is that file's text, or a stand-in with its line.
+    `source` is the text of `file`. If the text is unknown, or a macro made the line, it is the preprocessed line after
+    as many line ends as give it its number. Only the remark's `place` is converted, not its `first`.
     """
 
     remark: Diagnostic
@@ -36,9 +37,9 @@ class Located(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Preprocessed:
-    """The output of a C preprocessor for a definition, as `read_preprocessed` makes it.
+    """The output of a C preprocessor for a definition, as `read_preprocessed` returns it.
 
-    `text` is for the parser, with empty lines in place of markers and of directives for C compilers.
+    `text` is for the parser, with empty lines in place of line markers and of directives for C compilers.
     """
 
     text: str
@@ -46,11 +47,16 @@ class Preprocessed:
     """For each line of `text`, the file and line that it is from."""
 
     def origin(self, place: SourceSpan) -> Origin:
-        """Returns the file and line that a place in `text`, the preprocessed definition, is from."""
+        """Returns the file and line that a place in `text`, the preprocessed definition, is from.
+
+        A place after the last line is from the origin of the last line.
+        """
         return self.origins[min(place.line, len(self.origins)) - 1]
 
     def located(self, remark: Diagnostic, source_of: Callable[[str], str | None]) -> Located:
         """Returns an error or warning about `text` with its place in the original file, and that file's name and text.
+
+        If `remark.first` is set, the result's hint names the original line of that place.
 
         Args:
             remark: the error or warning.
@@ -76,7 +82,10 @@ class Preprocessed:
 
 
 def read_preprocessed(output: str, file: str) -> Preprocessed:
-    """Reads the output of a C preprocessor whose input was the file with the name `file`."""
+    """Reads the output of a C preprocessor, and returns it with the file and line that each line is from.
+
+    `file` is the name of the preprocessor's input, from which the lines before the first line marker are.
+    """
     lines: list[str] = []
     origins: list[Origin] = []
     at = Origin(file, 1)

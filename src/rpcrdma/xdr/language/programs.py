@@ -14,7 +14,7 @@ _PLAIN = {"i": "int", "I": "unsigned_int", "q": "hyper", "Q": "unsigned_hyper", 
 
 
 class ProgramWriter:
-    """Writes the generated code of a module's program versions to `out`; `names` collects the names to export."""
+    """Writes the generated code of a module's RPC programs to `out`; `names` collects the Python names to export."""
 
     def __init__(self, module: model.Module, out: Writer) -> None:
         self.module = module
@@ -35,7 +35,8 @@ class ProgramWriter:
     def plain_types(self) -> dict[str, model.Type | None]:
         """Returns the argument and result types without codec functions of their own, such as bool and void (None).
 
-        The keys are the names for the functions to be written by `CodecWriter.plain`: "void", "unsigned_int".
+        The keys are the names for the functions that `CodecWriter.plain` is to write: "unsigned_int" for
+        `_encode_unsigned_int` and `_decode_unsigned_int`.
         """
         plain: dict[str, model.Type | None] = {}
         for version in self.module.versions:
@@ -46,7 +47,10 @@ class ProgramWriter:
         return plain
 
     def write(self) -> None:
-        """Writes procedures, clients and service of every version, and `PROGRAM` if there is one version only."""
+        """Writes procedures, clients and service of every program version, and `PROGRAM` if there is one version only.
+
+        Adds their names to `names`.
+        """
         constants: set[str] = set()
         for version in self.module.versions:
             names = {

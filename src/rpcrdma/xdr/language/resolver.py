@@ -39,7 +39,7 @@ _OF_RPCGEN: dict[str, tuple[str, model.Type]] = {
 
 
 class Resolver:
-    """Builds the `model.Module` of one specification; faults become errors of `symbols`.
+    """Builds the `model.Module` of one specification in `module`; adds an error to `symbols.errors` for each fault.
 
     Args:
         symbols: the names of the specification.
@@ -64,7 +64,7 @@ class Resolver:
         """For each typedef, how many arrays and pointers its type nests, and how many typedefs."""
 
     def resolve_types(self) -> None:
-        """Adds all constants, enumerations, structures, unions and typedefs of the definition to the module."""
+        """Adds all constants, enumerations, structures, unions and typedefs of the definition to `module`."""
         self.module.constants = {module_name(name): value for name, value in self.symbols.constants.items()}
         for name, definition in self.symbols.definitions.items():
             match definition:
@@ -78,7 +78,10 @@ class Resolver:
                     self._alias(name)
 
     def check_pragmas(self) -> None:
-        """Adds an error for each ddp, limit or pairs pragma without a fit target; to be called after all types."""
+        """Adds an error for each ddp, limit or pairs pragma whose target is missing or of an unfit type.
+
+        To be called after all types, those of procedures included, have been resolved.
+        """
         for key, (limit, _) in self.symbols.limits.items():
             if key not in self._limits_used:
                 self._no_target(limit.target, "is not of variable length")
@@ -109,8 +112,8 @@ class Resolver:
     def specifier(self, kind: syntax.TypeSpecifier, owner: str) -> model.Type:
         """Returns the type of a type specifier.
 
-        An anonymous enumeration, structure or union is added under the name `owner`. Faults become errors, and the
-        result is then some other type.
+        An anonymous enumeration, structure or union is added to `module` under the name `owner`. A fault adds an error,
+        and the result is then some other type.
         """
         match kind:
             case syntax.Builtin("bool"):
@@ -201,7 +204,10 @@ class Resolver:
     # Linked lists
 
     def _is_entry(self, name: str) -> bool:
-        """Returns whether a structure is an entry of a linked list: only its last member points to the structure."""
+        """Returns whether the structure `name` is an entry of a linked list: only its last member points to it.
+
+        False if there is no structure of this name.
+        """
         definition = self.symbols.definitions.get(name)
         if not isinstance(definition, syntax.Structure):
             return False
@@ -372,6 +378,8 @@ class Resolver:
     def declaration(self, declaration: syntax.Declaration, key: tuple[str, str], owner: str) -> model.Type | None:
         """Returns the type of a declaration, with the limits and marks of its pragmas; None for void.
 
+        A fault adds an error, and the result is then some other type.
+
         Args:
             declaration: the declaration.
             key: the names by which pragmas refer to it: structure or union and member, or typedef and "".
@@ -407,7 +415,10 @@ class Resolver:
         return self._with_pragmas(kind, key)
 
     def _levels_of(self, kind: model.Type) -> tuple[int, int]:
-        """Returns (depth of arrays and pointers, depth of typedefs) in a type; both count within its typedefs, too."""
+        """Returns (number of nested arrays and pointers in a type, number of nested typedefs).
+
+        What the type's typedefs contain counts as well.
+        """
         items = 0
         while not isinstance(kind, model.AliasRef):
             if not isinstance(kind, model.FixedArray | model.VariableArray | model.Optional):
@@ -422,7 +433,7 @@ class Resolver:
         return model.UNSIGNED_INT
 
     def _size(self, declaration: syntax.Declaration, key: tuple[str, str]) -> int:
-        """Returns the length or the limit of a declaration.
+        """Returns the length or the limit of a declaration; adds an error if it is not from 0 to 2^32 - 1.
 
         Without either it is 0 if a pragma for `key` (structure or union and member, or typedef and "") sets the limit,
         else the default limit, else 0 with an error.

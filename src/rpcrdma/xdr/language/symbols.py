@@ -27,7 +27,9 @@ TypeDefinition = syntax.Typedef | syntax.Enumeration | syntax.Structure | syntax
 
 
 class Symbols:
-    """All names and pragmas of a specification, collected when it is made, and the errors found so far.
+    """All names and pragmas of a specification, and the errors and deviations found so far.
+
+    Creating the object collects the names and pragmas, and evaluates the constants.
 
     Args:
         specification: the syntax tree.
@@ -56,24 +58,29 @@ class Symbols:
         self._collect_pragmas(specification.definitions)
 
     def error(self, place: SourceSpan, message: str, hint: str = "") -> None:
-        """Adds an error at a place to `errors`; the hint is the remedy, "" if there is none."""
+        """Adds an error at a place in the source to `errors`; the hint is the remedy, "" if there is none."""
         self.errors.append(Diagnostic(place, message, hint))
 
     def deviates(self, place: SourceSpan, message: str, hint: str = "") -> None:
-        """Adds a remark at `place` to `deviations`: `message` on a construct that is wrong but clear, remedy `hint`.
+        """Adds a remark to `deviations`: the construct at `place` is malformed, but its meaning is clear.
 
-        The checker makes it an error or, in the lenient dialect, a warning.
+        `message` describes it, and `hint` is the remedy, "" if there is none. The checker makes the remark an error or,
+        in the lenient dialect, a warning.
         """
         self.deviations.append(Diagnostic(place, message, hint))
 
     def place_of(self, name: str) -> SourceSpan:
-        """Returns the place of a name's definition; of OUTER, for an anonymous type's name OUTER_MEMBER; else 1:1."""
+        """Returns the place in the source at which a name is defined.
+
+        For the name OUTER_MEMBER of an anonymous type that is the place of OUTER, and for an unknown name line 1,
+        column 1.
+        """
         while name not in self._places and "_" in name:
             name = name.rpartition("_")[0]
         return self._places.get(name, SourceSpan(1, 1))
 
     def declare(self, name: syntax.Identifier) -> bool:
-        """Registers a global name; returns False and adds an error if it is defined already.
+        """Registers a global name, and returns True; returns False and adds an error if the name is defined already.
 
         A reserved word adds an error, and is registered.
         """
@@ -91,9 +98,10 @@ class Symbols:
             self.error(name.place, f"'{name.name}' is a reserved word")
 
     def enumerate(self, owner: str, body: syntax.EnumBody) -> tuple[tuple[str, int], ...]:
-        """Returns the names and values of an enumeration's members, in order; names and values at fault become errors.
+        """Returns the names and values of an enumeration's members, in order.
 
-        At the first call for the enumeration `owner`, the names become global names (RFC 4506 section 6.4).
+        The first call for the enumeration `owner` makes the names global (RFC 4506 section 6.4), and adds an error for
+        each value that is no signed 32-bit integer and each name that is defined already; these names are left out.
         """
         known = self._enumerations.get(owner)
         if known is not None:
@@ -122,6 +130,7 @@ class Symbols:
         """Returns the number that a literal or the name of a constant stands for.
 
         For an unknown name it adds an error and returns a number below -2^64, different each time; see `is_defined`.
+        For a constant that is defined by itself it adds an error and returns 1.
         """
         if isinstance(value, syntax.Number):
             return value.value
@@ -140,16 +149,18 @@ class Symbols:
         return value >= _UNDEFINED
 
     def exceeds(self, value: int, low: int, high: int) -> bool:
-        """Returns whether a number from `evaluate` is not from `low` to `high`; False for that of an unknown name."""
+        """Returns whether a number from `evaluate` is below `low` or above `high`; False for an unknown name's."""
         return self.is_defined(value) and not low <= value <= high
 
     def unknown(self, what: str, name: str, place: SourceSpan, known: Iterable[str]) -> None:
-        """Adds the error that a name is not defined; its hint is a similar name in `known`, or -D for a constant.
+        """Adds the error that a name is not defined.
+
+        The hint is a similar name in `known` or else, for a constant, the option -D; "" if there is none.
 
         Args:
             what: the kind of the name, such as "type" or "constant".
             name: the name.
-            place: its place.
+            place: its place in the source.
             known: the names of this kind, of which at most XDR_NAMES_COMPARED_MAX are compared.
         """
         compared = XDR_NAMES_COMPARED_MAX if len(self.errors) < XDR_REMARKS_MAX else 0
@@ -207,11 +218,11 @@ class Symbols:
                     pass
 
     def _turned_round(self, declaration: syntax.Declaration, types: set[str]) -> syntax.Declaration:
-        """Returns `typedef NEW KNOWN;` as `typedef KNOWN NEW;`, and notes a deviation; other typedefs as they are.
+        """Returns `typedef NEW KNOWN;` as `typedef KNOWN NEW;`, and adds a deviation; others as they are.
 
         Args:
             declaration: the declaration of the typedef.
-            types: the names of known types; the new name is added.
+            types: the names of known types; the method adds NEW.
         """
         if declaration.form is not syntax.Form.PLAIN or not isinstance(declaration.type, syntax.NamedType):
             return declaration

@@ -89,7 +89,7 @@ class NamedType:
 
 @dataclass(frozen=True, slots=True)
 class Enumerator:
-    """A member of an enumeration with its value; None, of rpcgen: one more than the value before it, as in C."""
+    """A member of an enumeration and its value; None (of rpcgen): one more than the value before it, as in C."""
 
     name: Identifier
     value: Value | None
@@ -230,7 +230,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The target of a pragma: `type.member`, or a typedef by its name alone."""
+    """The target of a pragma: `type.member`, or a typedef by its name alone (`member` is None)."""
 
     type: Identifier
     member: Identifier | None

@@ -13,7 +13,7 @@ __all__ = ["ValueWriter"]
 class ValueWriter:
     """Base of `CodecWriter`: writes the Python statements and expressions that encode and decode single values.
 
-    `layouts` collects the struct layouts that the code uses: format and field names, and the name of the layout.
+    `layouts` has the name of each `struct` layout that the generated code uses, by its format and field names.
     """
 
     def __init__(self, module: model.Module, out: Writer) -> None:
@@ -32,7 +32,7 @@ class ValueWriter:
         return self.layouts[key]
 
     def _encoder_of(self, name: str) -> str:
-        """Returns the expression of a function that encodes the class `name`.
+        """Returns the Python expression of a function that encodes the structure or union `name`.
 
         Generated code calls it with (enc, value).
         """
@@ -69,12 +69,12 @@ class ValueWriter:
             )
 
     def _encode(self, kind: model.Type, value: str, label: str) -> None:
-        """Writes the statements that encode one value.
+        """Writes to `out` the statements that encode one value.
 
         Args:
-            kind: the type.
+            kind: the type of the value.
             value: the Python expression of the value.
-            label: its name in errors.
+            label: the value's name in errors.
         """
         out = self.out
         kind = model.strip(kind)

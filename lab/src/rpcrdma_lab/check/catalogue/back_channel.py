@@ -23,7 +23,7 @@ __all__ = ["ONE_HOLDER", "RELEASE", "TWO_HOLDERS", "CallTrigger"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallTrigger:
-    """Steps by which a client makes a server call it, with patterns for that reverse call."""
+    """Steps by which a client makes a server call it, with patterns for that reverse call (RFC 8167)."""
 
     steps: Sequence[Step]
     """The steps; the last one is the call that triggers the reverse call."""
@@ -117,7 +117,7 @@ class _Holder:
 
     @property
     def _known(self) -> list[Step]:
-        """Steps that create a session of the client with a back channel on this connection."""
+        """Steps that create the client's session, with a back channel on this connection."""
         client, sequence = self._given("client", "id"), self._given("client", "sequence")
         program = [{"words": [_CALLBACK_PROGRAM, 1, 1, 0]}, {"opaque": {"text": "check"}}, {"words": [0, 0, 0]}]
         flags = {"words": [_BACK_CHANNEL]}
@@ -169,12 +169,15 @@ class _Holder:
 
     @property
     def restarted(self) -> list[Step]:
-        """Steps by which the client appears as restarted, which drops its state at the server, and leaves."""
+        """Steps by which the client appears as restarted, which drops its state at the server, and leaves.
+
+        It creates a session, and destroys the session and its client ID.
+        """
         return [*self._known, *self._leaving]
 
 
 def _recalled(*holders: _Holder) -> CallTrigger:
-    """Returns steps and patterns by which a WRITE of NFSv3 makes the server recall the delegations of all holders."""
+    """Returns steps and patterns by which a WRITE of NFSv3 makes the server recall the delegations of `holders`."""
     args = [_FRESH, {"longs": [0]}, {"words": [1, _FILE_SYNC]}, {"opaque": "00"}]
     write = {"program": 100003, "version": 3, "procedure": 7, "credential": _CREDENTIAL, "args": args}
     results = [{"words": [0]}, {"opaque": {"given": "call.tag"}}, {"words": [2, _CB_SEQUENCE, 0]},

@@ -35,7 +35,7 @@ _GRANTED = {"heard": "header.credit", "most": _CALLS_MAX}
 
 
 def _denied(status: int) -> dict[str, Any]:
-    """Returns the pattern of an RPC reply MSG_DENIED with this reject status."""
+    """Returns the pattern of an RPC reply with the reply_stat `status`, which is 1 for MSG_DENIED."""
     return {"message": {"header": reply_header(), "rpc": {"xid": {"given": "xid"}, "status": status}}}
 
 

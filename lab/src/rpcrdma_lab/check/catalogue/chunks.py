@@ -24,7 +24,7 @@ __all__ = ["CHECKS"]
 
 
 def _read(count: int, **header: Any) -> Step:
-    """Returns a step that sends an NFSv3 READ of the first `count` octets of the file that all checks of READ use.
+    """Returns a step that sends an NFSv3 READ of the first `count` octets of the file {"given": "file"}.
 
     `header` replaces fields of the transport header.
     """
@@ -74,7 +74,10 @@ def _into_chunk(count: int, room: int) -> Check:
 
 
 def _into_segments(count: int, *lengths: int) -> Check:
-    """Returns a check with a READ of `count` octets into a Write chunk of segments of these lengths, 8 octets apart."""
+    """Returns a check with a READ of `count` octets into a Write chunk of segments of these lengths.
+
+    Gaps of 8 octets separate the segments in memory.
+    """
     offered, left, at = [], count, 0
     compared: list[Any] = []
     for length in lengths:
@@ -97,7 +100,7 @@ def _into_segments(count: int, *lengths: int) -> Check:
 
 
 def _inline(name: str, title: str, statements: str, **header: Any) -> Check:
-    """Returns a check of a READ whose data has to be inline; the reply returns the call's Write list as it is.
+    """Returns a check of a READ whose data has to be inline; the reply has to return the call's Write list as it is.
 
     `header` has fields of the call's transport header. `name` is the check's identifier and `title` its expected
     behaviour as text; `statements` are identifiers of the tested statements, separated by spaces.
@@ -130,8 +133,8 @@ def _write(
 
     Args:
         count: octets of the data.
-        lengths: octets of each segment.
-        pad: octets of padding at the end of the last segment.
+        lengths: octets of each segment; their sum is `count` plus `pad`.
+        pad: octets of zeros after the data.
         title: the expected behaviour as text.
         name: the check's identifier after "v1.write.".
         statements: the identifiers of the tested statements, separated by spaces.
@@ -158,7 +161,7 @@ def _write(
 
 
 def _long_write(name: str, title: str, statements: str, *, reduced: bool) -> Check:
-    """Returns a check with a WRITE in a Position-Zero chunk; its data is there or, if `reduced`, in another chunk.
+    """Returns a check with a WRITE in a Position-Zero chunk; its data is in it or, if `reduced`, in another chunk.
 
     `name` is the check's identifier after "v1.write." and `title` its expected behaviour as text; `statements` are
     identifiers of the tested statements, separated by spaces.
@@ -181,7 +184,7 @@ def _long_write(name: str, title: str, statements: str, *, reduced: bool) -> Che
 
 
 def _withdrawn() -> Check:
-    """Returns a check with a WRITE whose memory is withdrawn after its reply, and must not be read any more."""
+    """Returns a check with a WRITE whose memory is withdrawn after its reply; the server must not read it any more."""
     read = {"position": {"given": "write_position"}, "memory": "source"}
     return check("v1.write.withdrawn", "Behind its reply no RDMA Read reaches the memory of a WRITE", "V1-93",
                  say(header={"reads": [read]}, rpc=write_call(64)), hear(accepted(rpc={"result_status": 0})),

@@ -34,25 +34,26 @@ _READLINK, _READ, _WRITE, _SYMLINK = 5, 6, 7, 10
 
 
 def serving_together(calls: list[dict[str, Any]], number: int, **header: Any) -> Step:
-    """Returns a step that waits until `number` calls that match `calls` are outstanding together; they stay unanswered.
+    """Returns a step that waits until the client has `number` calls outstanding at once, which stay unanswered.
 
-    `calls` are patterns of calls. Fewer calls are answered after a pause, so that the client continues, with the fields
-    `header` in the replies' headers. Later steps name the outstanding calls "call.0", "call.1" and so on. If the client
-    never makes `number` at once, the check is not judged.
+    Each call must match one of the patterns `calls`. If fewer calls arrive, the step answers them after a pause, with
+    the fields `header` in the replies' headers, so that the client continues. Later steps name the outstanding calls
+    "call.0", "call.1" and so on. A client that never makes `number` calls at once is not judged.
     """
     return {"serve": {"each": calls, "together": number, "header": header}}
 
 
 def _together(number: int) -> Step:
-    """Returns a step that waits until `number` calls are outstanding together, and leaves them unanswered.
+    """Returns a step that waits until the client has `number` calls outstanding at once, which stay unanswered.
 
-    While there are fewer, they are answered with `number` credits. Clients that never make so many are not judged.
+    If fewer calls arrive, the step answers them after a pause; each of these replies grants `number` credits. A client
+    that never makes `number` calls at once is not judged.
     """
     return serving_together(CALLS, number, credit=number)
 
 
 def _answer_to(index: int, credit: int) -> Step:
-    """Returns a step that answers call `index` (from 0) of those outstanding, with a grant of `credit` credits."""
+    """Returns a step that answers call `index` (from 0) of the last `_together` step, and grants `credit` credits."""
     return {"answer": {"to": f"call.{index}", "header": {"credit": credit}}}
 
 
@@ -65,8 +66,9 @@ def _until(
 ) -> Step:
     """Returns a step that answers calls until one matches the header fields `header`; that call stays unanswered.
 
-    Each call has to match one of the patterns `each`. Unless None, `procedure` is the RPC procedure of the last call,
-    and `item` the pattern of "spare", the octets of its chunk beyond its data, and "unaligned", their length modulo 4.
+    Each call has to match one of the patterns `each`; each reply grants one credit. Unless None, `procedure` is the RPC
+    procedure of the last call, and `item` the pattern of "spare", the octets of its chunk beyond its data, and
+    "unaligned", their length modulo 4.
     """
     until: dict[str, Any] = {"header": header}
     if procedure is not None:
@@ -77,10 +79,10 @@ def _until(
 
 
 def _reducing(*procedures: int, **other_list: Any) -> dict[str, Any]:
-    """Returns the pattern of a well-formed call of one of these procedures (none: any) whose bulk items are in chunks.
+    """Returns the pattern of a well-formed inline call (RDMA_MSG) of one of these RPC procedures; none stands for any.
 
-    `other_list` replaces the patterns of the header's chunk lists `reads`, `writes` and `reply`, as `reads=[]` for a
-    call that must have no Read list.
+    `other_list` has patterns of the header's chunk lists `reads`, `writes` and `reply`, as `reads=[]` for a call
+    without a Read list. Lists that are not in it may have any content.
     """
     message = _CALL["message"]
     procedure = {"procedure": {"any": list(procedures)}} if procedures else {}
@@ -90,7 +92,10 @@ def _reducing(*procedures: int, **other_list: Any) -> dict[str, Any]:
 
 
 def _reply(*, message: dict[str, Any] | None = None, **header: Any) -> Step:
-    """Returns a step that answers the last call, with unusual fields: `header`, and `message` beside it."""
+    """Returns a step that answers the last call; `header` and `message` have the unusual fields of the reply.
+
+    `header` has those of the transport header, and `message` others, such as "body" and "ddp" (docs/send.md).
+    """
     return {"answer": {**(message or {}), "header": header}}
 
 
@@ -121,20 +126,21 @@ def terminates(*codes: int) -> list[dict[str, Any]]:
 
 
 def _ended(name: str, title: str, statements: str, wrong: Step, *codes: int, needs: str = "") -> Check:
-    """Returns a check that a client answers the access `wrong` to its memory with a Terminate with one of `codes`.
+    """Returns a check that a client answers a faulty access to its memory with a Terminate with one of `codes`.
 
-    `wrong` is the step that accesses it, and a code is 0xLTCC, as in `terminates`. `name` is the check's identifier
-    after "client." and `title` its expected behaviour as text; `statements` and `needs` are identifiers of the tested
-    statements and of the check's conditions, separated by spaces.
+    `wrong` is the step that makes the access, after a call. A code is 0xLTCC, as in `terminates`. `name` is the check's
+    identifier after "client." and `title` its expected behaviour as text; `statements` and `needs` are identifiers of
+    the tested statements and of the check's conditions, separated by spaces.
     """
     return check(f"client.{name}", title, statements, _ANY, wrong, hear(*terminates(*codes)), needs=needs)
 
 
 def _failed(name: str, title: str, statements: str, error: int, *numbers: int) -> Check:
-    """Returns a check that RDMA_ERROR with the code `error`, and `numbers` after it, ends its call only.
+    """Returns a check that the client does not repeat a call after RDMA_ERROR; it may make other calls or disconnect.
 
-    `name` is the check's identifier after "client.error." and `title` its expected behaviour as text; `statements` are
-    identifiers of the tested statements, separated by spaces.
+    `error` is the code, and `numbers` are the words after it. `name` is the check's identifier after "client.error."
+    and `title` its expected behaviour as text; `statements` are identifiers of the tested statements, separated by
+    spaces.
     """
     wrong = say(header={"xid": _XID, "type": 4, "error": error, "numbers": list(numbers)})
     return check(f"client.error.{name}", title, statements, _ANY, wrong, hear(*_OTHER_CALL, {"end": {}}))
@@ -154,7 +160,10 @@ def _after(name: str, title: str, until: Step, access: Step, *codes: int) -> Che
 
 
 def _with_item(item: dict[str, Any]) -> list[dict[str, Any]]:
-    """Returns patterns of well-formed calls; `item` is the pattern of "item" (docs/send.md), if a chunk has data."""
+    """Returns patterns of well-formed calls; an NFSv3 READ or WRITE with a chunk must match `item` as well.
+
+    `item` is the pattern of "item" (docs/send.md), which compares the chunk with the count in the arguments.
+    """
     return [{"message": {**each["message"], "item": {"any": [None, item]}}} for each in CALLS]
 
 
@@ -175,7 +184,7 @@ def _start(name: str, title: str, statements: str, needs: str = "", **frame: Any
 
 
 def _chunked(name: str, title: str, statements: str, until: Step, *steps: Step) -> Check:
-    """Returns a check of calls with chunks, which needs a server program behind the check that makes the results.
+    """Returns a check of calls with chunks; it needs a server program that makes the results (option --behind).
 
     `until` is the step that waits for the call, and `steps` follow. `name` is the check's identifier after "client."
     and `title` its expected behaviour as text; `statements` are identifiers of the tested statements, separated by

@@ -24,21 +24,22 @@ _CLIENT = Version2Client()
 
 
 def _grant(messages: int) -> Step:
-    """Returns a step that sends a message that only grants credits: for `messages` further messages of the client."""
+    """Returns a step that sends a message that only grants credits, for `messages` further messages of the client."""
     return say(header={"xid": 0, "type": 1, "give": messages}, body="")
 
 
 def _together(messages: int) -> Step:
-    """Returns a step that waits until `messages` calls are outstanding together, which stay unanswered.
+    """Returns a step that waits until the client has `messages` calls outstanding at once, which stay unanswered.
 
-    Replies to fewer calls grant one credit each.
+    If fewer calls arrive, the step answers them after a pause; each of these replies grants one credit. A client that
+    never makes `messages` calls at once is not judged.
     """
     inline, long, piece = _CLIENT.calls
     return serving_together([inline, long, {**piece, "unmet": _IN_PIECES}], messages, give=1)
 
 
 def _answer_to(index: int, more: int) -> Step:
-    """Returns a step that answers call number `index` (from 0) of `serving_together`, and grants `more` credits."""
+    """Returns a step that answers call `index` (from 0) of the last `_together` step, and grants `more` credits."""
     return {"answer": {"to": f"call.{index}", "header": {"give": more}}}
 
 

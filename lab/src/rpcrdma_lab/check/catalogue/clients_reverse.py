@@ -37,10 +37,10 @@ _MANY_GRANTED = f"the client grants more than {_GRANTED_MAX} reverse calls"
 
 
 class _Client(ABC):
-    """The patterns, steps and checks for reverse calls (RFC 8167) to clients of one protocol version.
+    """Makes patterns, steps and checks for reverse calls (RFC 8167) to clients of one protocol version.
 
     `calls` are patterns of the client's calls, `refusals` the error codes by which it may refuse chunks, and `replying`
-    the header fields of its replies.
+    the header fields of its replies to reverse calls.
     """
 
     def __init__(self, calls: Sequence[Mapping[str, Any]], refusals: Sequence[int], **replying: Any) -> None:
@@ -50,13 +50,14 @@ class _Client(ABC):
 
     @property
     def any(self) -> Step:
-        """The step that waits for a call of the client, which stays unanswered and is named "call"."""
+        """The step that waits for a call of the client, which stays unanswered; later steps refer to it as "call"."""
         return {"serve": {"each": [{**each, "as": "call"} for each in self.calls]}}
 
     def called(self, xid: Any = _REVERSE_XID, **message: Any) -> Step:
         """Returns a step that sends a reverse call; `xid`, its XID, is a number or {"given": NAME, "plus": NUMBER}.
 
-        "header" and "rpc" of `message` replace usual fields; "body", octets, replaces the whole RPC message.
+        "header" and "rpc" of `message` replace fields of the usual headers; "body", octets, replaces the whole RPC
+        message.
         """
         header = {"xid": xid, **message.pop("header", {})}
         if "body" not in message:
@@ -64,7 +65,10 @@ class _Client(ABC):
         return say(header=header, **message)
 
     def reply(self, *xids: Any) -> dict[str, Any]:
-        """Returns the pattern of a reply to a reverse call with one of `xids`; by default with the one of `called`."""
+        """Returns the pattern of a reply to a reverse call with one of `xids`.
+
+        Without arguments the XID is the default one of `called`.
+        """
         header = {"xid": {"any": list(xids or (_REVERSE_XID,))}, **self._replying}
         return {"message": {"header": header, "rpc": {"direction": 1, "same_xid": 1}, "invalidates": None}}
 
@@ -75,11 +79,14 @@ class _Client(ABC):
 
     @abstractmethod
     def answered(self, *answers: Mapping[str, Any], times: int = 1) -> list[Step]:
-        """Returns steps that expect a match of `answers` to each of `times` reverse calls; the client's calls go on."""
+        """Returns steps that expect an answer to each of `times` reverse calls; the client's own calls must go on.
+
+        Each answer must match one of the patterns `answers`.
+        """
 
     @abstractmethod
     def passed_over(self, *answers: Mapping[str, Any]) -> list[Step]:
-        """Returns steps that expect a match of `answers` or silence, reply to the client's call, and expect another."""
+        """Returns steps that expect silence or a match of `answers`, answer the client's call, and expect another."""
 
     @abstractmethod
     def check(self, name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
@@ -91,7 +98,7 @@ class _Client(ABC):
         """
 
     def with_chunks(self, name: str, what: str, statements: str, memory: Mapping[str, Any], **header: Any) -> Check:
-        """Returns a check of a reverse call with a chunk that its procedure has no data for.
+        """Returns a check of a reverse call with a chunk for which its procedure has no data.
 
         `what` describes the chunk in the title, `memory` has the memory regions by name (docs/send.md), and `header`
         the header fields with the chunk. `name` is the check's identifier after "reverse.", and `statements` are
@@ -189,7 +196,11 @@ def _of_all_versions(client: _Client, call: str, xid: str, undirected: str, chun
 
 
 def _as_many_as_granted(client: _First) -> Check:
-    """Returns a check that makes as many reverse calls as the first reply grants, then answers the client's call."""
+    """Returns a check that a client answers as many reverse calls at once as its reply to a first one grants.
+
+    The client's own call is answered behind the reverse calls. Clients that do not reply to the first one are not
+    judged.
+    """
 
     def granting(**credit: int) -> dict[str, Any]:
         message = client.reply()["message"]

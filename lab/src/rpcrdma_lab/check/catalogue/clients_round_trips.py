@@ -68,8 +68,8 @@ def _properties(
 ) -> Sequence[Any]:
     """Returns the scripted server's transport properties, each as [NUMBER, OCTETS].
 
-    `support` has the bits of RTR Support, `transmissions` is the most transmissions of a request, and `segments` the
-    number of segments for data in a receive buffer.
+    `support` has the bits of RTR Support, `transmissions` is the most transmissions of a request that the server
+    accepts, and `segments` the number of segments for data in each of its receive buffers.
     """
     return extension_properties(_RECEIVE_OCTETS, segments, _SEGMENT_OCTETS, support=support, requests_max=transmissions)
 
@@ -112,8 +112,8 @@ class _Checks:
             title: the expected behaviour as text.
             statements: the identifiers of the tested statements, separated by spaces.
             steps: the steps after both sides' transport properties.
-            told: the properties that the server sends, as `_properties` returns them; None: those that permit every
-                message of the extension.
+            told: the transport properties that the scripted server sends, each as [NUMBER, OCTETS]; None: those of
+                `_properties()`, which announce the whole extension.
             segments: whether the client must also have segments for data in its receive buffers.
             agrees: further fields of the pattern of the client's properties.
         """
@@ -130,15 +130,15 @@ class _Checks:
     def until(self, request: Mapping[str, Any] | None = None, **until: Any) -> Step:
         """Returns a step that answers calls until one matches `until`; that call stays unanswered, and is named "call".
 
-        `until` has patterns of message fields, such as "header" and "rpc". `request` is the pattern that Transmit
-        Requests have to match; None: `request()`.
+        `until` has patterns of message fields, such as "header" and "rpc". Each Transmit Request must match the pattern
+        `request`; None: `request()`.
         """
         each = [*self.client.calls, request or self.request()]
         return {"serve": {"each": [{**one, "as": "call"} for one in each], "until": until}}
 
     @property
     def other(self) -> list[dict[str, Any]]:
-        """Patterns of calls with another XID than the call that is named "call"."""
+        """Patterns of calls whose XID differs from that of the call named "call"."""
         named = {"xid": {"not": {"given": "call.xid"}}}
         return [
             {"message": {**each["message"], "header": {**each["message"]["header"], **named}}}
@@ -147,13 +147,14 @@ class _Checks:
 
     @property
     def going_on(self) -> Step:
-        """The step that expects any call, possibly a repeated one, or the end of the connection."""
+        """The step that expects any call, even with a used XID, or the end of the connection."""
         return hear(*self.client.calls, self.request(), {"end": {}})
 
     def directed(self, *, extra: int = 0) -> Step:
         """Returns a step that answers calls until a Transmit Request with a READ, which stays unanswered.
 
-        Its directions permit the data in segments of receive buffers, and it announces `extra` more receives or more.
+        Its directions permit the data in segments of receive buffers, with a least length of at most 2048 octets. It
+        announces at least `extra` further receives for the response.
         """
         ways: list[dict[str, Any]] = [
             {"type": {"any": [IN_SEGMENTS, CHOICE]}},
@@ -164,9 +165,9 @@ class _Checks:
         return self.until(header=header, rpc={"procedure": _READ})
 
     def response(self, *items: Mapping[str, Any], **message: Any) -> Step:
-        """Returns a step that sends a Transmit Response to a READ, with its data in a receive buffer segment.
+        """Returns a step that sends a Transmit Response to a READ, with its data in a segment of the client's buffer.
 
-        Each of `items` tells a data item's place: "position", "length", "type", "offset" and segment "numbers".
+        Each of `items` states a data item's place: "position", "length", "type", "offset" and segment "numbers".
         `message` replaces usual fields of the message; its "header" replaces fields of the header.
         """
         header: dict[str, Any] = {"type": RESPONSE, "xid": _XID, "count": 1, "items": list(items), "flags": 1}
@@ -177,7 +178,10 @@ class _Checks:
         return say(header=header, rpc=rpc, **{**bulk, **message})
 
     def placed(self, **item: Any) -> dict[str, Any]:
-        """Returns the header's item fields for a READ's data in receive buffer segment 0; `item` replaces some."""
+        """Returns the item of a response's header for a READ's data in segment 0 of the client's receive buffers.
+
+        `item` replaces fields of it.
+        """
         return {"position": _RESULT_AT, "length": _LENGTH, "type": IN_SEGMENTS, "offset": 0, "numbers": [0], **item}
 
     def continued(self, number: int = 1, **header: Any) -> Step:
@@ -189,10 +193,11 @@ class _Checks:
         return say(header=given, body="")
 
     def reported(self, fault: int, number: int = 0, xid: Any = None) -> list[Step]:
-        """Returns steps that expect a Report Error about a transmission, and that the client continues.
+        """Returns steps that expect a Report Error of the client about a transmission, and that the client continues.
 
-        `fault` is the report's code, `number` that of the transmission in its response, from 0 on, and `xid` the XID,
-        a number or reference of docs/send.md (None: that of the message named "call").
+        `fault` is the report's code, `number` that of the transmission in its response, from 0 on, and `xid` the XID, a
+        number or reference of docs/send.md (None: that of the message named "call"). The client may also disconnect
+        after the report. A Report Error with other fields is noted only.
         """
         xid = xid or {"given": "call.xid"}
         header = {"type": REPORT, "version": 2, "xid": xid, "flags": 0}

@@ -39,7 +39,7 @@ _CONTINUED: dict[str, Any] = {"type": 0, "flags": 2}
 
 
 class Version2Client:
-    """Patterns, steps and checks for clients of version 2, whose messages have at most `octets` octets."""
+    """Makes patterns, steps and checks for clients of version 2; a message of a client has at most `octets` octets."""
 
     one_call: Mapping[str, Any] = {"give": 1}
     """Header fields that grant credits for one call."""
@@ -61,7 +61,7 @@ class Version2Client:
 
     @property
     def fitting(self) -> list[dict[str, Any]]:
-        """Patterns of calls whose chunks have room for the data of a READ or WRITE."""
+        """Patterns of calls; a READ or WRITE with a chunk must have room for its data in the chunk."""
         return [{"message": {**each["message"], **_FITTING}} for each in self.calls]
 
     @property
@@ -106,21 +106,25 @@ class Version2Client:
         return {"message": {"header": told, "octets": {"max": 1024}, "invalidates": None}}
 
     def told(self, *properties: Any, **header: Any) -> Step:
-        """Returns a step that sends the server's transport properties, each as [NUMBER, OCTETS].
+        """Returns a step that sends the scripted server's transport properties, each as [NUMBER, OCTETS].
 
-        Without properties it sends the Receive Buffer Size alone. `header` replaces fields of the header.
+        Without properties it sends the Receive Buffer Size alone, 4096 octets. `header` replaces fields of the header.
         """
         told = properties or ([2, {"words": [_THRESHOLD]}],)
         return V2.told(*told, **{"xid": _XID, **header})
 
     def reply(self, *, message: dict[str, Any] | None = None, **header: Any) -> Step:
-        """Returns a step that answers the last call, with unusual fields: `header`, and `message` beside it."""
+        """Returns a step that answers the last call; `header` and `message` have the unusual fields of the reply.
+
+        `header` has those of the transport header, and `message` others, such as "body" and "ddp" (docs/send.md).
+        """
         return {"answer": {**(message or {}), "header": header}}
 
     def wrong(self, *, message: dict[str, Any] | None = None, **header: Any) -> Step:
-        """Returns a step that answers the last call by a reply without credits, which the client has to discard.
+        """Returns a step that answers the last call with a wrong reply without credits; the client has to discard it.
 
-        `header` has the unusual fields of the header, and `message` those beside the header, which make it wrong.
+        `header` has the fields of the transport header that differ from a usual reply, and `message` other fields that
+        differ.
         """
         return self.reply(message=message, **{**self.no_more, **header})
 
@@ -134,7 +138,7 @@ class Version2Client:
         return {"serve": {"each": each or self.calls, "until": {"header": header, **rpc}}}
 
     def first(self, name: str, title: str, statements: str, *steps: Step, needs: str = "") -> Check:
-        """Returns a check whose `steps` follow the message with the client's transport properties.
+        """Returns a check whose `steps` follow the client's first message, which has its transport properties.
 
         `name` is the check's identifier after "client.v2." and `title` its expected behaviour as text; `statements` and
         `needs` are identifiers of the tested statements and of the check's conditions, separated by spaces.
@@ -142,7 +146,7 @@ class Version2Client:
         return self.whole(name, title, statements, hear(self.properties), *steps, needs=needs)
 
     def whole(self, name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
-        """Returns a check of exactly these `steps`.
+        """Returns a check of exactly these `steps`, without steps for transport properties before them.
 
         `name` is the check's identifier after "client.v2." and `title` its expected behaviour as text; `statements` are
         identifiers of the tested statements, separated by spaces. `conversation` has "needs", the check's conditions,
@@ -169,7 +173,7 @@ class Version2Client:
         return self.first(f"properties.{name}", title, statements, self.told(*told), self.any, self.reply(), self.next)
 
     def alone(self, name: str, title: str, statements: str, *steps: Step) -> Check:
-        """Returns a check whose `steps` follow a first call; the server has granted no second one before the reply.
+        """Returns a check whose `steps` follow a first call; the server has granted credits for this call only.
 
         `name` is the check's identifier after "client.v2." and `title` its expected behaviour as text; `statements` are
         identifiers of the tested statements, separated by spaces.
@@ -194,7 +198,7 @@ class Version2Client:
         return self.alone(name, title, statements, wrong, _QUIET, self.reply(), after)
 
     def error(self, code: int, *numbers: int) -> Step:
-        """Returns a step that answers the last call with RDMA2_ERROR with `code` and the `numbers` after it."""
+        """Returns a step that answers the last call with RDMA2_ERROR: the number `code`, and the `numbers` after it."""
         return say(header={"xid": _XID, "type": 4, "error": code, "numbers": list(numbers), "flags": 1})
 
     def part(self, body: Any) -> Step:

@@ -76,11 +76,11 @@ def made_old() -> list[Step]:
 
 
 def shown(count: int, statement: str, data: Any = None) -> list[Step]:
-    """Returns steps that READ {"given": "written"}, and expect `count` octets of the test pattern, or `data`, in it.
+    """Returns steps that READ `count` octets of {"given": "written"}, and expect `data` in it.
 
-    `data` are octets (docs/send.md). The READ asks for the first 900 octets at most. Other data break `statement`, the
-    identifier of a statement. The READ itself is not judged: other checks test its header and padding, and a server may
-    return fewer octets than requested (RFC 1813 section 3.3.6).
+    `data` are octets (docs/send.md); None: the test pattern. The READ asks for the first 900 octets at most. Other data
+    break `statement`, the identifier of a statement. The READ itself is not judged: other checks test its header and
+    padding, and a server may return fewer octets than requested (RFC 1813 section 3.3.6).
     """
     xid = {"given": "xid", "plus": _SHOWN_PLUS}
     count = min(count, _SHOWN_MAX)
@@ -99,6 +99,9 @@ def content(count: int) -> dict[str, Any]:
 
 
 def segment(length: int, at: int = 0, memory: str = "sink") -> dict[str, Any]:
-    """Returns a segment of `length` octets that begins `at` octets after the start of the region named `memory`."""
+    """Returns "handle", "length" and "offset" of a segment of `length` octets in the memory region named `memory`.
+
+    The segment begins `at` octets after the start of the region.
+    """
     offset = {"given": f"{memory}.offset", "plus": at}
     return {"handle": {"given": f"{memory}.handle"}, "length": length, "offset": offset}

@@ -68,7 +68,7 @@ def _write(payload: str = "00000000", **ddp: Any) -> dict[str, Any]:
 
 
 def _request(length: int, handle: int, **ddp: Any) -> dict[str, Any]:
-    """Returns the fields of an RDMA Read Request of `length` octets from offset 0 of `handle`.
+    """Returns the fields of an RDMA Read Request for `length` octets of the memory `handle`, from offset 0.
 
     `ddp` has further fields of its DDP segments; the fields are for a step "say" (docs/send.md).
     """
@@ -90,7 +90,7 @@ _PASSED_OVER: Sequence[Step] = afterwards()
 
 
 def _of(header: str, field: str) -> Any:
-    """Returns a function that makes a `FrameMistake` in the field "HEADER.FIELD".
+    """Returns a function that makes a `FrameMistake` in the field "HEADER.FIELD", from the names `header` and `field`.
 
     The function takes `kind`, `title`, `statements`, `outcome` and messages to send; by name, `needs` and `startup`.
     Without messages, it makes a NULL call with the further keyword arguments as DDP fields.

@@ -45,8 +45,9 @@ class Mistake(NamedTuple):
     `field` and `kind` name the field and the mistake, and `message` has the wrong message. `outcome` is a name of
     `OUTCOMES`, in version 2 also that of an error, or a list of patterns of the answer. The steps `before` precede the
     message, `behind` stand between message and answer, and `then` follow the answer; an empty `then` stands for a NULL
-    call that is answered. `statements` and `needs` are words separated by spaces, `conversation` has further keys of
-    the conversation, and `name` is the check's identifier without the family, made of field and kind if it is empty.
+    call that is answered. `statements` and `needs` are words separated by spaces, and `conversation` has further keys
+    of the conversation. `name` is the check's identifier without the prefix of its family, such as "v1."; if it is
+    empty, the identifier is made of `field` and `kind`.
     """
 
     field: str
@@ -64,7 +65,7 @@ class Mistake(NamedTuple):
 
     @property
     def id(self) -> str:
-        """The identifier of the check without the family's prefix."""
+        """The identifier of the check without the prefix of its family, as "reads.end-2" for "v1.reads.end-2"."""
         return self.name or f"{self.field}.{self.kind}".replace("_", "-")
 
 
@@ -109,13 +110,13 @@ _DATA_AT = {"given": "write_position"}
 def _unreachable(
     field: str, chunk: str, octets: int, message: Callable[[dict[str, Any]], dict[str, Any]], needs: str, **more: Any
 ) -> Iterator[Mistake]:
-    """Yields a `Mistake` (a wrong call, and the answers expected) for each field that makes a segment inaccessible.
+    """Yields a `Mistake` (a wrong call, and the answers expected) for each way to name memory that cannot be accessed.
 
     Args:
         field: the field of the header with the chunk: "reads", "writes" or "reply".
         chunk: the name of the chunk for titles.
         octets: the length of the segment.
-        message: takes the fields of the chunk's segment, and returns those of the call with it.
+        message: takes the fields of the chunk's segment, and returns the fields of a call whose chunk it is.
         needs: the conditions of the checks, separated by spaces.
         more: further keys of the conversation (docs/send.md) beside "memory".
     """
@@ -134,7 +135,7 @@ def _unreachable(
 
 
 def _of_memory() -> tuple[Mistake, ...]:
-    """Returns calls with wrong chunks of data (memory, length or Position), each with the answers expected."""
+    """Returns `Mistake` rows: calls with wrong chunks of data (memory, length, Position), and their answers."""
 
     def write(*reads: dict[str, Any]) -> dict[str, Any]:
         return {"header": {"reads": list(reads)}, "rpc": write_call(_COUNT)}

@@ -76,7 +76,7 @@ _Speaker = _First | _Second
 def _called(speaker: _Speaker, trigger: CallTrigger, **fields: Any) -> dict[str, Any]:
     """Returns the pattern of a reverse call in the version of `speaker`; later steps refer to the call as "call".
 
-    `parts` of `trigger` are the named parts of the call's arguments; `fields` are further fields of the pattern.
+    `trigger.parts` are the named parts of the call's arguments; `fields` are further fields of the pattern.
     """
     rpc = {"direction": 0, "rpc_version": 2, "same_xid": 1}
     message = {"header": speaker.call(), "rpc": rpc, "invalidates": None, **fields}
@@ -84,7 +84,7 @@ def _called(speaker: _Speaker, trigger: CallTrigger, **fields: Any) -> dict[str,
 
 
 def _made_to_call(speaker: _Speaker, trigger: CallTrigger, **fields: Any) -> list[Step]:
-    """Returns the steps that make the server call its client, as `trigger` has them, and steps that expect this call.
+    """Returns the steps of `trigger` that make the server call its client, and steps that expect this reverse call.
 
     The reply to the last step of `trigger` may arrive before or after the reverse call. `speaker` makes the patterns of
     its protocol version, and `fields` are further fields of the reverse call's pattern.
@@ -96,7 +96,8 @@ def _made_to_call(speaker: _Speaker, trigger: CallTrigger, **fields: Any) -> lis
 def _reply(speaker: _Speaker, trigger: CallTrigger, *, rpc: Mapping[str, Any] | None = None, **message: Any) -> Step:
     """Returns a step that replies to the reverse call, with the results of `trigger`, in the version of `speaker`.
 
-    `rpc` and "header" of `message` replace usual fields of RPC reply and header; `message` may have other fields, too.
+    `rpc` replaces fields of the RPC reply, and "header" of `message` fields of the transport header. Others of
+    `message` are further fields of the message.
     """
     header = speaker.reply(**{"xid": _CALLED, **message.pop("header", {})})
     return say(header=header, rpc={"xid": _CALLED, "accepted": 0, "results": trigger.results, **(rpc or {})}, **message)
@@ -120,7 +121,7 @@ def _of_back_channel(
 
 
 def _to_a_caller(speaker: _Speaker, trigger: CallTrigger) -> list[Check]:
-    """Returns the checks of a server that makes reverse calls, as `trigger` causes, in the version of `speaker`."""
+    """Returns the checks of a server that makes reverse calls, which `trigger` causes, in the version of `speaker`."""
     going_on = speaker.afterwards(16)
     begin = _made_to_call(speaker, trigger)
     repeated = {**_called(speaker, trigger), "last": True}
@@ -200,7 +201,7 @@ def _one_call_at_a_time(trigger: CallTrigger) -> Check:
 def trial(version: str) -> Conversation:
     """Returns a conversation that succeeds if a server recalls delegations on their holder's connection.
 
-    The form of the reverse call is not judged. `version` is "1" or "2".
+    The form of the reverse call is not judged. `version` is the protocol version, "1" or "2".
     """
     speaker = _First() if version == "1" else _Second()
     called = {"message": {"rpc": {"direction": 0}}, "as": "call", "parts": ONE_HOLDER.parts}
@@ -210,9 +211,10 @@ def trial(version: str) -> Conversation:
 
 
 def release(version: str) -> Conversation:
-    """Returns a conversation by which clients of earlier conversations reappear, so that a server drops their state.
+    """Returns a conversation by which a server drops the state of the clients of earlier conversations.
 
-    `version` is the protocol version, "1" or "2".
+    Each of these clients creates a session as after a restart, and destroys it. `version` is the protocol version, "1"
+    or "2".
     """
     return _with_back_channel(version, RELEASE)
 

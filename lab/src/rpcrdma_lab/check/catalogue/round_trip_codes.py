@@ -62,7 +62,7 @@ def extension_properties(
         segments: the number of segments for data in a buffer, which are the last ones; 0: none.
         segment_octets: the octets of each segment for data.
         support: the bits of the property RTR Support.
-        requests_max: the most transmissions of a request.
+        requests_max: the most transmissions of a request that the end accepts.
     """
     groups = [1, receive_octets - segments * segment_octets, 0, 0]
     groups += [segments, segment_octets, 0, 1] if segments else []

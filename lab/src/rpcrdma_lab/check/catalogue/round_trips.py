@@ -101,9 +101,9 @@ class _Checks:
         return _FAMILY.first(name, title, statements, *begin, *steps, needs=" ".join(words), **conversation)
 
     def response(self, *items: Mapping[str, Any], count: Any = 1, **message: Any) -> Step:
-        """Returns a step that expects a Transmit Response of `count` transmissions, a number or a pattern.
+        """Returns a step that expects a Transmit Response of `count` transmissions; `count` is a number or a pattern.
 
-        `items` are patterns of its header's items, which tell the places of result data. `message` replaces fields of
+        `items` are patterns of its header's items, which state the places of result data. `message` replaces fields of
         the message's pattern.
         """
         header = {"type": RESPONSE, "xid": _XID, "version": 2, "count": count, "items": list(items)}
@@ -111,7 +111,7 @@ class _Checks:
         return hear({"message": {"header": {**header, "flags": 1}, "rpc": rpc, **message}})
 
     def mistakes(self) -> list[Check]:
-        """Returns the checks of wrong headers, and of wrong sequences of the transmissions of a request."""
+        """Returns the checks of requests with wrong headers, or with a wrong sequence of transmissions."""
         checks = []
         for row in mistakes():
             answers = [_FAMILY.error(row.outcome)] if isinstance(row.outcome, str) else row.outcome

@@ -60,8 +60,8 @@ def request(*, rpc: Mapping[str, Any] | None = None, **fields: Any) -> dict[str,
 def continuation(number: Any, body: Any = "", **fields: Any) -> dict[str, Any]:
     """Returns the fields of a Transmit Continue, transmission `number` of a request, with the payload `body`.
 
-    `number` is a number and `body` octets of docs/send.md. "bulk" of `fields` is a field of the message, others are of
-    its header.
+    `number` is a number and `body` octets of docs/send.md. "bulk" of `fields` is a field of the message; the others are
+    fields of its header.
     """
     message = {name: fields.pop(name) for name in ("bulk",) if name in fields}
     return {"header": {"type": CONTINUE, "number": number, "begun_by": REQUEST, **fields}, "body": body, **message}
@@ -80,7 +80,7 @@ def write_request(octets: int, *items: Mapping[str, Any], bulk: Any = None, **fi
 
 
 def answered() -> list[dict[str, Any]]:
-    """Returns patterns of a successful reply without results: in an RDMA2_MSG, or in a Transmit Response."""
+    """Returns patterns of a successful reply without results: one in an RDMA2_MSG, and one in a Transmit Response."""
     header = {"type": RESPONSE, "xid": _XID, "count": 1, "items": [], "flags": 1}
     rpc = {"xid": _XID, "direction": 1, "accepted": 0, "results": ""}
     return [V2.answered(), {"message": {"header": header, "rpc": rpc, "invalidates": None}}]
@@ -121,7 +121,7 @@ class _Rows:
         return {"message": {"header": header, "invalidates": None}}
 
     def _undecodable(self) -> Iterator[Mistake]:
-        """Yields requests with headers against the XDR, or item places of responses (section 6.2), and the answers."""
+        """Yields requests with headers that break the XDR, or with item types of responses (section 6.2)."""
         kinds = {"choice": CHOICE, "by-size": BY_SIZE, "too-short": TOO_SHORT, "no-item": NO_ITEM, "9": 9}
         # For places of results in a request, which decode, the draft has no number of a fault.
         places_of_results = [self._of_type(4), self._of_type(REPORT)]
@@ -192,7 +192,7 @@ class _Rows:
                       name="ranges.overlap")  # fmt: skip
 
     def _groups(self) -> Iterator[Mistake]:
-        """Yields wrong second transmissions of a request of two, each with the answers expected."""
+        """Yields a continuation of nothing, and wrong second transmissions of a request of two, with the answers."""
         yield Mistake("number", "nothing", "A continuation of nothing is reported", continuation(1),
                       self._reported(UNEXPECTED, number=1), "RT-14 RT-33", name="continue.nothing")  # fmt: skip
         rows: dict[str, tuple[str, str, dict[str, Any], tuple[Any, ...], int, int]] = {
@@ -283,5 +283,5 @@ class _Rows:
 
 
 def mistakes() -> tuple[Mistake, ...]:
-    """Returns the faulty headers of the extension that the checks send, each with the answers of a right server."""
+    """Returns the faulty headers of the extension that the checks send, each with the answers expected of a server."""
     return tuple(_Rows().all())

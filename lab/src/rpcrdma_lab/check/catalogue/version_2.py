@@ -51,7 +51,7 @@ CODES: Mapping[str, int] = {
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Makes messages, patterns and checks of version 2; `family` is the prefix of the checks' identifiers."""
+    """Makes messages, patterns and checks for servers of version 2; `family` is the prefix of identifiers of checks."""
 
     family: str
 
@@ -108,7 +108,10 @@ class Family:
         return {"message": {"header": {**header, "numbers": list(numbers)}, "invalidates": None}}
 
     def piece(self, payload: Any) -> Step:
-        """Returns a step that sends a part of a call with MORE set; `payload` is octets (docs/send.md)."""
+        """Returns a step that sends a part of a call, which other messages continue (flag MORE).
+
+        `payload` is octets (docs/send.md).
+        """
         return say(header={"flags": 2}, body=payload)
 
     def afterwards(self, plus: int = 1) -> list[Step]:
@@ -124,7 +127,7 @@ class Family:
 
     @property
     def introduction(self) -> list[Step]:
-        """The steps that send the check's transport properties (4096 octets of receives), and expect the server's."""
+        """The steps that send the check's transport properties (receive size 4096), and expect those of the server."""
         return [self.told(_RECEIVE_SIZE), hear({"message": {"header": {"version": 2, "type": CONNPROP}}})]
 
     def check(self, name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
@@ -147,11 +150,11 @@ class Family:
         return check(f"{self.family}.{name}", title, statements, *steps, version="2", **conversation)
 
     def refused(self, name: str, title: str, statements: str, code: str, **message: Any) -> Check:
-        """Returns a check that a message with the fields `message` gets an error, after which the connection continues.
+        """Returns a check that a wrong message is refused with RDMA2_ERROR, and that the connection continues.
 
-        `code` is the name of the error, as "BAD_XDR". `name` is the check's identifier after the family's prefix and
-        `title` its expected behaviour as text; `statements` are identifiers of the tested statements, separated by
-        spaces.
+        `message` has the fields of the message. `code` is the name of the error, as "BAD_XDR". `name` is the check's
+        identifier after the family's prefix and `title` its expected behaviour as text; `statements` are identifiers of
+        the tested statements, separated by spaces.
         """
         return self.check(name, title, statements, say(**message), hear(self.error(code)), *self.afterwards())
 
@@ -177,7 +180,7 @@ def _write(count: int, position_plus: int = 0, **message: Any) -> Step:
 
 
 def _credits() -> Sequence[Check]:
-    """Returns checks of credits: messages beyond the client's grant, and replies of a server without credits."""
+    """Returns checks of credits: a grant from a client without credits, and the reply of a server without credits."""
     permitted = {"given": "2.granted"}
     replied = {"header": {"version": 2}, "rpc": {"direction": 1, "accepted": 0}}
     return [
@@ -196,10 +199,10 @@ def _grant(**credits_: int) -> Step:
 
 
 def _exhausted() -> Check:
-    """Returns a check of a reply in more messages than the server has credits for.
+    """Returns a check that a server without credits sends the rest of a reply in several messages after a grant.
 
-    The check expects one or two messages, and one more after a grant, since the draft does not say whether a server has
-    a credit at the start.
+    The check expects one or two messages, and one more after the grant, since the draft does not say whether a server
+    has a credit at the start.
     """
     piece = _piece({"max": _SMALL_OCTETS})
     steps = [hear(piece), hear(piece, {"quiet": {"milliseconds": 1000}}), {"quiet": _PAUSE}]
@@ -210,7 +213,7 @@ def _exhausted() -> Check:
 
 
 def _piece(octets: Any) -> dict[str, Any]:
-    """Returns the pattern (docs/send.md) of a piece of a reply that others follow; `octets` is that of its length."""
+    """Returns the pattern of a part of a reply that other messages continue; `octets` is the pattern of its length."""
     return {"message": {"header": V2.reply(flags=3), "octets": octets, "invalidates": None}}
 
 

@@ -136,7 +136,7 @@ class _Rows:
             yield Mistake(field, "handle-unknown", title, message, unreachable, "V2-64", f"nfs {need}")
 
     def _types(self) -> Iterator[Mistake]:
-        """Yields messages of requesters with errors, or without the content of their type; each with the answers."""
+        """Yields RDMA2_ERRORs of a requester, and an RDMA2_NOMSG without chunks, each with the answers expected."""
         ended = {"end": {}, "reading": "ended-after-requester-error", "last": True}
         title = "RDMA2_NOMSG without chunks under an XID is refused, or grants credits"
         yield Mistake("type", "nomsg-empty-with-xid", title, {"header": {"type": 1}},
@@ -189,9 +189,9 @@ class _Rows:
 
 
 def mistakes() -> tuple[Mistake, ...]:
-    """Returns the faulty headers of version 2 that the checks send, each with the answer that the peer has to give.
+    """Returns the faulty headers of version 2 that the checks send, each with the answers expected of a server.
 
-    Wrong are values of the first words, chunk lists, header types and property sets; headers are not cut off.
+    Wrong are the first words, chunk lists, header types and property sets. No header is truncated.
     """
     return tuple(_Rows().all())
 

@@ -73,7 +73,7 @@ def add_arguments(parser: CommandParser) -> None:
 async def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma check` with parsed arguments; returns the exit status and raises as `judging.judge` does.
 
-    The status is 0 (DONE), 1 (FAILED) after a violation or harm, or 2 (USAGE).
+    The status is 0 (DONE), 1 (FAILED) after a violation or harm or for a wrong --program, or 2 (USAGE).
     """
     from rpcrdma_lab.commands.check.judging import judge  # noqa: PLC0415
 

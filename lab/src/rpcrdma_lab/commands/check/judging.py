@@ -54,13 +54,17 @@ _INTERRUPTED = "the command was interrupted before it"
 
 
 async def judge(args: argparse.Namespace) -> ExitStatus:
-    """Runs the checks that the arguments choose against a server or clients, and reports the verdicts.
+    """Runs the checks that the arguments choose against a server or clients, and prints and writes the verdicts.
+
+    With --list, prints the checks instead.
 
     Returns the exit status: DONE; FAILED if a verdict is a violation of a MUST or a harm to other connections, or if
-    --program is wrong; USAGE for wrong arguments.
+    --program is wrong; USAGE for wrong arguments. The error has been printed then.
 
     Raises:
-        RpcRdmaError, OSError: the server cannot be reached, or a file cannot be written.
+        RpcRdmaError, OSError: the server cannot be reached, the address of --listen cannot be used, or a file cannot be
+            written.
+        asyncio.CancelledError: the checks of a server were interrupted; the verdicts so far have been reported.
     """
     checks = _chosen(args)
     if not checks:
@@ -148,8 +152,9 @@ async def _run(
 ) -> None:
     """Runs the checks against the server at `target`, and adds each result to `results` as soon as it is known.
 
-    `versions` has the protocol versions that the server speaks, each with the outcome of its trial. The versions, and
-    a trial of the recall of delegations, add to `abilities.met` the needs of checks that the server meets.
+    `versions` has the protocol versions that the server speaks, each with the outcome of its trial. Before the checks,
+    adds to `abilities.met` the needs that the server meets: its versions and their abilities, and "recall" after a
+    trial.
     """
     abilities.add_spoken(versions)
     given, met, fresh_files = abilities.given, abilities.met, abilities.fresh_files
@@ -167,7 +172,11 @@ async def _run(
 
 
 def _device(args: argparse.Namespace) -> Provider | None:
-    """Returns the provider of this machine's RDMA devices if --provider names "verbs"; otherwise None."""
+    """Returns the provider of this machine's RDMA devices if --provider names "verbs"; otherwise None.
+
+    Raises:
+        LocalProtocolError: packets are to be captured, which only the software RNIC permits.
+    """
     if args.provider != "verbs":
         return None
     (provider,) = chosen_providers("verbs", IwarpConfig(), VerbsConfig(), args.capture)
@@ -198,7 +207,11 @@ async def _judge_client(args: argparse.Namespace, checks: Sequence[Check], files
     """Runs the checks of clients until no more can be run or the command is interrupted, and reports the verdicts.
 
     `files` are the open files of --junit and --html, by "junit" and "html". Returns the exit status: FAILED after a
-    violation or harm, else DONE. Raises ConnectFailed if the address of --listen cannot be used.
+    violation or harm, else DONE. An interruption raises nothing.
+
+    Raises:
+        ConnectFailed: the address of --listen cannot be used.
+        LocalProtocolError: the conversation of a check is malformed.
     """
     url: Url = args.listen
     timeout_s = args.timeout or TrialOptions().timeout_s
@@ -242,7 +255,7 @@ def _list(checks: Sequence[Check], *, json: bool) -> None:
 
 
 def _program(args: argparse.Namespace) -> tuple[int, int] | None:
-    """Returns (number, newest version) of the RPC program in the file of --program; None after an error, printed."""
+    """Returns (number, newest version) of the RPC program in the file of --program; None after printing an error."""
     from rpcrdma.rpc import load_interface  # noqa: PLC0415
     from rpcrdma.xdr.language import LanguageError  # noqa: PLC0415
 
@@ -278,10 +291,10 @@ async def _prepared(args: argparse.Namespace, program: tuple[int, int], fresh_fi
 async def _spoken(
     args: argparse.Namespace, target: RawTarget, program: tuple[int, int], given: Mapping[str, int | bytes]
 ) -> dict[str, Outcome]:
-    """Returns the protocol versions, "1" and "2", that the server speaks, each with log and result of its trial.
+    """Returns the protocol versions, "1" and "2", that the server speaks, each with the outcome of its trial.
 
-    Other versions than that of --rpcrdma-version are left out, unless it is "auto". `program` is (number, version) of
-    the RPC program; `given`, values for the conversations by name, has both numbers, too.
+    With --rpcrdma-version other than "auto", only that version. `program` is (number, version) of the RPC program;
+    `given`, values for the conversations by name, has both numbers, too.
 
     Raises:
         ConnectFailed: the server cannot be reached, or speaks none of them.

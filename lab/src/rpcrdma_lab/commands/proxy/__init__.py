@@ -39,7 +39,8 @@ def add_arguments(parser: CommandParser) -> None:
 async def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma proxy` with parsed arguments until a signal cancels it; then returns the exit status DONE.
 
-    Wrong arguments, and an address that cannot be used, give USAGE or FAILED, after the error has been printed.
+    Wrong arguments, and an address that cannot be used, give USAGE or FAILED, after the error has been printed. The
+    cancellation raises nothing.
 
     Raises:
         ScenarioError, AddedExtensionFailed: the rules or the extension are malformed.
@@ -94,7 +95,7 @@ class _Teller:
         self._as_json = as_json
 
     def told(self, connection: int, at_s: float, side: Side, message: Message, decision: Decision) -> None:
-        """Prints the faults, `decision.words`, that one message has met; `Relay` calls this method.
+        """Prints the faults, `decision.words`, that the proxy makes in one message; `Relay` calls this method.
 
         `side` has sent the message. `connection` is the number of the connection, and `at_s` its age in seconds.
         """
@@ -118,5 +119,5 @@ class _Teller:
         console.talk(f"connection {connection} ends: cannot connect to {self._server}: {cause}")
 
     def unmet(self) -> list[str]:
-        """Returns "NAME (KIND)", as "fault[0] (drop)", of each rule whose fault no message has met."""
+        """Returns "NAME (KIND)", as "fault[0] (drop)", of each rule that no message has met so far."""
         return list(self._unmet.values())

@@ -32,7 +32,7 @@ class Relay:
     Args:
         address: host and port of the server.
         rules: the faults, and the selection of messages that meet them.
-        settings: returns the decoder's settings for a connection.
+        settings: returns the decoder's settings for a new connection.
         told: is called for each message to which rules apply faults, with the connection's number, seconds since the
             connection began, sender, message and decision.
         unreachable: is called for each connection whose server cannot be reached, with its number and the error.
@@ -56,7 +56,8 @@ class Relay:
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Forwards an accepted connection until it ends or fails, a rule cuts it, or the task is cancelled.
 
-        The callback of `asyncio.start_server`. Ends the connection at once if the server cannot be reached in 10 s.
+        The callback of `asyncio.start_server`. Aborts the client's connection at the end, also if the server cannot be
+        reached within 10 s. Cancellation and OSErrors are not raised.
         """
         self._connections += 1
         try:
@@ -94,7 +95,8 @@ class Relay:
         """Puts the octets that one end sends into `line`, as rules decide for each message, until the end or a cut.
 
         `number` is that of the connection, `end` the sender (0 the client, 1 the server), and `source` has its octets.
-        After a silent cut further octets of the sender are read and dropped.
+        After a silent cut further octets of the sender are read and dropped; when the sender ends its direction, the
+        connection is cut.
         """
         while data := await source.read(_READ_OCTETS):
             for message, decision in halves.taken(end, data):
@@ -135,7 +137,7 @@ class DelayLine:
             await self._room.wait()
 
     async def deliver(self) -> None:
-        """Writes the messages to the sink when they are due, up to the last one, and ends the sink's direction.
+        """Writes the messages to the sink when they are due; after the last one, ends the sink's direction and returns.
 
         Raises:
             _Cut: a message has a cut that is not silent.
@@ -162,7 +164,7 @@ class _Cut(Exception):
 
 
 class _Halves:
-    """Both directions of one connection: holds octets until their message is whole, and decides about each message."""
+    """Both directions of one connection: holds octets until their message is whole, and applies the rules to it."""
 
     def __init__(self, ruled: RuledConnection, settings: Settings) -> None:
         self._iwarp = IwarpConnection(settings)
@@ -182,7 +184,7 @@ class _Halves:
         return rest
 
     def taken(self, end: int, data: bytes) -> Iterator[tuple[Message | None, Decision]]:
-        """Adds octets that `end` (0 client, 1 server) sent; yields each whole message, and how to forward it.
+        """Adds octets that `end` (0 client, 1 server) sent; yields each message that is now whole, and its treatment.
 
         Octets of a stream that is not iWARP, or of a message longer than `PROXY_HELD_OCTETS_MAX`, are yielded with None
         in place of a message, and are forwarded as they are.

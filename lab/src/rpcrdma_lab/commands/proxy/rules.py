@@ -36,10 +36,12 @@ _MESSAGES = ("call", "reply", "error", "grant")
 class ProxyRule:
     """A fault (`kind`: "delay", "cut", "drop" or "flip"), and the selection of messages that meet it.
 
-    An empty or None field selects every message. `connection` counts the connections of the proxy, `call` the calls of
-    a connection, and `number` the messages of a connection that the other fields select, from 1 on. A flip inverts bit
-    `bit` of octet `octet` (negative: from the end); then `repair` corrects the CRC. `fault` has the times and values of
-    a delay or a cut.
+    An empty or None field selects every message. `side` is the sender, "client" or "server", `operation` such as "send"
+    or "read-request", and `message` "call", "reply", "error" or "grant". `procedure`, `call` and `chunk` are those of
+    the RPC call that a message belongs to, and `segment` is the number of the segment in the chunk. `connection` counts
+    the connections of the proxy, `call` the calls of a connection, and `number` the messages of a connection that the
+    other fields select; all are from 1 on. A flip inverts bit `bit` of octet `octet` (negative: from the end); then
+    `repair` corrects the CRC. `fault` has the times and values of a delay or a cut.
     """
 
     name: str
@@ -62,7 +64,7 @@ class ProxyRule:
 def read_rules(text: str, file: str, seed: int) -> tuple[list[ProxyRule], list[str]]:
     """Returns (the rules in a TOML text, descriptions "fault[NUMBER] (KIND)" of those that a proxy cannot apply).
 
-    `file` is the text's name for errors; `seed` determines the values that are drawn from ranges.
+    `file` is the text's name for errors; `seed` determines the values that are drawn from ranges in the rules.
 
     Raises:
         ScenarioError: the text is malformed, or has no rules.
@@ -172,7 +174,10 @@ class Decision:
 
 
 class RuledConnection:
-    """Counts the messages of connection `number` of a proxy (from 1), and decides which rules each of them meets."""
+    """Decides which rules each message of one connection meets, and counts the messages for that.
+
+    `number` is the number of the connection in the proxy, from 1 on.
+    """
 
     def __init__(self, rules: Sequence[ProxyRule], number: int = 1) -> None:
         self._rules = [rule for rule in rules if rule.connection in {None, number}]
@@ -184,10 +189,10 @@ class RuledConnection:
         self._called = 0
 
     def decide(self, side: Side, message: Message, octets: bytes, now_s: float) -> Decision:
-        """Counts a message of `side`, and returns what all rules that select it do to it: octets, delay and cut.
+        """Counts a message that `side` has sent; returns what all rules that select it do to it: octets, delay, cut.
 
-        `octets` are those of the message on the wire, and `now_s` is the time in seconds since the connection began.
-        If no rule selects the message, its octets are forwarded as they are, at once.
+        `octets` are those of the message on the wire, and `now_s` is the time in seconds since the connection began. If
+        no rule selects the message, its octets are forwarded as they are, at once.
         """
         decision = Decision(bytearray(octets))
         if message.protocol != "mpa":
@@ -275,7 +280,7 @@ def _flip(data: bytearray, rule: ProxyRule, *, is_frame: bool) -> str:
 
 
 def _frame_at(data: bytearray, place: int) -> slice | None:
-    """Returns the slice of the FPDU in `data` that holds the octet at index `place`.
+    """Returns the slice of the FPDU in `data`, CRC included, that holds the octet at index `place`.
 
     None if an FPDU up to there is not whole or its CRC is wrong, as with markers or without CRCs.
     """

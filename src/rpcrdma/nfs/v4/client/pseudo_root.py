@@ -45,9 +45,9 @@ _ROOT: Final[Called] = (_O.OP_PUTROOTFH, None)
 
 
 class ExportFound(NamedTuple):
-    """An export of a server: its path from the root of names, and the numbers of its flavors, the preferred first.
+    """An export of a server: its path from the server's root, and the numbers of its security flavors.
 
-    `flavors` is None if the export is closed to this client, and empty if the server does not say.
+    `flavors` are in the server's order of preference. None: the export is closed to this client; empty: not known.
     """
 
     path: bytes
@@ -57,8 +57,8 @@ class ExportFound(NamedTuple):
 class _Seen(NamedTuple):
     """An export in the listing of the directory above it.
 
-    `path` is empty for the root itself; `error` is the status that the listing reports, else 0; `ask` are the
-    operations of which the last returns the security flavors.
+    `path` is empty for the root itself. `error` is the rdattr_error that READDIR reports for the export, an nfsstat4,
+    else 0. `ask` are the operations of a COMPOUND whose last one returns the security flavors.
     """
 
     path: bytes
@@ -69,8 +69,8 @@ class _Seen(NamedTuple):
 class _Object(NamedTuple):
     """The decoded attributes of an object; fields that the server has not sent have their defaults.
 
-    `kind` is a value of `nfs_ftype4`, `fsid` the major and minor number of the file system, and `error` the status that
-    READDIR reports instead of attributes.
+    `kind` is a value of `nfs_ftype4` (0: not sent), `fsid` the major and minor number of the file system, and `error`
+    the status (nfsstat4) that READDIR reports instead of attributes, else 0.
     """
 
     kind: int = 0
@@ -80,10 +80,10 @@ class _Object(NamedTuple):
 
 
 async def exports_at(caller: Caller, timeout_s: float) -> list[ExportFound]:
-    """Returns the exports of a server as `find_exports` does, in a session of its own.
+    """Returns the exports of a server as `find_exports` does, in a session that it makes and ends.
 
-    Raises NfsError (NFS3ERR_ACCES) if the server takes no client from this host, as ours does where no export is open
-    to it; else as `session_with` and `find_exports`.
+    Raises NfsError (NFS3ERR_ACCES) if the server refuses EXCHANGE_ID with NFS4ERR_PERM, as that of this library refuses
+    a host to which no export is open. Raises other errors as `session_with` and `find_exports`.
 
     Args:
         caller: a connection to the server, which stays open.
@@ -103,11 +103,12 @@ async def exports_at(caller: Caller, timeout_s: float) -> list[ExportFound]:
 async def find_exports(session: ClientSession) -> list[ExportFound]:
     """Returns path and security flavors of the exports of a server, sorted by path, by READDIR from its root down.
 
-    Exports below other exports are not found, nor those beyond `NFS4_PSEUDO_CALLS_MAX` (256) READDIRs. Flavors are
-    asked for with at most the same number of calls, and are empty for further exports. If the root asks for another
-    flavor, it is the one export. Raises OperationRefused if the root, or a directory above exports, may not be read
-    otherwise, DecodeError for attributes that were not asked for, and RpcError, CallTimeout or TransportClosed as
-    `rpcrdma.rpc.Caller.call`.
+    An export is a directory with another fsid than the root, an entry with an rdattr_error, or the root itself ("/") if
+    it is empty or has other objects than directories. The root is the only one if no other is found, or if it refuses
+    the flavor of this session (NFS4ERR_WRONGSEC). Exports below other exports are not found, nor those beyond
+    `NFS4_PSEUDO_CALLS_MAX` (256) READDIRs. Flavors are asked for the first 256 exports, and are empty for further ones.
+    Raises OperationRefused if the root, or a directory above exports, cannot be read, DecodeError for attributes that
+    were not asked for, and RpcError, CallTimeout, TransportClosed and others as `rpcrdma.rpc.Caller.call`.
     """
     root = _Seen(b"/", 0, (_ROOT, (_O.OP_SECINFO_NO_NAME, secinfo_style4.SECINFO_STYLE4_CURRENT_FH)))
     try:
@@ -133,11 +134,11 @@ async def find_exports(session: ClientSession) -> list[ExportFound]:
 
 
 async def _seen(session: ClientSession, fsid: tuple[int, int] | None) -> list[_Seen]:
-    """Returns path, status and operations for the flavors of each export in directories on `fsid`, that of the root.
+    """Returns the exports found by READDIR in the root and in directories below it on the root's file system, `fsid`.
 
-    If the root is an export itself, the first element has an empty path; an empty list: there are no exports. Raises
-    OperationRefused if a directory may not be read, DecodeError for attributes that were not asked for, and others as
-    `ClientSession.run`.
+    If the root is an export itself, the first element has an empty path, and no status and operations. An empty list:
+    no export was found. Raises OperationRefused if a directory may not be read, DecodeError for attributes that were
+    not asked for, and others as `ClientSession.run`.
     """
     found: list[_Seen] = []
     above: deque[tuple[bytes, Called]] = deque([(b"", _ROOT)])
@@ -168,7 +169,10 @@ async def _seen(session: ClientSession, fsid: tuple[int, int] | None) -> list[_S
 
 
 def _flavors(answer: SECINFO4resok) -> tuple[int, ...]:
-    """Returns the flavors in a result of SECINFO, those of RPCSEC_GSS as pseudo-flavors (RFC 2623 section 2.3.1)."""
+    """Returns the flavors in a result of SECINFO, in order, those of RPCSEC_GSS as pseudo-flavors.
+
+    Pseudo-flavors are the numbers of RFC 2623 section 2.3.1. RPCSEC_GSS with a service unknown here is left out.
+    """
     by_service = {int(flavor.service): int(flavor) for flavor in SecurityFlavor if flavor.service is not None}
     found = []
     for each in answer.flavors:
@@ -179,10 +183,10 @@ def _flavors(answer: SECINFO4resok) -> tuple[int, ...]:
 
 
 async def _pages(session: ClientSession, directory: Called) -> AsyncIterator[list[tuple[bytes, _Object]]]:
-    """Yields for each READDIR of a directory the list of its entries, each a name with its attributes.
+    """Yields for each READDIR of a directory, up to its end, the list of the entries: (name, attributes).
 
-    `directory` is the operation, (number, arguments), that makes the directory the current object. Raises
-    OperationRefused if it may not be read, DecodeError for attributes that were not asked for, and others as
+    `directory` is the operation, (number, arguments), that makes the directory the current filehandle. Iteration raises
+    OperationRefused if the directory may not be read, DecodeError for attributes that were not asked for, and others as
     `ClientSession.run`.
     """
     cookie, verifier, ends = 0, bytes(nfs4.NFS4_VERIFIER_SIZE), False
@@ -198,7 +202,7 @@ async def _pages(session: ClientSession, directory: Called) -> AsyncIterator[lis
 
 
 def _object(given: fattr4) -> _Object:
-    """Decodes type, fsid, rdattr_error and filehandle, as far as they are present.
+    """Decodes type, fsid, rdattr_error and filehandle, as far as they are present in `given`.
 
     Raises DecodeError if another attribute is present, or the values are malformed.
     """

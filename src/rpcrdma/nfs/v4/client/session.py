@@ -61,7 +61,8 @@ class OperationRefused(RpcRdmaError):
 class ClientSession:
     """A session on a server of NFS version 4.1, which `session_with` makes.
 
-    It has one slot: a call begins after the end of the call before.
+    It has one slot: the user awaits the end of each call before the next one, which is not checked. `session` is the
+    session id.
     """
 
     def __init__(self, caller: Caller, session: bytes, timeout_s: float) -> None:
@@ -71,11 +72,11 @@ class ClientSession:
         self._number = 0
 
     async def run(self, *operations: Called) -> list[Any]:
-        """Runs operations, each given as its number and its arguments, in one COMPOUND behind SEQUENCE.
+        """Calls COMPOUND with SEQUENCE and then `operations`, each given as (its number, its arguments, None for void).
 
-        Returns the decoded body of each result, in order, without that of SEQUENCE; None for void. Raises
-        OperationRefused if an operation fails, and RpcError, CallTimeout, TransportClosed or DecodeError as
-        `rpcrdma.rpc.Caller.call`.
+        Waits for the reply. Returns the decoded body of each result, in order, without that of SEQUENCE; None for void.
+        Raises OperationRefused if an operation, SEQUENCE included, fails; those after it have not run. Raises RpcError,
+        CallTimeout, TransportClosed, DecodeError and others as `rpcrdma.rpc.Caller.call`.
         """
         self._number += 1
         sequence = SEQUENCE4args(self.id, self._number, 0, 0, False)
@@ -84,11 +85,11 @@ class ClientSession:
 
 @contextlib.asynccontextmanager
 async def session_with(caller: Caller, timeout_s: float) -> AsyncIterator[ClientSession]:
-    """Yields a session of a new client, without a back channel; ends session and client with the `with` block.
+    """A context manager that yields a session of a new client, without a back channel, and ends both with its block.
 
-    A failure to end them is ignored: the server drops the client after its lease. Raises OperationRefused if the server
-    makes no session, ProgramMismatch if it does not offer version 4, and RpcError, CallTimeout, TransportClosed or
-    DecodeError as `rpcrdma.rpc.Caller.call`.
+    A failure to end session or client is ignored: the server drops the client after its lease. On entry raises
+    OperationRefused if the server makes no session, ProgramMismatch if it does not offer version 4, and RpcError,
+    CallTimeout, TransportClosed, DecodeError and others as `rpcrdma.rpc.Caller.call`.
 
     Args:
         caller: a connection to the server, which stays open.
