@@ -77,8 +77,8 @@ def add_arguments(parser: CommandParser) -> None:
 async def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma stats`: prints the call statistics at the metrics URL `args.url`; returns the exit status.
 
-    With --watch, it prints those of each interval, for `args.count` intervals (None: any number) or until it is
-    cancelled, which it does not raise.
+    With --watch, it prints those of each interval, for `args.count` intervals (None: any number) or until the
+    task is cancelled; CancelledError is not raised then.
 
     Raises:
         ConnectFailed: there is no answer, or an HTTP status of failure.
@@ -140,7 +140,7 @@ async def _fetched(url: str) -> str:
 
 
 def _metrics_url(text: str) -> str:
-    """Returns the URL of a metrics endpoint: `text`, or with the path /metrics in place of no path and any query.
+    """Returns the URL of a metrics endpoint: `text`; if it has no path, with the path /metrics and without a query.
 
     Raises:
         ArgumentTypeError: `text` is no http or https URL with a host.

@@ -116,10 +116,10 @@ class _Group:
                 by_key[key].append(number)
 
     def candidates(self, named: Sequence[_Items]) -> Sequence[int]:
-        """Returns ascending numbers of rules, with those of all rules that cover a rule with `named`; few if possible.
+        """Returns the ascending numbers of those rules of the group that may cover a rule with `named`.
 
-        `named` has the keys of the hosts, the principals and the certificates of that rule. The result are the rules
-        that share a key with one of these: the one with the fewest such rules.
+        `named` has the keys of the hosts, the principals and the certificates of that rule. A rule that covers it
+        shares a key with each of these; the method returns the rules that do with one, that with the fewest.
         """
         fewest = self._numbers
         for by_key, items in zip(self._by_key, named, strict=True):

@@ -31,8 +31,8 @@ def drop_in(found: Effective, config: Path | None) -> tuple[str, list[Mistake]]:
     it starts after the mounts of other exports, also if one of these fails. An export within another one has no path of
     its own: systemd would make a mount point for it within the outer export, and clients do not enter mount points.
 
-    A directory with a character that no unit can have is an error, and the text lacks it. An export of a mount point
-    is a warning if the server may start without the mount, and would then serve the directory below it.
+    There is an error for each directory with a character that no unit can have; the text lacks it. There is a warning
+    for an export of a mount point if the server may start without the mount, and then serve the directory below it.
 
     Args:
         found: the settings in effect.

@@ -54,7 +54,7 @@ class AccessTerms:
 
     Raises:
         ValueError: `xprtsec` is unknown, an anonymous number not within 0 to 2^32 - 2, or an element of `principals` or
-            `certificates` has another form.
+            `certificates` malformed.
     """
 
     hosts: tuple[Network, ...] | None = None
@@ -144,7 +144,7 @@ class AccessTerms:
 
     @property
     def flavors(self) -> tuple[SecurityFlavor, ...]:
-        """The flavors in `security` with which a call can match; if the rule names principals, those of RPCSEC_GSS."""
+        """The flavors in `security` with which calls match: only those of RPCSEC_GSS if the rule names principals."""
         return tuple(flavor for flavor in self.security if not self.principals or flavor.service is not None)
 
 
@@ -156,7 +156,8 @@ class ExportTerms(AccessTerms):
     to be empty there, so that this rule matches every caller of its `hosts`; nothing checks that.
 
     Raises:
-        ValueError: as `AccessTerms`; or the name is invalid, a transport or version unknown, or none is given.
+        ValueError: as `AccessTerms`; or the name is invalid, or `transports` or `versions` is empty or has an unknown
+            element.
     """
 
     name: str

@@ -227,7 +227,7 @@ class OpenFile(SparseObject):
         return got
 
     def _read_cached(self, buffer: memoryview, offset: int) -> int:
-        """Reads the leading octets that the page cache holds, without waiting; returns their number; 0: none, error."""
+        """Reads the leading octets that the page cache holds; returns their number, 0 if none or on an error."""
         try:
             return os.preadv(self.fd, (buffer,), offset, os.RWF_NOWAIT)
         except OSError as error:
@@ -381,7 +381,7 @@ class OpenFiles:
         return file if file is not None and file.writable else None
 
     def created(self, node: HeldNode, fd: int) -> None:
-        """Keeps the descriptor `fd`, open to read and write, by which the file of `node` was created, and owns it.
+        """Makes `fd`, open to read and write, by which the file of `node` was created, the open file, which owns `fd`.
 
         The creator may lack the right to open the file again, and writes it through this descriptor all the same.
         """

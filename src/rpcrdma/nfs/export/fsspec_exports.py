@@ -22,7 +22,8 @@ __all__ = ["FsspecExports"]
 class FsspecExports(AdmittedExports):
     """The exported file systems of fsspec of a server; implements `exports.Exports`. Thread-safe.
 
-    `clock` returns seconds that never decrease; None: the clock of the running event loop, else that of the machine.
+    `clock` returns seconds that never decrease; None: the clock of the running event loop, or without one that of the
+    machine.
 
     Raises:
         ValueError: two exports have one name.

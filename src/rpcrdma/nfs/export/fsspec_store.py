@@ -169,8 +169,8 @@ class FsspecStore:
     def info(self, path: str, *, kind: FileKind | None = None) -> ObjectInfo:
         """Asks the store for the present state of the object at `path`, relative to the URL; "" is the root.
 
-        `kind` is its kind, None if that is not known. If it is DIRECTORY, the root, and every directory where the URL
-        ends with a slash, are taken to exist without asking.
+        `kind` is the kind of the object if known, else None. With DIRECTORY the store is not asked about the root, nor
+        about any directory if the URL ends with a slash: these are taken to exist.
 
         Raises Refused: ENOENT, also for an object that NFS cannot serve; EACCES, EAGAIN, EIO and others.
         """
@@ -189,8 +189,8 @@ class FsspecStore:
     def listing(self, path: str) -> Iterator[tuple[bytes, ObjectInfo]]:
         """Yields (name, state) of each object in the directory at `path`, except those that NFS cannot serve.
 
-        `path` is relative to the URL, "" for its root. Yields nothing for a root that is missing. The store is asked,
-        and errors are raised, when the iteration begins.
+        `path` is relative to the URL, "" for its root. Yields nothing for a root that is missing. The store is asked
+        when the iteration begins; the iteration raises the errors.
 
         Raises:
             Refused: ENOENT, EACCES, EAGAIN and others; EIO also: the directory has more than `NFS_FSSPEC_LISTED_MAX`

@@ -153,9 +153,9 @@ class FsspecNode(ReadOnlyNode):
         return target or b""
 
     def entries(self, who: Grant, after: int, *, detailed: bool) -> _Entries:  # noqa: ARG002 - alike for all
-        """Returns the entries of this directory with larger cookies than `after`; does not ask the store yet.
+        """Returns the entries of this directory with larger cookies than `after`, or raises Refused (ENOTDIR).
 
-        `detailed`: whether entries have handles and attributes. Raises Refused: ENOTDIR; iteration: also others.
+        `detailed`: whether entries have handles and attributes. Iteration may ask the store, and raises Refused.
         """
         check_directory(self)
         return _Entries(self, after, detailed=detailed)

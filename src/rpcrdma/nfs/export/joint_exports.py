@@ -69,8 +69,8 @@ class JointExports:
         """Returns a tree with new terms for each of `exports`, for a later `install` or `discard`; may block.
 
         Changes nothing that is served. An export has the served tree if name and directory or URL are the same, else a
-        new one. `stay`: whether a served local export keeps its tree even if the path of its directory now leads to
-        another directory; this is then not looked at.
+        new one. `stay`: whether a served local export keeps its tree without a look at whether the path of its
+        directory still leads to the same directory.
 
         Raises:
             ValueError: two exports have one name.

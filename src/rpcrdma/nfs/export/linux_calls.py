@@ -434,10 +434,10 @@ def effective_capabilities() -> int:
 
 
 def user_decides_capabilities() -> bool:
-    """Returns whether the thread's switch from root to another user, and back, drops and restores all capabilities.
+    """Returns whether a switch from root to another user drops all effective capabilities, and back restores them.
 
-    Those are the effective ones. The result is True for root with its usual capabilities and securebits, and False for
-    other users. Raises OSError if they cannot be read.
+    True if the calling thread is root with its usual capabilities and securebits; False if it is another user. Raises
+    OSError if its capabilities cannot be read.
     """
     effective, permitted, _, more_effective, more_permitted, _ = _CAPABILITIES.unpack(_capabilities().raw)
     fixed_up = not _instant.prctl(_PR_GET_SECUREBITS, 0, 0, 0, 0) & _SECBIT_NO_SETUID_FIXUP

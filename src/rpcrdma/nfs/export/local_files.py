@@ -174,8 +174,8 @@ class Files(LocalObject):
         """Makes an object other than a regular file, as `make` describes it, with the name `name` in this directory.
 
         Returns its node with `is_new` True; the node is None if a local process has renamed or removed the object
-        already, which then lacks the mode, owner and times in `wanted`. `change` gets the directory's attributes before
-        and after. Raises Refused or OSError: ENOTDIR, ENAMETOOLONG, EACCES; EEXIST: the name is taken; EINVAL: a
+        already, which may then lack the mode, owner and times in `wanted`. `change` gets the directory's attributes
+        before and after. Raises Refused or OSError: ENOTDIR, ENAMETOOLONG, EACCES; EEXIST: the name is taken; EINVAL: a
         regular file, or an invalid device number; and others.
         """
         check_new_name(self, name)

@@ -56,10 +56,10 @@ _USED = re.compile(rb"^Sig(?:Blk|Ign|Cgt):\s*([0-9a-f]+)$", re.MULTILINE)
 
 
 class _LeasedFile:
-    """A file with a lease of the kernel, by the descriptor `fd`; several `LocalLease` of the file share it (`users`).
+    """A file with a lease of the kernel on the descriptor `fd`, for `users` objects `LocalLease` that share the lease.
 
-    `file` is its key in claims, and `identity` that of `object_identity`. `broken`: whether a local process wants to
-    write the file, or has changed it.
+    `file` is the file's key in `claims.Claims`, `identity` its identity by `object_identity`. `broken`: whether a local
+    process wants to write the file, or has changed it.
     """
 
     __slots__ = ("broken", "fd", "file", "identity", "locked", "on_writer", "seen", "users")
@@ -86,7 +86,7 @@ class _LeasedFile:
 
 
 class LocalLease:
-    """A lease on a local file for one delegation; implements `tree.Lease`, and ends with the last reference to it."""
+    """A lease on a local file for one delegation; implements `tree.Lease`; ends when the object is collected."""
 
     __slots__ = ("_leased", "_leases")
 
@@ -218,7 +218,7 @@ class LocalLeases:
         return self._reports
 
     def release(self, leased: _LeasedFile) -> None:
-        """Ends one `LocalLease` of `leased`; with the last, ends the kernel's lease and reports, closes the file."""
+        """Ends one `LocalLease` of `leased`; with the last one gives up the kernel's lease and closes the file."""
         with self._lock:
             leased.users -= 1
             if leased.users or self._files.get(leased.file) is not leased:
@@ -260,9 +260,9 @@ class LocalLeases:
         return _report(found)
 
     def changed(self, identity: bytes | None) -> None:
-        """Marks the leases on a file that another process has changed as broken, and calls `on_writer` if it is new.
+        """Marks the leases on a file that another process has changed as broken; calls `on_writer` if they were not.
 
-        `identity` is that of `object_identity`; None: any file may have changed, so all leases are broken.
+        `identity` is that of the file by `object_identity`; None: any file may have changed, so all leases are broken.
         """
         with self._lock:
             found = list(self._files.values()) if identity is None else list(self._by_identity.get(identity, ()))
