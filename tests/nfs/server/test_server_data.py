@@ -288,6 +288,34 @@ def test_unstable_data_is_kept_in_mind_while_idle_and_put_on_the_disk_on_evictio
     assert synced == [server.attributes(file).fileid]
 
 
+@each_case("lost_by", ["eviction", "SETATTR", "removal of the export"])
+def test_a_commit_tells_of_data_that_was_lost_before_it(
+    server: Any, root: bytes, monkeypatch: pytest.MonkeyPatch, lost_by: str
+) -> None:
+    """The kernel reports a failed write to the disk once, to whichever call syncs the file first."""
+    exports = server.services.nfs.exports
+    exports.trees[0].in_memory = False
+    exports.parts.files = files = OpenFiles(1, server.state, exports.parts.leases)
+    file = server.create(root, f"lost by {lost_by}")
+    written = server.write(file, b"x").value.verf
+
+    def fail(_fd: int) -> None:
+        raise OSError(5, "I/O error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", fail)
+        if lost_by == "eviction":
+            files.drop_idle()
+            server.read(server.lookup(root, "hello.txt"))
+        elif lost_by == "SETATTR":
+            no_guard = v3.sattrguard3(False, None)
+            args = v3.SETATTR3args(v3.nfs_fh3(file), server.sattr(mode=0o600), no_guard)
+            assert server.status("setattr", args) == "IO"
+        else:
+            assert files.retire(exports.trees)
+    assert server.call("commit", v3.COMMIT3args(v3.nfs_fh3(file), 0, 0)).value.verf != written
+
+
 def test_closing_reports_data_that_could_not_be_kept(server: Any, root: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     server.write(server.create(root, "unstable"), b"x")
 

@@ -250,9 +250,8 @@ class OpenFile(SparseObject):
             Refused: EACCES: with `judge`, the caller neither may write the file nor owns it.
             OSError: ENOSPC, EIO and others; a failed sync has changed the server's write verifier.
         """
-        state = self.state
         # Taken before the data is written: if the data is lost later, COMMIT returns another verifier.
-        verifier = state.write_verifier
+        verifier = self.state.write_verifier
         if len(data) > TRANSFER_OCTETS_MAX:
             data = memoryview(data)[:TRANSFER_OCTETS_MAX]
         if judge:
@@ -261,14 +260,10 @@ class OpenFile(SparseObject):
             if stable == Stable.UNSTABLE:
                 self.unstable = True
             written = os.pwrite(self.fd, data, offset) if data else 0
-        try:
-            if stable == Stable.DATA_SYNC:
-                os.fdatasync(self.fd)
-            elif stable == Stable.FILE_SYNC:
-                os.fsync(self.fd)
-        except OSError:
-            state.data_lost()
-            raise
+        if stable == Stable.FILE_SYNC:
+            self.sync()
+        elif stable == Stable.DATA_SYNC:
+            self.sync(os.fdatasync)
         return Written(written, stable, verifier)
 
     def commit(self, change: Change) -> bytes:
@@ -281,11 +276,7 @@ class OpenFile(SparseObject):
         with Changing(self, change):
             # A WRITE that comes after this marks the file again.
             self.unstable = False
-        try:
-            os.fsync(self.fd)
-        except OSError:
-            self.state.data_lost()
-            raise
+        self.sync()
         return verifier
 
     def copy_from(self, source: tree.OpenFile, source_offset: int, offset: int, octets: int, change: Change) -> Written:
@@ -447,7 +438,7 @@ class OpenFiles:
         # Rare: more files are being written than may be open. The mark goes with the file, so the data is synced here.
         if file.unstable:
             with contextlib.suppress(OSError):
-                os.fsync(file.fd)
+                file.sync()
 
     def _open(self, node: HeldNode, caller: CallerIdentity, mode: int) -> OpenFile:
         readable, writable = True, mode == os.O_RDWR
@@ -485,7 +476,7 @@ def _synced(files: Iterable[OpenFile]) -> list[OSError]:
     for file in files:
         if file.unstable:
             try:
-                os.fsync(file.fd)
+                file.sync()
             except OSError as error:
                 failures.append(error)
     return failures

@@ -62,7 +62,7 @@ class LocalParts:
                 continue
             file = self.files.get(node) if node.kind == FileKind.FILE else None
             if file is not None:
-                os.fsync(file.fd)
+                file.sync()
                 continue
             try:
                 fd = os.open(node.proc_path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 
 from rpcrdma.nfs.export.linux_calls import FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE, fallocate
 from rpcrdma.nfs.export.open_object import Changing, OpenObject
+from rpcrdma.nfs.export.server_state import ServerState
 from rpcrdma.nfs.export.tree import Change, Refused
 
 __all__ = ["SparseObject"]
@@ -17,6 +19,7 @@ class SparseObject(OpenObject):
 
     __slots__ = ()
     in_memory: bool
+    state: ServerState
 
     def seek(self, offset: int, *, hole: bool) -> int | None:
         """Returns the first offset, from `offset` on, in a hole (with `hole`) or in data; None if there is none.
@@ -62,9 +65,21 @@ class SparseObject(OpenObject):
         os.posix_fadvise(self.fd, offset, octets, os.POSIX_FADV_WILLNEED)
 
     def put_on_disk(self) -> None:
-        """Syncs the file, unless its file system is in memory; may block. Raises OSError if that fails.
+        """Syncs the file as `sync`, unless its file system is in memory.
 
         To be called after changes that no COMMIT follows.
         """
         if not self.in_memory:
-            os.fsync(self.fd)
+            self.sync()
+
+    def sync(self, call: Callable[[int], None] | None = None) -> None:
+        """Puts the data and attributes of the file on the disk by `call`, None for `os.fsync`; may block.
+
+        Raises OSError if UNSTABLE data may be lost; the server's write verifier has then changed, since the kernel
+        reports a loss once, and a later COMMIT would succeed.
+        """
+        try:
+            (call or os.fsync)(self.fd)
+        except OSError:
+            self.state.data_lost()
+            raise
