@@ -280,7 +280,8 @@ def connect(url: str, program: Program | None = None, *, options: ConnectOptions
 
     Raises:
         TypeError: an argument is of another type.
-        LocalProtocolError: `url` is no such URL; when entered or awaited: `provider` is unknown or cannot be captured.
+        LocalProtocolError: `url` is no such URL; when entered or awaited: `options.provider` is
+            unknown, or its packets cannot be recorded by `options.capture`.
         NotPermitted: when entered or awaited: `reserved_port` is wanted, but not allowed.
         HostAuthenticationFailed: when entered or awaited: either host refused the other, or a file of
             `host_authentication` is unfit.

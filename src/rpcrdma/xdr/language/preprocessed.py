@@ -56,7 +56,8 @@ class Preprocessed:
     def located(self, remark: Diagnostic, source_of: Callable[[str], str | None]) -> Located:
         """Returns an error or warning about `text` with its place in the original file, and that file's name and text.
 
-        If `remark.first` is set, the result's hint names the original line of that place.
+        If the file's text is unknown, or a macro produced the place, the text in the result is the line of `text`,
+        after empty lines. If `remark.first` is set, the result's hint names the original line of `remark.first`.
 
         Args:
             remark: the error or warning.

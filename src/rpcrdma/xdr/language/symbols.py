@@ -218,11 +218,13 @@ class Symbols:
                     pass
 
     def _turned_round(self, declaration: syntax.Declaration, types: set[str]) -> syntax.Declaration:
-        """Returns `typedef NEW KNOWN;` as `typedef KNOWN NEW;`, and adds a deviation; others as they are.
+        """Returns `typedef NEW KNOWN;` as `typedef KNOWN NEW;`, and adds a deviation; returns others as they are.
+
+        A typedef is turned round only if KNOWN is in `types` and NEW is not declared.
 
         Args:
             declaration: the declaration of the typedef.
-            types: the names of known types; the method adds NEW.
+            types: the names of known types; the method adds NEW if it turns the typedef round.
         """
         if declaration.form is not syntax.Form.PLAIN or not isinstance(declaration.type, syntax.NamedType):
             return declaration

@@ -66,9 +66,9 @@ def _until(
 ) -> Step:
     """Returns a step that answers calls until one matches the header fields `header`; that call stays unanswered.
 
-    Each call has to match one of the patterns `each`; each reply grants one credit. Unless None, `procedure` is the RPC
-    procedure of the last call, and `item` the pattern of "spare", the octets of its chunk beyond its data, and
-    "unaligned", their length modulo 4.
+    Each call has to match one of the patterns `each`; each reply has the credit value 1. Unless None, `procedure` is
+    the RPC procedure of the last call, and `item` the pattern of the chunk for the data of its READ or WRITE:
+    "unaligned" is the data's length modulo 4, and "spare" the octets of the chunk beyond that length.
     """
     until: dict[str, Any] = {"header": header}
     if procedure is not None:

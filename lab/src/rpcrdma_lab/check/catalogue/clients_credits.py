@@ -31,8 +31,8 @@ def _grant(messages: int) -> Step:
 def _together(messages: int) -> Step:
     """Returns a step that waits until the client has `messages` calls outstanding at once, which stay unanswered.
 
-    If fewer calls arrive, the step answers them after a pause; each of these replies grants one credit. A client that
-    never makes `messages` calls at once is not judged.
+    As long as fewer calls arrive, the step answers them after a pause, and each reply grants one further credit. A
+    client that never makes `messages` calls at once is not judged.
     """
     inline, long, piece = _CLIENT.calls
     return serving_together([inline, long, {**piece, "unmet": _IN_PIECES}], messages, give=1)

@@ -160,7 +160,8 @@ class WorldClient:
     async def _join_always(self, connection: Connection) -> None:
         """Calls BANK_JOIN now and after each reconnection, until cancelled; calls that fail raise nothing.
 
-        The bank then makes its calls to the client, in the reverse direction, on the present connection.
+        If a lost connection is not restored, it calls again after a pause, which has another connection made. The bank
+        then makes its calls to the client, in the reverse direction, on the present connection.
         """
         while True:
             count = connection.reconnects
