@@ -19,7 +19,16 @@ from rpcrdma.errors import TransportClosed
 from rpcrdma.rpc.calling import CallEncoder, decode_result
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.program import Program
-from rpcrdma.rpc.service import MAY_BLOCK, ActAs, ProcedureUnavailable, Service, Steps, in_worker, inline_or_worker
+from rpcrdma.rpc.service import (
+    MAY_BLOCK,
+    ActAs,
+    ProcedureUnavailable,
+    Service,
+    Steps,
+    WorkerNeeded,
+    in_worker,
+    inline_or_worker,
+)
 from rpcrdma.xdr.codec import Decoder, Payload
 from support.cases import each_case
 from support.loops import in_virtual_time
@@ -91,6 +100,30 @@ async def test_a_handler_that_does_not_block_is_done_at_once(handler: Any) -> No
     assert Run(runner, handler).result == 6
     assert runner.running == 0
     assert await runner.drain(0)
+
+
+@each_case("steps", [False, True])
+async def test_what_takes_a_worker_thread_begins_anew_in_one(*, steps: bool) -> None:
+    began = []
+
+    def inline(args: int, context: Any) -> int:
+        began.append(threading.get_ident())
+        if len(began) == 1:
+            raise WorkerNeeded
+        return args + 1
+
+    @inline_or_worker
+    def either(args: int, context: Any) -> Steps[int]:
+        return inline(args, context)
+        yield MAY_BLOCK
+
+    runner = HandlerRunner()
+    run = Run(runner, either if steps else inline)
+    await run.done.wait()
+    assert run.result == 6
+    loop, worker = began
+    assert loop == threading.get_ident() != worker
+    assert await runner.drain(1)
 
 
 def raising(where: str, error: BaseException) -> Any:

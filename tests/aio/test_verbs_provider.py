@@ -13,6 +13,7 @@ import pytest
 
 import rpcrdma
 from rpcrdma.aio.drivers import verbs_provider
+from rpcrdma.aio.drivers.kept_identity import THREAD
 from rpcrdma.aio.drivers.verbs_provider import VerbsProvider
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, serve
@@ -96,6 +97,17 @@ async def test_an_iwarp_device_that_waits_for_the_peer_holds_up_neither_the_loop
     assert device.in_use == {queue_pair}, "the queue pair was destroyed under the call"
     answers.set()
     await until(lambda: not device.in_use)
+
+
+def test_the_thread_of_a_loop_with_devices_keeps_its_identity() -> None:
+    device = DeviceInMemory()
+
+    async def main() -> bool:
+        VerbsProvider(device, announcements=device.Announcements).manager()
+        return THREAD.keeps_identity()
+
+    assert asyncio.run(main())
+    assert not THREAD.keeps_identity()
 
 
 @pytest.mark.thorough

@@ -85,9 +85,10 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 def _ask(args: argparse.Namespace, show: Callable[[Mapping[str, Any]], None]) -> int:
-    """Asks the running server for what the subcommand in `args` wants, and prints the answer; returns the exit status.
+    """Sends the request of the subcommand in `args` to the running server, and prints its answer; returns the status.
 
-    `show` prints the content of the answer, a JSON object, for people; --json prints it unchanged. Errors are printed.
+    `show` prints the content of the answer, a JSON object, for people; with --json the object itself is printed. Errors
+    are printed, not raised. The result is the exit status of the command.
     """
     args.directory = None
     found = effective(args)
@@ -128,12 +129,13 @@ def _ask(args: argparse.Namespace, show: Callable[[Mapping[str, Any]], None]) ->
 def _exchanged(path: Path, request: Mapping[str, str]) -> dict[str, Any]:
     """Sends a request to the admin socket at `path`, and returns the server's answer, a JSON object.
 
-    The request has "ask", the name of a subcommand, and for revoke "client". The answer has "ok", a boolean, and with
-    true "answer", with false "message" and "hint".
+    The request has "ask", the name of a subcommand, and for revoke "client". The answer has "ok"; if that is true, also
+    "answer", a JSON object, else "message" and "hint", texts for people.
 
     Raises:
         OSError: there is no connection, or the server is silent for ADMIN_ANSWER_S (30) seconds.
-        ValueError: the answer is cut off, too long, or no answer of `rpcrdma serve`; the text is a clause for messages.
+        ValueError: the answer is cut off, too long, or no answer of `rpcrdma serve`; the message is a clause without
+            the path, such as "its answer is too long".
     """
     import json  # noqa: PLC0415
     import socket  # noqa: PLC0415
@@ -262,5 +264,5 @@ def _show_revoked(found: Mapping[str, Any]) -> None:
 
 
 def _span(seconds: float) -> str:
-    """Returns the text of a duration in seconds, such as "45 s" or, from a minute on, "1 day, 3:12:05"."""
+    """Returns the text of a duration in seconds: "45 s", or from 60 s on "0:01:30" and "1 day, 3:12:05"."""
     return f"{seconds:.0f} s" if seconds < 60 else str(timedelta(seconds=round(seconds)))

@@ -113,9 +113,13 @@ def _save(text: str) -> tuple[str, Path]:
 def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma call`: makes one RPC by its interface definition, and prints its result; returns the exit status.
 
+    Errors in the text of the definition are printed, not raised.
+
     Raises:
-        LocalProtocolError: definition and arguments are both to come from standard input, or do not fit each other.
-        RpcRdmaError, OSError: the call failed, or a file cannot be read or written.
+        LocalProtocolError: definition and arguments are both to come from standard input; the definition has no such
+            procedure; or the arguments or paths of --save do not fit the procedure.
+        RpcRdmaError: the connection or the call failed.
+        OSError: a file cannot be read or written.
     """
     from rpcrdma.xdr.language import LanguageError  # noqa: PLC0415
 
@@ -142,9 +146,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _own_definition(name: str) -> str | None:
-    """Returns the path of the library's own interface definition `name`, such as "nfs3.x"; None if it has none.
+    """Returns the path of the library's own interface definition with the file name `name`, such as "nfs3.x".
 
-    None is returned as well if there is a file at the path `name`.
+    None: the library has no such definition, or the user has a file at the path `name`.
     """
     return str(own_definition(name)) if name in OWN_DEFINITIONS and not Path(name).exists() else None
 
@@ -170,9 +174,9 @@ class _Call:
         """Reads the arguments of the call from JSON and encodes them, before anything is sent.
 
         Raises:
-            JsonMismatch: the arguments do not have the types of the procedure's arguments.
-            LocalProtocolError: the result has no opaque data at a path of `--save`.
-            OSError: a file cannot be read.
+            JsonMismatch: the arguments are missing, no JSON, or not of the types of the procedure's arguments.
+            LocalProtocolError: the type of the result has no opaque data at a path of `--save`.
+            OSError: a file that the JSON names ("@FILE") cannot be read.
         """
         from rpcrdma.xdr.codec import Encoder  # noqa: PLC0415
         from rpcrdma.xdr.language.json_form import JsonReader  # noqa: PLC0415
@@ -220,11 +224,11 @@ class _Call:
                 raise error
 
     async def run(self) -> ExitStatus:
-        """Connects, makes the call, prints its result and saves its data; returns `ExitStatus.DONE`.
+        """Connects, makes the call, prints its result, and writes the files of `--save`; returns `ExitStatus.DONE`.
 
         Raises:
-            RpcRdmaError: the connection or the call failed; the error has a note with advice.
-            OSError: data cannot be saved, or the result has none at a path of `--save`.
+            RpcRdmaError: the connection or the call failed; some errors have a note with advice.
+            OSError: a file cannot be written, or the result has no data for it; the result was printed all the same.
         """
         from rpcrdma.aio.client.connect import connect  # noqa: PLC0415
 
@@ -253,10 +257,11 @@ class _Call:
         )
 
     async def _located(self, options: ConnectOptions) -> Url:
-        """Returns the user's URL; over TCP, if that has no port, with the one that the host's port mapper names.
+        """Returns the user's URL; a tcp:// URL without a port gets the program's port from the host's port mapper.
 
         Raises:
-            ConnectFailed: the port mapper does not answer, does not know the program, or `options` ask for TLS.
+            ConnectFailed: the port mapper does not answer or does not know the program, or `options` ask for TLS, which
+                the port mapper lacks.
             RpcRdmaError: the port mapper's answer is an error.
         """
         from rpcrdma.nfs.client.port_mapper import check_may_be_asked, registered_port  # noqa: PLC0415

@@ -25,7 +25,10 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs `rpcrdma cat`: writes the files at `args.url` to standard output; returns the exit status."""
+    """Runs `rpcrdma cat`: writes the files at the URLs `args.url` to standard output; returns the exit status.
+
+    A file that fails is reported, and the others follow. Raises RpcRdmaError if a connection fails.
+    """
     failures = Failures()
     # Standard output may block for as long as its reader likes, and a signal must end even that.
     stop_at_once()

@@ -39,13 +39,14 @@ OF_LAB: Final = frozenset({"check", "decode", "explain", "proxy", "roundtrips", 
 
 
 def added_commands() -> dict[str, tuple[str, str]]:
-    """Returns the commands that installed distributions add by the entry point group `rpcrdma.commands`.
+    """Returns the commands that installed distributions add by entry points of the group `rpcrdma.commands`.
 
-    A table that cannot be loaded is left out, with a warning.
+    Each entry point is a table of commands. One that cannot be loaded is left out, with a warning on standard error; of
+    equal words the first one counts.
 
     Returns:
-        The module and the summary of each command, by its word on the command line. Words of this package's own
-        commands are left out.
+        A pair (module, summary) for each command, by its word on the command line. Words of this package's own commands
+        are left out.
     """
     # It takes 40 ms, half of the start of a command.
     from importlib.metadata import entry_points  # noqa: PLC0415

@@ -37,9 +37,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _mark_paths(parser: argparse.ArgumentParser, files: object, directories: object) -> None:
-    """Marks the arguments of `parser` and its subcommands that are local paths, so that shells complete them.
+    """Sets the attribute `complete` of those arguments of `parser` and its subcommands that may be local paths.
 
-    `files` and `directories` are the marks, shtab.FILE and shtab.DIRECTORY, for paths of files and of directories.
+    By it shtab makes shells complete them. Its values are `files` (shtab.FILE) for paths of files, and `directories`
+    (shtab.DIRECTORY) for those of directories.
     """
     several: list[argparse.Action] = []
     for action in parser._actions:  # noqa: SLF001 - argparse has no other way to list them

@@ -123,7 +123,7 @@ def _show(args: argparse.Namespace) -> int:
 
 
 def _terms(export: ExportedRule, settings: Iterable[Setting] = OF_EXPORTS) -> dict[str, tuple[Any, str]]:
-    """Returns value and origin of each of `settings` in an export or rule, by the name of the setting.
+    """Returns (value, origin) of each of `settings` in an export or a rule of one, by the name of the setting.
 
     The origin is "default", "command line" or FILE:LINE.
     """
@@ -141,9 +141,9 @@ def _as_json(values: Mapping[str, tuple[Any, str]]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Converts the value of a setting to a JSON value: text, number, boolean, list, or None where the server decides.
+    """Converts the value of a setting to a JSON value: None, a boolean, a number, a text or a list.
 
-    A pair of host and port becomes HOST:PORT.
+    A pair of host and port becomes "HOST:PORT", with an IPv6 address in brackets; another object becomes its text.
     """
     if isinstance(value, tuple) and value and isinstance(value[0], str) and isinstance(value[1], int):
         host, port = value
@@ -156,7 +156,7 @@ def _plain(value: Any) -> Any:
 def _written(value: Any, default_text: str = "") -> str:
     """Returns the text of a setting's value as a configuration file has it.
 
-    If the value is None or an empty list, it is `default_text` in parentheses, or "-" if that is "".
+    For None and an empty list, returns `default_text` in parentheses, or "-" if `default_text` is "".
     """
     plain = _plain(value)
     if plain is None or plain == []:

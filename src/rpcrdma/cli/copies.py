@@ -59,7 +59,10 @@ def add_copy_options(parser: CommandParser, exact_modes: str) -> None:
 
 @contextlib.contextmanager
 def naming_partial_files(args: argparse.Namespace) -> Iterator[None]:
-    """Adds a note, with --resume, to a cancellation in the context: partial copies stay, and how to continue them."""
+    """With --resume in `args`, adds a note to an exception in the context that is an interruption (no `Exception`).
+
+    The note says that partial copies stay, and how to continue them. The exception propagates.
+    """
     try:
         yield
     except BaseException as error:
@@ -73,8 +76,8 @@ def naming_partial_files(args: argparse.Namespace) -> Iterator[None]:
 class Copies:
     """The progress, totals and failures of the copies that one `rpcrdma get` or `rpcrdma put` makes.
 
-    `advance` shows the progress, by octets and files. `at_server`: whether the copies are at the server, not on this
-    machine.
+    `advance` shows the progress: it is called with the octets and files copied since its last call. `at_server`:
+    whether the copies are at the server (put), not on this machine (get).
     """
 
     def __init__(self, advance: Advance, *, at_server: bool = False) -> None:
@@ -103,11 +106,14 @@ class Copies:
         return self.failures.status
 
     def settings(self, args: argparse.Namespace) -> dict[str, Any]:
-        """Returns the arguments `progress`, `sparse` and `resume` of copying a file or tree, by options in `args`."""
+        """Returns keyword arguments for a method of `NfsFilesystem` that copies a file or tree, such as `upload`.
+
+        They are a new `progress` function, and `sparse` and `resume` as the options in `args` say.
+        """
         return {"progress": self.progress(), "sparse": args.sparse, "resume": args.resume}
 
     def progress(self) -> Callable[[int, int], None]:
-        """Returns a new function that shows the progress of one copy, called with its files and octets so far."""
+        """Returns a function (files, octets) for one copy, to be called with its totals so far, that shows progress."""
         done = done_files = 0
 
         def advance(files: int, octets: int) -> None:
@@ -118,9 +124,10 @@ class Copies:
         return advance
 
     def place(self, args: argparse.Namespace, sources: int, dest: str, *, directory: bool) -> bool:
-        """Returns whether copies belong into the directory `dest`; False: the only copy gets the name `dest` itself.
+        """Returns whether each copy is made in the directory `dest`, by the name of its source.
 
-        `sources` is the number of sources. `directory`: whether `dest` is a directory.
+        False: there is one source, and `dest` is the path of its copy. `sources` is the number of sources. `directory`:
+        whether `dest` is a directory.
 
         Raises:
             OSError: ENOTDIR: there are several sources, and `dest` is no directory or -T was given.
@@ -144,7 +151,7 @@ class Copies:
         return error
 
     def take_file_place(self, dest: str, target: str, *, directory: bool, into: bool) -> None:
-        """Reserves the path `target` for the copy of a single file.
+        """Records the path `target` as that of the copy of a single file, which no later source may have.
 
         Args:
             dest: the destination as the user has named it.
@@ -153,7 +160,8 @@ class Copies:
             into: whether `target` is in it.
 
         Raises:
-            OSError: EISDIR, ENOTDIR: a file cannot be there; EEXIST: an earlier source has been copied there.
+            OSError: EISDIR: `target` is the directory `dest` itself. ENOTDIR: `dest` ends with a slash and is no
+                directory. EEXIST: `target` is the copy of an earlier source.
         """
         if directory and not into:
             raise self._unfit(errno.EISDIR, "is a directory, which a file cannot replace", dest)
@@ -167,7 +175,7 @@ class Copies:
         self._files.add(target)
 
     def tell_where_resumed(self, args: argparse.Namespace, dest: str, target: str) -> None:
-        """Prints, with --resume, that a tree is copied to `target`, within the existing directory `dest`.
+        """With --resume in `args`, prints a hint that a tree is copied to `target`, in the existing directory `dest`.
 
         The user may have meant `dest` itself as the copy to resume; the hint names -T for that.
         """
@@ -184,9 +192,10 @@ class Copies:
         self.not_carried.update(kind.value for kind in lost if not (sparse and kind.value == "holes"))
 
     def add_tree(self, report: CopyReport, *, in_url: bool = False) -> None:
-        """Adds the report on a copied tree to the totals; prints up to TOLD_MAX failures, and as many entries left out.
+        """Adds the report on a copied tree to the totals and to the exit status, and prints its problems.
 
-        `in_url`: the paths of the report are paths in an export, and are printed as URLs.
+        These are failures, and entries that are no file, directory or symbolic link: 20 (TOLD_MAX) of each, and the
+        number of the others. `in_url`: the paths of the report are paths in an export, and are printed as URLs.
         """
         from rpcrdma.commands.failures import as_json  # noqa: PLC0415
 
@@ -219,7 +228,11 @@ class Copies:
         _tell_rest("not copied", report.failures_total)
 
     def report(self, args: argparse.Namespace) -> int:
-        """Prints the totals, as JSON with --json, and warnings about properties lost; returns the exit status."""
+        """Prints a warning about lost properties of files, if any, and the totals; returns the exit status.
+
+        With --json the totals are JSON on standard output; else, if files were copied and standard error is a terminal,
+        one line there.
+        """
         seconds = time.perf_counter() - self._start
         facts: dict[str, Any] = {
             "files": self.files,
@@ -253,9 +266,10 @@ class Copies:
 
 
 def _naming(path: str, message: str) -> str:
-    """Returns `message` with `path` (by `readable_path`) and a colon in front, unless it contains that path already.
+    """Returns `message` with `path` and a colon in front, or unchanged if it contains the path already.
 
-    If `message` begins with the last name of `path` and a colon, they are left out.
+    In front, the path is shortened by `readable_path`; if `message` begins with the path's last name and a colon, the
+    path replaces them.
     """
     from rpcrdma.commands.failures import readable_path  # noqa: PLC0415
 

@@ -14,10 +14,10 @@ T = TypeVar("T")
 
 
 class DaemonThreads(ThreadPoolExecutor):
-    """The executor of a server's event loop, for `asyncio.to_thread`: each piece of work has a thread of its own.
+    """The executor of a server's event loop, for `asyncio.to_thread`: each piece of work has a new daemon thread.
 
-    Neither the loop nor the interpreter waits at its end for what a file system holds up, as they do for the threads of
-    Python's executor, which is the base class only because loops take no other. The work waits for no free thread.
+    Work never waits for a free thread. Neither the loop nor the interpreter waits at its end for work that hangs, as
+    they do for the threads of Python's executor, which is the base class only because loops take no other.
     """
 
     def __init__(self) -> None:
@@ -27,16 +27,16 @@ class DaemonThreads(ThreadPoolExecutor):
         """The questions of `ask` that run, by their keys."""
 
     def ask(self, key: Hashable, look: Callable[[], T]) -> Future[T]:
-        """Starts `look` in a thread, unless the one that was asked before by this key has not ended; never waits.
+        """Starts `look` in a thread, unless an earlier `look` with an equal key still runs; never waits.
 
         So a file system that does not answer has one thread waiting for each key, however often it is asked.
 
         Args:
-            key: stands for the question; equal keys have looks with equal results.
+            key: stands for the question; equal keys have functions with equal results.
             look: looks at a file system.
 
         Returns:
-            A future with the result of `look`, or of the one that runs already.
+            A future with the result or exception of `look`, or of the earlier one that still runs.
 
         Raises:
             RuntimeError: no further thread can be started.
@@ -49,7 +49,7 @@ class DaemonThreads(ThreadPoolExecutor):
         return future
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Starts `fn` in a thread, and returns a future with its result.
+        """Starts `fn` in a new thread, and returns a future with its result or exception; never waits.
 
         Raises:
             RuntimeError: no further thread can be started.
@@ -70,20 +70,21 @@ class DaemonThreads(ThreadPoolExecutor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Returns at once: the work that runs ends with the process."""
+        """Does nothing, whatever the arguments: work that runs continues, and ends with the process at the latest."""
 
 
 def in_time(work: Callable[[], T], within_s: float, late: str, undo: Callable[[T], object] = lambda _: None) -> T:
-    """Runs `work` in a thread that keeps the process from nothing, waits, and returns its result, or raises its error.
+    """Runs `work` in a daemon thread and waits, `within_s` at most; returns its result, or raises its exception.
 
     Args:
         work: the work, which may never end.
-        within_s: the seconds that it gets.
-        late: the text of the error if it takes longer, with the cause and a remedy.
-        undo: called in that thread with a result that comes later.
+        within_s: the time limit in seconds; the work is not ended then, but no longer awaited.
+        late: the text of the TimeoutError, with the cause and a remedy.
+        undo: called in that thread with the result if the work ends later.
 
     Raises:
         TimeoutError: the work has not ended within `within_s`.
+        RuntimeError: no further thread can be started.
     """
     working = DaemonThreads().submit(work)
     wait((working,), within_s)

@@ -33,7 +33,10 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs `rpcrdma df`: prints the space in the file systems at `args.url`; returns the exit status."""
+    """Runs `rpcrdma df`: prints the space in the file systems at the URLs `args.url`; returns the exit status.
+
+    A URL that fails is reported, and the others follow. Raises RpcRdmaError if a connection fails.
+    """
     failures = Failures()
     rows = []
     async with Servers(args, failures) as servers:
@@ -52,10 +55,11 @@ async def run(args: argparse.Namespace) -> int:
 
 
 async def _exports_at(servers: Servers, url: Url) -> AsyncIterator[Url]:
-    """Yields `url` itself if an export contains it, or else the URLs of the exports below it.
+    """Yields `url` itself if an export contains it, else the URLs of the exports below it, in the server's order.
 
     Raises:
         NoSuchExport: no export contains `url` or is below it.
+        NfsError, RpcRdmaError: the other errors of `Servers.locate`.
     """
     from rpcrdma.nfs.client.mount_client import NoSuchExport  # noqa: PLC0415
 

@@ -25,10 +25,11 @@ _LAST_LINES_S = 2.0
 
 
 class EventLines(logging.Handler):
-    """A logging handler that writes events as lines of JSON to the file `descriptor`, in a thread of its own.
+    """A logging handler that writes events as lines of JSON to a file descriptor, in a thread of its own.
 
-    An event is a log record with an attribute `event`. Up to EVENT_LINES_MAX lines wait; further events are left out,
-    and an event `lost` with their number takes their place.
+    An event is the JSON object in the attribute `event` of a log record. Up to EVENT_LINES_MAX (1,000) lines wait;
+    further events are left out, and an event `lost` with their number takes their place. After a failed write all
+    further lines are discarded.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -48,7 +49,7 @@ class EventLines(logging.Handler):
             self.put({**event, "reason": console.in_options(reason)} if reason else event)
 
     def put(self, event: dict[str, Any]) -> None:
-        """Queues an event for writing as a line of JSON; never waits.
+        """Queues an event, a JSON object, for writing as one line; never waits.
 
         If EVENT_LINES_MAX (1,000) lines wait, the event is left out and counted in a later event `lost`.
         """
@@ -62,7 +63,7 @@ class EventLines(logging.Handler):
                 self._lost += 1
 
     def end(self) -> None:
-        """Writes the queued lines and ends the thread; gives up within 4 s if nobody reads them."""
+        """Waits, 4 s at most, until the queued lines are written and the thread has ended."""
         with contextlib.suppress(queue.Full):
             self._lines.put(None, timeout=_LAST_LINES_S)
             self._thread.join(_LAST_LINES_S)
@@ -84,8 +85,8 @@ class EventLines(logging.Handler):
 def server_events() -> Iterator[EventLines]:
     """Prints the server's events as lines of JSON on standard output while the context lasts; yields their handler.
 
-    Log records that are events are not printed on standard error meanwhile. At exit the last lines are written, and the
-    log is as before.
+    The events are the log records of `rpcrdma.server` that have one, from the level INFO on; they are not printed on
+    standard error meanwhile. At exit the last lines are written, and the logging is as before.
     """
     sys.stdout.flush()
     lines = EventLines(sys.stdout.fileno())
@@ -93,7 +94,7 @@ def server_events() -> Iterator[EventLines]:
     before = logger.level, {handler: handler.level for handler in root.handlers}
 
     def is_no_line(record: logging.LogRecord) -> bool:
-        """Returns whether a log record is not printed as an event, and so belongs on standard error."""
+        """Returns whether a log record has no event, and so belongs on standard error."""
         return not hasattr(record, "event")
 
     logger.setLevel(logging.INFO)

@@ -21,7 +21,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Stopped(KeyboardInterrupt):
-    """An interruption of the command by the signal with the number `number`."""
+    """An interruption of the command by the signal `number`, whose name, such as "SIGTERM", is the message."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
@@ -29,9 +29,10 @@ class Stopped(KeyboardInterrupt):
 
 
 class HeldHangUp:
-    """A handler of SIGHUP that only notes the signal (`received`), while a server starts: a reload must not end it.
+    """A handler of SIGHUP for the start of a server, which sets `received` and does not end the process.
 
-    `had_terminal`: whether the process had a controlling terminal when the handler was made.
+    The server handles the signal when it has started. `had_terminal`: whether the process had a controlling terminal
+    when the handler was made.
     """
 
     def __init__(self) -> None:
@@ -39,7 +40,7 @@ class HeldHangUp:
         self.had_terminal = has_terminal()
 
     def __call__(self, _number: int, _frame: FrameType | None) -> None:
-        """Notes the signal; the server handles it when it has started."""
+        """Sets `received`; the server handles the signal when it has started."""
         self.received = True
 
 
@@ -47,7 +48,7 @@ class HeldHangUp:
 def holding_hang_ups() -> Iterator[None]:
     """Installs a `HeldHangUp` for SIGHUP while the context lasts, and restores the earlier handler at exit.
 
-    There is no effect if the process ignores SIGHUP, as under nohup, and outside the main thread.
+    It has no effect outside the main thread, and if the process ignores SIGHUP, as under nohup.
     """
     before = signal.getsignal(signal.SIGHUP)
     if before in {signal.SIG_IGN, None} or threading.current_thread() is not threading.main_thread():
@@ -73,10 +74,11 @@ def run_async(main: Coroutine[Any, Any, T]) -> T:
     """Runs the coroutine of a command in a new event loop, uvloop's if it is installed, and returns its result.
 
     The first SIGINT, SIGTERM or SIGHUP cancels the coroutine, so that it can remove unfinished files; a further SIGINT
-    or SIGTERM ends the process at once. Signals that the process ignores stay ignored.
+    or SIGTERM ends the process at once. Signals that the process ignores stay ignored, and a SIGHUP that a `HeldHangUp`
+    handles stays so. Outside the main thread no signal is handled. Exceptions of the coroutine propagate.
 
     Raises:
-        Stopped: a signal has cancelled the coroutine; it has the notes of the cancellation.
+        Stopped: a signal has cancelled the coroutine; the exception has the notes of the CancelledError.
     """
     # Every command has this function; --help of no command needs this slow import.
     import asyncio  # noqa: PLC0415
@@ -101,9 +103,9 @@ def run_async(main: Coroutine[Any, Any, T]) -> T:
 
 
 def stop_at_once() -> None:
-    """Lets SIGINT, SIGTERM and SIGHUP, unless ignored, raise `Stopped` at any point of the main thread.
+    """Makes SIGINT, SIGTERM and SIGHUP, unless ignored, raise `Stopped` at any point of the main thread from now on.
 
-    It is for commands without unfinished files, which need no orderly end.
+    It replaces the handlers of `run_async`, for commands without unfinished files, which need no orderly end.
     """
 
     def stop(number: int, _frame: FrameType | None) -> None:
@@ -160,10 +162,10 @@ class _Stopping:
 
 
 def _heeded() -> list[signal.Signals]:
-    """Returns those of SIGINT, SIGTERM and SIGHUP that the process neither ignores nor holds back (`HeldHangUp`).
+    """Returns those of SIGINT, SIGTERM and SIGHUP that the process neither ignores nor holds back by a `HeldHangUp`.
 
-    The list is empty outside the main thread, which alone sets handlers. Background scripts ignore SIGINT, nohup
-    ignores SIGHUP.
+    The list is empty outside the main thread, which alone may set handlers. Background jobs of scripts ignore SIGINT,
+    programs under nohup SIGHUP.
     """
     if threading.current_thread() is not threading.main_thread():
         return []

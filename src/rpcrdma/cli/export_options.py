@@ -53,10 +53,10 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(://|::)")
 
 @dataclass(frozen=True, slots=True)
 class RuleArgument:
-    """An access rule as a configuration file has it; `own` are the settings that it sets, by attribute names.
+    """An access rule as a configuration file has it; `own` has the settings that it sets, by `ExportedRule` attribute.
 
-    `origins` has the place of the rule in the file under "", and that of each of its own settings. `mistaken_terms` are
-    the settings whose values there are mistakes, and left out.
+    `origins` has the place (FILE:LINE) of the rule under "", and that of each setting in `own` by attribute.
+    `mistaken_terms` are the attributes whose values in the file are mistakes; they are not in `own`.
     """
 
     own: Mapping[str, Any]
@@ -66,12 +66,12 @@ class RuleArgument:
 
 @dataclass(frozen=True, slots=True)
 class ExportArgument:
-    """An export as the command line or a file has it; `own` are the settings that it sets, by attribute names.
+    """An export as the command line or a file has it; `own` are the settings that it sets, by attribute of `Exported`.
 
-    `source` is a directory or a URL of fsspec. `origins` has the place of the export in a file under "", and that of
-    each of its own settings; it is empty for exports of the command line. `mistaken`: whether its table has mistakes;
-    mistaken values, of the settings `mistaken_terms`, are left out, and a name that is left out is the place of the
-    export.
+    `source` is a directory or a URL of fsspec. `origins` has the place (FILE:LINE) of the export under "", and that of
+    each setting in `own`; it is empty for exports of the command line. `mistaken`: whether its table has mistakes.
+    `mistaken_terms` are the attributes with mistaken values, which are not in `own`. Without a valid name in the file,
+    `name` is the place of the export.
     """
 
     name: str
@@ -87,7 +87,7 @@ class ExportArgument:
 class ExportedRule:
     """An access rule of an export with the values of all settings.
 
-    `sec` has the flavors with which the export may be used, the preferred one first; None: those that prove no user.
+    `sec` has the security flavors that the rule admits, the preferred one first; None: AUTH_SYS and AUTH_NONE.
     `access` is "none", "ro" or "rw". Empty `hosts`, `principals` and `certificates` match every caller.
     """
 
@@ -101,7 +101,7 @@ class ExportedRule:
     principals: Sequence[str] = ()
     certificates: Sequence[str] = ()
     origins: Mapping[str, str] = field(compare=False)
-    """The place of the rule or export in a file under "", and that of each term by its attribute."""
+    """The place of the rule or export under "", that of each setting by attribute: FILE:LINE, or its other origin."""
     mistaken: frozenset[str] = field(default=frozenset(), compare=False)
     """The attributes whose values in a file are mistakes: others are in their place."""
 
@@ -120,7 +120,7 @@ class ExportedRule:
     def gives_less_than(self, other: ExportedRule) -> bool:
         """Returns whether `other` gives more rights than this rule, by access or squash, or asks for less proof.
 
-        Less proof is weaker TLS, or a further security flavor. False if `other` gives no access.
+        Less proof is weaker TLS, or a security flavor that this rule does not admit. False if `other` gives no access.
         """
         return other.access != "none" and (
             _ACCESS.index(other.access) > _ACCESS.index(self.access)
@@ -165,7 +165,7 @@ class Exported(ExportedRule):
 
     @property
     def restrained_hosts(self) -> list[str]:
-        """The hosts of rules that give less than a later rule, which would match them if their own rules did not."""
+        """The hosts, without "*", of rules that give less (`gives_less_than`) than a later one that may match them."""
         restraining: list[ExportedRule] = []
         # From the last rule up, each with one rule for each of the few combinations of terms below it.
         below: dict[object, ExportedRule] = {}
@@ -257,7 +257,7 @@ _VALUED: Final[dict[str, tuple[str, Callable[[str], Any], frozenset[str]]]] = {
 
 
 def parse_export(text: str) -> ExportArgument:
-    """Parses NAME=DIR or NAME=URL, with options each after a colon, into name, source and settings of an export.
+    """Parses NAME=DIR or NAME=URL, with options each after a colon, into an export of the command line.
 
     The options are ro, rw, sec=FLAVOR[:FLAVOR]..., xprtsec=none, tls or mtls, squash=root, all or none, and
     hosts=HOST[,HOST].... They are read from the end, so that a directory may have colons in its name.
@@ -303,9 +303,9 @@ def parse_root(text: str) -> ExportArgument:
 
 
 def export_name(text: str) -> str | None:
-    """Returns `text` as the name of an export, with a slash before it and none at its end.
+    """Returns `text` as the name of an export, with one slash before it and none at its end; "/" for "" and "/".
 
-    None: a part of it is empty, "." or "..".
+    None: a part between slashes is empty, "." or "..".
     """
     parts = text.strip("/").split("/")
     if parts != [""] and any(part in {"", ".", ".."} for part in parts):
@@ -314,10 +314,10 @@ def export_name(text: str) -> str | None:
 
 
 def absolute_export_name(text: str) -> str:
-    """Checks the name of an export in a configuration file, which has a slash before it, and returns it.
+    """Returns `text` unchanged if it is the name of an export in a configuration file: "/", "/NAME" or deeper.
 
     Raises:
-        ArgumentTypeError: `text` is no such name.
+        ArgumentTypeError: `text` has another form, or no client can mount an export of this name.
     """
     name = export_name(text)
     if name is None or name != text:
@@ -327,7 +327,7 @@ def absolute_export_name(text: str) -> str:
 
 
 def _check_name(name: str) -> None:
-    """Raises ArgumentTypeError if no client can mount an export by the name of some version of NFS."""
+    """Raises ArgumentTypeError if clients of some NFS version cannot mount an export of this name."""
     from rpcrdma.nfs.export.access_terms import check_name  # noqa: PLC0415
 
     try:
@@ -337,10 +337,10 @@ def _check_name(name: str) -> None:
 
 
 def fsspec_url(text: str) -> str:
-    """Checks that `text` begins as a URL of a file system of fsspec, and returns it.
+    """Returns `text` unchanged if it begins as a URL of fsspec: PROTOCOL:// or PROTOCOL::.
 
     Raises:
-        ArgumentTypeError: `text` is no URL.
+        ArgumentTypeError: `text` does not.
     """
     if not _URL.match(text):
         raise argparse.ArgumentTypeError(f"{text!r} is no URL; write PROTOCOL://PATH, or directory for a directory")
@@ -359,7 +359,7 @@ def directory_path(text: str) -> Path:
 
 
 def host_or_network(text: str) -> str:
-    """Checks one of the hosts of a rule, an address, a network, the name of a host, or * for all, and returns it.
+    """Returns `text` unchanged if a rule may have it as a host: an address, a network, a host name, or * for all.
 
     Texts that the system's resolver alone takes for addresses are refused: 010.0.0.1 (8.0.0.1), and 10.1 (10.0.0.1).
 
@@ -380,7 +380,7 @@ def host_or_network(text: str) -> str:
 
 
 def principal(text: str) -> str:
-    """Checks a principal of a rule, user@REALM or *@REALM, and returns it.
+    """Returns `text` unchanged if it is a principal of a rule: user@REALM or *@REALM.
 
     Raises:
         ArgumentTypeError: `text` is neither.
@@ -394,7 +394,7 @@ def principal(text: str) -> str:
 
 
 def certificate_name(text: str) -> str:
-    """Checks a name of a host as certificates have it (a DNS name, IP address or URI), and returns it.
+    """Returns `text` unchanged if a certificate can name a host by it: a DNS name, an IP address or a URI.
 
     Raises:
         ArgumentTypeError: no certificate can have this name.
@@ -411,9 +411,9 @@ def _source(text: str) -> Path | str:
 
 
 def _last_option(text: str) -> tuple[str, str, Any] | None:
-    """Splits the last option off NAME=DIR[:OPTION]...: returns the text before it, the attribute to set, and its value.
+    """Splits the last option off DIR[:OPTION]... or URL[:OPTION]...: returns (the text before it, attribute, value).
 
-    None: the text ends with no option. The value is that of the attribute, of the attribute's type.
+    The attribute is the one of `Exported` that the option sets to the value. None: the text ends with no option.
 
     Raises:
         ArgumentTypeError: the value of the option is invalid.
@@ -442,7 +442,7 @@ def existing_directory(directory: Path) -> Path:
     """Returns the absolute path of an existing directory, without symbolic links.
 
     Raises:
-        OSError: `directory` is no directory, or cannot be read; the error has the absolute path.
+        OSError: `directory` is no directory, or cannot be read and searched; the error has the absolute path.
     """
     from rpcrdma.nfs.export.mount_table import real_path  # noqa: PLC0415 - only a server has directories
 
@@ -461,10 +461,10 @@ def existing_directory(directory: Path) -> Path:
 
 
 def served_directory(export: Exported) -> Path | None:
-    """Returns the absolute path of an export's directory; None for a URL.
+    """Returns the absolute path of an export's directory, without symbolic links; None for a URL. May block.
 
     Raises:
-        OSError: the directory does not exist, cannot be read, or must be a mount point and is none.
+        OSError: the directory does not exist, cannot be read, or must be a mount point (`mount_point`) and is none.
     """
     if isinstance(export.source, str):
         return None
@@ -477,7 +477,7 @@ def served_directory(export: Exported) -> Path | None:
 
 
 def reached_source(export: Exported) -> Path | None:
-    """Returns the directory of an export as `served_directory` does; for a URL asks its store, and returns None.
+    """Returns the directory of an export as `served_directory` does; for a URL asks its store and returns None. Blocks.
 
     Raises:
         OSError: the directory cannot be served, the store does not answer, or has no directory at the URL.
@@ -492,7 +492,8 @@ def reached_source(export: Exported) -> Path | None:
 def default_state_dir() -> Path:
     """Returns the default directory for the state that must survive a restart of a server.
 
-    It is $XDG_STATE_HOME/rpcrdma if that is set; otherwise /var/lib/rpcrdma for root, and ~/.local/state/rpcrdma.
+    It is $XDG_STATE_HOME/rpcrdma if that variable is set; else /var/lib/rpcrdma for root, ~/.local/state/rpcrdma for
+    others. It need not exist.
     """
     if base := os.environ.get("XDG_STATE_HOME"):
         return Path(base) / "rpcrdma"

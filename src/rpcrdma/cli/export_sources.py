@@ -25,9 +25,9 @@ _Source: TypeAlias = tuple[Path | str, bool]
 class ExportSources:
     """Looks at the directories and stores of exports, and remembers the answers. Thread-safe.
 
-    A file system may never answer, as that of a network server that is gone; a thread that asks it cannot be ended.
-    So there is one thread for each such source, which keeps the process from nothing, and callers wait for a bounded
-    time. What answers late has answered at the next look.
+    A file system may never answer, as that of a network server that is gone; a thread that asks it cannot be ended. So
+    a source that does not answer has one daemon thread, and callers wait for a bounded time. An answer that comes later
+    counts from then on.
     """
 
     def __init__(self) -> None:
@@ -44,8 +44,8 @@ class ExportSources:
     def look(self, exports: Iterable[Exported], *, needed: Collection[str] = (), again: bool = True) -> None:
         """Looks at the sources of `exports`; waits for the answers, EXPORT_ANSWERS_S (5) seconds at most.
 
-        For exports that must be there it waits EXPORT_NEEDED_ANSWERS_S (30) seconds. Failures are not raised: see
-        `directory_of`.
+        For exports that must be there it waits EXPORT_NEEDED_ANSWERS_S (30) seconds. A source that has not answered an
+        earlier look is not asked again; its time counts from that look. Failures are not raised: see `directory_of`.
 
         Args:
             exports: the exports.
@@ -75,14 +75,17 @@ class ExportSources:
                 self._changed.wait(min(left_s, _PATIENCE_S) if self._queue else left_s)
 
     def is_silent(self, export: Exported) -> bool:
-        """Returns whether the source of an export has not answered the last look at it, by now."""
+        """Returns whether a look at the source of an export is still without an answer."""
         return _source_of(export) in self._asked
 
     def directory_of(self, export: Exported) -> Path | None:
-        """Returns the directory of an export as its source has answered, absolute and without links; None for a URL.
+        """Returns the directory of an export as the last `look` at it has found, absolute and without symbolic links.
+
+        None: the source is a URL, and its store has answered. Asks no file system.
 
         Raises:
-            OSError: the directory cannot be served, the store has no directory at the URL, or there is no answer yet.
+            OSError: the directory cannot be served, or the store has no directory at the URL.
+            TimeoutError: there is no answer yet.
         """
         source = _source_of(export)
         with self._changed:

@@ -40,9 +40,10 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs `rpcrdma get`: copies the files and trees at the URLs `args.source` to `args.dest`.
+    """Runs `rpcrdma get`: copies the files and trees at the URLs `args.source` to the local path `args.dest`.
 
-    Returns the exit status.
+    Failures of files and trees are reported, and the others follow. Returns the exit status; raises RpcRdmaError if a
+    connection fails.
     """
     if is_url(args.dest):
         return console.error(f"{args.dest} is not a local path", "put copies to a server", status=ExitStatus.USAGE)

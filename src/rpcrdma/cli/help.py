@@ -30,7 +30,7 @@ def add_arguments(parser: CommandParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma help`: prints the help on the topic `args.topic`, a list of words; returns the exit status.
 
-    Raises SystemExit, as --help does, for any other topic than "connection".
+    Only the topic ["connection"] returns. The others are commands with --help: raises SystemExit after printing.
     """
     if args.topic != ["connection"]:
         from rpcrdma.cli.main import main  # noqa: PLC0415 - it imports this module

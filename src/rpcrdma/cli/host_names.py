@@ -51,7 +51,7 @@ class HostNames:
         self._threads = 0
 
     def renewed(self) -> HostNames:
-        """Returns a new object whose `look_up` asks for all names anew; without answers it keeps present addresses."""
+        """Returns a new object whose `look_up` asks for all names anew, and keeps the present addresses until then."""
         renewed = HostNames(self._clock)
         with self._changed:
             found = {name: each for name, (_, each) in self._found.items() if name in self._names}
@@ -61,7 +61,8 @@ class HostNames:
     def look_up(self, hosts: Iterable[str]) -> None:
         """Looks up those of `hosts` that are names whose addresses are unknown or over 30 minutes old, 16 at a time.
 
-        Waits for the answers, `HOST_NAME_ANSWERS_S` (5) seconds at most. Failures are not raised: see `networks_of`.
+        Waits for the answers, `HOST_NAME_ANSWERS_S` (5) seconds at most; later ones are taken when they come. Failures
+        are not raised: see `networks_of`.
         """
         ends_s = time.monotonic() + HOST_NAME_ANSWERS_S
         names = {host for host in hosts if network_of(host) is None}
@@ -80,9 +81,9 @@ class HostNames:
                 self._changed.wait(left_s)
 
     def networks_of(self, hosts: Iterable[str]) -> tuple[list[Network], list[OSError]]:
-        """Returns the networks of `hosts`: of names, the addresses that `look_up` has found; no name server is asked.
+        """Returns the networks of `hosts`, and an OSError for each name without an address; asks no name server.
 
-        Each host is a name, an address or a network. The second list has an OSError for each name without an address.
+        Each host is a name, an address or a network. A name has a network for each address that `look_up` has found.
         """
         networks: list[Network] = []
         unknown: list[OSError] = []
@@ -118,7 +119,7 @@ class HostNames:
 
 
 def _asked_for(name: str) -> tuple[tuple[str, ...], str]:
-    """Returns the addresses of a name by the system's resolver, which may block; without any, () and the cause."""
+    """Asks the system's resolver, which may block, for a name; returns (addresses, cause of their absence if none)."""
     try:
         answers = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
@@ -129,7 +130,7 @@ def _asked_for(name: str) -> tuple[tuple[str, ...], str]:
 
 @lru_cache(_NETWORKS_KEPT)
 def network_of(host: str) -> Network | None:
-    """Returns the network of an address or a network in text form; None if `host` is the name of a host."""
+    """Returns the network that the text of an address or a network has; None if `host` is neither, but a name."""
     try:
         return ipaddress.ip_network(host, strict=False)
     except ValueError:
@@ -137,16 +138,16 @@ def network_of(host: str) -> Network | None:
 
 
 class HostKeys:
-    """Keys of hosts, by which a table finds those that contain another one without a look at each."""
+    """Makes dictionary keys of hosts, by which the hosts that contain another one are found without comparing all."""
 
     def __init__(self) -> None:
         self._lengths: dict[int, set[int]] = {4: set(), 6: set()}
         """The lengths of the prefixes of all networks that were added, by the version of IP."""
 
     def add(self, host: str) -> HostKey:
-        """Returns the key of a host, which `over` returns for hosts that are in it from now on.
+        """Returns the key of `host`, a name, an address or a network.
 
-        `host` is a name, an address or a network.
+        From now on `over` returns this key, among others, for each host that `host` contains.
         """
         if (network := network_of(host)) is None:
             return host
@@ -154,7 +155,7 @@ class HostKeys:
         return _prefix(network, network.prefixlen)
 
     def over(self, host: str) -> list[HostKey]:
-        """Returns the keys that a host which was added, and contains `host`, can have: of its name or its networks."""
+        """Returns the keys that added hosts which contain or equal `host` can have; some may belong to no host."""
         if (network := network_of(host)) is None:
             return [host]
         return [_prefix(network, length) for length in self._lengths[network.version] if length <= network.prefixlen]

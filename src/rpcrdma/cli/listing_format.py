@@ -23,7 +23,7 @@ _KINDS = {
 
 
 def kind_of(attributes: Stat) -> str:
-    """Returns the type of file in a word, such as "file", "directory" or "symlink"; "unknown" if there is none."""
+    """Returns the type of a file in a word, such as "file", "directory" or "symlink"; "unknown" for other types."""
     return _KINDS.get(stat.S_IFMT(attributes.st_mode), "unknown")
 
 
@@ -33,7 +33,7 @@ def local_time(nanoseconds: int) -> str:
 
 
 def long_columns(attributes: Stat) -> list[str]:
-    """Returns the texts of mode, link count, numeric owner and group, octets, and modification time, as `ls -ln`."""
+    """Returns mode, link count, numeric owner and group, octets, and modification time as texts, like `ls -ln`."""
     return [
         stat.filemode(attributes.st_mode),
         str(attributes.st_nlink),
@@ -45,9 +45,9 @@ def long_columns(attributes: Stat) -> list[str]:
 
 
 def attributes_json(path: str, attributes: Stat) -> dict[str, Any]:
-    """Returns the attributes of the file at `path` as a JSON object with units in its keys.
+    """Returns the attributes of a file as a JSON object with units in its keys; its `path` is the argument.
 
-    `mode` has the permission bits in octal, as text.
+    `mode` has the permission bits as text of four octal digits.
     """
     return {
         "path": path,

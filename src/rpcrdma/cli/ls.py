@@ -57,7 +57,10 @@ class _Listing:
     first: bool = True
 
     def head(self, shown_as: str) -> None:
-        """Prints the heading `shown_as` before the names of a directory, if several are listed, and not as JSON."""
+        """Prints the heading `shown_as` of a directory, after an empty line unless it is the first output.
+
+        Prints nothing with --json, or if only one directory is listed.
+        """
         if self.headed and not self.args.json:
             console.write(("" if self.first else "\n") + console.shown(shown_as) + ":\n")
         self.first = False
@@ -67,8 +70,9 @@ class _Listing:
 class _Row:
     """One name of a listing.
 
-    `attributes` are None where the server did not return them: then it counts as a directory, unless it was `refused`.
-    `target` is that of a symbolic link, None if not read. `export`: whether it is an export.
+    `attributes` are None if the server refuses to describe the entry (`refused`), or for an export or a directory above
+    exports whose attributes were not read; these count as directories. `target` is the target of a symbolic link, None
+    if it was not read. `export`: whether the name is an export.
     """
 
     name: str
@@ -79,7 +83,10 @@ class _Row:
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs `rpcrdma ls`: lists the files and directories at `args.url`; returns the exit status."""
+    """Runs `rpcrdma ls`: lists the files and directories at the URLs `args.url`; returns the exit status.
+
+    A URL that fails is reported, and the others follow. Raises RpcRdmaError if a connection fails.
+    """
     failures = Failures()
     listing = _Listing(args, headed=args.recursive or len(args.url) > 1)
     async with Servers(args, failures) as servers:
@@ -102,7 +109,7 @@ async def _ls_url(listing: _Listing, servers: Servers, failures: Failures, url: 
 
 
 async def _list_url(listing: _Listing, servers: Servers, failures: Failures, url: Url) -> None:
-    """Lists the file or directory at `url`; with -R also the directories below it.
+    """Prints the file or the content of the directory at `url`; with -R also that of the directories below it.
 
     Raises:
         NoSuchExport: no export contains `url`.
@@ -119,9 +126,10 @@ async def _list_url(listing: _Listing, servers: Servers, failures: Failures, url
 
 
 async def _list_tree(listing: _Listing, filesystem: NfsFilesystem, top: str, shown_as: str, failures: Failures) -> None:
-    """Prints the content of the directory `top`, and with -R of those below it, each sorted by name.
+    """Prints the content of the directory `top`, and with -R of those below it, sorted as by `_sorted_runs`.
 
-    `shown_as` is the path of `top` for headings. Failures below `top` are reported by `failures`.
+    `shown_as` is the path of `top` for headings. Failures are reported by `failures`; but if names alone are printed,
+    an OSError about `top` is raised.
     """
     args = listing.args
     prefix = shown_as.rstrip("/") + "/"
@@ -167,10 +175,10 @@ def _row(args: argparse.Namespace, entry: DirEntry, path: str, targets: dict[str
 async def _sorted_runs(
     args: argparse.Namespace, entries: AsyncIterator[E], name_of: Callable[[E], str]
 ) -> AsyncIterator[list[E]]:
-    """Yields the entries in lists of `_SORTED_MAX` (20,000), the last one shorter, each sorted by name.
+    """Yields the entries in lists of `_SORTED_MAX` (20,000), the last one shorter, each list sorted by name.
 
     Entries whose names begin with a dot are left out without -a. `name_of` returns the name of an entry. An OSError of
-    `entries` is raised after the entries before it.
+    `entries` is raised after the entries before it were yielded.
     """
     run: list[E] = []
     failure: OSError | None = None
@@ -194,9 +202,9 @@ def _name(entry: DirEntry) -> str:
 
 
 def _with_room(run: list[DirEntry], waiting: int, failures: Failures) -> list[DirEntry]:
-    """Returns the directories in `run` that may wait to be listed while `waiting` others wait.
+    """Returns the directories in `run` that -R lists later, while `waiting` other directories already wait for that.
 
-    If the bound NFS_TREE_PENDING_MAX (50,000) leaves out some, an error is reported by `failures`.
+    At most NFS_TREE_PENDING_MAX (50,000) wait in all; if some are left out, `failures` reports one error.
     """
     directories = [entry for entry in run if entry.refusal is None and entry.is_dir()]
     room = max(0, NFS_TREE_PENDING_MAX - waiting)
@@ -230,9 +238,10 @@ async def _targets(
 
 
 def _below(exports: Sequence[str], path: str) -> dict[str, bool]:
-    """Returns, sorted, the names that the directory `path` shows for the `exports` below it; True: that is an export.
+    """Returns the names in the directory `path`, which is in no export but above some of `exports`, sorted.
 
-    False: the name is that of a directory above exports. `path` itself is in no export.
+    The value of a name is True if it is an export, False if it is a directory above exports alone. {}: no export is
+    below `path`.
     """
     above = [name for name in path.split("/") if name]
     found: dict[str, bool] = {}
@@ -247,9 +256,10 @@ def _below(exports: Sequence[str], path: str) -> dict[str, bool]:
 async def _list_exports(
     listing: _Listing, servers: Servers, failures: Failures, url: Url, below: dict[str, bool]
 ) -> None:
-    """Lists the names in `below`, exports or directories above them, as directories; with -R their content, too.
+    """Prints the names in `below` (see `_below`) as directories; with -R their content, too.
 
-    `url` is the URL of the directory that has them; it is in no export.
+    `url` is the URL of the directory that has the names; it is in no export. OSErrors below it are reported by
+    `failures`.
     """
     args = listing.args
     listing.head(url.path or "/")

@@ -44,7 +44,7 @@ _OTHER_NAMES = {"cp": "get or rpcrdma put", "rmdir": "rm -r", "showmount": "expo
 
 
 class _CommandLine(CommandParser):
-    """The parser of the command line `rpcrdma`; subcommands of other distributions are added when a word needs them.
+    """The parser of the command line `rpcrdma`; commands of other distributions are added for help and unknown words.
 
     Args:
         shows_all: whether it has all commands from the start, with their arguments and all options in their helps.
@@ -98,9 +98,9 @@ class _CommandLine(CommandParser):
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        """Parses the arguments as `argparse` does, and fills in the defaults of shared options afterwards.
+        """Returns (namespace, unknown arguments) as `argparse` does, with the defaults of shared options filled in.
 
-        The attribute `on_command_line` of the result has the names of the attributes that were set before the defaults.
+        The namespace's `on_command_line` has the names of the attributes that were set before these defaults.
         """
         known, unknown = super().parse_known_args(args, namespace)
         known.on_command_line = frozenset(vars(known))
@@ -128,7 +128,8 @@ def build_parser(*, whole: bool = False) -> CommandParser:
     """Returns the parser of the command line `rpcrdma`.
 
     Args:
-        whole: whether it has the arguments of all commands, not only those of the chosen one.
+        whole: whether it has all commands with their arguments from the start; else it adds those of the command that a
+            command line names, when it parses that.
     """
     return _CommandLine(shows_all=whole)
 
@@ -160,7 +161,8 @@ def _leave_out_what_lives() -> None:
 def main(argv: Sequence[str] | None = None, *, when_loaded: Callable[[], None] = lambda: None) -> int:
     """Runs one command of `rpcrdma` and returns its exit status; errors are printed in a line or two, not raised.
 
-    `argv` are the arguments, None for those of the process. `when_loaded` is called before the command begins its work.
+    `argv` are the arguments, None for those of the process. `when_loaded` is called before the command begins its work,
+    when the arguments are parsed.
 
     Raises:
         SystemExit: the parser has ended the command, after --help or wrong usage.
@@ -207,7 +209,7 @@ def main(argv: Sequence[str] | None = None, *, when_loaded: Callable[[], None] =
 
 
 def _drop_output() -> None:
-    """Discards the output that is not written yet, lest the interpreter tries to write it once more and complains."""
+    """Redirects standard output to /dev/null, lest the interpreter tries to write the rest once more and complains."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

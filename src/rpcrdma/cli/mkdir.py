@@ -30,7 +30,10 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs `rpcrdma mkdir`: makes the directories at `args.url`; returns the exit status."""
+    """Runs `rpcrdma mkdir`: makes the directories at the URLs `args.url`; returns the exit status.
+
+    A URL that fails is reported, and the others follow. Raises RpcRdmaError if a connection fails.
+    """
     failures = Failures()
     async with Servers(args, failures) as servers:
         for url in args.url:

@@ -28,7 +28,11 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs `rpcrdma mv`: renames or moves `args.source` to `args.dest`, URLs of one server; returns the exit status."""
+    """Runs `rpcrdma mv`: renames or moves the URLs `args.source` to `args.dest`; returns the exit status.
+
+    URLs of different servers are an error (USAGE), which is printed before anything is moved. A source that fails is
+    reported, and the others follow. Raises RpcRdmaError if a connection fails.
+    """
     from rpcrdma.nfs.errors import ServerPathError  # noqa: PLC0415
 
     dest = args.dest

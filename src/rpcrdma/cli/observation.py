@@ -13,12 +13,12 @@ __all__ = ["capturing", "telling_metrics"]
 
 @contextlib.contextmanager
 def capturing(args: argparse.Namespace) -> Iterator[None]:
-    """Sets `args.capture` while the context lasts: a packet capture to the file of --pcap, or None without it.
+    """Sets `args.capture` for the context: a packet capture to the file of --pcap, or None without that option.
 
-    At exit the file is completed; without an error, a warning is printed if no connection was recorded.
+    At exit the file is closed; without an error, a warning is printed if no connection was recorded.
 
     Raises:
-        OSError: the file cannot be written.
+        OSError: the file cannot be opened.
     """
     args.capture = None
     if getattr(args, "pcap", None) is None:
@@ -38,12 +38,13 @@ def capturing(args: argparse.Namespace) -> Iterator[None]:
 
 @contextlib.contextmanager
 def telling_metrics(args: argparse.Namespace) -> Iterator[None]:
-    """Sets `args.metrics_told` while the context lasts: the Prometheus metrics of the command's connections.
+    """Sets `args.metrics_told` for the context: a `ClientMetrics`, to which the command's connections report.
 
-    It is None without --client-metrics; with that option the metrics are offered at its address.
+    With --client-metrics it serves them over HTTP, for Prometheus, at the address of that option until the context
+    ends; without the option, `args.metrics_told` is None.
 
     Raises:
-        ConnectFailed: the metrics cannot be offered.
+        ConnectFailed: the address cannot be listened at.
     """
     args.metrics_told = None
     if getattr(args, "client_metrics", None) is None:

@@ -73,7 +73,10 @@ class _Outcome:
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs `rpcrdma ping`: measures empty calls to `args.url`, and prints times and terms; returns the exit status.
+    """Runs `rpcrdma ping`: measures NULL calls to `args.url`; prints their times and the connection's parameters.
+
+    Returns the exit status, FAILED if no call was answered. When it is cancelled, it prints the results until then, if
+    any, and returns.
 
     Raises:
         RpcRdmaError: the server cannot be reached, or does not have the program.
@@ -208,9 +211,10 @@ def _print_counters(report: dict[str, Any]) -> None:
 
 
 def _print_operations(operations: list[dict[str, Any]]) -> None:
-    """Prints the statistics of calls as a table: names of /proc/self/mountstats, and the 99th percentile of rtt.
+    """Prints the statistics of calls by procedure as a table, whose columns have names of /proc/self/mountstats.
 
-    `operations` are the JSON objects of `OperationStatistics.as_json`.
+    The last column is the 99th percentile of the round-trip time. `operations` are the JSON objects of
+    `OperationStatistics.as_json`.
     """
     counts = ["ops", "trans", "bytes_sent", "bytes_recv"]
     rows = []

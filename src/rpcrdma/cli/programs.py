@@ -78,7 +78,7 @@ class _Target:
 
 @dataclass(slots=True)
 class _Probed:
-    """The answers about a target: the versions that answered, and the others with the reasons why not."""
+    """The answers of a target: the versions of the program that answered, and the others with the reasons why not."""
 
     answered: set[int]
     failed: dict[int, str]
@@ -89,10 +89,12 @@ class _Probed:
 async def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma programs`: prints the RPC programs of the host of `args.url`; returns the exit status.
 
-    It asks the port mapper, then calls the programs that this names, and the usual ones at the URL's port.
+    It asks the port mapper, then calls the programs that the port mapper names, and at the URL's port also the
+    well-known ones and those of --program.
 
     Raises:
-        RpcRdmaError: neither the port mapper nor a program answers.
+        RpcRdmaError: the port mapper does not answer or lists nothing, and no program at the URL's port answers; or the
+            port mapper's answer is an error.
     """
     from rpcrdma.nfs.client.port_mapper import check_may_be_asked, registrations  # noqa: PLC0415
 
@@ -144,10 +146,10 @@ async def run(args: argparse.Namespace) -> int:
 
 
 def _probed_netids(host: str, mapper_version: int | None) -> dict[str, Scheme]:
-    """Returns the schemes of the transports that can be probed at `host`, by netid such as "rdma6".
+    """Returns the URL schemes of the transports that can be probed at `host`, by netid such as "rdma6".
 
-    They are those of the address family of `host`, or all if `host` is a name, or if `mapper_version`, the version at
-    which the port mapper answered, is 2, which knows no IPv6. None: it did not answer.
+    They are those of the address family of `host`, or all if `host` is a name, or `mapper_version` is 2, in which port
+    mappers know no IPv6. `mapper_version` is the version in which the port mapper answered; None: it did not answer.
     """
     from rpcrdma.nfs.client.port_mapper import WITHOUT_IPV6, reaches  # noqa: PLC0415
 
@@ -156,12 +158,12 @@ def _probed_netids(host: str, mapper_version: int | None) -> dict[str, Scheme]:
 
 
 def _shown(url: Url) -> str:
-    """Returns the text of a URL, without the default port if that is not probed since the user gave none."""
+    """Returns the text of a URL, without its port if that is the default of tcp:// and so is not probed."""
     return str(url) if _own_port(url) else f"{url.scheme}://{url.authority.removesuffix(f':{url.port}')}"
 
 
 def _own_port(url: Url) -> bool:
-    """Returns whether programs at the port of the URL are probed: always over RDMA, over TCP if the user named it."""
+    """Returns whether programs at the URL's port are probed: always over RDMA, over TCP if the URL names the port."""
     return url.scheme == "rdma" or url.port_given
 
 
@@ -170,7 +172,7 @@ def _at(url: Url, target: _Target) -> bool:
 
 
 def _error_at(url: Url, probed: dict[_Target, _Probed]) -> Exception | None:
-    """Returns an error in `probed` if no program answered at the port of `url`; else, or if none was asked, None."""
+    """Returns the first error at the port of `url` if no program answered there; None if one did or none was asked."""
     failures = [probe.unreachable for target, probe in probed.items() if _at(url, target)]
     return failures[0] if all(failures) and failures else None
 
@@ -178,10 +180,10 @@ def _error_at(url: Url, probed: dict[_Target, _Probed]) -> Exception | None:
 async def _probe(
     host: str, target: _Target, versions: set[int], options: ConnectOptions, limited: asyncio.Semaphore
 ) -> _Probed:
-    """Makes empty calls of a program at one port; returns the versions that answer, and why others do not.
+    """Makes NULL calls of a program at one port of `host`; returns the versions that answer, and why others do not.
 
-    The first call has a version that does not exist, since its refusal names others. `versions` are called in any case.
-    `limited` bounds the probes at a time.
+    The first call has a version that does not exist, whose refusal names the server's versions; those and `versions`
+    are called. `limited` bounds the probes at a time. Errors are part of the result, and not raised.
     """
     from rpcrdma.aio.client.connect import connect  # noqa: PLC0415
     from rpcrdma.aio.urls import Url  # noqa: PLC0415
@@ -210,10 +212,10 @@ async def _probe(
 async def _offered(connection: Connection, program: int, timeout_s: float) -> set[int]:
     """Returns the versions that a server names when it refuses a version of `program` that does not exist.
 
-    Of a longer range, they are the lowest PROBED_VERSIONS_MAX (32). The set is empty if the server names none.
+    Of a longer range, returns the lowest PROBED_VERSIONS_MAX (32). The set is empty if the server names no versions.
 
     Raises:
-        CallTimeout, TransportClosed: the server did not answer, or not in `timeout_s` seconds.
+        CallTimeout, TransportClosed: the server has not answered within `timeout_s` seconds, or the connection ended.
     """
     from rpcrdma.errors import ProgramMismatch  # noqa: PLC0415
     from rpcrdma.rpc.program import null_procedure  # noqa: PLC0415

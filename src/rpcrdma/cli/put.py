@@ -39,7 +39,8 @@ def add_arguments(parser: CommandParser) -> None:
 async def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma put`: copies the local files and trees `args.source` to the URL `args.dest`.
 
-    Returns the exit status.
+    Failures of files and trees are reported, and the others follow. Returns the exit status; raises RpcRdmaError if a
+    connection fails.
     """
     if not is_url(args.dest):
         return no_url(args.dest)
@@ -89,7 +90,7 @@ async def _put(args: argparse.Namespace, sources: list[Path], url: Url) -> int:
 
 @contextlib.contextmanager
 def _naming_missing_directory(copies: Copies, dest: str) -> Iterator[None]:
-    """Adds the command that makes the parent of `dest` as a note to a server's FileNotFoundError in the context."""
+    """Adds a note to a server's FileNotFoundError in the context: the command that makes the parent of `dest`."""
     from rpcrdma.nfs.errors import ServerPathError  # noqa: PLC0415
 
     try:

@@ -25,12 +25,12 @@ TOLD_MAX = 20
 class Failures:
     """A context for the work on each of several files: an OSError is printed and suppressed, so that the others follow.
 
-    Other errors (a lost connection, a protocol violation) and BrokenPipeError propagate. `status` is the exit status so
-    far.
+    Other errors (a lost connection, a protocol violation) and BrokenPipeError propagate. `status` is the exit status of
+    the last error, DONE before the first.
 
     Args:
-        collected: the list that gets the --json objects of failures, for the command's own report; None: each is
-            printed.
+        collected: the list that gets the JSON objects of failures, for the command's own report; None: with --json each
+            is printed at once. The text on standard error is printed in both cases.
     """
 
     def __init__(self, collected: list[dict[str, Any]] | None = None) -> None:
@@ -42,7 +42,7 @@ class Failures:
         """The URL of a source or target, which errors name that have none."""
 
     def tell(self, error: BaseException) -> None:
-        """Prints an error, takes its exit status as `status`, and adds it to `collected`."""
+        """Prints an error, takes its exit status as `status`, and adds its JSON object to `collected`, if given."""
         from rpcrdma.commands.failures import as_json, tell  # noqa: PLC0415
 
         self.name_as_in_url(error)
@@ -67,9 +67,9 @@ class Failures:
             self.status = ExitStatus.PROTOCOL_VIOLATION
 
     def name_as_in_url(self, error: BaseException | None) -> None:
-        """Puts the export's name in front of the path in a server's error, or in each of an exception group.
+        """Puts the export's name in front of the path in a server's error, or in each error of an exception group.
 
-        Other errors stay as they are.
+        A server's error without a URL also gets one. Other errors, and None, stay as they are.
         """
         from rpcrdma.nfs.errors import ServerPathError  # noqa: PLC0415
 
@@ -82,11 +82,11 @@ class Failures:
             error.name_below(self.export)
 
     def url_of(self, path: str) -> str:
-        """Returns the URL of `path` in the export that `Servers.locate` found last; `path` itself without one."""
+        """Returns the URL of `path` in the export that `Servers.locate` found last; `path` itself if it found none."""
         return path if self.url is None else str(replace(self.url, path=self.export + path, mount_port=None))
 
     def in_url(self, path: str) -> str:
-        """Returns `path`, in the export that `Servers.locate` found last, with the name of that export in front."""
+        """Returns `path` with the name of the export in front that `Servers.locate` found last, as in URLs."""
         return self.export + path
 
     def __enter__(self) -> None:
@@ -104,11 +104,11 @@ class Failures:
 class Servers:
     """The file systems that a command uses, with one connection to each server for each security setting.
 
-    An asynchronous context manager, which closes them all at exit.
+    An asynchronous context manager, which closes all connections and file systems at exit.
 
     Args:
         args: the parsed arguments, with the options of the connection.
-        failures: gets the URL and export that later errors concern; None: none.
+        failures: is set by `locate` to the URL and export that later errors concern; None: there is none to set.
     """
 
     def __init__(self, args: argparse.Namespace, failures: Failures | None = None) -> None:
@@ -129,15 +129,17 @@ class Servers:
         await self._stack.aclose()
 
     async def locate(self, url: Url) -> tuple[MountedFilesystem, str]:
-        """Mounts the export that has `url`; returns its file system and the path in it.
+        """Connects if need be, and mounts the export that contains `url`; returns its file system and the path in it.
 
         All URLs of one export have the same file system object.
 
         Raises:
             NoSuchExport: no export contains `url`.
             ConnectFailed: NFS or MOUNT cannot be reached.
-            UserAuthenticationFailed: the export asks for another flavor than `--sec`, or for a ticket.
+            UserAuthenticationFailed: the export does not take the flavor of `--sec`, or the user has no Kerberos ticket
+                for the export.
             NfsError: the server refuses to mount.
+            RpcRdmaError: a server does not answer in time, or breaks the protocol.
         """
         from rpcrdma.nfs.client.connecting import mount_over  # noqa: PLC0415
         from rpcrdma.nfs.client.mount_client import connect_nfs, mount_export, unproved  # noqa: PLC0415

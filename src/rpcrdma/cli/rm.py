@@ -33,7 +33,11 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs `rpcrdma rm`: removes the files, and with -r the trees, at `args.url`; returns the exit status."""
+    """Runs `rpcrdma rm`: removes the files, and with -r the trees, at the URLs `args.url`; returns the exit status.
+
+    A URL of a whole export, or that ends in . or .., is an error (USAGE), which is printed before anything is removed.
+    Other failures are reported, and the other URLs follow. Raises RpcRdmaError if a connection fails.
+    """
     for url in args.url:
         if not url.path.strip("/"):
             return console.error(
@@ -67,8 +71,10 @@ async def run(args: argparse.Namespace) -> int:
 async def _remove(args: argparse.Namespace, filesystem: NfsFilesystem, path: str) -> RemoveReport | None:
     """Removes the file or, with -r, the tree at `path`; returns the report on a tree, None for a file.
 
+    Failures in a tree are in the report.
+
     Raises:
-        OSError: EISDIR: `path` is a directory, and -r is not given; or the server refuses.
+        OSError: EISDIR: `path` is a directory, and -r is not given; or `path` does not exist, or the server refuses.
     """
     from rpcrdma.nfs.errors import ServerPathError  # noqa: PLC0415
 

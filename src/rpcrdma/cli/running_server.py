@@ -83,18 +83,19 @@ class RunningServer:
 
     @property
     def exports(self) -> ServedExports:
-        """The exports that the server serves."""
+        """The exports that the server serves, and the means to change them."""
         return self._exports
 
     @property
     def status(self) -> str:
-        """A line for people on the state of the server, with the URLs at which it listens."""
+        """A line for people with the URLs at which the server listens, such as "listening at tcp://[::]:2049"."""
         return f"listening at {', '.join(self._server.listening)}"
 
     def takes(self, before: Effective, found: Effective, path: str) -> tuple[Effective, list[Mistake]]:
         """Returns the new settings that the running server can take, and a mistake (place, text) for each other change.
 
-        Settings whose change needs a restart keep their present values; so do all exports if no new one can be taken.
+        Settings whose change needs a restart have their present values in the result; so have all exports if no new one
+        can be taken. Changes nothing: see `apply`.
 
         Args:
             before: the settings in use.
@@ -141,14 +142,14 @@ class RunningServer:
     ) -> tuple[list[Exported], list[Mistake]]:
         """Returns an export as the server can take it without a restart, and a mistake for each change that needs one.
 
-        The list has at most one export. If a change needs a restart, it is `old`, the export in use, unchanged, since
-        some new terms may open to everybody what others close; no export if `old` is None.
+        The list has `export` if no change needs a restart; else `old`, as some new terms alone might admit everybody,
+        or no export if `old` is None.
 
         Args:
-            export: the export.
-            old: the export of its name that is in use, with other terms; None: there is none.
-            judges: whether the server judges hosts as the new settings say.
-            requires: whether it will ask all hosts for a certificate only after a restart.
+            export: the export by the new settings.
+            old: the export of the same name that is in use, with other terms; None: there is none.
+            judges: whether the server judges certificates of hosts by the authorities and names of the new settings.
+            requires: whether the server will ask all hosts for a certificate, but only after a restart.
         """
         place = export.origins[""]
         waiting = []
@@ -167,9 +168,9 @@ class RunningServer:
         return [export], waiting
 
     def _lacks(self, rule: ExportedRule, *, judges: bool) -> list[str]:
-        """Returns those of "sec", "xprtsec" and "certificates" in `rule` for which the server has no keys, or files.
+        """Returns those of "sec", "xprtsec" and "certificates" in `rule` that the server cannot check until a restart.
 
-        `judges`: whether the server judges hosts by the certificates that the rule may ask for.
+        It lacks the Kerberos keys or the files of certificates. `judges`: whether it judges certificates of hosts.
         """
         lacking = []
         if not self._has_keys and any(flavor.service is not None for flavor in rule.flavors):
@@ -189,13 +190,14 @@ class RunningServer:
             found: the settings.
             names: looks up names of hosts.
             renew: reads the certificates again, or raises HostAuthenticationFailed, and returns a function that uses
-                them; None: there are none.
+                them; None: there are no certificates.
 
         Raises:
             HostAuthenticationFailed: a certificate is unfit.
             ConnectFailed: the server cannot listen at an address.
             NoAccessLog: the access log cannot be written.
-            ValueError, OSError: an export cannot be served: see `ServedExports.replace`.
+            ValueError, OSError: an export cannot be served: see `ServedExports.replace`; or a file system does not
+                answer (TimeoutError).
         """
         server, before, args = self._server, self._args, argparse.Namespace(**vars(self._args))
         found.put_into(args)
@@ -237,10 +239,12 @@ class RunningServer:
             self._registered.look_soon()
 
     def _note_for_next_run(self, at: list[str], exports: list[Exported]) -> None:
-        """Stores the URLs `at` and exports by which the next run of the server recognises its clients; may block.
+        """Stores the URLs `at` and the exports in the state directory, by which the next run recognises its clients.
+
+        Blocks, 30 s at most. No effect without version 4.
 
         Raises:
-            TimeoutError: the state directory does not answer; what was noted last is stored when it does.
+            TimeoutError: the state directory does not answer; when it does, the newest note is stored.
         """
         if self._nfs4 is None:
             return
@@ -273,7 +277,9 @@ class RunningServer:
 
 
 def certificates_in_time(args: argparse.Namespace, renew: Callable[[], Callable[[], None]]) -> Callable[[], None]:
-    """Calls `renew`, which reads the certificates of `args`, and returns its result; waits PATH_ANSWERS_S (30) seconds.
+    """Calls `renew`, which reads the certificates of `args`, in a thread; returns its result, a function to use them.
+
+    Blocks, PATH_ANSWERS_S (30) seconds at most.
 
     Raises:
         HostAuthenticationFailed: a file is unfit.
@@ -291,9 +297,9 @@ def _nothing() -> None:
 
 
 def idle_s(args: argparse.Namespace, default: float) -> float | None:
-    """Returns the seconds after which an idle connection ends; None for never, which the setting 0 stands for.
+    """Returns the setting `idle_timeout`: the seconds after which an idle connection ends; None, for 0: it never does.
 
-    `default` is used without --idle-timeout.
+    Without the setting, returns `default`.
     """
     return (default if args.idle_timeout is None else args.idle_timeout) or None
 
@@ -304,12 +310,12 @@ def plain_addresses(urls: Iterable[str]) -> list[str]:
 
 
 def names_of_exports(exports: Iterable[Exported]) -> list[str]:
-    """Returns a text for each export, its name and source, by which a later run of the server recognises the export."""
+    """Returns NAME=SOURCE of each export as a quoted ASCII literal, by which a later run recognises the export."""
     return [ascii(f"{export.name}={export.shown}") for export in exports]
 
 
 def changes_of_exports(before: Effective, found: Effective) -> Iterator[str]:
-    """Yields a phrase for each difference between the exports in use and those found, such as "access of /data"."""
+    """Yields a phrase for each difference between the exports of `before` and of `found`, such as "access of /data"."""
     old = {export.name: export for export in before.exports}
     for export in found.exports:
         known = old.pop(export.name, None)
@@ -335,9 +341,10 @@ def _restart(place: str, change: str) -> Mistake:
 
 
 def _share_a_port(old: Iterable[Url], new: Iterable[Url]) -> bool:
-    """Returns whether a changed URL to listen at has a port that, before or after, both [::] and an IPv4 address have.
+    """Returns whether a URL to listen at is added or removed whose port both [::] and an IPv4 address have.
 
-    A socket at [::] takes IPv4 only where no other socket has the port, so that such a change needs a restart.
+    The addresses are those of `old` and `new` together. A socket at [::] takes IPv4 only if no other socket has the
+    port, so that such a change needs a restart.
     """
     before, after = set(old), set(new)
     for url in before ^ after:

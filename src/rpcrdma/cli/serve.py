@@ -113,7 +113,10 @@ def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma serve`: serves the exports of the settings until it is asked to stop; returns the exit status.
 
     A signal or, with --stop-at-eof, the end of standard input asks for that. With --check, it checks the settings and
-    starts no server.
+    starts no server. Mistakes in the settings, and addresses that cannot be used, are printed.
+
+    Raises:
+        OSError: the state directory, the access log or an export that must be there cannot be used.
     """
     if args.config is not None and not args.check:
         # Those who read the log, or ask the running server, do not know its working directory.
@@ -267,7 +270,7 @@ async def _serve(
 
 
 async def _started(start: Awaitable[Any], *others: Server | RegisteredPrograms | MetricsExporter | None) -> Any:
-    """Awaits the start of a part of the server and returns its result; if that raises, closes `others` first."""
+    """Awaits the start of a part of the server and returns its result; closes `others` before it raises an error."""
     try:
         return await start
     except BaseException:
@@ -301,7 +304,7 @@ def _open_state(args: argparse.Namespace) -> ServerState:
 
 
 def _flavors(args: argparse.Namespace) -> list[SecurityFlavor]:
-    """Returns the security flavors that the server can check: those of Kerberos only if an export asks for one."""
+    """Returns the security flavors that the server admits: those of Kerberos only if an export asks for one."""
     needs_keys = any(flavor.service is not None for export in args.exports for flavor in export.security)
     return [flavor for flavor in SecurityFlavor if needs_keys or flavor.service is None]
 
@@ -325,7 +328,7 @@ def _nfs4(args: argparse.Namespace, services: NfsServices, state: ServerState) -
 
 
 async def _closed(nfs: ServedNfs) -> list[OSError]:
-    """Puts unstable data on the disk and closes all files, in _DRAIN_S seconds at most; returns what failed."""
+    """Commits unstable data and closes all files, in 10 s (_DRAIN_S) at most; returns an OSError for each failure."""
     closing = asyncio.ensure_future(asyncio.to_thread(nfs.close))
     await asyncio.wait((closing,), timeout=_DRAIN_S)
     if not closing.done():
@@ -337,10 +340,10 @@ async def _closed(nfs: ServedNfs) -> list[OSError]:
 async def _wait(
     stop: asyncio.Event, services: NfsServices, nfs4: Nfs4Service | None, exports: ServedExports
 ) -> AsyncIterator[Exported]:
-    """Waits for `stop`; every 5 s meanwhile closes idle files, ends leases, and looks for exports that are missing.
+    """Iterates until `stop` is set; meanwhile, every 5 s, closes idle files, ends leases and looks for missing exports.
 
     Yields:
-        The exports that are served from now on.
+        Each export that was missing and is served from now on.
     """
     found: asyncio.Queue[Exported | None] = asyncio.Queue()
 
@@ -363,7 +366,7 @@ async def _wait(
 
 
 async def _regularly(work: Callable[[], Awaitable[object]]) -> None:
-    """Does a part of the regular work every 5 s; logs failures."""
+    """Calls and awaits `work` every 5 s until it is cancelled; logs the exceptions of `work`."""
     while True:
         await asyncio.sleep(_IDLE_S)
         try:
@@ -469,7 +472,10 @@ def _event(args: argparse.Namespace, event: dict[str, Any], text: str) -> None:
 
 
 def _renewal(args: argparse.Namespace, server: Server) -> Callable[[], None]:
-    """Returns a function that has the certificates read again, in a thread, and reports that; one reading at a time."""
+    """Returns a function that starts a task, which reads the certificates again in a thread and puts them to use.
+
+    The task prints an error or reports success; the tasks of several calls run one after the other.
+    """
     turn, running = asyncio.Lock(), set[asyncio.Task[None]]()
 
     async def renew() -> None:

@@ -30,9 +30,9 @@ _NAME: Final = "admin.sock"
 
 
 def admin_socket_path(setting: Path | str | None, state_dir: Path) -> Path | None:
-    """Returns the path of a server's admin socket; None if it has none.
+    """Returns the path of a server's admin socket; None if the setting turns it off.
 
-    `setting` is the value of `admin`: a path, "off", or None for the default in `state_dir`.
+    `setting` is the value of `admin`: a path, "off", or None for the default, admin.sock in `state_dir`.
     """
     if setting is None:
         return state_dir / _NAME
@@ -57,11 +57,11 @@ class AdminAnswers:
     started_s: float = field(default_factory=time.monotonic)
 
     async def start(self) -> AdminSocket | None:
-        """Listens at the admin socket.
+        """Starts to listen at the admin socket, and to answer there.
 
         Returns:
-            The socket, to be closed after the server. None: the setting is off, or the default socket cannot be made,
-            as when another server has it; the log says why.
+            The socket, to be closed after the server. None: the setting is "off", or the default socket cannot be made,
+            as when another server has it, which the log says.
 
         Raises:
             ConnectFailed: the socket that the settings name cannot be made.

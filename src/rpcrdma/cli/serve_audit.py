@@ -25,9 +25,9 @@ class NoAccessLog(OSError):
 
 
 class AccessLog:
-    """The access log of `rpcrdma serve`, which may be turned on, off and elsewhere while the server runs.
+    """The access log of `rpcrdma serve`, which can be turned on, turned off and moved while the server runs.
 
-    While it is off, calls take the way that they take without it.
+    While it is off, calls are handled as without it.
 
     Args:
         services: the services of version 3 and MOUNT.
@@ -47,17 +47,18 @@ class AccessLog:
 
     @property
     def lost(self) -> int | None:
-        """The number of records that were not written, since the server has started; None: it was always off."""
+        """The number of records lost since the server has started; None if the log was off all that time."""
         return None if self._log is None else self._log.lost
 
     def use(self, args: argparse.Namespace, place: Destination | None = None) -> None:
         """Makes records of the kinds `args.audit`, or none if `args.access_log` is "off", from the next call on.
 
-        A server that offers the services already then needs `Server.renew_handlers`. Never waits.
+        If a server offers the services already, its `renew_handlers` has to be called then. Never waits.
 
         Args:
             args: the settings.
-            place: the place of the records, from `opened_log`; the log closes it. None: the present one.
+            place: the place of the records, from `opened_log`; the log closes it. None: the present one, without which
+                there is no effect.
         """
         from rpcrdma.aio.drivers.audit_log import AuditLog  # noqa: PLC0415
         from rpcrdma.nfs.server.audit import Audit  # noqa: PLC0415
@@ -78,15 +79,15 @@ class AccessLog:
         self._log = log
 
     def close(self) -> None:
-        """Waits up to 2 s until the records that wait are written; no effect if the log was always off."""
+        """Closes the log; blocks, 2 s at most, until waiting records are written. No effect if it was always off."""
         if self._log is not None:
             self._log.close()
 
 
 def opened_log(setting: Path | str) -> Destination:
-    """Opens the place of the access log, the value of `access-log`: a file, "journal" or "off".
+    """Opens the place of the access log that the setting `access-log` names: a file, "journal", or "off".
 
-    Waits for a file PATH_ANSWERS_S (30) seconds at most.
+    The place of "off" discards all records. Blocks, for a file PATH_ANSWERS_S (30) seconds at most.
 
     Raises:
         NoAccessLog: the log cannot be written, or its file system does not answer.

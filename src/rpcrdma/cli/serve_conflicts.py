@@ -26,9 +26,10 @@ class Conflict(NamedTuple):
 
 
 def conflicts(args: argparse.Namespace) -> Iterator[Conflict]:
-    """Yields a conflict for each setting that takes another one, or more open files than this process may have.
+    """Yields a conflict for each setting that cannot take effect with the others.
 
-    `args` are parsed arguments with the values of all settings, and `exports`, which may be empty.
+    It requires one that is missing, is not possible beside another one, or needs more open files than this process may
+    have. `args` are parsed arguments with the values of all settings, and `exports`, which may be empty.
     """
     yield from _conflicts_of_hosts(args)
     yield from _conflicts_of_connections(args.connections)
@@ -74,7 +75,7 @@ def _conflicts_of_hosts(args: argparse.Namespace) -> Iterator[Conflict]:
 
 
 def _conflicts_of_connections(connections: int) -> Iterator[Conflict]:
-    """Yields a conflict if more connections are asked for than the default, and too few files may be open for them."""
+    """Yields a conflict if `connections` exceeds the default (1024) and this process may not open enough files."""
     if connections <= RPC_CONNECTIONS_MAX:
         return
     from rpcrdma.aio.server.connection_limits import connections_permitted, descriptors_for  # noqa: PLC0415

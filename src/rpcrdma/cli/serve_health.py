@@ -36,9 +36,9 @@ _WARN_S: Final = 14 * _DAY_S
 
 
 def expiry_warning(certificate: Path, now_s: float) -> str | None:
-    """Returns a warning if the first certificate in a PEM file has expired, or does within 14 days; else None.
+    """Returns a warning if the first certificate in a PEM file has expired, or expires within 14 days; else None.
 
-    `now_s` is the present time in seconds since 1970. None is returned as well if the file is unfit.
+    `now_s` is the present time in seconds since 1970. None is returned as well if no certificate can be read.
     """
     expires_s = _expiry_s(certificate)
     if expires_s is None or expires_s - now_s >= _WARN_S:
@@ -50,7 +50,7 @@ def expiry_warning(certificate: Path, now_s: float) -> str | None:
 def _expiry_s(certificate: Path) -> float | None:
     """Returns the time, in seconds since 1970, at which the first certificate of a PEM file expires.
 
-    None: the file cannot be read, or has no certificate, at present.
+    None: the file cannot be read, or has no certificate.
     """
     try:
         return first_expiry_s(certificate.read_text(encoding="ascii", errors="replace"))
@@ -67,10 +67,10 @@ class ServerHealth:
         exports: returns all exports of the server.
         absent: returns the exports that are not served yet.
         certificate: the file of the server's certificate; None: it has none.
-        audit: the access log, whose lost records are reported; None: none are.
-        database: the recovery database of version 4, whose failures are reported; None: there is none.
-        clock: returns the seconds of a clock that nobody sets.
-        wall_clock: returns seconds since 1970.
+        audit: the access log, whose number of lost records is reported; None: no number is reported.
+        database: the recovery database of NFS version 4, whose failure is reported; None: there is no database.
+        clock: returns the seconds of a monotonic clock.
+        wall_clock: returns the time in seconds since 1970.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class ServerHealth:
         self._closed = threading.Event()
 
     def start(self) -> None:
-        """Starts the thread that checks until `close`."""
+        """Starts the thread, which checks at once and then every five seconds until `close`."""
         threading.Thread(target=self._run, name="rpcrdma-health", daemon=True).start()
 
     def close(self) -> None:
@@ -112,7 +112,7 @@ class ServerHealth:
         self._closed.set()
 
     def ready(self, registered: RegisteredPrograms | None) -> None:
-        """Records that the server is ready for clients; `registered` are its programs at rpcbind, None: none."""
+        """Records that the server takes calls; `registered` are its programs at rpcbind, None if it registers none."""
         self._unready, self._registered = "", registered
 
     def configuration_read(self, taken: bool) -> None:
@@ -129,7 +129,7 @@ class ServerHealth:
         self._unready = "the server stops"
 
     def away(self) -> dict[str, str]:
-        """Returns the causes why the files of exports cannot be reached now, by the exports' names; never waits."""
+        """Returns, by name of each export whose files cannot be reached, the cause, as last checked; never waits."""
         away = dict(self._away)
         looking = self._looking
         if looking is not None and self._clock() - looking[1] >= _HANGS_S:
@@ -139,8 +139,8 @@ class ServerHealth:
     def state(self) -> Health:
         """Returns readiness, exports, certificate expiry and last reload, for health checks and metrics; never waits.
 
-        The server is unready while it starts or stops, an export with `missing` "fail" is away, or what must survive a
-        restart cannot be written.
+        The server is unready while it starts or stops, while an export with `missing` "fail" is away, and while the
+        recovery database cannot be written.
         """
         from rpcrdma.aio.server.metrics import Health  # noqa: PLC0415
 
@@ -162,7 +162,10 @@ class ServerHealth:
         )
 
     def look(self) -> None:
-        """Checks the certificate and the directory of each export once, and logs changes and warnings. May block."""
+        """Checks the certificate and the directory of each served export once. May block.
+
+        Logs exports that go away or return, and once a day that the certificate expires.
+        """
         now_s = self._wall_clock()
         if self._certificate is not None:
             self._expires_s = _expiry_s(self._certificate)

@@ -18,20 +18,23 @@ __all__ = ["hosts_of", "least_protection", "listen_at", "weakest_protection"]
 
 
 def weakest_protection(exports: Sequence[Exported]) -> XprtSec:
-    """Returns the least TLS protection with which any of `exports` admits calls; "none" without exports."""
+    """Returns the least TLS protection (none, tls, mtls) with which any of `exports` admits calls; "none" if empty."""
     return min((export.least_protection for export in exports), key=XPRTSEC_CHOICES.index, default="none")
 
 
 def least_protection(exports: Sequence[Exported]) -> XprtSec:
-    """Returns the least TLS protection with which the server answers any call over TCP, MOUNT included."""
+    """Returns the least TLS protection with which the server answers any call over TCP, MOUNT included.
+
+    It is `weakest_protection`, or "none" if an export permits MOUNT in the clear (`mount_in_clear`).
+    """
     return "none" if any(export.mount_in_clear for export in exports) else weakest_protection(exports)
 
 
 def hosts_of(args: argparse.Namespace) -> HostAuthentication:
-    """Returns the server's certificates and their use, of the settings in `args`.
+    """Returns the server's certificates, authorities and policy, from the settings in `args`.
 
-    They are for TLS alone if an export asks for TLS or there are no authorities; otherwise also for host authentication
-    over RDMA.
+    Unless `host-auth` says otherwise, they are for TLS alone if an export asks for TLS or there are no authorities;
+    otherwise also for host authentication over RDMA.
     """
     in_tls = any(rule.xprtsec != "none" for export in args.exports for rule in export.admitting)
     hosts = host_authentication(args, in_tls=in_tls)
@@ -39,7 +42,7 @@ def hosts_of(args: argparse.Namespace) -> HostAuthentication:
 
 
 def listen_at(args: argparse.Namespace) -> list[str]:
-    """Returns the URLs at which the server listens; by default no rdma:// URL if every export asks for TLS."""
+    """Returns the URLs of the setting `listen`; by default those of loopback, only tcp:// if all exports want TLS."""
     if args.listen:
         return [str(url) for url in args.listen]
     return [url for url in DEFAULT_LISTEN if url.startswith("tcp://") or weakest_protection(args.exports) == "none"]

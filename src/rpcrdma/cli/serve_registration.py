@@ -28,7 +28,7 @@ async def register(choice: str, offered: Sequence[Service], server: Server) -> R
         The registered programs, to be closed before the server; None: none are to be registered.
 
     Raises:
-        ConnectFailed: with "yes": a program could not be registered.
+        ConnectFailed: `choice` is "yes", and a program could not be registered.
     """
     # An ordinary user's server is not the machine's, and one at loopback addresses would mislead other machines.
     if choice == "no" or (choice == "auto" and os.geteuid() != 0):

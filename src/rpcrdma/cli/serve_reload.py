@@ -52,7 +52,10 @@ class ConfigurationReload:
         """The time of the last reading, in seconds since 1970, and a line on failures, or ""; None: there was none."""
 
     def request(self) -> None:
-        """Requests another reading; several requests during a reading lead to a single one after it."""
+        """Requests another reading by `run`; several requests during a reading lead to a single one after it.
+
+        To be called in the event loop; does not wait.
+        """
         self._requested.set()
 
     async def run(
@@ -62,14 +65,14 @@ class ConfigurationReload:
         renew: Callable[[], Callable[[], None]] | None,
         report: Report,
     ) -> None:
-        """Serves requests until its task is cancelled; a failed reading is logged and leaves all settings as they are.
+        """Answers requests by readings until its task is cancelled; a failed one is logged, and changes no setting.
 
         Args:
             manager: the service manager, which is notified of the beginning and the end of each reading.
             server: the running server.
             renew: reads the certificates again, or raises HostAuthenticationFailed, and returns a function that uses
-                them; None: there are none.
-            report: called with an event (a JSON object) and a line for people at the end of each reading.
+                them; None: there are no certificates.
+            report: called with an event (a JSON object) and a line for people about the outcome of each reading.
         """
         while True:
             await self._requested.wait()
@@ -91,7 +94,8 @@ class ConfigurationReload:
         """Reads the files, applies their settings and calls `report` with the outcome. Arguments: see `run`.
 
         Returns:
-            A line about settings that could not be applied, "" if there are none; and whether the settings are in use.
+            A line about settings that could not be applied, "" if there are none; and whether the other settings of the
+            files are in use now, False if the reload was refused as a whole.
         """
         args, names = argparse.Namespace(**vars(self._given)), self.names.renewed()
         before, path = self._in_use, str(args.config)
@@ -141,9 +145,9 @@ class ConfigurationReload:
 def _compared(
     server: RunningServer, before: Effective, found: Effective, path: str
 ) -> tuple[Effective, list[Mistake], list[str]]:
-    """Returns the settings that the server can take, the mistakes about those that need a restart, and changed exports.
+    """Returns what `RunningServer.takes` does: the settings that the server can take, and mistakes about the others.
 
-    The arguments are those of `RunningServer.takes`; a changed export is a phrase such as "access of /data".
+    The third item has a phrase for each change of an export among those settings, such as "access of /data".
     """
     fitting, waiting = server.takes(before, found, path)
     return fitting, waiting, list(changes_of_exports(before, fitting))
@@ -152,9 +156,9 @@ def _compared(
 def _examined(
     args: argparse.Namespace, names: HostNames, sources: ExportSources, served: Collection[str]
 ) -> tuple[Effective, list[Mistake]]:
-    """Reads the files, sets the values of `args`, and checks them as --check does; returns settings and mistakes.
+    """Reads the configuration, puts its values into `args`, and checks them as --check does. May block.
 
-    The other arguments are those of `find_mistakes`.
+    Returns the settings and the mistakes. The other arguments are those of `find_mistakes`.
     """
     found = effective(args)
     found.put_into(args)

@@ -28,7 +28,7 @@ _RETIRE_S: Final = 10.0
 
 
 class ServedExports:
-    """The exports that a running server serves, and their changes, of which one at a time is made.
+    """The exports that a running server serves, and their changes, which are made one after the other.
 
     Args:
         services: the services of NFS version 3 and MOUNT.
@@ -60,10 +60,13 @@ class ServedExports:
         return [export.name for export in self._served]
 
     async def look(self) -> list[Exported]:
-        """Begins to serve exports that have become ready, and admits hosts by their present addresses.
+        """Begins to serve waiting exports that have become ready, and admits named hosts by their present addresses.
 
         Returns:
-            The exports that are served from now on; none while `replace` runs.
+            The exports that are served from now on and were not before. While `replace` runs: [], and nothing changes.
+
+        Raises:
+            ValueError, OSError: an export cannot be served; the served exports stay the same.
         """
         if self._turn.locked():
             # A reload makes all exports anew, and may have to wait for calls that hang.
@@ -80,13 +83,16 @@ class ServedExports:
     async def replace(self, exports: Sequence[Exported], names: HostNames, step: Callable[[], None]) -> None:
         """Serves other exports, in one step of the event loop, and closes those that are gone.
 
+        Then waits, 10 s at most, for running calls in removed exports; the closing continues after that.
+
         Args:
             exports: all exports from then on.
             names: looks up names of hosts.
-            step: called in that step, before the exports change; if it raises, nothing changes.
+            step: called in that step, before the exports change; its exception propagates, and nothing changes.
 
         Raises:
-            ValueError, OSError: an export cannot be served, or data of a removed export is lost; nothing has changed.
+            ValueError, OSError: an export cannot be served, data of a removed export is lost, or a file system does not
+                answer; nothing has changed.
         """
         async with self._turn:
             waiting = WaitingExports(exports, names, self.waiting.sources, served=self._served)
@@ -114,7 +120,7 @@ class ServedExports:
                     )
 
     async def _plan(self, change: ExportsChange) -> None:
-        """Plans a change of exports in a thread, EXPORTS_CHANGE_S seconds at most.
+        """Calls `change.plan` in a thread, and waits EXPORTS_CHANGE_S (60) seconds at most.
 
         Raises:
             ValueError, OSError: an export cannot be served, data of an export that ends is lost, or a file system does
@@ -147,7 +153,7 @@ class ServedExports:
             _LOGGER.exception("cannot close removed exports")
 
     async def close(self) -> None:
-        """Cancels the waiting for calls in removed exports; the files of these stay open until the server closes."""
+        """Stops waiting for running calls in removed exports, whose files stay open until the server closes."""
         for task in self._ending:
             task.cancel()
         await asyncio.gather(*self._ending, return_exceptions=True)

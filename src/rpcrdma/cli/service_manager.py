@@ -45,14 +45,17 @@ class ServiceManager:
             _LOGGER.warning("the service manager does not take %s: %s", assignments[0], error.strerror or error)
 
     def ready(self, status: str) -> None:
-        """Reports that the server takes calls, with `status`, a line for people; starts the watchdog's signals once."""
+        """Reports that the server takes calls, with `status`, a text for people.
+
+        The first call also starts regular WATCHDOG=1 messages in the running event loop, if the manager wants them.
+        """
         self.tell("READY=1", f"STATUS={' '.join(status.splitlines())}")
         if self._address and self._watchdog_s and not self._lives:
             self._lives = True
             self._live(asyncio.get_running_loop())
 
     def reloading(self) -> None:
-        """Reports that a reload begins, which `ready` ends; a time stamp distinguishes it from earlier ones."""
+        """Reports that a reload begins, with a time stamp; `ready` is to be called at the end of the reload."""
         self.tell("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
     def _live(self, loop: asyncio.AbstractEventLoop) -> None:

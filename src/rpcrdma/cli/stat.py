@@ -30,7 +30,11 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs `rpcrdma stat`: prints the attributes of the files at `args.url`; returns the exit status."""
+    """Runs `rpcrdma stat`: prints the attributes of the file at each of the URLs `args.url`; returns the exit status.
+
+    An error about one file (OSError) is printed, and the next URL follows. Raises RpcRdmaError: a server cannot be
+    reached, or breaks the protocol.
+    """
     failures = Failures()
     async with Servers(args, failures) as servers:
         for url in args.url:

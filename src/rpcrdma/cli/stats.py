@@ -77,10 +77,11 @@ def add_arguments(parser: CommandParser) -> None:
 async def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma stats`: prints the call statistics at the metrics URL `args.url`; returns the exit status.
 
-    With --watch, it prints those of each interval, for `args.count` intervals (None: any number) or until interrupted.
+    With --watch, it prints those of each interval, for `args.count` intervals (None: any number) or until the
+    task is cancelled; CancelledError is not raised then.
 
     Raises:
-        ConnectFailed: there is no answer.
+        ConnectFailed: there is no answer, or an HTTP status of failure.
         RemoteProtocolError: the answer has no statistics.
     """
     from rpcrdma.aio.client.metrics_page import read_page, since  # noqa: PLC0415
@@ -107,14 +108,14 @@ async def run(args: argparse.Namespace) -> int:
 
 
 async def _fetched(url: str) -> str:
-    """Returns the text of the answer at `url`, if it arrives whole within 10 s.
+    """Sends an HTTP GET to `url` and returns the text of the answer, if it arrives whole within 10 s.
 
     The look-up of the host name and single reads cannot be interrupted. So they run in a thread for which the process
     does not wait at its end.
 
     Raises:
-        ConnectFailed: there is no answer, or no whole one within the deadline.
-        RemoteProtocolError: the answer is too long, or no text.
+        ConnectFailed: there is no answer, an HTTP status of failure, or no whole answer within the 10 s.
+        RemoteProtocolError: the answer is too long, or no UTF-8.
     """
     from rpcrdma.aio.client.metrics_page import fetch  # noqa: PLC0415
 
@@ -139,10 +140,10 @@ async def _fetched(url: str) -> str:
 
 
 def _metrics_url(text: str) -> str:
-    """Parses the URL of a metrics endpoint; adds the path /metrics if it has none.
+    """Returns the URL of a metrics endpoint: `text`; if it has no path, with the path /metrics and without a query.
 
     Raises:
-        ArgumentTypeError: `text` is no URL of HTTP.
+        ArgumentTypeError: `text` is no http or https URL with a host.
     """
     try:
         parts = urlsplit(text)
@@ -206,7 +207,10 @@ def _print_side(page: Page, side: str, interval_s: float | None) -> None:
 
 
 def _left_out(rows: Sequence[Mapping[str, str]], columns: Sequence[str]) -> list[str]:
-    """Returns those of `columns` to omit so that `rows` (texts by column) fit the terminal; [] without a terminal."""
+    """Returns those of `columns` to omit, so that `rows` (texts by column) fit the width of the terminal if possible.
+
+    Returns [] if standard output is no terminal.
+    """
     if not sys.stdout.isatty():
         return []
     widths = {name: max(len(row[name]) for row in rows) for name in columns}

@@ -17,9 +17,10 @@ __all__ = ["handle_hang_ups", "stop_at_eof", "stop_on_signals"]
 
 
 def stop_on_signals(stop: asyncio.Event) -> Callable[[int], None]:
-    """Sets `stop` on SIGINT and SIGTERM; returns the handler, which a caller may also call, with SIGHUP, to set it.
+    """Installs a handler in the running event loop that sets `stop` on SIGINT and SIGTERM; returns the handler.
 
-    Once `stop` is set, a further SIGINT or SIGTERM ends the process at once, and SIGHUP has no effect.
+    The handler takes the number of the signal; a caller may call it with SIGHUP, too. Once `stop` is set, a further
+    SIGINT or SIGTERM ends the process at once, with a message and the status 128 + number; SIGHUP has no effect.
     """
     loop = asyncio.get_running_loop()
 
@@ -39,13 +40,14 @@ def stop_on_signals(stop: asyncio.Event) -> Callable[[int], None]:
 
 
 def handle_hang_ups(renew: Callable[[], None] | None, hung_up: Callable[[], None]) -> None:
-    """Handles SIGHUP in the running event loop, also a SIGHUP that was held back while the server started.
+    """Installs a handler of SIGHUP in the running event loop; calls it now if a `HeldHangUp` has noted a SIGHUP.
 
-    A process that ignores the signal, as under nohup, outlives its terminal.
+    If the process ignores SIGHUP until now, as under nohup, it outlives its terminal: `hung_up` is never called, and
+    without `renew` the process goes on to ignore the signal.
 
     Args:
-        renew: reads files again; None: there are none.
-        hung_up: called in place of `renew` if that is None, or the terminal of this process is gone.
+        renew: called at each SIGHUP to read files again; None: there are no files to read.
+        hung_up: called in place of `renew` if that is None, or the process has lost the terminal that it had.
     """
     held = signal.getsignal(signal.SIGHUP)
     if held is signal.SIG_IGN:
@@ -67,7 +69,10 @@ def handle_hang_ups(renew: Callable[[], None] | None, hung_up: Callable[[], None
 
 
 def stop_at_eof(stop: asyncio.Event) -> None:
-    """Sets `stop` when standard input, whose octets are discarded, ends; at once if it is closed or unreadable."""
+    """Reads and discards standard input from now on, in the event loop or a thread, and sets `stop` when it ends.
+
+    Input that is closed or cannot be read has ended. Does not wait; to be called in the running event loop.
+    """
     loop = asyncio.get_running_loop()
     if sys.__stdin__ is None:
         # It was closed when the process began, and its number may be that of any other file.
@@ -94,7 +99,7 @@ def stop_at_eof(stop: asyncio.Event) -> None:
 
 
 def _at_eof() -> bool:
-    """Reads standard input and discards the octets; returns whether it is at its end or cannot be read."""
+    """Reads up to 64 KiB from standard input and discards them; returns whether it has ended or cannot be read."""
     try:
         return not os.read(0, 1 << 16)
     except BlockingIOError:

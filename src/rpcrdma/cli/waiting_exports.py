@@ -25,14 +25,13 @@ class WaitingExports:
     """Makes the exports of a server from its settings, and keeps those that it can serve only later.
 
     An export waits while its directory is missing or does not answer, its URL leads to no directory or cannot be
-    reached, or a host that restrains others has no address.
+    reached, or a host has no address whose rule gives less rights than a later rule, which would match in its place.
 
     Args:
-        exports: all exports. The error of an export with `missing` "fail" is raised by `ready`.
+        exports: the settings of all exports. The error of an export with `missing` "fail" is raised by `ready`.
         names: looks up names of hosts; None: a new `HostNames`.
         sources: looks at the directories and stores, and may have their answers; None: a new `ExportSources`.
-        served: exports that a server serves now: their stores are not asked again, and stay while they are out of
-            reach.
+        served: exports that the server serves now: those of a URL are taken as ready without asking their stores.
     """
 
     def __init__(
@@ -60,11 +59,12 @@ class WaitingExports:
     def ready(self) -> list[Export]:
         """Returns all exports that can be served, with the present addresses of their hosts; may block for seconds.
 
-        The first call takes the answers that `sources` has already, and logs why each other export waits.
+        They have the order of the settings. Removes those that can be served from `absent`. The first call uses the
+        answers that `sources` has already, and logs for each other export why it is not served.
 
         Raises:
             OSError: an export with `missing` "fail" has no directory, a store out of reach, or a host without an
-                address; the text begins with its place in a file.
+                address; the text begins with FILE:LINE unless the export is from the command line.
         """
         asked = [export for export in self.absent if not self._is_open(export)]
         self.sources.look(asked, again=self._told)
@@ -96,7 +96,7 @@ class WaitingExports:
         return [self._made[export.name] for export in self._exports if export.name in self._made]
 
     def _admit_hosts(self, exported: Exported) -> None:
-        """Makes the `Export` for NFS services anew from its settings, `exported`, if addresses of hosts changed."""
+        """Replaces the `Export` made from the settings `exported` if the addresses of its hosts have changed."""
         before = self._made[exported.name]
         export, unknown = _export(exported, before.directory, self.names)
         if not unknown and exported.name in self._unresolved:
@@ -120,14 +120,15 @@ class WaitingExports:
         return export
 
     def _is_open(self, exported: Exported) -> bool:
-        """Returns whether the source of an export is a store that is being served."""
+        """Returns whether the source of an export is a URL that the server serves now, under the same name."""
         return (exported.name, exported.source) in self._stores
 
 
 def _export(exported: Exported, directory: Path | None, names: HostNames) -> tuple[Export, list[OSError]]:
-    """Returns an export as an `Export`, which NFS services take, and an error for each host name without an address.
+    """Returns (the `Export` for NFS services, an error for each host name without an address) from settings.
 
-    `directory` is its directory, None for a URL; `names` has looked up its hosts.
+    `exported` has the settings, `directory` is its directory, None for a URL; `names` has looked up its hosts. A host
+    without an address is left out of the `Export`.
     """
     from rpcrdma.nfs.server import AccessTerms, Export  # noqa: PLC0415
 
@@ -168,7 +169,10 @@ def _export(exported: Exported, directory: Path | None, names: HostNames) -> tup
 
 
 def _networks(hosts: Sequence[str], names: HostNames, unknown: list[OSError]) -> tuple[Network, ...] | None:
-    """Returns the networks of hosts, None for all hosts; adds the errors of names without an address to `unknown`."""
+    """Returns the networks of `hosts`; None if they are empty or have "*", which stand for all hosts.
+
+    Adds an error to `unknown` for each host name without an address.
+    """
     if not hosts or ALL_HOSTS in hosts:
         return None
     networks, lacking = names.networks_of(hosts)

@@ -25,9 +25,9 @@ _EXAMPLES = """examples:
 
 
 def add_arguments(parser: CommandParser) -> None:
-    """Adds the subcommands of `rpcrdma xdr` (compile, lint, extract) to `parser`; each sets `run`, its function.
+    """Adds the subcommands of `rpcrdma xdr` (compile, lint, extract) to `parser`.
 
-    That function takes the parsed arguments and returns the exit status.
+    Each sets the attribute `run` of the parsed arguments: a function that takes these and returns the exit status.
     """
     parser.description = "The XDR compiler: RFC 4506 with RFC 5531 programs, to typed Python."
     parser.epilog = _EXAMPLES

@@ -24,6 +24,7 @@ __all__ = [
     "ReverseCaller",
     "Service",
     "Steps",
+    "WorkerNeeded",
     "execution_of",
     "in_worker",
     "inline_or_worker",
@@ -54,6 +55,18 @@ class ActAs:
 
     def __init__(self, identity: AbstractContextManager[Any]) -> None:
         self.identity = identity
+
+
+class WorkerNeeded(Exception):
+    """Raised in the event loop by a handler that has changed nothing yet: it runs again in a worker thread.
+
+    Args:
+        step: the step before that.
+    """
+
+    def __init__(self, step: ActAs | None = MAY_BLOCK) -> None:
+        super().__init__("it takes a worker thread")
+        self.step = step
 
 
 Steps: TypeAlias = Generator[ActAs | None, None, R]

@@ -67,8 +67,9 @@ SIW_FOLDER = "drivers/infiniband/sw/siw"
 _TREE_FOLDERS = ["fs/nfs", "fs/lockd", "fs/ext2", "net/sunrpc", "drivers/infiniband/sw", "include/trace"]
 _LIBRARIES = "usr/lib/x86_64-linux-gnu"
 _LOADER = "ld-linux-x86-64.so.2"
-_USERS = {"root": 0, "_rpc": 101, "statd": 102, "user": 1000, "nobody": 65534}
-"""rpcbind and statd do not run without their users `_rpc` and `statd`; `user` is for checks of permissions."""
+_USERS = {"root": 0, "daemon": 1, "_rpc": 101, "statd": 102, "user": 1000, "nobody": 65534}
+"""rpcbind and statd do not run without their users `_rpc` and `statd`; `user` is for checks of permissions, and our
+server takes the principal of checks with Kerberos for `daemon`."""
 _CACHE_VARIABLE = "RPCRDMA_KERNEL_CACHE"
 
 

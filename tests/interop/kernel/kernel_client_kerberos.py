@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import pwd
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from failures import CheckFailed
-from guest import Guest
+from guest import Guest, Result
 from kerberos_realm import OUR_NAME, USER, joined_realm
 from lab import MOUNT_OPTIONS, VERSION_4, Lab, check
-from network import HOST
 from our_server import OurServer
 from patience import await_growth
 
@@ -31,22 +28,23 @@ _AS_USER = f"busybox su {USER} -c "
 _FORGET = "echo 3 >/proc/sys/vm/drop_caches\n"
 
 
-@check(quick=True, by_version_4=True)
+@check(quick=True, by_version_4=True, over_roce=True)
 def mounts_with_kerberos(lab: Lab) -> None:
     _mounted_in_all_ways(lab, lab.server)
 
 
-@check(newer=True, by_version_4=True)
+@check(newer=True, by_version_4=True, over_roce=True)
 def newer_kernel_mounts_with_kerberos(lab: Lab) -> None:
     _mounted_in_all_ways(lab, lab.newer)
 
 
 def _mounted_in_all_ways(lab: Lab, guest: Guest) -> None:
-    """Each flavor over each transport; a mount without Kerberos is refused."""
+    """Each flavor over each transport, or over RoCE alone; a mount without Kerberos is refused."""
+    transports = (lab.options,) if lab.over_roce else (lab.options, _OVER_TCP[lab.options])
     with _serving(lab, guest) as server:
         guest.run("head -c 2000001 /dev/urandom >/tmp/data; chmod 644 /tmp/data")
         for flavor in _FLAVORS:
-            for transport in (lab.options, _OVER_TCP[lab.options]):
+            for transport in transports:
                 _mount(guest, server, f"{transport},sec={flavor}")
                 _work(guest, server)
                 guest.run("umount /mnt")
@@ -56,7 +54,7 @@ def _mounted_in_all_ways(lab: Lab, guest: Guest) -> None:
             raise CheckFailed(f"our server said\n{server.log[-2000:]}")
 
 
-@check(newer=True, by_version_4=True)
+@check(newer=True, by_version_4=True, over_roce=True)
 def newer_kernel_keeps_a_copy_with_kerberos(lab: Lab) -> None:
     """Our server is killed in the midst of a copy with krb5p over RDMA: its contexts are lost, the copy comes whole."""
     guest = lab.newer
@@ -64,12 +62,13 @@ def newer_kernel_keeps_a_copy_with_kerberos(lab: Lab) -> None:
         _mount(guest, server, f"{lab.options},sec=krb5p")
         guest.run(f"head -c {_LARGE_OCTETS} /dev/urandom >/tmp/data; chmod 644 /tmp/data")
         copying = guest.start(f"{_AS_USER} 'cp /tmp/data /mnt/data' && sync", _RECOVERY_S)
-        copy = server.directory / "data"
-        await_growth("octets of the copy", lambda: _octets(copy), 4 << 20, 60 * guest.pace)
+        await_growth("octets of the copy", lambda: server.octets("data"), 4 << 20, 60 * guest.pace)
         server.kill()
-        before = _octets(copy)
+        before = server.octets("data")
         server.start()
-        copying.wait()
+        copied = copying.wait(check=False)
+        if copied.status:
+            raise CheckFailed(_told(guest, server, copied))
         guest.run(f"set -e\n{_FORGET}{_AS_USER} 'cmp /tmp/data /mnt/data'\numount /mnt; rm /tmp/data", _WORK_S)
         if before >= _LARGE_OCTETS:
             raise CheckFailed("the copy had ended before our server")
@@ -77,18 +76,23 @@ def newer_kernel_keeps_a_copy_with_kerberos(lab: Lab) -> None:
 
 @contextmanager
 def _serving(lab: Lab, guest: Guest) -> Iterator[OurServer]:
-    with joined_realm(guest) as realm:
+    with joined_realm(guest, lab.machine) as keytab:
         # For a mount over RDMA rpc.gssd makes the context over TCP at port 2049 (RFC 8166 section 8.2.2.1).
-        options = ("--sec", "krb5p:krb5i:krb5", "--keytab", str(realm.keytab), "--listen", f"tcp://{HOST}:2049")
-        with lab.our_server(*options) as server:
+        listen = ("--listen", f"tcp://{lab.machine.address}:2049")
+        with lab.our_server("--sec", "krb5p:krb5i:krb5", "--keytab", str(keytab), *listen) as server:
             yield server
 
 
 def _mount(guest: Guest, server: OurServer, options: str) -> None:
     done = guest.run(f"mount.nfs {OUR_NAME}:/ /mnt -o {options}", _WORK_S, check=False)
     if done.status:
-        told = guest.run("cat /run/gssd.log").output
-        raise CheckFailed(f"{done.output}rpc.gssd said\n{told[-2500:]}\nour server said\n{server.log[-2000:]}")
+        raise CheckFailed(_told(guest, server, done))
+
+
+def _told(guest: Guest, server: OurServer, failed: Result) -> str:
+    """The words of a script that failed, of rpc.gssd and of our server."""
+    told = guest.run("cat /run/gssd.log").output
+    return f"{failed.output}rpc.gssd said\n{told[-2500:]}\nour server said\n{server.log[-4000:]}"
 
 
 def _work(guest: Guest, server: OurServer) -> None:
@@ -98,11 +102,7 @@ def _work(guest: Guest, server: OurServer) -> None:
         f"{_FORGET}{_AS_USER} 'cmp /tmp/data /mnt/made/data'",
         _WORK_S,
     )
-    owners = {path.stat().st_uid for path in server.directory.rglob("*")}
-    if owners != {pwd.getpwnam("daemon").pw_uid}:
+    owners = set(server.run("find . -mindepth 1 -exec stat -c %U {} +").split())
+    if owners != {"daemon"}:
         raise CheckFailed(f"the files belong to {owners}")
     guest.run(f"{_AS_USER} 'rm -r /mnt/made'")
-
-
-def _octets(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import time
-from pathlib import Path
 
 from guest import Guest
 from kernel_client_tree import COMPARE
@@ -19,7 +17,7 @@ _STILL_S = 60.0
 """The longest time without any growth of the files that a job in the guest writes."""
 
 
-@check(quick=True, by_version_4=True)
+@check(quick=True, by_version_4=True, over_roce=True)
 def server_restarted_under_the_mount(lab: Lab) -> None:
     with lab.mounted(interrupted=True) as server:
         lab.client.run("cp /data/source.tar /mnt/before; sync")
@@ -38,11 +36,13 @@ def server_restarted_under_the_mount(lab: Lab) -> None:
         )
 
 
-@check(quick=True, by_version_4=True)
+@check(quick=True, by_version_4=True, over_roce=True)
 def server_killed_during_a_copy(lab: Lab) -> None:
     with lab.mounted(interrupted=True) as server:
         copy = lab.client.start("cp -r /data/original /mnt/copy && sync", _RECOVERY_S)
-        await_growth("files of the copy", lambda: _files(server.directory), 60, _STILL_S * lab.client.pace)
+        await_growth(
+            "files of the copy", lambda: server.count("find . -type f | wc -l"), 60, _STILL_S * lab.client.pace
+        )
         server.kill()
         time.sleep(1)
         server.start()
@@ -51,15 +51,14 @@ def server_killed_during_a_copy(lab: Lab) -> None:
         lab.client.run("set -e;" + COMPARE.format(directory="/mnt/copy"), 120)
 
 
-@check(by_version_4=True)
+@check(by_version_4=True, over_roce=True)
 def server_killed_during_large_writes(lab: Lab) -> None:
     with lab.mounted(interrupted=True) as server:
         lab.client.run("dd if=/dev/urandom of=/data/large bs=1M count=100")
         copy = lab.client.start("cp /data/large /mnt/large && sync", _RECOVERY_S)
-        large = server.directory / "large"
         for _ in range(3):
-            goal = _octets(large) + (8 << 20)
-            await_growth("octets of the large file", lambda: _octets(large), goal, _STILL_S * lab.client.pace)
+            goal = server.octets("large") + (8 << 20)
+            await_growth("octets of the large file", lambda: server.octets("large"), goal, _STILL_S * lab.client.pace)
             server.kill()
             server.start()
         copy.wait()
@@ -72,14 +71,6 @@ def server_killed_during_large_writes(lab: Lab) -> None:
         server.start()
         reading.wait()
         lab.client.run("rm /data/large")
-
-
-def _files(directory: Path) -> int:
-    return sum(len(files) for _, _, files in os.walk(directory))
-
-
-def _octets(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0
 
 
 def _await_in_guest(guest: Guest, path: str, octets: int) -> None:

@@ -6,8 +6,6 @@ import contextlib
 import fcntl
 import hashlib
 import os
-import struct
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +21,7 @@ from python_layer import PYTHON
 __all__ = ["mount_by_default_options"]
 
 _AT_NFS_PORT = ("--listen", f"tcp://{HOST}:2049")
+"""At this side."""
 _OVER_TCP = "proto=tcp"
 """Mounts our server with `_AT_NFS_PORT`."""
 _FILES = 40
@@ -30,9 +29,9 @@ _FAR = 1 << 40
 """The offset of a lock far behind the lines of the file."""
 _LINES_S = 120.0
 """The longest time without a further line of the holder of a lock: the client notices a restart after some seconds."""
+_LOCAL_MARK = "local-holder"
+"""The mark of `lock_holder.py` as a local process, in the served directory."""
 _LOCK = PYTHON + "python3 /data/lock_holder.py {} /mnt/file {} {}"
-_FLOCK = "hhqqi4x"
-"""struct flock: type, whence, start, length, process."""
 
 _XATTRS = (
     'import os; name = "user.of program"; os.setxattr("/mnt", name, bytes(3000), os.XATTR_CREATE); '
@@ -83,17 +82,16 @@ def mount_by_default_options(lab: Lab) -> None:
             assert os.getxattr(server.directory, "user.of program") == b"new"
 
 
-@check(newer=True)
+@check(newer=True, over_roce=True)
 def locks_of_clients_and_of_local_processes(lab: Lab) -> None:
-    """A lock of a client keeps out a client with another kernel and a process on this side, and theirs keep it out."""
-    with _mounted_twice(lab) as (server, other), (server.directory / "file").open("r+b") as local:
+    """A lock of a client keeps out a client with another kernel and a local process, and theirs keep it out."""
+    with _mounted_twice(lab) as (server, other):
         holder = _held(lab.client, 0, 10)
         _expect_refusal(other, 9, 1)
-        with contextlib.suppress(BlockingIOError):
-            fcntl.lockf(local, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 9)
-            raise CheckFailed("a local process got the lock of a client")
+        _expect_local_refusal(server, 9, 1)
         # The octets behind it are free for both.
-        fcntl.lockf(local, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _FAR)
+        local = server.begin(_local_lock(server, "keep", _FAR, 1))
+        server.run(f"until test -e {_LOCAL_MARK}; do sleep 0.1; done")
         _expect_refusal(lab.client, _FAR, 1)
         _expect_refusal(other, _FAR, 1)
         waiting = other.start(_LOCK.format("wait", 5, 1), _LINES_S)
@@ -101,9 +99,11 @@ def locks_of_clients_and_of_local_processes(lab: Lab) -> None:
         _release(lab.client, holder, server)
         _await_holder(other)
         _expect_refusal(lab.client, 0, 0)
+        _expect_local_refusal(server, 5, 1)
         other.run("rm /tmp/held")
         waiting.wait()
-        fcntl.lockf(local, fcntl.LOCK_UN, 1, _FAR)
+        server.run(f"rm {_LOCAL_MARK}")
+        local.wait()
         lab.client.run(_LOCK.format("try", 0, 0))
 
 
@@ -130,10 +130,10 @@ def lock_of_a_revoked_client_passes_on(lab: Lab) -> None:
         lab.client.run(_LOCK.format("try", 0, 10))
 
 
-@check(newer=True)
+@check(newer=True, over_roce=True)
 def lock_is_kept_over_a_kill(lab: Lab) -> None:
     """Under load our server is killed twice: the holder of a lock loses no line, and nobody else gets the lock."""
-    with _mounted_twice(lab, interrupted=True) as (server, other), (server.directory / "file").open("r+b") as local:
+    with _mounted_twice(lab, interrupted=True) as (server, other):
         holder = _held(lab.client, 0, 0)
         copy = lab.client.start("cp -r /data/original /mnt/copy && sync", 300)
         trying = other.start(
@@ -146,9 +146,8 @@ def lock_is_kept_over_a_kill(lab: Lab) -> None:
             server.kill()
             server.start()
             _await_lines(lab.client, server, 5)
-            found = fcntl.fcntl(local, fcntl.F_OFD_GETLK, struct.pack(_FLOCK, fcntl.F_WRLCK, 0, 0, 0, 0))
-            if struct.unpack(_FLOCK, found)[0] == fcntl.F_UNLCK:
-                raise CheckFailed("no local process sees the lock that the client has reclaimed")
+            # The client has reclaimed it.
+            _expect_local_refusal(server, 0, 0)
         copy.wait()
         other.run("rm /tmp/trying")
         trying.wait()
@@ -175,23 +174,20 @@ def newer_kernel_reads_holes_by_read_plus(lab: Lab) -> None:
             raise CheckFailed(f"the client has read otherwise: {calls}")
 
 
-@check()
+@check(over_roce=True)
 def several_exports(lab: Lab) -> None:
     """The pseudo root has the exports as mounts of their own: one to write to, one read-only, one of an fsspec URL.
 
     A file of the URL is changed and removed while the client has it open.
     """
     with contextlib.ExitStack() as stack:
-        shown, stored = (
-            Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rpcrdma-export-", dir="/dev/shm")))
-            for _ in range(2)
+        shown, stored = (stack.enter_context(lab.folder()) for _ in range(2))
+        lab.machine.run(
+            f"""set -e; chmod 755 {shown}; echo read me >{shown}/notice; cd {stored}; mkdir directory
+            {_repeated("first")} >changing; head -c 3000001 /dev/urandom >large
+            for i in $(seq 1 {_FILES}); do head -c $((100 * i)) /dev/urandom >directory/small-$i; done
+            """
         )
-        shown.chmod(0o755)
-        (shown / "notice").write_text("read me\n")
-        (stored / "changing").write_bytes(b"first" * 9999)
-        large = {"large": os.urandom(3_000_001)}
-        (stored / "large").write_bytes(large["large"])
-        sums = {"large": hashlib.md5(large["large"]).hexdigest()} | _small_files(stored / "directory")
         serve = ("--export", f"shown={shown}:ro", "--export", f"stored=file://{stored}")
         server = stack.enter_context(lab.mounted(options=VERSION_4, serve=serve, name="home"))
         run = lab.client.run
@@ -206,37 +202,45 @@ def several_exports(lab: Lab) -> None:
             """,
             240,
         )
-        _read_while_it_changes(lab.client, stored / "changing")
-        _compare(lab.client, "/mnt/stored", sums)
+        _read_while_it_changes(lab.client, server, stored)
+        sums = "md5sum large directory/*"
+        assert run(f"cd /mnt/stored; {sums}").output == server.run(f"cd {stored}; {sums}")
         # Commands that look up each name in the pseudo root, again without the client's cache.
         run("set -e; cd /; umount /mnt/home /mnt/shown /mnt/stored")
         lab.remount(VERSION_4)
         run("set -e;" + COMPARE.format(directory="/mnt/home/moved") + "; cd /; umount /mnt/home")
-        if (server.directory / "notice").read_text() != "read me\n":
+        if server.run("cat notice") != "read me\n":
             raise CheckFailed("the file that was copied from one export to the other has other content")
         lab.mount(VERSION_4, path="/shown")
         run("set -e; cat /mnt/notice; umount /mnt")
 
 
-def _read_while_it_changes(guest: Guest, path: Path) -> None:
+def _repeated(word: str) -> str:
+    """A shell command that prints the content of a file for `_READ_BY_ONE_OPEN`."""
+    return f"yes {word} | head -n 9999 | tr -d '\\n'"
+
+
+def _read_while_it_changes(guest: Guest, server: OurServer, stored: Path) -> None:
     """Changes and removes a file of the exported URL while the client has it open."""
     guest.run("rm -f /tmp/read-*")
     reader = guest.start(f"{PYTHON}python3 -c '{_READ_BY_ONE_OPEN}'", 400)
     guest.run("until test -e /tmp/read-first; do usleep 100000; done", 120)
-    later = path.with_name("later")
-    later.write_bytes(b"second" * 9999)
-    later.rename(path)
+    server.run(f"set -e; cd {stored}; {_repeated('second')} >later; mv later changing")
     guest.run("until test -e /tmp/read-second; do usleep 100000; done", 120)
-    path.unlink()
+    server.run(f"rm {stored}/changing")
     reader.wait()
 
 
 @contextlib.contextmanager
 def _mounted_twice(lab: Lab, *, interrupted: bool = False) -> Iterator[tuple[OurServer, Guest]]:
-    """Our server with a file, mounted by the client over RDMA, and by a guest with another kernel over TCP."""
-    with lab.mounted(options=VERSION_4, serve=_AT_NFS_PORT, interrupted=interrupted) as server:
-        (server.directory / "file").touch()
-        lab.newer.run(f"mount.nfs {HOST}:/ /mnt -o {_OVER_TCP}", 100)
+    """Our server with a file, mounted by the client over RDMA, and by a guest with another kernel.
+
+    The latter mounts over TCP, or over RoCE as well.
+    """
+    serve, options = ((), VERSION_4) if lab.over_roce else (_AT_NFS_PORT, _OVER_TCP)
+    with lab.mounted(options=VERSION_4, serve=serve, interrupted=interrupted) as server:
+        server.run("touch file")
+        lab.newer.run(f"mount.nfs {server.address}:/ /mnt -o {options}", 100)
         yield server, lab.newer
         lab.newer.run("umount /mnt")
 
@@ -254,20 +258,21 @@ def _await_holder(guest: Guest) -> None:
 
 def _await_lines(guest: Guest, server: OurServer, count: int) -> None:
     """Waits until the holder has appended so many further lines."""
-    path = server.directory / "file"
-    await_growth("lines", lambda: _lines(path), _lines(path) + count, _LINES_S * guest.pace)
-
-
-def _lines(path: Path) -> int:
-    return path.read_bytes().count(b"\n")
+    counted = "wc -l <file"
+    await_growth("lines", lambda: server.count(counted), server.count(counted) + count, _LINES_S * guest.pace)
 
 
 def _release(guest: Guest, holder: Job, server: OurServer) -> None:
-    """Ends the holder, and checks that the file has each of its lines once."""
+    """Ends the holder, and checks that the file has each of its lines once.
+
+    A process that waited for the lock may have begun to append its own.
+    """
     guest.run("rm /tmp/held")
     written = int(holder.wait().output)
-    if (server.directory / "file").read_text() != "".join(f"line {number}\n" for number in range(1, written + 1)):
-        raise CheckFailed(f"the file has other lines than the {written} that were written under the lock")
+    found = server.run("cat file").splitlines()
+    numbers = (*range(1, written + 1), *range(1, len(found) - written + 1))
+    if found != [f"line {number}" for number in numbers]:
+        raise CheckFailed(f"the file has other lines than the {written} that were written under the lock: {found}")
 
 
 def _expect_refusal(guest: Guest, start: int, octets: int) -> None:
@@ -275,6 +280,18 @@ def _expect_refusal(guest: Guest, start: int, octets: int) -> None:
     done = guest.run(_LOCK.format("try", start, octets), check=False)
     if done.status != 1:
         raise CheckFailed(f"{guest.name} got a lock that another process has, or failed: {done}")
+
+
+def _local_lock(server: OurServer, mode: str, start: int, octets: int) -> str:
+    """A script for the server's machine, which locks a range of the file as a process there."""
+    return f"python3 {server.programs}/lock_holder.py {mode} file {start} {octets} {_LOCAL_MARK}"
+
+
+def _expect_local_refusal(server: OurServer, start: int, octets: int) -> None:
+    """Checks that a local process does not get a lock of a range."""
+    said = server.run(f"{_local_lock(server, 'try', start, octets)}; echo $?", check=False)
+    if said != "1\n":
+        raise CheckFailed(f"a local process got a lock that a client has, or failed: {said}")
 
 
 def _small_files(directory: Path) -> dict[str, str]:

@@ -14,9 +14,8 @@ from failures import CheckFailed, Missing
 from guest import Guest
 from image import Image
 from kernel_server import start_kernel_server
-from network import HOST
-from our_server import OurServer
-from python_layer import build_python_layer, build_tests_layer
+from our_server import OurServer, ThisSide
+from python_layer import build_extras_layer, build_python_layer, build_tests_layer
 
 __all__ = ["CHECKS", "MOUNT_OPTIONS", "UNPACK", "VERSION_4", "Check", "Lab", "check"]
 
@@ -28,6 +27,11 @@ _CLIENT, _SERVER, _DEVICES, _NEWER, _DEVICE_CLIENT, _DEVICE_TESTS, _DEBIAN = 2, 
 
 _PROGRAMS = {f"data/{name}.py": Path(__file__).with_name(f"{name}.py") for name in ("file_exerciser", "lock_holder")}
 """Programs for guests with Python."""
+_DEVICES_OF_GUESTS = {
+    "siw": "rdma link add siw0 type siw netdev eth0",
+    "rxe": "modprobe crc32_generic; modprobe rdma_rxe; rdma link add rxe0 type rxe netdev eth0",
+}
+"""Commands that make a guest's RDMA device. A guest has one, by the name of its kind and 0, and begins with siw."""
 UNPACK = (
     "set -e; mkdir -p /data/original; cd /data/original; tar -xf ../source.tar\n"
     "find . -type f | sort | xargs md5sum >/data/sums"
@@ -50,6 +54,8 @@ class Check:
     """It uses `Lab.debian`."""
     options: str = MOUNT_OPTIONS
     """The options with which `Lab.mount` mounts meanwhile, unless it gets others."""
+    over_roce: bool = False
+    """Client guests have rxe, and our server runs in a guest with rxe: see `Lab.begin`."""
 
 
 CHECKS: list[Check] = []
@@ -57,11 +63,19 @@ CHECKS: list[Check] = []
 
 
 def check(
-    *, quick: bool = False, named: bool = False, newer: bool = False, debian: bool = False, by_version_4: bool = False
+    *,
+    quick: bool = False,
+    named: bool = False,
+    newer: bool = False,
+    debian: bool = False,
+    by_version_4: bool = False,
+    over_roce: bool = False,
 ) -> Callable[[Callable[[Lab], None]], Callable[[Lab], None]]:
     """Declares a check; its name is the function's. The `quick` ones make up the reduced set.
 
-    `by_version_4` declares another one, NAME-by-version-4, which mounts by `VERSION_4` and is not quick.
+    `by_version_4` declares another one, NAME-by-version-4, which mounts by `VERSION_4` and is not quick. So does
+    `over_roce`, by NAME-over-roce, where the clients and our server are guests with rxe: the check reaches the served
+    directory by `OurServer.run` alone, and the server by `OurServer.address`.
     """
 
     def declare(function: Callable[[Lab], None]) -> Callable[[Lab], None]:
@@ -69,6 +83,8 @@ def check(
         CHECKS.append(Check(name, function, quick, named, newer, debian))
         if by_version_4:
             CHECKS.append(Check(f"{name}-by-version-4", function, False, named, newer, debian, VERSION_4))
+        if over_roce:
+            CHECKS.append(Check(f"{name}-over-roce", function, False, named, newer, debian, VERSION_4, over_roce=True))
         return function
 
     return declare
@@ -84,7 +100,10 @@ class Lab:
         self._newer_image = newer_image
         self.options = MOUNT_OPTIONS
         """The options of mounts that name none: those of the check that runs."""
+        self.over_roce = False
+        """Whether the check that runs is one over RoCE."""
         self._guests: dict[str, Guest] = {}
+        self._devices: dict[str, str] = {}
         self._directory = tempfile.TemporaryDirectory(prefix="rpcrdma-lab-")
 
     def __enter__(self) -> Self:
@@ -93,6 +112,22 @@ class Lab:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close_guests()
         self._directory.cleanup()
+
+    def begin(self, check: Check) -> None:
+        """Makes ready for a check, and measures the guests' pace, which its deadlines follow.
+
+        For a check over RoCE the guests that mount get rxe in the place of siw when it asks for them, and our server
+        runs in `device_client`.
+        """
+        self.options = check.options
+        self.over_roce = check.over_roce
+        for guest in self._guests.values():
+            guest.measure_pace()
+
+    @property
+    def machine(self) -> Guest | ThisSide:
+        """Where our server runs."""
+        return self.device_client if self.over_roce else ThisSide()
 
     @property
     def client(self) -> Guest:
@@ -103,7 +138,7 @@ class Lab:
             guest = Guest(self.image, _CLIENT, name="client", layers=layers, files=files, memory_mib=1280)
             self._guests["client"] = guest
             guest.run(UNPACK)
-        return self._guests["client"]
+        return self._with_device("client", "rxe" if self.over_roce else "siw")
 
     @property
     def devices(self) -> Guest:
@@ -112,8 +147,11 @@ class Lab:
 
     @property
     def device_client(self) -> Guest:
-        """Another one."""
-        return self._with_rxe("device-client", _DEVICE_CLIENT)
+        """Another one, where our server also runs in checks over RoCE, with all extras."""
+        path = Path(self._directory.name, "extras.cpio")
+        if not path.exists():
+            build_extras_layer(path)
+        return self._with_rxe("device-client", _DEVICE_CLIENT, path)
 
     @property
     def device_tests(self) -> Guest:
@@ -133,11 +171,15 @@ class Lab:
                 files[f"data/support/{shared}.py"] = here.parents[2] / "support" / f"{shared}.py"
             guest = Guest(self.image, number, name=name, layers=(self.python_layer, *layers), files=files)
             self._guests[name] = guest
-            guest.run(
-                "set -e; modprobe crc32_generic; modprobe rdma_rxe; rdma link delete siw0 || true\n"
-                "rdma link add rxe0 type rxe netdev eth0"
-            )
-        return self._guests[name]
+        return self._with_device(name, "rxe")
+
+    def _with_device(self, name: str, kind: str) -> Guest:
+        """The guest, whose RDMA device is one of a kind of `_DEVICES_OF_GUESTS`."""
+        guest, present = self._guests[name], self._devices.get(name, "siw")
+        if kind != present:
+            guest.run(f"set -e; rdma link delete {present}0 || true; {_DEVICES_OF_GUESTS[kind]}")
+            self._devices[name] = kind
+        return guest
 
     @property
     def newer(self) -> Guest:
@@ -146,7 +188,7 @@ class Lab:
             assert self._newer_image is not None, "it is built before the network is left"
             layers = (self._newer_image.layers["nfs-common"], self.python_layer)
             self._guests["newer"] = Guest(self._newer_image, _NEWER, name="newer", layers=layers, files=_PROGRAMS)
-        return self._guests["newer"]
+        return self._with_device("newer", "rxe" if self.over_roce else "siw")
 
     @property
     def debian(self) -> Guest:
@@ -175,18 +217,30 @@ class Lab:
             guest = Guest(self.image, _SERVER, name="server", layers=(self.image.layers["nfs-common"],))
             self._guests["server"] = guest
             start_kernel_server(guest)
-        return self._guests["server"]
+        return self._with_device("server", "rxe" if self.over_roce else "siw")
 
     @contextlib.contextmanager
     def our_server(self, *options: str, name: str = "") -> Iterator[OurServer]:
-        """Our server on this side, with an empty directory in memory, exported as /`name`."""
+        """Our server, with an empty directory in memory, exported as /`name`."""
         with (
-            tempfile.TemporaryDirectory(prefix="rpcrdma-served-", dir="/dev/shm") as directory,
-            tempfile.TemporaryDirectory(prefix="rpcrdma-state-") as state,
-            OurServer(Path(directory), Path(state), "--no-root-squash", *options, name=name) as server,
+            self.folder() as directory,
+            self.folder() as state,
+            OurServer(directory, state, "--no-root-squash", *options, name=name, machine=self.machine) as server,
         ):
-            server.directory.chmod(0o777)
+            server.run("chmod 777 .")
             yield server
+
+    @contextlib.contextmanager
+    def folder(self) -> Iterator[Path]:
+        """An empty directory in memory where our server runs."""
+        if isinstance(self.machine, ThisSide):
+            with tempfile.TemporaryDirectory(prefix="rpcrdma-served-", dir="/dev/shm") as name:
+                yield Path(name)
+        else:
+            # After a failure the guest ends.
+            path = self.machine.run("mktemp -d /run/served-XXXXXX").output.strip()
+            yield Path(path)
+            self.machine.run(f"rm -r {path}")
 
     @contextlib.contextmanager
     def mounted(
@@ -207,19 +261,15 @@ class Lab:
                 raise CheckFailed(f"the client connected {connected} times; our server said\n{server.log[-2000:]}")
             self.client.run("umount /mnt")
 
-    def mount(self, options: str = "", *, host: str = HOST, path: str = "/") -> None:
-        """Mounts a server at /mnt in the client, by the options of the check if it gets none."""
-        self.client.run(f"mount.nfs {host}:{path} /mnt -o {options or self.options}", 100)
+    def mount(self, options: str = "", *, host: str = "", path: str = "/") -> None:
+        """Mounts a server, by default ours, at /mnt in the client, by the options of the check if it gets none."""
+        at = host or self.machine.address
+        self.client.run(f"mount.nfs {at}:{path} /mnt -o {options or self.options}", 100)
 
     def remount(self, options: str = "") -> None:
         """Mounts anew, so that nothing comes from the client's cache."""
         self.client.run("umount /mnt")
         self.mount(options)
-
-    def measure_paces(self) -> None:
-        """Measures the guests' pace, which the deadlines of the next check follow."""
-        for guest in self._guests.values():
-            guest.measure_pace()
 
     def check_kernels(self) -> None:
         """Checks that no guest's kernel has complained.
@@ -236,3 +286,4 @@ class Lab:
         for guest in self._guests.values():
             guest.close()
         self._guests.clear()
+        self._devices.clear()

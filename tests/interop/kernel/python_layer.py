@@ -14,7 +14,14 @@ from pathlib import Path
 
 from archive import Archive
 
-__all__ = ["PYTHON", "START_OUR_SERVER", "STOP_OUR_SERVER", "build_python_layer", "build_tests_layer"]
+__all__ = [
+    "PYTHON",
+    "START_OUR_SERVER",
+    "STOP_OUR_SERVER",
+    "build_extras_layer",
+    "build_python_layer",
+    "build_tests_layer",
+]
 
 PYTHON = "export PYTHONHOME=/python LD_LIBRARY_PATH=/python/libraries PATH=/python/bin:$PATH\n"
 """Begins a shell script in a guest with the layer, which then finds python3."""
@@ -73,6 +80,13 @@ def build_python_layer(path: Path) -> None:
         required = [name for name in importlib.metadata.requires("rpcrdma") or [] if "extra ==" not in name]
         for name in (*(re.split(r"[^\w.-]", name)[0] for name in required), "uvloop"):
             _add_distribution(layer, name, library)
+
+
+def build_extras_layer(path: Path) -> None:
+    """Writes the archive of the extras `kerberos` and `fsspec`, which goes over the other one."""
+    with Archive(path) as layer:
+        for name in ("gssapi", "decorator", "fsspec"):
+            _add_distribution(layer, name, _library())
 
 
 def build_tests_layer(path: Path) -> None:

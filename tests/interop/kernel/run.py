@@ -132,8 +132,7 @@ def _run(lab: Lab, checks: list[Check]) -> int:
 
 def _failure(lab: Lab, check: Check) -> str | None:
     try:
-        lab.options = check.options
-        lab.measure_paces()
+        lab.begin(check)
         check.run(lab)
         lab.check_kernels()
     except Missing:

@@ -95,7 +95,8 @@ def root_of(exports: Exports) -> Node:
 
 
 def created(directory: Node, name: bytes, data: bytes = b"", how: CreateHow = CreateHow.GUARDED) -> Node:
-    node = directory.create(ME, name, Create(how, Wanted(mode=0o644)), Change()).node
+    verifier = bytes(8) if how is CreateHow.EXCLUSIVE else b""
+    node = directory.create(ME, name, Create(how, Wanted(mode=0o644), verifier), Change()).node
     assert node is not None
     if data:
         write(node, data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 import pytest
 
 from rpcrdma.nfs import v3
+from rpcrdma.nfs.export import local_files
+from rpcrdma.nfs.export.linux_calls import set_file_times
 from support.cases import each_case
 
 VERIFIER = b"\xff\xee\xdd\xcc\x88\x11\x22\x33"
@@ -67,6 +70,37 @@ def test_an_exclusive_create_can_be_repeated_by_its_author_until_attributes_are_
     assert setattr_(server, made, mode=0o644, atime="now", mtime="now").status == v3.nfsstat3.NFS3_OK
     late = create(server, root, "new", v3.createmode3.EXCLUSIVE, VERIFIER)
     assert late.status == v3.nfsstat3.NFS3ERR_EXIST
+
+
+def test_an_exclusively_created_file_has_its_verifier_before_its_name(
+    server: Any, root: bytes, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a server that is killed between the two leaves a file that its author gets NFS3ERR_EXIST for."""
+    seen = []
+
+    def set_times(*args: Any) -> None:
+        seen.append((tree / "new").exists())
+        set_file_times(*args)
+
+    monkeypatch.setattr(local_files, "set_file_times", set_times)
+    assert create(server, root, "new", v3.createmode3.EXCLUSIVE, VERIFIER).status == v3.nfsstat3.NFS3_OK
+    assert (seen, (tree / "new").exists()) == ([False], True)
+
+
+def test_an_exclusive_create_is_repeatable_on_a_file_system_without_nameless_files(
+    server: Any, root: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = os.open
+
+    def open_named(path: Any, flags: int, *args: Any, **options: Any) -> int:
+        if flags & os.O_TMPFILE == os.O_TMPFILE:
+            raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+        return opened(path, flags, *args, **options)
+
+    monkeypatch.setattr(os, "open", open_named)
+    made = create(server, root, "new", v3.createmode3.EXCLUSIVE, VERIFIER).value.obj.value.data
+    assert create(server, root, "new", v3.createmode3.EXCLUSIVE, VERIFIER).value.obj.value.data == made
+    assert create(server, root, "new", v3.createmode3.EXCLUSIVE, VERIFIER[::-1]).status == v3.nfsstat3.NFS3ERR_EXIST
 
 
 def test_a_file_may_be_created_without_the_right_to_open_it(server: Any, root: bytes, tree: Path) -> None:

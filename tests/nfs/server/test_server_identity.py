@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import errno
 import os
@@ -11,11 +12,14 @@ from typing import Any
 
 import pytest
 
+from rpcrdma.aio.drivers.kept_identity import keep_identity
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.export import file_access
 from rpcrdma.nfs.export.access_terms import ANONYMOUS, Export
 from rpcrdma.nfs.export.file_access import Callers, SwitchedCaller
+from rpcrdma.nfs.export.grant import CallerIdentity
 from rpcrdma.rpc.auth import AuthNone, AuthSys
+from rpcrdma.rpc.service import WorkerNeeded
 from support.cases import each_case
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as other users")
@@ -188,6 +192,32 @@ def test_a_block_that_fails_midway_leaves_the_thread_as_it_was(
     with pytest.raises(PermissionError, match="lacks user 1001"), bob:
         pass
     assert thread_identity() == before
+
+
+@needs_root
+def test_a_thread_with_rdma_devices_keeps_its_identity_until_its_loop_is_closed(tree: Path) -> None:
+    callers, export = Callers(), Export(name="/", directory=tree, root_squash=False)
+    alice, root = (callers.of(export.acting_as(AuthSys(uid=uid, gid=os.getegid()))) for uid in (1000, 0))
+    unchanged = AuthSys(uid=0, gid=os.getegid(), gids=tuple(os.getgroups()))
+
+    async def act() -> None:
+        keep_identity()
+        before = thread_identity()
+        with pytest.raises(WorkerNeeded), alice:
+            pass
+        assert thread_identity() == before
+        with callers.of(export.acting_as(unchanged)):
+            pass
+        # Another thread may.
+        assert await asyncio.to_thread(identity_within, alice) != before
+
+    asyncio.run(act())
+    assert identity_within(alice) != identity_within(root)
+
+
+def identity_within(caller: CallerIdentity) -> tuple[str, ...]:
+    with caller:
+        return thread_identity()
 
 
 @needs_root

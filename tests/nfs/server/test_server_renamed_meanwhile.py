@@ -48,7 +48,9 @@ def replaced_by(tree: Path, name: str, other: str) -> Callable[[], None]:
 @pytest.mark.parametrize("mode", [v3.createmode3.GUARDED, v3.createmode3.UNCHECKED, v3.createmode3.EXCLUSIVE])
 def test_create_tells_of_the_file_that_it_made(server: Any, tree: Path, inject: Any, mode: v3.createmode3) -> None:
     (tree / "hello.txt").chmod(0o600)
-    inject("open", b"new", replaced_by(tree, "new", "hello.txt"))
+    # An exclusive create names its file afterwards.
+    making = "link" if mode is v3.createmode3.EXCLUSIVE else "open"
+    inject(making, b"new", replaced_by(tree, "new", "hello.txt"))
     how = VERIFIER if mode is v3.createmode3.EXCLUSIVE else server.sattr(mode=0o666, mtime=v3.nfstime3(7, 0))
     reply = server.call("create", v3.CREATE3args(server.dirop(server.mount(), "new"), v3.createhow3(mode, how)))
     made = reply.value.obj.value.data
@@ -74,7 +76,7 @@ def test_create_tells_of_its_file_though_the_name_is_gone(server: Any, tree: Pat
 def test_create_of_what_is_removed_as_soon_as_it_is_found_begins_again(
     server: Any, tree: Path, monkeypatch: pytest.MonkeyPatch, mode: v3.createmode3, times: int, status: str
 ) -> None:
-    real = os.open
+    real, link = os.open, os.link
     left = [times]
 
     def come_and_go(path: Any, flags: int, *args: Any, **options: Any) -> int:
@@ -83,7 +85,13 @@ def test_create_of_what_is_removed_as_soon_as_it_is_found_begins_again(
             raise FileExistsError(errno.EEXIST, "exists")
         return real(path, flags, *args, **options)
 
+    def come(path: Any, name: Any, **options: Any) -> None:
+        if left[0]:
+            raise FileExistsError(errno.EEXIST, "exists")
+        link(path, name, **options)
+
     monkeypatch.setattr(os, "open", come_and_go)
+    monkeypatch.setattr(os, "link", come)
     how = VERIFIER if mode is v3.createmode3.EXCLUSIVE else server.sattr()
     args = v3.CREATE3args(server.dirop(server.mount(), "new"), v3.createhow3(mode, how))
     assert server.status("create", args) == status

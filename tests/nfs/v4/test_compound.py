@@ -23,6 +23,7 @@ from rpcrdma.nfs.v4.refusal import Refused
 from rpcrdma.nfs.v4.server import handles, names
 from rpcrdma.nfs.v4.server.compound import Compound, Handler, KeptReply, MustWait, run
 from rpcrdma.rpc.auth import AuthNone
+from rpcrdma.rpc.service import WorkerNeeded
 from rpcrdma.xdr.codec import Decoder, Encoder, PlacedByPosition, ReducedIneligibleItem
 from support import nfs4_client
 from support.cases import each_case
@@ -462,6 +463,19 @@ def test_a_result_that_cannot_be_encoded_leaves_nothing_behind() -> None:
     handlers: dict[int, Handler] = {OP.OP_GETFH: lambda _compound, _args: GETFH4resok(b"x" * 200)}
     one = Run(call_of(SEQUENCE, PUTFH, GETFH), handlers)
     assert one.results()[1:] == [("PUTFH", "NFS4_OK"), ("GETFH", "SERVERFAULT")]
+
+
+def test_an_operation_that_takes_a_worker_thread_runs_again_in_one() -> None:
+    ran = []
+
+    def remove(_compound: Compound, _args: Any) -> None:
+        ran.append(OP.OP_REMOVE)
+        if len(ran) == 1:
+            raise WorkerNeeded
+        raise FileNotFoundError(2, "gone")
+
+    assert Run(call_of(SEQUENCE, PUTFH, REMOVE), {OP.OP_REMOVE: remove}).results()[2:] == [("REMOVE", "NOENT")]
+    assert len(ran) == 2
 
 
 def test_a_call_that_is_let_go_keeps_a_reply_that_asks_to_try_again() -> None:

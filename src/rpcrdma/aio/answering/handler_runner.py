@@ -15,7 +15,7 @@ from rpcrdma.aio.answering.server_call import ServerCall
 from rpcrdma.aio.answering.worker_pool import Worker, WorkerPool
 from rpcrdma.aio.drivers.effects import effects_of
 from rpcrdma.limits import SERVER_WORKERS
-from rpcrdma.rpc.service import Execution
+from rpcrdma.rpc.service import Execution, WorkerNeeded
 from rpcrdma.xdr.codec import Payload
 
 __all__ = ["HandlerRunner"]
@@ -104,6 +104,11 @@ class HandlerRunner:
             else:
                 self._start_task(call, result)
                 return
+        except WorkerNeeded:
+            if execution is _INLINE_OR_WORKER:
+                call.rest = route.handler(call.args, call)
+            self._start_worker(call)
+            return
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - any error of a handler or bound is answered
             if self._waits(error, call):
                 return

@@ -8,6 +8,7 @@ import os
 import socket
 from collections.abc import Callable
 
+from rpcrdma.aio.drivers.kept_identity import keep_identity
 from rpcrdma.aio.drivers.verbs_devices import Announcements, WatchedDevices, tell
 from rpcrdma.verbs.binding import Binding, ConnectionIdentifier, ManagerEvent, ManagerEventKind
 from rpcrdma.verbs.device_registrations import KeptRegistrations
@@ -35,6 +36,7 @@ class ConnectionManager:
     """
 
     def __init__(self, binding: Binding, announcements: Callable[[], Announcements]) -> None:
+        keep_identity()
         self._channel = binding.EventChannel()
         self.registrations = KeptRegistrations()
         self._handlers: dict[ConnectionIdentifier, Callable[[ManagerEvent], None]] = {}

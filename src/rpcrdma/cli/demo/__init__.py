@@ -38,7 +38,10 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs `rpcrdma demo`: copies a tree from a server and back over RDMA, and compares; returns the exit status."""
+    """Runs `rpcrdma demo`: copies a tree from a server and back over RDMA, and compares; returns the exit status.
+
+    Raises: see `demonstrate`.
+    """
     from rpcrdma.cli.demo.journey import demonstrate  # noqa: PLC0415
 
     return await demonstrate(args)

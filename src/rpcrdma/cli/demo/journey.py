@@ -49,14 +49,17 @@ class _Places:
 
 
 async def demonstrate(args: argparse.Namespace) -> int:
-    """Serves a file tree, copies it out and back over RDMA, compares the copies, and prints the outcome.
+    """Serves a file tree from another process, copies it out and back over RDMA, and compares the copies with it.
+
+    Prints the outcome, as JSON with --json.
 
     Returns:
         `ExitStatus.DONE`, or FAILED if a copy differs.
 
     Raises:
-        OSError: there is too little space, or `args.keep` is a directory that is not empty.
-        RpcRdmaError: the server failed, or a connection.
+        OSError: there is too little space, `args.keep` is a directory that is not empty, or `args.source` cannot be
+            read.
+        RpcRdmaError: the server or a connection failed.
     """
     with _workspace(args.keep) as workspace:
         places, size = _prepare(args, workspace)
@@ -104,7 +107,7 @@ def _prepare(args: argparse.Namespace, workspace: Path) -> tuple[_Places, TreeSi
 
 
 def free_octets(directory: Path) -> int:
-    """Returns the octets that may still be written to the file system of `directory`."""
+    """Returns the free octets of the file system of `directory`, as far as this user may use them."""
     return shutil.disk_usage(directory).free
 
 
@@ -155,7 +158,8 @@ async def _travel(args: argparse.Namespace, places: _Places, size: TreeSize) -> 
 async def _copy(filesystem: NfsFilesystem, local: Path, size: TreeSize, *, outward: bool) -> float:
     """Copies the export `filesystem` to the directory `local` (`outward`), or the content of `local` to that export.
 
-    Returns the seconds that it took. `size` is that of the tree, for the progress bar. Failures are printed.
+    Returns the seconds that the copying took. `size` is the size of the tree, for the progress bar. Failures of single
+    entries are printed.
     """
     with progress_bar("copying out" if outward else "copying back", size.octets) as advance:
         copies = Copies(advance)
@@ -170,9 +174,9 @@ async def _copy(filesystem: NfsFilesystem, local: Path, size: TreeSize, *, outwa
 
 
 def _compare(places: _Places, size: TreeSize) -> list[str]:
-    """Compares the trees `fetched` and `returned` with `source`; returns differing paths, such as "fetched: a/b".
+    """Compares the trees `fetched` and `returned` of `places` with `source`; returns differing paths ("fetched: a/b").
 
-    `size` is that of the tree, for the progress bar.
+    `size` is the size of `source`, for the progress bar.
     """
     with progress_bar("comparing", 3 * size.octets) as advance:
         source = digests(places.source, advance)

@@ -17,7 +17,7 @@ _RESENT = ("resent_long", "resent_without_chunks", "resent_in_segments", "resent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The result of `rpcrdma demo`: data moved, times in seconds, the counters of both sides, and differing paths."""
+    """The result of `rpcrdma demo`: data moved each way, times in seconds, both sides' counters and differing paths."""
 
     source: str
     files: int
@@ -33,7 +33,7 @@ class Outcome:
 
 
 def as_json(outcome: Outcome) -> dict[str, Any]:
-    """Returns the report of `rpcrdma demo --json`, a JSON object that programs read."""
+    """Returns the report of `rpcrdma demo --json`, a JSON object with the numbers of `outcome`."""
     client, server = outcome.client, outcome.server
     return {
         "version": outcome.negotiated.version,
@@ -80,7 +80,7 @@ def _of_both(outcome: Outcome, name: str) -> str:
 
 
 def print_report(outcome: Outcome) -> None:
-    """Prints the outcome as a table, and an error with up to ten differing paths on standard error."""
+    """Prints the outcome as a table, and if copies differ an error on standard error with up to ten differing paths."""
     facts, client = as_json(outcome), outcome.client
     calls, chosen, rdma, granted = facts["calls"], facts["chosen"], facts["rdma"], facts["credits"]
     continued, grants = (_of_both(outcome, name) for name in ("messages_continued", "grants_sent"))

@@ -24,13 +24,15 @@ class ServerProcess:
     """A process of `rpcrdma serve` on free ports of an address of this machine, for callers on this machine.
 
     As an asynchronous context manager it starts the process, yields itself when the server listens, and stops it at
-    exit. It ends with the standard input that this process holds, so that it never outlives its starter. `events` has
-    the events that it has printed, `rdma_url` and `tcp_url` its addresses. A failed start raises `RpcRdmaError`.
+    exit. The server also stops when its standard input ends, and so never outlives this process. `events` has the
+    events that the server has printed, `rdma_url` and `tcp_url` its URLs. Entering raises `RpcRdmaError` if the server
+    does not listen within 30 s.
 
     Args:
-        args: the arguments of the command, of which the server takes the address and those of the connection.
+        args: the parsed arguments of the command: the server gets their address, provider, protocol version, extension
+            and CRC.
         exports: values of `--export`.
-        state_dir: the directory of its state.
+        state_dir: the directory of the server's state.
     """
 
     def __init__(self, args: argparse.Namespace, exports: list[str], state_dir: Path) -> None:
@@ -85,9 +87,9 @@ class ServerProcess:
         await self.stop()
 
     async def stop(self) -> int:
-        """Ends the server's standard input and waits for its end, after 20 s by force; returns its exit status.
+        """Closes the server's standard input, and waits for the end of the process, which is killed after 20 s.
 
-        Returns 0 if the server was not started.
+        Returns the exit status of the process, negative if a signal ended it; 0 if it was not started.
         """
         process, reading = self._process, self._reading
         if process is None or reading is None:
@@ -105,7 +107,7 @@ class ServerProcess:
         return process.returncode
 
     def statistics(self) -> dict[str, int]:
-        """Returns sums of `TransportStatistics` over the server's connections that have ended, by names of counters."""
+        """Returns the counters of `TransportStatistics`, by name, summed over the server's ended connections."""
         sums: dict[str, int] = {}
         for event in self.events:
             for name, value in (event.get("statistics") or {}).items():

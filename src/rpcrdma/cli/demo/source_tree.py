@@ -34,7 +34,8 @@ class TreeSize:
 def candidate_roots() -> list[tuple[str, Path]]:
     """Returns directories of this machine with files to copy, each as a pair (name in the tree, directory).
 
-    They are the Python standard library, its packages, then directories of the system; no directory is in another.
+    They are the Python standard library, its packages, then directories of the system, each only if it exists and
+    neither lies within an earlier one nor has one within it.
     """
     paths = sysconfig.get_paths()
     found: list[tuple[str, Path]] = []
@@ -44,7 +45,8 @@ def candidate_roots() -> list[tuple[str, Path]]:
     ]:
         directory = Path(place).resolve()
         # A root within another would come twice.
-        if directory.is_dir() and not any(directory.is_relative_to(other) for _, other in found):
+        related = (directory.is_relative_to(other) or other.is_relative_to(directory) for _, other in found)
+        if directory.is_dir() and not any(related):
             found.append((name if name != "system" else directory.as_posix().strip("/").replace("/", "-"), directory))
     return found
 
@@ -57,19 +59,23 @@ def snapshot(
     files: int,
     on_octets: Callable[[int], None] = lambda _count: None,
 ) -> TreeSize:
-    """Copies files of `roots` to `target`, in a fixed order, until both limits are reached or all are copied.
+    """Copies files and symbolic links of `roots` to `target` until both limits are reached, or all are copied.
 
-    Entries that cannot be read, or are neither file, directory nor symbolic link, are left out.
+    The order is that of `roots`, then of names. Entries that cannot be read or are of another type are left out, and so
+    are empty directories.
 
     Args:
         roots: pairs (name in the tree, directory).
         target: the directory of the copy.
-        octets: the octets after which the copy may end.
-        files: the number of files after which the copy may end.
+        octets: the limit of octets, which the last file may exceed.
+        files: the limit of the number of files.
         on_octets: called with the octets of each copied file.
 
     Returns:
-        The size of the copy, symbolic links left out.
+        The files and octets of the copy, without symbolic links.
+
+    Raises:
+        OSError: the copy cannot be written.
     """
     size = TreeSize()
     for name, root in roots:
@@ -87,10 +93,10 @@ def snapshot(
 
 
 def measure(root: Path) -> TreeSize:
-    """Returns the number of regular files in the tree at `root`, and their octets.
+    """Returns the number of regular files in the tree at `root`, and their octets; follows no symbolic links.
 
     Raises:
-        OSError: a directory of the tree cannot be read.
+        OSError: a directory of the tree cannot be read, or an entry vanishes.
     """
     size = TreeSize()
 
@@ -120,9 +126,9 @@ def _walk(root: Path, relative: Path) -> Iterator[tuple[os.DirEntry[str], Path]]
 
 
 def _copy(entry: os.DirEntry[str], target: Path) -> int | None:
-    """Copies a file or symbolic link to `target`, making parent directories; returns the octets of a file.
+    """Copies a file or symbolic link to `target`, making parent directories; returns the octets of a copied file.
 
-    None: the entry is a symbolic link, or was left out since it cannot be read or is of another type.
+    None: the entry is a symbolic link, which was copied, or was left out since it cannot be read or is of another type.
     """
     try:
         if entry.is_symlink():
@@ -142,8 +148,8 @@ def _copy(entry: os.DirEntry[str], target: Path) -> int | None:
 def digests(root: Path, on_octets: Callable[[int], None] = lambda _count: None) -> dict[str, str]:
     """Returns a description of the content of each entry below `root`, by its path relative to `root`.
 
-    The description is the SHA-256 of a file, the target of a symbolic link, or "directory". Entries of other types are
-    left out. `on_octets` is called with the octets of each file read.
+    The description is the SHA-256 of a file in hexadecimal, "link to TARGET", or "directory". Entries of other types
+    are left out. `on_octets` is called with the octets of each file read.
 
     Raises:
         OSError: an entry cannot be read.

@@ -51,7 +51,10 @@ def _place(text: str) -> Url:
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs `rpcrdma doctor`: checks this machine, and a server if `args.url` names it; returns the exit status."""
+    """Runs `rpcrdma doctor`: checks this machine, and the server at `args.url` if that is not None.
+
+    Prints the findings; returns the exit status.
+    """
     from rpcrdma.cli.doctor.examination import examine  # noqa: PLC0415
 
     return await examine(args)

@@ -58,8 +58,8 @@ _TITLES = {
 class Finding:
     """The result of one check of `rpcrdma doctor`.
 
-    `subject` is the name of the checked thing for programs, `title` its name for people, "" for the usual one. `text`
-    is the result, `remedy` the advice, "" if none is needed. `facts` are values for programs only.
+    `subject` is the name of the checked thing for programs, `title` the name for people, "" for the usual one. `text`
+    is the result, `remedy` the advice, "" if none is needed. `facts` are further values for --json.
     """
 
     mark: Mark
@@ -71,7 +71,7 @@ class Finding:
 
 
 def as_json(findings: Iterable[Finding]) -> list[dict[str, Any]]:
-    """Returns the findings for --json, each as an object with subject, mark, text, remedy (None: none) and facts."""
+    """Returns an object for --json of each finding: subject, mark, text, remedy (None: none), and the `facts`."""
     return [
         {"subject": each.subject, "mark": each.mark, "text": each.text, "remedy": each.remedy or None} | each.facts
         for each in findings
@@ -79,7 +79,7 @@ def as_json(findings: Iterable[Finding]) -> list[dict[str, Any]]:
 
 
 def show(findings: Iterable[Finding]) -> None:
-    """Prints one line for each finding, with its remedy on the line below; there is at least one finding."""
+    """Prints one line for each finding, with its remedy, if any, on the line below; `findings` must not be empty."""
     findings = list(findings)
     titles = [found.title or _TITLES.get(found.subject, found.subject.replace("_", " ")) for found in findings]
     width = max(map(len, titles))
@@ -125,7 +125,7 @@ _CGROUP_OBJECTS_MIN = 1000
 
 
 def check_devices(devices: Sequence[RdmaDevice], attributes: Mapping[str, DeviceAttributes]) -> list[Finding]:
-    """Returns a finding for each RDMA device, or one finding if there is no device.
+    """Returns a finding for each RDMA device: NOTE if none of its ports is active, else OK; without devices, one OK.
 
     `attributes` are the attributes that the devices have reported, by device name; some devices may lack them.
     """
@@ -215,7 +215,7 @@ def check_verbs(trial: VerbsTrial) -> Finding:
 
 
 def check_cgroup(limits: Sequence[CgroupLimit]) -> Finding:
-    """Returns the finding about control groups: NOTE if a device's limit is 0 contexts or below 1000 objects, or OK."""
+    """Returns the finding about `limits` on RDMA devices: NOTE if one is 0 contexts or below 1000 objects, else OK."""
     told = []
     for limit in limits:
         handles, objects = _count(limit.handles, "process", "processes"), _count(limit.objects, "object", "objects")
@@ -249,7 +249,8 @@ def _count(number: int | None, one: str, several: str) -> str:
 def check_modules(states: Mapping[str, ModuleState], devices: Sequence[RdmaDevice]) -> Finding:
     """Returns the finding about the kernel's modules for RDMA devices, which the software RNIC does not need.
 
-    `states` has the state of each module by its name. The mark is NOTE if there is advice to load a module, else OK.
+    `states` has the state of each module by its name. The mark is NOTE if the finding advises to load modules for the
+    `devices`, or without devices to try a software RNIC of the kernel; else OK.
     """
     by_state = {state: [name for name, found in states.items() if found is state] for state in ModuleState}
     said = {
@@ -280,7 +281,8 @@ def check_modules(states: Mapping[str, ModuleState], devices: Sequence[RdmaDevic
 def check_memory_lock(limit_octets: int | None, devices: Sequence[RdmaDevice]) -> Finding:
     """Returns the finding about the memory that a process may lock, which RDMA devices need, not the software RNIC.
 
-    `limit_octets` is RLIMIT_MEMLOCK in octets; None: no limit. NOTE if it is below 64 MiB and there are devices.
+    `limit_octets` is RLIMIT_MEMLOCK; None: no limit. The mark is NOTE if it is below 64 MiB and there are devices, else
+    OK.
     """
     size = "no limit" if limit_octets is None else readable_octets(limit_octets)
     short = limit_octets is not None and limit_octets < LOCKED_OCTETS_MIN and bool(devices)
@@ -297,7 +299,7 @@ def check_memory_lock(limit_octets: int | None, devices: Sequence[RdmaDevice]) -
 def check_open_files(soft: int, hard: int) -> Finding:
     """Returns the finding about RLIMIT_NOFILE, which bounds the connections and files of a server.
 
-    `soft` and `hard` are the limits, perhaps `resource.RLIM_INFINITY`. The mark is NOTE if `soft` is below 1024.
+    `soft` and `hard` are its limits, perhaps `resource.RLIM_INFINITY`. It is NOTE if `soft` is below 1024, else OK.
     """
     unlimited = soft == resource.RLIM_INFINITY
     short = not unlimited and soft < RPC_CONNECTIONS_MAX
@@ -314,7 +316,7 @@ def check_open_files(soft: int, hard: int) -> Finding:
 def check_listening(port: int, listens: Callable[[int], str]) -> Finding:
     """Returns the finding OK if a server can listen at the TCP port `port`, else NOTE.
 
-    `listens` tries a port, and returns the reason why it cannot be listened at, "" if it can.
+    `listens` tries to listen at a port, and returns the reason if that fails, else "".
     """
     cause = listens(port)
     return Finding(
@@ -331,9 +333,10 @@ def check_listening(port: int, listens: Callable[[int], str]) -> Finding:
 
 
 def check_route(address: str, interface: str | None, devices: Sequence[RdmaDevice]) -> Finding:
-    """Returns the finding about the route to a server: whether it leads through an RDMA device (PROBLEM: no route).
+    """Returns the finding about the route to a server, which says whether it leads through one of the RDMA `devices`.
 
-    `address` is the server's IP address, `interface` the network interface towards it, None without a route.
+    `address` is the server's IP address, `interface` the network interface towards it. The mark is OK, or PROBLEM if
+    `interface` is None: there is no route.
     """
     own = [device for device in devices if any(address in port.addresses for port in device.ports)]
     on = own or [device for device in devices if interface in device.interfaces]

@@ -22,7 +22,7 @@ _MAPPED = 0xFFFF << 32
 class Port:
     """A port of an RDMA device, as sysfs shows it.
 
-    `state` is the kernel's word ("ACTIVE"). `addresses` are the IPv4 addresses that its GIDs contain.
+    `state` is the kernel's word ("ACTIVE"). `gids` are those in use; `addresses` are the IPv4 addresses in these.
     """
 
     number: int
@@ -78,7 +78,7 @@ class ModuleState(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CgroupLimit:
-    """The limits of one control group on one RDMA device (the rdma controller); None: no limit. `file` sets them."""
+    """The limits of one control group on one RDMA device (rdma controller); None: no limit. They are set in `file`."""
 
     device: str
     handles: int | None
@@ -91,8 +91,8 @@ class CgroupLimit:
 def cgroup_limits(root: Path = Path("/")) -> list[CgroupLimit]:
     """Returns the limits on RDMA devices of this process's control group and of the groups that contain it.
 
-    There is one for each device and group with a limit; none if the files cannot be read. `root` is the directory below
-    which /proc and /sys are read.
+    There is one for each device and group with a limit, those of the own group first; none if the files cannot be read.
+    `root` is the directory below which /proc and /sys are read.
     """
     found: list[CgroupLimit] = []
     for line in _text(root / "proc/self/cgroup").splitlines():
@@ -120,7 +120,7 @@ def _limits_in(file: Path) -> Iterator[CgroupLimit]:
 
 
 def rdma_devices(root: Path = Path("/")) -> list[RdmaDevice]:
-    """Returns the RDMA devices of this machine, or its network namespace, sorted by name.
+    """Returns the RDMA devices that sysfs shows to this process, sorted by name; [] if there are none, or no sysfs.
 
     `root` is the directory below which /sys is read.
     """
@@ -130,9 +130,10 @@ def rdma_devices(root: Path = Path("/")) -> list[RdmaDevice]:
 
 
 def module_state(name: str, release: str, root: Path = Path("/")) -> ModuleState:
-    """Returns whether a kernel of the release `release` has the module `name` loaded, available or missing.
+    """Returns the state of the module `name` (with underscores) in the running kernel, of the release `release`.
 
-    `root` is the directory below which /sys and /lib/modules are read; UNKNOWN if it has no modules of the release.
+    `root` is the directory below which /sys and /lib/modules are read. UNKNOWN: the module is not loaded, and `root`
+    has no modules of the release.
     """
     if (root / "sys/module" / name).is_dir():
         return ModuleState.LOADED
@@ -205,7 +206,7 @@ def _entries(directory: Path) -> list[Path]:
 
 
 def _text(path: Path) -> str:
-    """Returns the content of a text file, without white space around it; "" if unreadable, as for unused GIDs."""
+    """Returns the content of a text file without white space around it; "" if it cannot be read, as for unused GIDs."""
     try:
         return path.read_text(errors="replace").strip()
     except OSError:

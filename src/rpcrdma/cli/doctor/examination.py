@@ -40,8 +40,8 @@ __all__ = ["examine"]
 async def examine(args: argparse.Namespace) -> ExitStatus:
     """Makes all checks of `rpcrdma doctor`, of the machine and of the server at `args.url` (None: no server).
 
-    Prints the findings. Returns the exit status: DONE, FAILED with a problem of the machine, or that of the server's
-    check.
+    Prints the findings, as JSON with --json. Returns the exit status: that of the server's check (`check_server`), or
+    if that is DONE, FAILED for any finding with the mark PROBLEM, else DONE.
     """
     options = connect_options(args)
     release = platform.release()
@@ -78,9 +78,9 @@ async def examine(args: argparse.Namespace) -> ExitStatus:
 
 
 async def _way(url: Url, devices: list[RdmaDevice]) -> Finding | None:
-    """Returns the finding about the route to the host of `url`.
+    """Returns the finding about the route to the first address of the host of `url`.
 
-    None: the name of the host has no address, which the check of the server reports.
+    None: the host has no address, which the check of the server reports.
     """
     try:
         found = await asyncio.get_running_loop().getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)

@@ -43,7 +43,10 @@ class _Nothing(v3.NFS_V3_Service):
 
 
 async def check_software_rnic(options: ConnectOptions) -> Finding:
-    """Makes two NULL calls over the software RNIC from this process to itself; returns the finding, OK or PROBLEM."""
+    """Makes two NULL calls over the software RNIC from this process to a server in it, on 127.0.0.1.
+
+    Returns the finding: OK, with the times, or PROBLEM if the calls fail. `options` are those of the connection.
+    """
     try:
         config = RdmaServerConfig(provider="iwarp", rpcrdma_version=options.rpcrdma_version)
         async with serve([_Nothing()], ["rdma://127.0.0.1:0"], options=ServeOptions(rdma=config)) as server:
@@ -72,8 +75,8 @@ async def check_server(url: Url, options: ConnectOptions) -> tuple[Finding, Exit
     """Connects to the server at `url` and makes two NULL calls of NFS version 3.
 
     Returns:
-        The finding, and the exit status for it: DONE (also if the server answers with an RPC error, as without NFS
-        version 3), NOT_CONNECTED or PROTOCOL_VIOLATION.
+        The finding, and the exit status for it: DONE for OK, and for NOTE (the server answers with an RPC error, as
+        without NFS version 3); NOT_CONNECTED or PROTOCOL_VIOLATION for PROBLEM.
     """
     place = url.server
     try:
@@ -116,8 +119,8 @@ async def _measure(url: str, options: ConnectOptions) -> tuple[Negotiated | None
     """Connects to a URL and makes two NULL calls of NFS version 3.
 
     Returns:
-        The terms of the RDMA connection (None over TCP), the milliseconds to connect, and the microseconds of the
-        second call.
+        The negotiated parameters of the RDMA connection (None over TCP), the milliseconds to connect, and the
+        microseconds of the second call.
 
     Raises:
         RpcRdmaError: the connection or a call failed.
@@ -134,7 +137,7 @@ async def _measure(url: str, options: ConnectOptions) -> tuple[Negotiated | None
 
 
 def why_not_listening(port: int) -> str:
-    """Returns the reason why this process cannot listen at the TCP port `port`, in words; "" if it can."""
+    """Returns in words why this process cannot listen at the TCP port `port` of all IPv4 addresses; "" if it can."""
     try:
         with socket.create_server(("", port)):
             return ""

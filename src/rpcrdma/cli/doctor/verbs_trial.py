@@ -14,8 +14,8 @@ __all__ = ["VerbsTrial", "try_verbs"]
 class VerbsTrial(NamedTuple):
     """The outcome of `try_verbs`: the attributes of each device that can be opened, by device name.
 
-    `cause` and `remedy` state in words why devices do not work, "" if all do. `unusable` names those devices; if it is
-    empty and there is a cause, no device works.
+    `cause` and `remedy` state in words why devices do not work; both are "" if all do. `unusable` has the names of the
+    devices that do not work; if it is empty and there is a cause, no device works.
     """
 
     attributes: dict[str, DeviceAttributes]
@@ -28,7 +28,7 @@ def try_verbs(present: Iterable[str], find_binding: Callable[[], tuple[Binding |
     """Loads the module for RDMA devices, asks each device for its attributes, and opens the connection manager.
 
     `present` are the names of the devices that the kernel has. `find_binding` returns the module and "", or None and
-    the reason why it is missing. Returns the attributes of the usable devices, and in words why others are not usable.
+    the reason why it is missing. Failures are part of the result, and not raised.
     """
     binding, missing = find_binding()
     if binding is None:

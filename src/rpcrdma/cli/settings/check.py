@@ -45,7 +45,7 @@ def find_mistakes(
     sources: ExportSources | None = None,
     served: Collection[str] = (),
 ) -> list[Mistake]:
-    """Returns a mistake (place, cause, remedy) for each fault in files and each setting unfit for this machine.
+    """Returns a mistake (place, text) for each fault in files and each setting unfit for this machine, each once.
 
     It looks up host names, asks the stores of URLs, and reads certificates and directories, and so may block; it binds
     no socket and changes nothing.
@@ -55,8 +55,8 @@ def find_mistakes(
         found: the settings.
         names: looks up names of hosts; None: a new `HostNames`.
         sources: looks at directories and stores; None: a new `ExportSources`.
-        served: the names of exports that a server serves now: they could not be served on if they did not answer, so
-            that this is an error.
+        served: the names of exports that a server serves now. If the source of one does not answer, that is an error,
+            even if its setting `missing` is "skip".
     """
     names, sources = names or HostNames(), sources or ExportSources()
     looks = PathLooks(found, (*FILES_OF_HOSTS, *PATHS), sources.of_paths)
@@ -93,11 +93,11 @@ def find_mistakes(
 
 
 def at_start(args: argparse.Namespace, found: Effective, sources: ExportSources) -> list[Mistake]:
-    """Returns the mistakes in settings (place, cause, remedy) with which a server must not start.
+    """Returns the mistakes (place, text) in settings with which a server must not start, and warnings about mounts.
 
-    Those that opening, binding or loading would find are left out: the start finds them itself. Doubts about the mounts
-    of exports are among them, as warnings. `args` are parsed arguments with the values of `found`. `sources` looks at
-    the directories and stores of the exports, and has their answers afterwards.
+    Mistakes that opening, binding or loading finds are left out: the start itself reports them. `args` are parsed
+    arguments with the values of `found`. `sources` looks at the directories and stores of the exports, and has their
+    answers afterwards. May block.
     """
     looks = PathLooks(found, (), sources.of_paths)
     sources.look((*found.exports, *found.mistaken))
@@ -114,9 +114,9 @@ def at_start(args: argparse.Namespace, found: Effective, sources: ExportSources)
 
 
 def no_exports(args: argparse.Namespace, found: Effective) -> list[Mistake]:
-    """Returns the mistake that there is nothing to serve, in a list; an empty list if there are exports.
+    """Returns a list with the mistake that there is no export; [] if there are exports, or `found` has other mistakes.
 
-    The list is also empty if other mistakes may be the cause.
+    `args` has the configuration file, in which exports should be (`config`; None: there is no file).
     """
     if found.exports or found.faults:
         return []
@@ -140,9 +140,10 @@ def _faults_of_export(
 
 
 def _faults_of_source(export: Exported, sources: ExportSources, served: Collection[str]) -> Iterator[Mistake]:
-    """Yields a mistake (place, cause, remedy) if the source of an export cannot be served at present.
+    """Yields a mistake (place, text) if the source of an export, at which `sources` has looked, cannot be served.
 
-    `sources` has looked at it. No answer of an export in `served` is an error, of others a warning if they may wait.
+    It is a warning if the export may be absent (`missing` is "skip"), unless the source does not answer and the export
+    is one of those in `served`, which a server serves now.
     """
     if faults := [*_faults_of_url(export)]:
         yield from faults
@@ -159,7 +160,7 @@ def _faults_of_source(export: Exported, sources: ExportSources, served: Collecti
 def _doubts_about_mount(export: Exported, sources: ExportSources) -> Iterator[Mistake]:
     """Yields a warning if callers may change an export whose file system is mounted read-only in this process's view.
 
-    systemd mounts what no `ReadWritePaths=` of a unit names read-only for its processes, and no reload changes that.
+    Under systemd a unit's processes may see directories that its `ReadWritePaths=` lacks as read-only until a restart.
     """
     rules = (*export.rules, export)
     if export.is_read_only or sources.is_silent(export) or any("access" in rule.mistaken for rule in rules):
@@ -178,10 +179,10 @@ def _doubts_about_mount(export: Exported, sources: ExportSources) -> Iterator[Mi
 
 
 def _exposed_state(found: Effective, sources: ExportSources, looks: PathLooks) -> Iterator[Mistake]:
-    """Yields a mistake (place, cause, remedy) for each export that contains the directory of the server's state.
+    """Yields a mistake (place, text) for each export that contains the directory of the server's state.
 
-    A client that reads the key of file handles there can make handles of its own. An export whose source has not
-    answered is left out: it is looked at again before it is served. That the directory does not answer is a mistake.
+    A client that reads the key of file handles there can forge handles. An export whose source has not answered is left
+    out, as it is checked again before it is served. If the state directory does not answer, yields that mistake alone.
     """
     exports = [export for export in (*found.exports, *found.mistaken) if not sources.is_silent(export)]
     of_state = looks.place_of_state()
@@ -200,7 +201,7 @@ def _exposed_state(found: Effective, sources: ExportSources, looks: PathLooks) -
 
 
 def _real(path: Path | str) -> str:
-    """Returns the absolute path without symbolic links; a circle of links stays as it is."""
+    """Returns the absolute path without symbolic links; links that form a circle stay in it."""
     from rpcrdma.nfs.export.mount_table import real_path  # noqa: PLC0415 - only a server has directories
 
     give_way()
@@ -254,9 +255,9 @@ def _at_and_above(directory: str) -> Iterator[str]:
 
 
 def _conflicts(args: argparse.Namespace, found: Effective) -> list[Mistake]:
-    """Returns a mistake for each setting that takes another one that is missing, or more than this machine allows.
+    """Returns the conflicts between settings (`conflicts`) as mistakes, at the places of the settings to blame.
 
-    Where a setting about TLS is mistaken, no other one about it is said to lack it.
+    If the value of any setting about TLS is itself mistaken, conflicts about TLS are left out.
     """
     exports = [*found.exports, *found.mistaken]
     rules = [rule for export in exports for rule in export.admitting]
@@ -272,16 +273,17 @@ def _conflicts(args: argparse.Namespace, found: Effective) -> list[Mistake]:
 
 
 def _faults_of_credentials(found: Effective, names: Iterable[str]) -> Iterator[Mistake]:
-    """Yields a mistake for each setting in `names` that names a credential of systemd which cannot be read."""
+    """Yields a mistake for each setting of the server in `names` whose value is an unreadable credential of systemd."""
     for value, place in map(found.server.__getitem__, names):
         if isinstance(value, Credential) and (fault := value.fault()) is not None:
             yield Mistake(place, fault)
 
 
 def _faults_of_certificates(args: argparse.Namespace, found: Effective, looks: PathLooks) -> Iterator[Mistake]:
-    """Yields a mistake if files of certificates cannot be used, expire, or leave hosts without one unjudged.
+    """Yields a mistake for each file of certificates that cannot be used, and warnings about them.
 
-    They are read only if they can be and fit together with all other settings.
+    The warnings: the certificate expires within 14 days; `tls-name` does not bar clients without a certificate. The
+    files are loaded only if they can be read and no other setting conflicts with them.
     """
     faults = [*looks.faults(FILES_OF_HOSTS), *_faults_of_credentials(found, FILES_OF_HOSTS)]
     yield from faults
@@ -311,9 +313,9 @@ def _faults_of_certificates(args: argparse.Namespace, found: Effective, looks: P
 
 
 def report(faults: list[Mistake], *, as_json: bool) -> int:
-    """Prints the mistakes and returns the exit status: USAGE if one is more than a warning, else DONE.
+    """Prints the mistakes, 100 at most, on standard error; returns USAGE if one is more than a warning, else DONE.
 
-    `as_json`: whether they are printed as one JSON object on standard output as well.
+    `as_json`: whether all of them are printed as one JSON object on standard output as well.
     """
     failed = any(not fault.is_warning for fault in faults)
     shown, more = first_ones(faults)
@@ -330,7 +332,7 @@ def report(faults: list[Mistake], *, as_json: bool) -> int:
 
 
 def first_ones(faults: list[Mistake]) -> tuple[list[Mistake], str]:
-    """Returns the first CONFIGURATION_FAULTS_MAX (100) of `faults`, and a line with the number of others, or ""."""
+    """Returns the first CONFIGURATION_FAULTS_MAX (100) of `faults`, and "and N more" about the others, or ""."""
     more = len(faults) - CONFIGURATION_FAULTS_MAX
     return faults[:CONFIGURATION_FAULTS_MAX], f"and {more} more" if more > 0 else ""
 

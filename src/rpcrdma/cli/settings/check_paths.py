@@ -30,15 +30,16 @@ PATHS: Final = ("state-dir", "admin", "keytab", "access-log")
 
 
 class PathLooks:
-    """Looks at paths of settings of the server in threads, all at once, from when it is made.
+    """Looks at paths of settings of the server in threads, all at once, as soon as the object is made.
 
-    Their answers are waited for until PATH_ANSWERS_S (30) seconds after that, all together.
+    The methods wait for the answers until PATH_ANSWERS_S (30) seconds after that, in all. The state directory is always
+    among the paths.
 
     Args:
-        found: the settings. Those without a path, such as "off", are not looked at; nor are mistaken ones, in whose
-            place the default is.
-        names: the names of the settings that are looked at.
-        threads: the threads, which may have looked before: a path that has not answered then is not asked once more.
+        found: the settings. Those without a path, such as "off", are not looked at; nor are mistaken ones, which have
+            their defaults.
+        names: the names of the settings whose paths are checked by `faults`.
+        threads: the threads. A path that has not answered an earlier look of theirs is not asked again.
     """
 
     def __init__(self, found: Effective, names: Iterable[str], threads: DaemonThreads) -> None:
@@ -56,9 +57,9 @@ class PathLooks:
             self._place = threads.ask(("place", state), functools.partial(_place_of_state, state))
 
     def faults(self, names: Iterable[str]) -> Iterator[Mistake]:
-        """Yields a mistake for each setting in `names` whose path a server could not use, or does not answer.
+        """Yields a mistake for each setting in `names` whose path is silent, or cannot be used by a server; may block.
 
-        Waits for the answers.
+        Settings that were not looked at are left out.
         """
         for name in names:
             if (look := self._looks.get(name)) is None:
@@ -74,9 +75,9 @@ class PathLooks:
                 yield Mistake(self._found.server[name].origin, text)
 
     def place_of_state(self) -> StatePlace | Mistake | None:
-        """Returns the place of the state directory; None: the setting is mistaken; a mistake: it does not answer.
+        """Returns the place of the state directory, or a mistake if the directory does not answer; may block.
 
-        Waits for the answer.
+        None: the value of the setting is mistaken.
         """
         if self._place is None:
             return None
@@ -99,10 +100,10 @@ def _place_of_state(directory: Path) -> StatePlace:
 
 
 def _status(path: Path, *, follow_symlinks: bool = True) -> os.stat_result | None:
-    """Returns the status of the file at a path; None: there is none.
+    """Returns the status of the file at a path; None if there is no file.
 
     Raises:
-        OSError: that cannot be known, as below a directory that this user may not search.
+        OSError: it cannot be examined, as below a directory that this user may not search.
     """
     try:
         return path.stat(follow_symlinks=follow_symlinks)
@@ -116,7 +117,11 @@ def _is_directory(path: Path) -> bool:
 
 
 def _unfit_for_state(directory: Path) -> str:
-    """Returns why a server cannot make or use the directory of its state, and the remedy; "": it can."""
+    """Returns why a server cannot make or use the directory of its state, and the remedy; "" if it can.
+
+    Raises:
+        OSError: a file or directory cannot be examined.
+    """
     there = (directory, *directory.parents)
     place = next(each for each in there if _status(each, follow_symlinks=False) is not None)
     if not _is_directory(place):
@@ -136,7 +141,13 @@ def _unfit_for_state(directory: Path) -> str:
 
 
 def _unfit_for_socket(path: Path) -> str:
-    """Returns why a server cannot listen at an admin socket, and the remedy; "": it can, or did already."""
+    """Returns why a server cannot make an admin socket at a path, and the remedy; "" if it can.
+
+    A socket that is there already is no obstacle.
+
+    Raises:
+        OSError: a file or directory cannot be examined.
+    """
     from rpcrdma.aio.server.admin_socket import unfit_name  # noqa: PLC0415 - only for a path of the user's own
 
     if cause := unfit_name(path):
@@ -152,7 +163,11 @@ def _unfit_for_socket(path: Path) -> str:
 
 
 def _unfit_for_log(path: Path) -> str:
-    """Returns why a server cannot write a log to the file at a path, and the remedy; "": it can."""
+    """Returns why a server cannot write a log to the file at a path, and the remedy; "" if it can.
+
+    Raises:
+        OSError: a file or directory cannot be examined.
+    """
     status = _status(path)
     if status is not None and not stat.S_ISREG(status.st_mode):
         return f"{path} is no regular file; name another one"
@@ -163,9 +178,9 @@ def _unfit_for_log(path: Path) -> str:
 
 
 def _unreadable(what: str) -> Callable[[Path], str]:
-    """Returns a function that returns why this user cannot read the file at a path, with a remedy; "" if it can.
+    """Returns a function of a path, which returns why this user cannot read the file there, with a remedy, or "".
 
-    `what`: the words for such a file, with "a".
+    The function raises OSError if the file cannot be examined. `what`: words for such a file, such as "a keytab".
     """
 
     def unfit(path: Path) -> str:

@@ -19,7 +19,10 @@ _NAME: Final = re.compile(r"(?!\.{1,2}$)[^/\0]{1,255}", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """A credential of the service's unit with the name `name`, as `LoadCredential=NAME:FILE` makes one."""
+    """A credential of systemd with the name `name`, as `LoadCredential=NAME:FILE` in a unit makes one.
+
+    Its text is credential:NAME, as in settings.
+    """
 
     name: str
 
@@ -28,12 +31,12 @@ class Credential:
 
     @property
     def path(self) -> Path:
-        """The file; one that is not there if this process has no credentials."""
+        """The credential's file; if this process has no credentials, a path at which there is no file."""
         folder = os.environ.get(_VARIABLE)
         return Path(folder) / self.name if folder else Path(str(self))
 
     def fault(self) -> str | None:
-        """Returns cause and remedy if this process cannot read the credential, else None."""
+        """Returns a text with cause and remedy if this process cannot read the credential, else None."""
         if not os.environ.get(_VARIABLE):
             return (
                 f"{self} is for a service of systemd, which sets {_VARIABLE}; start the unit by systemctl, with "
@@ -45,10 +48,10 @@ class Credential:
 
 
 def credential_or_path(text: str) -> Credential | Path:
-    """Parses credential:NAME, or the path of a file.
+    """Parses credential:NAME into a credential, and any other text into the path of a file.
 
     Raises:
-        ArgumentTypeError: NAME is no name of a credential.
+        ArgumentTypeError: NAME cannot be the name of a credential.
     """
     if not text.startswith(_PREFIX):
         return Path(text)

@@ -30,7 +30,7 @@ _OPTION: Final = re.compile(r"(?<![\w-])--(?=[a-z])")
 class Effective(NamedTuple):
     """The values of settings that take effect, by the settings' names, and the mistakes in the files.
 
-    `server` has the settings of the whole server, `defaults` those for exports without their own.
+    `server` has the settings of the whole server, `defaults` those of exports that do not set them.
     """
 
     server: Mapping[str, Value]
@@ -39,18 +39,18 @@ class Effective(NamedTuple):
     faults: list[Mistake]
     """The mistakes in the files and in the names of exports."""
     mistaken: tuple[Exported, ...] = ()
-    """Exports with mistakes in their tables, without the mistaken values: a check looks at the others."""
+    """Exports with mistakes in their tables, with other values in place of the mistaken ones, for checks."""
     mistaken_settings: frozenset[str] = frozenset()
     """The names of the settings of the server whose values in a file are mistaken: the defaults are in their place."""
 
     @contextmanager
     def blamed(self, name: str) -> Iterator[None]:
-        """Adds the place in a file to an error in the context, if the setting that has caused it is in a file.
+        """Puts FILE:LINE in front of the message of an error in the context, if a setting in a file has caused it.
 
-        ConnectFailed and OSError are raised anew with that place in front of the message.
+        For ConnectFailed and OSError it raises a new ConnectFailed or OSError; other exceptions propagate unchanged.
 
         Args:
-            name: the setting of the server that is to blame for other errors than those about certificates.
+            name: the setting of the server to blame, except for errors about certificates, whose settings it finds.
         """
         try:
             yield
@@ -65,7 +65,7 @@ class Effective(NamedTuple):
             raise kind(in_keys(f"{place}: {message}; {hint}" if hint else f"{place}: {message}", place)) from None
 
     def place_of_files(self, message: str) -> str:
-        """Returns the place of the setting with the file of certificates that `message` names, else of `tls-cert`."""
+        """Returns the place of the TLS setting (cert, key, ca) whose file `message` names, else that of `tls-cert`."""
         files = [self.server[name] for name in ("tls-cert", "tls-key", "tls-ca")]
         paths = [each.value.path if isinstance(each.value, Credential) else each.value for each in files]
         named = [
@@ -76,9 +76,9 @@ class Effective(NamedTuple):
         return max(named, default=(0, files[0].origin))[1]
 
     def put_into(self, args: argparse.Namespace) -> None:
-        """Sets the attributes of parsed arguments to the server's values, and `exports` to the list of exports.
+        """Sets attributes of parsed arguments to the values of the server's settings, and `exports` to the exports.
 
-        In place of a credential it is the path of its file.
+        The value of a credential is the path of its file.
         """
         for setting in OF_SERVER:
             value = self.server[setting.name].value
@@ -87,16 +87,18 @@ class Effective(NamedTuple):
 
 
 def in_keys(text: str, place: str) -> str:
-    """Returns a message about the setting at `place`; if that is in a file, its options become keys, without dashes."""
+    """Returns a message about a setting; if `place` is in a file, options in it (--tls-ca) become keys (tls-ca)."""
     return text if place in {DEFAULT, COMMAND_LINE} else _OPTION.sub("", text)
 
 
 def effective(args: argparse.Namespace) -> Effective:
     """Returns values and origins of all settings: of the command line, else of the files, else the defaults.
 
+    Exports of the command line replace all those of the files. Reads the files; mistakes are part of the result.
+
     Args:
-        args: parsed arguments, of which `on_command_line` names those of the command line. Their `config` is the
-            configuration file; None: there is none.
+        args: parsed arguments, of which `on_command_line` names those of the command line. Their `config` is the path
+            of the configuration file; None: there is no file.
     """
     file = FileSettings() if args.config is None else read_configuration(args.config)
     server = _values(OF_SERVER, args, file.server)
@@ -135,10 +137,10 @@ def _value(setting: Setting, args: argparse.Namespace, in_file: Mapping[str, Val
 
 
 def _complete(export: ExportArgument, defaults: Mapping[str, Value], unknown: frozenset[str]) -> Exported:
-    """Returns an export with values of all settings: its own, else `defaults`; --read-only replaces access "rw".
+    """Returns an export with values of all settings: its own, else `defaults`; --read-only makes access "rw" "ro".
 
     `defaults` has the values by attribute (`Setting.dest`); `unknown` are the attributes whose defaults are mistaken in
-    a file.
+    a file. An export of the command line has `missing` "fail".
     """
     terms: dict[str, Any] = {**{dest: each.value for dest, each in defaults.items()}, **export.own}
     origins = {dest: each.origin for dest, each in defaults.items()}
@@ -172,7 +174,7 @@ def _complete(export: ExportArgument, defaults: Mapping[str, Value], unknown: fr
 
 
 def _equal_names(exports: Iterable[ExportArgument]) -> Iterable[Mistake]:
-    """Yields a mistake (place, cause, remedy) for each export that has the name of an earlier export."""
+    """Yields a mistake (place, text) for each export that has the name of an earlier one of `exports`."""
     first: dict[str, str] = {}
     for export in exports:
         place = export.origins.get("", COMMAND_LINE)

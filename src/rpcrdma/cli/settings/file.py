@@ -96,8 +96,9 @@ class Mistake(NamedTuple):
 class FileSettings:
     """The settings that configuration files have, by name, and the files' mistakes; mistaken values are left out.
 
-    An export is in `exports` if its table has a source, even if other values of it are mistaken. `mistaken_settings`
-    and `mistaken_defaults` are the names of the settings of the server, and of exports, whose values are left out.
+    An export is in `exports` if its table has a valid directory or URL, even if other values are mistaken.
+    `mistaken_settings` are the names of settings of the server whose values are left out, `mistaken_defaults` those of
+    settings in [defaults].
     """
 
     server: dict[str, Value] = field(default_factory=dict)
@@ -111,7 +112,7 @@ class FileSettings:
 def read_configuration(path: Path) -> FileSettings:
     """Reads a configuration file, then the files `exports.d/*.toml` beside it in the order of their names.
 
-    Mistakes are collected in the result, and not raised.
+    Mistakes, and files that cannot be read, are collected in the result, and not raised.
     """
     found = FileSettings()
     _File(path, found).read(whole=True)
@@ -142,7 +143,7 @@ class _File:
         self._lines: dict[KeyPath, int] = {}
 
     def read(self, *, whole: bool) -> None:
-        """Reads the file; `whole`: whether it may have other keys than [[export]] tables."""
+        """Reads the file, and adds values and mistakes; `whole`: whether it may have more than [[export]] tables."""
         before = len(self._found.faults)
         document = self._document()
         if whole and len(self._found.faults) > before:
@@ -163,7 +164,7 @@ class _File:
                 self._found.mistaken_settings |= self._read_table((), {key: value}, _SERVER_KEYS, self._found.server)
 
     def _document(self) -> dict[str, Any]:
-        """Returns the file's content as `tomllib` does; if that is impossible, notes a mistake and returns {}."""
+        """Returns the file's content as `tomllib` does; {}, adding a mistake, if it cannot be read or parsed."""
         try:
             octets = self._octets()
             text = octets.decode().replace("\r\n", "\n")
@@ -201,7 +202,7 @@ class _File:
         return octets
 
     def _fault_of_syntax(self, message: str, text: str) -> None:
-        """Notes a mistake for an error of `tomllib`, whose `message` ends with its place in `text`."""
+        """Adds a mistake for an error of `tomllib`, whose `message` ends with the place in the file's `text`."""
         found = _PLACE_IN_TOML.fullmatch(message)
         cause = message if found is None else found[1]
         line = int(found[2]) if found is not None and found[2] else text.count("\n") + (not text.endswith("\n"))
@@ -263,10 +264,10 @@ class _File:
     def _own_terms(
         self, path: KeyPath, values: Mapping[str, Value], known: Mapping[str, Setting]
     ) -> tuple[dict[str, Any], dict[str, str]]:
-        """Returns (values, places FILE:LINE) of the `known` keys in the table at `path`, by attribute (`Setting.dest`).
+        """Returns (values, places FILE:LINE) of the `known` keys in `values`, by attribute (`Setting.dest`).
 
-        `path` has names and indices from the document down; `values` has values and places by the keys. The place of
-        the table itself is under "".
+        `values` has the values of the table at `path` by key; `path` has names and indices from the document down. The
+        place of the table itself is under "".
         """
         terms = {known[key].dest: value for key, value in values.items() if key in known}
         origins = {"": self._place(path)} | {dest: value.origin for dest, value in terms.items()}
@@ -279,10 +280,10 @@ class _File:
     def _read_table(
         self, path: KeyPath, table: Mapping[str, Any], known: Mapping[str, Setting], into: dict[str, Value]
     ) -> set[str]:
-        """Reads the values of a table, whose settings are `known`, into `into`, and notes mistakes.
+        """Adds the values of the table at `path` to `into`, by key, and mistakes; `known` has the settings by key.
 
         Returns:
-            The names of the settings that the mistakes are about: mistaken values, and keys that unknown ones resemble.
+            The names of settings with mistaken values, and of those that unknown keys resemble.
         """
         mistaken = set()
         for key, raw in table.items():
@@ -299,7 +300,7 @@ class _File:
         return mistaken
 
     def _parsed(self, setting: Setting, raw: Any) -> Any:
-        """Returns the value of a setting from its TOML value `raw`.
+        """Returns the value of a setting, a list for a setting with several, from its TOML value `raw`.
 
         Raises:
             ValueError: the type or the value is wrong; the text names the key and a remedy.
@@ -324,6 +325,8 @@ class _File:
 
     def _item(self, setting: Setting, raw: Any, *, in_list: bool = False) -> Any:
         """Returns the value of a setting, or with `in_list` of an item of its list, from its TOML value `raw`.
+
+        A relative path is one in the folder of the file.
 
         Raises:
             ValueError: the type or the value is wrong; the text names the key and a remedy.
@@ -357,14 +360,14 @@ class _File:
 
 
 def _shortened(text: str) -> str:
-    """Returns the text of a mistake, without its middle if it has more than 500 characters."""
+    """Returns the text of a mistake; if it has over 500 characters, their number stands for those in the middle."""
     more = len(text) - CONFIGURATION_FAULT_LETTERS_MAX
     half = CONFIGURATION_FAULT_LETTERS_MAX // 2
     return text if more <= 0 else f"{text[:half]}[{more} characters]{text[-half:]}"
 
 
 def _value_of(setting: Setting, text: str) -> Any:
-    """Parses the text of a setting's value.
+    """Returns the value of a setting from its text.
 
     Raises:
         ValueError: the text is no such value; the message names the key.
@@ -399,7 +402,7 @@ def _unknown(key: str, known: Mapping[str, Setting]) -> str:
 
 
 def _near(key: str, known: Iterable[str]) -> list[str]:
-    """Returns the key of `known` that an unknown one resembles most, in a list; an empty one if there is none."""
+    """Returns a list with the key of `known` that the unknown `key` resembles most; [] if none is similar."""
     return difflib.get_close_matches(key[:_KEY_COMPARED_MAX], list(known), 1)
 
 

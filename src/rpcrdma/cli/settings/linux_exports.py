@@ -58,15 +58,15 @@ _HEAD: Final = """\
 
 
 def in_toml(text: str, name: str) -> tuple[str, list[Mistake]]:
-    """Converts lines of exports(5) to `[[export]]` tables; returns their text, and the mistakes.
+    """Converts lines of exports(5) to `[[export]]` tables; returns (text in TOML, mistakes in the order of lines).
 
-    There is a mistake for each client and option that the tables cannot express. Clients with other options than others
-    have a rule of their own; those of all lines of a directory are in one export. A line without a client that can be
-    expressed is left out: no table admits more hosts, or grants more, than its lines.
+    There is a mistake for each client and option that the tables cannot express. Clients with equal options share a
+    rule, and all lines of a directory one export. A line without a client that can be expressed is left out: no table
+    admits more hosts, or grants more, than its lines.
 
     Args:
         text: lines of exports(5).
-        name: the name of their file.
+        name: the name of their file, for the places of mistakes and the heading.
     """
     faults: list[tuple[int, Mistake]] = []
     exports: dict[str, _Export] = {}
@@ -81,7 +81,7 @@ def in_toml(text: str, name: str) -> tuple[str, list[Mistake]]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yields each logical line with the number of its first line, without comments; empty ones are left out.
+    """Yields (number of its first line, from 1; text without comments) of each logical line that is not empty.
 
     A backslash at the end of a line continues it, and # begins a comment.
     """
@@ -107,7 +107,7 @@ class _Place(NamedTuple):
     faults: list[tuple[int, Mistake]]
 
     def fault(self, text: str) -> None:
-        """Adds a mistake with the cause and the remedy in `text`."""
+        """Adds a mistake at this place; `text` has the cause and the remedy."""
         self.faults.append((self.number, Mistake(f"{self.name}:{self.number}", text)))
 
 
@@ -120,12 +120,12 @@ class _Client(NamedTuple):
 
     @property
     def kind(self) -> int:
-        """Its place in the order in which Linux looks for a client: hosts precede networks, and these all hosts."""
+        """The rank of the client's kind, as Linux looks for clients: 0 for a host, 1 for a network, 2 for all hosts."""
         return 2 if not self.host else 1 if "/" in self.host else 0
 
 
 class _Export:
-    """An export of the directory `path`, of which `place` is the first line; `clients` are those of all its lines."""
+    """An export `name` of the directory `path`; `place` is its first line, `clients` are those of all its lines."""
 
     def __init__(self, place: _Place, name: str, path: str) -> None:
         self._place = place
@@ -134,7 +134,7 @@ class _Export:
         self.clients: list[_Client] = []
 
     def tables(self) -> str:
-        """Returns the TOML tables of the export and its rules; adds mistakes about what they cannot express."""
+        """Returns the TOML tables of the export and its rules; adds mistakes about options that they cannot express."""
         groups = self._groups()
         head: dict[str, Any] = {"name": self._name, "directory": self._path}
         # A term of the whole export: what one client must not see without its file system, no other client sees.
@@ -161,10 +161,10 @@ class _Export:
         )
 
     def _groups(self) -> list[tuple[list[str], dict[str, Any]]]:
-        """Returns groups of hosts with the terms that they share, in the order in which Linux looks for a client.
+        """Returns groups (hosts, terms that they share), in the order in which Linux looks for a client.
 
         Hosts precede networks, and these precede all hosts, which are [""]. Neighbours with equal terms are one group.
-        Adds a mistake for each client with other terms than one before it of which it is a part.
+        A client equal to, or within, an earlier one of its kind is left out; if its terms differ, adds a mistake.
         """
         clients: list[_Client] = []
         keys, numbers = HostKeys(), dict[tuple[int, HostKey], int]()
@@ -194,7 +194,7 @@ class _Line:
         self._fault = place.fault
 
     def export(self, line: str) -> tuple[str, str, list[_Client]] | None:
-        """Returns the name, the directory and the clients of the export in `line`; None, noting a mistake, without."""
+        """Returns (name, directory, clients) of the export in `line`; None, adding a mistake, if there is none."""
         words = _WORD.findall(line)
         octets = words[0].replace('"', "").encode("utf-8", "surrogateescape")
         path = _OCTAL.sub(lambda found: bytes([int(found[1], 8) & 0xFF]), octets).decode("utf-8", "surrogateescape")
@@ -214,9 +214,10 @@ class _Line:
         return name, path, clients
 
     def _clients(self, words: list[str]) -> list[_Client]:
-        """Returns the clients in `words`, those of a line behind its directory, in their order.
+        """Returns the clients in `words`, the words of a line after its directory, in their order.
 
-        The words are clients, as "host(rw)", and options of all clients behind them, as "-sync".
+        A word is a client, such as "host(rw)", or has options for all later clients, such as "-sync". Without words,
+        the client is "*". Clients that cannot be expressed are left out, with a mistake.
         """
         defaults = ""
         clients = []
@@ -235,7 +236,7 @@ class _Line:
         return clients
 
     def _host(self, client: str) -> str | None:
-        """Returns a host as the configuration file has it, "" for all hosts; None, noting a mistake, if it cannot."""
+        """Returns a host as the configuration file has it, "" for all hosts; None, adding a mistake, if it cannot."""
         if client in {"", "*"}:
             return ""
         if not client.isprintable():
@@ -266,9 +267,10 @@ class _Line:
             return None
 
     def _terms(self, options: str) -> dict[str, Any] | None:
-        """Returns the terms of a client's options, as "rw,sync", by keys of the configuration file; notes mistakes.
+        """Returns the terms for a client's options, such as "rw,sync", by keys of the configuration file.
 
-        None: a table would grant them to more callers than the line does, so that the client is left out.
+        Adds a mistake for each option that no key expresses. None: without that option a table would grant more than
+        the line does, so that the client has to be left out.
         """
         terms: dict[str, Any] = {"access": "ro", "reserved-port": True}
         sections = 0

@@ -17,7 +17,10 @@ _PLAIN: Final = re.compile(r"[A-Za-z0-9:_.]")
 
 
 def mount_points() -> frozenset[Path]:
-    """Returns the paths where file systems are mounted, or are to be by fstab(5), except for the root."""
+    """Returns the mount points of the mounted file systems and of those in /etc/fstab, without "/".
+
+    A table that cannot be read counts as empty.
+    """
     return frozenset(path for table, column in _TABLES for path in _points(Path(table), column))
 
 
@@ -35,7 +38,10 @@ def _points(table: Path, column: int) -> Iterator[Path]:
 
 
 def mount_unit(point: Path) -> str:
-    """Returns the name of the unit of an absolute mount point, escaped as `systemd-escape --path` does."""
+    """Returns the name of the systemd mount unit of a mount point, such as "srv-data.mount" for /srv/data.
+
+    `point` is an absolute path other than "/"; it is escaped as `systemd-escape --path` does.
+    """
     parts = [part for part in point.parts if part != "/"]
     text = "-".join("".join(map(_escaped, part)) for part in parts)
     return f"{_hex(text[0]) + text[1:] if text.startswith('.') else text}.mount"

@@ -17,7 +17,10 @@ _ABOUT_HOSTS = frozenset({"xprtsec", "mount-in-clear", *(setting.name for settin
 
 
 def add_settings(parser: CommandParser) -> None:
-    """Adds the options of all settings of `rpcrdma serve`, --config, --export and the directory, to `parser`."""
+    """Adds --config, --export, the argument DIR and an option for each setting of `rpcrdma serve` to `parser`.
+
+    The option of the log level is left out, since `parser` has it already.
+    """
     add = parser.add_argument
     add(
         "--config",

@@ -21,10 +21,11 @@ _MATCHED: Final = frozenset({"hosts", "principals", "certificates"})
 
 
 def contradictions(export: Exported, *, has_authorities: bool) -> Iterator[Mistake]:
-    """Yields a mistake for each reason why no call can match a rule of an export, in the order of the rules.
+    """Yields an error for each reason why no call can match a rule of an export, in the order of the rules.
 
-    `has_authorities`: whether the server has certificate authorities (tls-ca), by which it checks clients' hosts.
-    Nothing is said about values that are mistaken in the file.
+    The reasons: an earlier rule matches all calls that this rule could match; the rule admits principals, but none of
+    its flavors is of Kerberos; it names certificates, but the server has no certificate authorities (setting tls-ca,
+    `has_authorities`). Values that the configuration file has in a wrong form are not judged.
     """
     above_all = _RulesAbove()
     for rule in export.rules:
@@ -41,9 +42,10 @@ def contradictions(export: Exported, *, has_authorities: bool) -> Iterator[Mista
 
 
 def doubts(export: Exported, names: HostNames) -> Iterator[Mistake]:
-    """Yields mistakes about rules of an export: hosts without an address, and rules that trust every host with root.
+    """Yields the results of `faults_of_hosts`, then a warning for each rule by which every host may act as root.
 
-    `names` has looked up the hosts of all these rules; the terms of the export itself are the last rule.
+    The export's own terms are judged as its last rule. A rule whose `squash` comes from the export has no warning of
+    its own. `names` must have looked up the hosts of all rules.
     """
     yield from faults_of_hosts(export, names)
     for rule in (*export.rules, export):
@@ -57,9 +59,9 @@ def doubts(export: Exported, names: HostNames) -> Iterator[Mistake]:
 
 
 class _RulesAbove:
-    """The rules above the next one of an export, by what they name: the next one is compared with few of them.
+    """An index of the earlier rules of an export, to find one that makes a later rule useless.
 
-    Comparing each rule with all above it takes seconds for a thousand of them.
+    Comparing each of a thousand rules with all earlier ones would take seconds.
     """
 
     def __init__(self) -> None:
@@ -70,9 +72,10 @@ class _RulesAbove:
         self._hosts = HostKeys()
 
     def covering(self, rule: ExportedRule) -> ExportedRule | None:
-        """Returns the first rule above that matches every call that `rule` could match; None: `rule` joins those above.
+        """Returns the first added rule that matches every call that `rule` could match; if there is none, adds `rule`.
 
-        A rule behind a wider one is not kept, since what it covers, the wider one covers as well.
+        Returns None after adding. To be called for the rules in their order. A covered rule is not added, since the
+        rule that covers it covers the same later rules.
         """
         hosts = () if ALL_HOSTS in rule.hosts else rule.hosts
         named: list[_Items] = [
@@ -90,7 +93,7 @@ class _RulesAbove:
         return None
 
     def _first_of(self, group: _Group, named: Sequence[_Items]) -> Iterator[int]:
-        """Yields the number of the first rule of `group` that covers one that names `named`, if one does."""
+        """Yields the number of the first rule in `group` that covers a rule with `named`; nothing if none does."""
         for number in group.candidates(named):
             if all(_has_all(keys, items) for keys, items in zip(self._rules[number][1], named, strict=True)):
                 yield number
@@ -98,14 +101,14 @@ class _RulesAbove:
 
 
 class _Group:
-    """The numbers of rules that name the same kinds of callers, of hosts, principals and certificates."""
+    """The numbers of rules that restrict the same ones of the three: hosts, principals, certificates."""
 
     def __init__(self) -> None:
         self._numbers: list[int] = []
         self._by_key: list[defaultdict[HostKey, list[int]]] = []
 
     def add(self, number: int, keys: Sequence[set[HostKey]]) -> None:
-        """Adds a rule with the keys of its hosts, principals and certificates, behind all others."""
+        """Adds rule `number`, larger than those before; `keys` has a set for its hosts, principals and certificates."""
         self._numbers.append(number)
         self._by_key = self._by_key or [defaultdict(list) for _ in keys]
         for by_key, some in zip(self._by_key, keys, strict=True):
@@ -113,7 +116,11 @@ class _Group:
                 by_key[key].append(number)
 
     def candidates(self, named: Sequence[_Items]) -> Sequence[int]:
-        """Returns the numbers, in order, of rules that may cover one that names `named`: as few as a key tells."""
+        """Returns the ascending numbers of those rules of the group that may cover a rule with `named`.
+
+        `named` has the keys of the hosts, the principals and the certificates of that rule. A rule that covers it
+        shares a key with each of these; the method returns the rules that do with one, that with the fewest.
+        """
         fewest = self._numbers
         for by_key, items in zip(self._by_key, named, strict=True):
             if by_key and not items:
@@ -126,17 +133,21 @@ class _Group:
 
 
 def _has_all(keys: set[HostKey], items: _Items) -> bool:
-    """Returns whether `keys`, of which none stand for all callers, have one of the keys of each item."""
+    """Returns whether `keys` has at least one key of each item, or is empty, which stands for all callers."""
     return not keys or all(not keys.isdisjoint(each) for each in items)
 
 
 def _over_name(name: str) -> Sequence[HostKey]:
-    """Returns the names in rules that a principal or certificate matches: its own, and *@REALM for a principal."""
+    """Returns the names by which a rule covers the principal or certificate `name`: itself, and *@REALM."""
     return name, f"*@{name.rpartition('@')[2]}"
 
 
 def faults_of_hosts(export: Exported, names: HostNames) -> Iterator[Mistake]:
-    """Yields a mistake for each host of the rules of an export that has no address; `names` has looked them up."""
+    """Yields a mistake for each host name without an address in the rules of an export and in its own terms.
+
+    It is a warning if the server can serve the export without that host: `missing` is "skip", and no later rule gives
+    more rights than the rule that names the host. `names` must have looked up the hosts.
+    """
     lacking: list[tuple[ExportedRule, OSError]] = []
     for rule in (*export.rules, export):
         # A rule may have the hosts of the export.
@@ -150,7 +161,7 @@ def faults_of_hosts(export: Exported, names: HostNames) -> Iterator[Mistake]:
 
 
 def _trusts_all(rule: ExportedRule) -> bool:
-    """Returns whether every host whose calls claim to be of root gets the rights of root by the rule."""
+    """Returns whether the rule gives root's rights to calls with UID 0 from every host, without any proof."""
     return (
         rule.squash == "none"
         and rule.access != "none"

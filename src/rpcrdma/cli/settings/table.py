@@ -78,7 +78,7 @@ def _memory(text: str) -> int:
 
 
 def _path_or(*words: str) -> Callable[[str], Path | str]:
-    """Returns a parser that returns each of `words` as it is, and any other text as a path."""
+    """Returns a parser of option values, which returns a text in `words` as it is, and any other as a `Path`."""
     return lambda text: text if text in words else Path(text)
 
 
@@ -97,7 +97,7 @@ _HOSTS = replace(
 
 
 def _of_unit(setting: Setting) -> Setting:
-    """Returns a copy of a setting with a file, which may be a credential of the unit as well."""
+    """Returns a copy of a setting of a file that also accepts credential:NAME, a credential of the systemd unit."""
     return replace(
         setting,
         parse=credential_or_path,

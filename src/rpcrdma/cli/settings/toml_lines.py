@@ -30,13 +30,13 @@ _HEADER: Final = re.compile(r"[ \t]*(\[\[?)")
 
 
 def key_lines(text: str) -> dict[KeyPath, int]:
-    """Returns the line, from 1, of each table and key of a TOML document, by path.
+    """Returns the number, from 1, of the first line of each table and key of a TOML document, by its path.
 
-    A path has the names from the document down, and behind that of an array of tables the index, from 0, of a table.
-    Keys within an inline table are left out: they have the line of its key.
+    A path has the names from the top of the document down; the name of an array of tables is followed by the index,
+    from 0, of one of its tables. Keys within an inline table have no entry: see `line_of`.
 
     Args:
-        text: a document that `tomllib` accepts, with line feeds alone.
+        text: a document that `tomllib` accepts, whose lines end with a line feed.
     """
     lines: dict[KeyPath, int] = {}
     table: KeyPath = ()
@@ -70,10 +70,11 @@ def key_lines(text: str) -> dict[KeyPath, int]:
 def line_of_long_key(text: str) -> int | None:
     """Returns the number, from 1, of the first line with too many dots for a key; None without such a line.
 
-    `CONFIGURATION_KEY_NAMES_MAX` (64) dots are too many. Dots in texts and comments do not count; those in numbers do.
+    `CONFIGURATION_KEY_NAMES_MAX` (64) dots are too many. Dots in quoted texts and in comments are not counted; those in
+    numbers are.
 
     Args:
-        text: any text, which ends for this search where a quotation mark is not closed.
+        text: any text, TOML or not; the search ends at a quotation mark that is not closed.
     """
     if max(line.count(".") for line in text.split("\n")) < CONFIGURATION_KEY_NAMES_MAX:
         return None
@@ -90,9 +91,9 @@ def line_of_long_key(text: str) -> int | None:
 
 
 def line_of(lines: dict[KeyPath, int], path: KeyPath) -> int:
-    """Returns the line of the key at `path`, or of the nearest table above it; 1 for the document itself.
+    """Returns the line number, from 1, of the key at `path`, or of the nearest key or table above it that has one.
 
-    `lines` is the result of `key_lines`, whose paths have names, and indices of tables in arrays.
+    Returns 1 if none has. `lines` is the result of `key_lines`, which describes paths.
     """
     while path and path not in lines:
         path = path[:-1]
@@ -100,7 +101,7 @@ def line_of(lines: dict[KeyPath, int], path: KeyPath) -> int:
 
 
 def _names(text: str, at: int) -> tuple[list[str], int]:
-    """Reads a dotted key at the index `at` of `text`; returns its names, without quotes, and the index behind it."""
+    """Reads a dotted key from index `at` of `text`; returns (names without quotes, index behind the key)."""
     names: list[str] = []
     while (found := _KEY.match(text, at)) is not None:
         word, at = found[0].strip(), found.end()
@@ -113,9 +114,9 @@ def _names(text: str, at: int) -> tuple[list[str], int]:
 
 
 def _below(names: list[str], items: Counter[KeyPath]) -> KeyPath:
-    """Returns the path of the table header [`names`]: behind each array of tables the index of its newest table.
+    """Returns the path of the table whose header has `names`, with the index of the newest table of each array.
 
-    `items` has the number of tables in each array so far, by path. The last name gets no index.
+    `items` has the number of tables that each array of tables has so far, by path. The last name gets no index.
     """
     path: KeyPath = ()
     for number, name in enumerate(names, 1):
@@ -126,7 +127,7 @@ def _below(names: list[str], items: Counter[KeyPath]) -> KeyPath:
 
 
 def _after_value(text: str, at: int) -> tuple[int, int]:
-    """Skips from index `at` to the end of a value's last line; returns the index behind it and the lines skipped."""
+    """Skips from index `at` to the end of a value's last line; returns (index behind it, number of line feeds)."""
     depth = passed = 0
     while at < len(text):
         piece = _SKIPPED.match(text, at)

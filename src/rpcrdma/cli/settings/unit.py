@@ -24,17 +24,19 @@ _FILES: Final = ("tls-cert", "tls-key", "tls-ca", "keytab")
 
 
 def drop_in(found: Effective, config: Path | None) -> tuple[str, list[Mistake]]:
-    """Returns the text of a systemd drop-in for `rpcrdma.service` by the settings of a server, and mistakes.
+    """Returns (text of a systemd drop-in for `rpcrdma.service` that fits a server's settings, mistakes in them).
 
-    The unit requires the mounts of exports with `missing` "fail"; it begins after those of others, and without one that
-    fails. An export within another one has no path of its own: the mount point that systemd makes for a path would lie
-    within the outer export, and clients do not enter mount points. There is a mistake for each directory that has a
-    character that no unit can have; the text lacks these. A warning is about an export at a mount point where, without
-    the mount, another directory would be served.
+    The drop-in has the mounts that the unit needs, the paths that the server may write or only read, and rights beyond
+    the unit's. The unit requires the mounts of exports with `missing` "fail" and of the files that the server writes;
+    it starts after the mounts of other exports, also if one of these fails. An export within another one has no path of
+    its own: systemd would make a mount point for it within the outer export, and clients do not enter mount points.
+
+    There is an error for each directory with a character that no unit can have; the text lacks it. There is a warning
+    for an export of a mount point if the server may start without the mount, and then serve the directory below it.
 
     Args:
-        found: the settings.
-        config: the configuration file; None: there is none.
+        found: the settings in effect.
+        config: the configuration file, which the server reads; None: there is none.
     """
     writable: dict[Path, bool] = {}
     required: set[Path] = set()
@@ -100,9 +102,9 @@ def drop_in(found: Effective, config: Path | None) -> tuple[str, list[Mistake]]:
 
 
 def _word(path: Path, prefix: str = "") -> str:
-    """Returns a path as the value of a unit's setting: quoted if it has spaces, with percent signs doubled.
+    """Returns `prefix` and a path as the value of a unit's setting, quoted if it has spaces, with "%" doubled.
 
-    The `prefix` "-" lets systemd ignore a path that is absent.
+    The prefix "-" lets systemd ignore a path that is absent.
     """
     text = prefix + str(path).replace("%", "%%")
     return f'"{text}"' if " " in text else text

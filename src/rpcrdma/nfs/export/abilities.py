@@ -25,9 +25,10 @@ class SparseFile(Protocol):
     """
 
     def seek(self, offset: int, *, hole: bool) -> int | None:
-        """Returns the first offset, from `offset` on, that is in a hole (with `hole`) or in data; None: there is none.
+        """Returns the first offset, `offset` or larger, that is in a hole (`hole` True) or in data (`hole` False).
 
-        A hole follows the last octet of the file; None from the file's end on. Raises OSError: EIO and others.
+        The end of the file counts as a hole. Returns None if no data follows, or `offset` is at the end of the file or
+        beyond. Raises OSError: EIO and others.
         """
 
     def allocate(self, offset: int, octets: int, change: Change) -> None:
@@ -68,7 +69,7 @@ class CopyTarget(Protocol):
         """
 
     def clone_from(self, source: OpenFile, source_offset: int, offset: int, octets: int, change: Change) -> None:
-        """Lets a range of this file share the disk blocks of a range of `source`: all of them, or none.
+        """Lets a range of this file share the disk blocks of a range of `source`: the whole range, or nothing of it.
 
         `octets` is the length, 0 for all up to the end of `source`; `source_offset` and `offset` are the starts in
         `source` and here. `change` gets the attributes of this file before and after. Raises Refused or OSError:
@@ -92,8 +93,8 @@ class XattrHow(enum.IntEnum):
 class Extended(Protocol):
     """A `Node` with extended attributes (RFC 8276): pairs of a name and a value that only programs interpret.
 
-    `Tree.xattrs` says whether the objects of a tree have them. Names lack the prefix "user." of their namespace in
-    Linux. The methods are called for regular files and directories alone.
+    `Tree.xattrs` says whether the objects of a tree have them. Names lack the prefix "user." that Linux puts before
+    them. The methods are called for regular files and directories alone.
     """
 
     def get_xattr(self, who: Grant, name: bytes) -> bytes:

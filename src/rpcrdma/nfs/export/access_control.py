@@ -27,7 +27,7 @@ _NETWORKS_SHOWN_MAX = 8
 
 
 def _no_timer(_delay_s: float, _callback: object) -> None:
-    """Ignores the request of `LimitedLog` for a call after a delay, since worker threads have no event loop.
+    """Ignores the request of `LimitedLog` to call `_callback` after a delay: worker threads have no event loop.
 
     The next refusal, or `HostAdmission.flush`, logs the messages that are held back.
     """
@@ -84,15 +84,15 @@ class HostAdmission:
                 vars(self).pop(name, None)
 
     def forget(self) -> None:
-        """Drops remembered rules, and the grant in `latest`, after the terms of an export have changed."""
+        """Drops the rules found for earlier calls, and the grant in `latest`; for use after terms have changed."""
         self._known = {}
         self.latest = Grant(ServingUser())
 
     def check(self, export: ExportTerms, context: CallContext, version: int = 3) -> Grant | None:
         """Returns the caller's rights if the rules of an export admit a call of NFS; else logs the refusal and raises.
 
-        The rule is chosen by the host, its certificate and the principal. The flavor of the call is checked against
-        that rule. The rights become the attribute `latest`.
+        The first rule that matches the host, its certificate and the principal decides. The protection of the
+        connection and the flavor of the call are checked against that rule. The rights become the attribute `latest`.
 
         Args:
             export: the terms of the export.
@@ -137,8 +137,8 @@ class HostAdmission:
             version: the version of NFS whose clients make the call: 3 for MOUNT, 4 for SECINFO.
 
         Returns:
-            The rights, those of the anonymous user if no rule takes the call's proof; None in the event loop if the
-            groups of the caller have to be looked up.
+            The rights; those of the anonymous user, by the first rule that admits the host, if no rule takes the
+            principal and flavor of the call; None in the event loop if the groups of the caller have to be looked up.
 
         Raises:
             Refused: EACCES: no rule fits the host or version, or the connection is not protected as the rules ask;
@@ -158,6 +158,8 @@ class HostAdmission:
 
     def flavors(self, export: ExportTerms, context: CallContext) -> list[SecurityFlavor]:
         """Returns the security flavors with which callers of the call's host may use an export, the preferred first.
+
+        They are those of all rules that may admit a call of the host, each flavor once.
 
         Args:
             export: the terms of the export.
@@ -267,37 +269,40 @@ class HostAdmission:
             )
 
     def flush(self) -> None:
-        """Logs the number and the last of the refusals that the limit of one a minute for one cause held back."""
+        """Logs, for each cause, the number and the last of the refusals held back by the limit of one a minute."""
         with self._guard:
             self._log.flush()
 
 
 class AdmittedExports:
-    """A base class with the methods of `exports.Exports` that `admission`, set by the subclass, answers."""
+    """A base class with those methods of `exports.Exports` that check access; a subclass sets `admission`."""
 
     admission: HostAdmission
 
     def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
-        """Returns the caller's rights in a tree; None in the event loop if the caller's groups have to be looked up.
+        """Returns the rights of an NFS call in a tree; None in the event loop if groups have to be looked up.
 
-        Raises Refused (EACCES: the export is closed to this call; EAGAIN: the groups cannot be looked up now) or
-        CredentialTooWeak (the export asks for another security flavor).
+        `version` is that of NFS, 3 or 4. Raises Refused (EACCES: the export is closed to this call; EAGAIN: the groups
+        cannot be looked up now) or CredentialTooWeak (the export asks for another security flavor).
         """
         return self.admission.check(tree.export, context, version)
 
     def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
-        """Returns the rights of a MOUNT call of any flavor; None in the event loop if groups have to be looked up.
+        """Returns the rights of a MOUNT or SECINFO call, of any flavor; None in the event loop if groups are unknown.
 
-        Raises Refused: EACCES: no rule of the export fits the host, version or protection by TLS; EAGAIN: the groups
-        cannot be looked up now.
+        `version` is the NFS version of its clients: 3 for MOUNT, 4 for SECINFO. Raises Refused: EACCES: no rule of the
+        export fits the host, version or protection by TLS; EAGAIN: the groups cannot be looked up now.
         """
         return self.admission.check_mount(tree.export, context, version)
 
     def flavors(self, tree: Tree, context: CallContext) -> list[SecurityFlavor]:
-        """Returns a tree's flavors for the call's host, preferred first; raises Refused (EACCES: closed to it)."""
+        """Returns the security flavors of a tree for callers of the call's host, the preferred first.
+
+        Raises Refused: EACCES: the export is closed to the host.
+        """
         return self.admission.flavors(tree.export, context)
 
 
 def _comes_from_root(origin: CallOrigin, credential: Credential) -> bool:
-    """Returns whether a call has a source port below 1024, or comes over RDMA or with RPCSEC_GSS, which need none."""
+    """Returns whether a call has a source port below 1024, or needs none, since it uses RDMA or RPCSEC_GSS."""
     return origin.reserved_port or origin.transport == "rdma" or credential.flavor.service is not None

@@ -54,7 +54,7 @@ class AccessTerms:
 
     Raises:
         ValueError: `xprtsec` is unknown, an anonymous number not within 0 to 2^32 - 2, or an element of `principals` or
-            `certificates` has another form.
+            `certificates` malformed.
     """
 
     hosts: tuple[Network, ...] | None = None
@@ -95,14 +95,14 @@ class AccessTerms:
             host_name(name)
 
     def acting_as(self, credential: Credential | LocalUser) -> UserAndGroups:
-        """Maps a call's credential to the user as whom the server acts.
+        """Returns the numbers of the user and groups as which the server acts for a call with this credential.
 
         Args:
             credential: the call's credential, or a `LocalUser` in its place: UID, GID and groups by this machine's
                 database.
 
         Returns:
-            User, group and supplementary groups. They are the anonymous user's, without supplementary groups, for
+            (user, group, supplementary groups). They are the anonymous user's, without supplementary groups, for
             squashed users, calls without an identity or with 2^32 - 1 among its numbers, and principals that are no
             users of this machine. With `root_squash` group 0 becomes the anonymous group, or is left out.
         """
@@ -144,7 +144,7 @@ class AccessTerms:
 
     @property
     def flavors(self) -> tuple[SecurityFlavor, ...]:
-        """The flavors in `security` with which a call can match; if the rule names principals, those of RPCSEC_GSS."""
+        """The flavors in `security` with which calls match: only those of RPCSEC_GSS if the rule names principals."""
         return tuple(flavor for flavor in self.security if not self.principals or flavor.service is not None)
 
 
@@ -156,7 +156,8 @@ class ExportTerms(AccessTerms):
     to be empty there, so that this rule matches every caller of its `hosts`; nothing checks that.
 
     Raises:
-        ValueError: as `AccessTerms`; or the name is invalid, a transport or version unknown, or none is given.
+        ValueError: as `AccessTerms`; or the name is invalid, or `transports` or `versions` is empty or has an unknown
+            element.
     """
 
     name: str
@@ -208,7 +209,7 @@ class ExportTerms(AccessTerms):
         return next((rule for rule in self.all_rules if rule.fits(origin) and rule.takes(principal)), None)
 
     def admitting(self, origin: CallOrigin) -> list[AccessTerms]:
-        """Returns the rules that can admit a call from this origin with some principal, in order.
+        """Returns the rules that can admit a call from this origin, with a principal or without, in their order.
 
         Args:
             origin: the origin of the calls: address, transport and proved identity of their host.
@@ -228,7 +229,7 @@ class ExportTerms(AccessTerms):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Export(ExportTerms):
-    """An exported directory, of this machine or of a file system of fsspec, and the terms of its use.
+    """An exported directory, local or of a remote file system by the package fsspec, and the terms of its use.
 
         Export(name="/home", directory=Path("/srv/home"))
         Export(name="/data", url="s3://bucket/prefix", read_only=True)

@@ -79,7 +79,7 @@ def change_ranges(ranges: list[Range], start: int, end: int, exclusive: bool | N
 
 
 def _overlapping(held: Iterable[list[Range]], start: int, end: int) -> Iterator[Range]:
-    """Yields each range that overlaps `start` to before `end`, in `held`, sorted lists by holder."""
+    """Yields the ranges in `held`, one sorted list for each holder, that overlap octets `start` to before `end`."""
     for ranges in held:
         yield from ranges[bisect_right(ranges, start, key=_END) : bisect_left(ranges, end, key=_START)]
 
@@ -199,10 +199,10 @@ class Claims(Generic[S, L]):
         return () if claims is None else [(holder, access) for holder, (access, _) in claims.shares.items()]
 
     def deniers(self, file: bytes, access: int) -> list[S]:
-        """Returns the holders of share reservations on a file that deny `access`, READ or WRITE, to a call without one.
+        """Returns the holders of share reservations that deny `access`, READ or WRITE, to a call without an open.
 
         `file` is a key by `Exports.file_of`. Adds these holders to `in_the_way`, for the NFSv4 server to expire them.
-        The caller does not hold `lock`, which the method takes.
+        The caller must not hold `lock`, which the method takes.
         """
         if not self.denials:
             return []
@@ -245,7 +245,7 @@ class Claims(Generic[S, L]):
         """Returns whether clients have delegations of `file`, so that a change by a call without an open must wait.
 
         `file` is a key by `Exports.file_of`. If there are delegations, adds their holders to `in_the_way` and calls
-        `wake`, which starts the recalls. The caller does not hold `lock`, which the method takes.
+        `wake`, which starts the recalls; does not wait for these. The caller must not hold `lock`: the method takes it.
         """
         if not self.delegations:
             return False
@@ -257,10 +257,11 @@ class Claims(Generic[S, L]):
         return bool(found)
 
     def may_change(self, files: Collection[bytes]) -> bool:
-        """Begins a change of `files` by a call without an open; False: it must wait (`waits_for_delegates`).
+        """Begins a change of `files` by a call without an open, if no client has a delegation of any; returns whether.
 
         `files` are keys by `Exports.file_of`. After True no client is given a delegation of them until `end_change`.
-        The caller does not hold `lock`, which the method takes.
+        Before False adds the holders of delegations to `in_the_way` and calls `wake`, which starts the recalls; the
+        caller tries again later. The caller must not hold `lock`, which the method takes.
         """
         with self.lock:
             found = [each for file in files for each in self.delegates(file)] if self.delegations else []
@@ -272,11 +273,11 @@ class Claims(Generic[S, L]):
         return not found
 
     def begin_change(self, files: Iterable[bytes]) -> None:
-        """Notes that a change of `files`, which nobody has a delegation of, is running; the caller holds `lock`."""
+        """Notes that a change of `files` is running; nobody may have a delegation of them; the caller holds `lock`."""
         self._changing.update(files)
 
     def end_change(self, files: Iterable[bytes]) -> None:
-        """Notes that a change of `files` that was noted with them has ended; takes the lock."""
+        """Ends a change that `begin_change` or `may_change` began with the same `files`; takes `lock` itself."""
         with self.lock:
             for file in files:
                 self._changing[file] -= 1
@@ -308,7 +309,7 @@ class Claims(Generic[S, L]):
                     break
 
     def ranges(self, file: bytes, holder: L) -> list[Range]:
-        """Returns the sorted byte-range locks of `holder` on `file` (its `Exports.file_of`); not to be changed."""
+        """Returns the sorted byte-range locks of `holder` on `file` (its `Exports.file_of`), not a copy: read only."""
         claims = self._files.get(file)
         return [] if claims is None else claims.ranges.get(holder, [])
 
@@ -319,7 +320,7 @@ class Claims(Generic[S, L]):
         return number < len(ranges) and ranges[number].start < start and end < ranges[number].end
 
     def range_holders(self, file: bytes) -> Collection[L]:
-        """Returns the lock owners with byte-range locks on `file`, a key by `Exports.file_of`; valid under `lock`."""
+        """Returns a view of the owners of byte-range locks on `file`, a key by `Exports.file_of`; needs `lock` held."""
         claims = self._files.get(file)
         return () if claims is None else claims.ranges.keys()
 
@@ -339,13 +340,16 @@ class Claims(Generic[S, L]):
             self._drop_empty(file, claims)
 
     def locked(self, file: bytes, start: int, end: int) -> list[Range]:
-        """Returns the locks of all owners on octets `start` to before `end` of `file`, cut to these, maybe repeated."""
+        """Returns the locks of all owners on octets `start` to before `end` of `file`, each cut to these; unsorted.
+
+        Locks of several owners may be equal.
+        """
         claims = self._files.get(file)
         held = [] if claims is None else _overlapping(claims.ranges.values(), start, end)
         return [Range(max(each.start, start), min(each.end, end), each.exclusive) for each in held]
 
     def unlocked(self, file: bytes, start: int, end: int) -> list[tuple[int, int]]:
-        """Returns those ranges (start, end) within `start` to before `end` of `file` that no lock owner has locked."""
+        """Returns the sorted ranges (start, end) of octets `start` to before `end` of `file` that nobody has locked."""
         found = []
         for left, right, _ in sorted(self.locked(file, start, end)):
             if start < left and start < end:

@@ -63,8 +63,8 @@ recent to tell."""
 class _Window:
     """The names of a directory after the cookie `after`, sorted by cookie in `table`.
 
-    `complete`: whether they reach to the end of the directory; otherwise the limit allows no more. `version` is that of
-    the directory before it was read, and `ticket` is larger the later that was.
+    `complete`: whether they reach to the end of the directory; otherwise the limit of memory allows no more. `version`
+    is that of the directory before it was read; `ticket` is a number that grows with the time when reading began.
     """
 
     __slots__ = ("after", "complete", "table", "ticket", "version")
@@ -77,7 +77,7 @@ class _Window:
         self.complete = complete
 
     def shows(self, cookie: int) -> bool:
-        """Returns whether this window has the entry that follows `cookie` in the directory, or shows its end."""
+        """Returns whether this window has the entry that follows `cookie`, or shows that no entry follows."""
         return cookie >= self.after and (self.complete or cookie < self.table.last_key())
 
     def entries(self, cookie: int) -> Iterator[ListedEntry]:
@@ -105,7 +105,7 @@ class _Turn:
 
 
 def _cut(table: NameTable, first: int, limit: int) -> tuple[NameTable, bool]:
-    """Sorts names by cookie; returns (a table of those from the cookie `first` on, whether some were cut off).
+    """Sorts `table` by cookie; returns (new table of the names from cookie `first` on, whether some were cut off).
 
     Names at the end are cut off if the memory would exceed `limit` octets. `table` must not be empty.
     """
@@ -118,7 +118,7 @@ def _cut(table: NameTable, first: int, limit: int) -> tuple[NameTable, bool]:
 def name_digest(key: bytes) -> Callable[[bytes], int]:
     """Returns a function that computes the cookie of a name, 3 to 2^63 - 1, by a keyed digest.
 
-    The key is the server's secret of at most 64 octets, so that clients cannot choose names with equal cookies.
+    `key` is the server's secret of at most 64 octets, so that clients cannot choose names with equal cookies.
     """
     keyed = hashlib.blake2b(key=key, digest_size=8, person=b"nfs-cookie")
 
@@ -149,11 +149,11 @@ class DirectoryListings:
     def after(
         self, directory: bytes, cookie: int, scan: Scan, version: Version = None
     ) -> tuple[Iterator[ListedEntry], bool]:
-        """Returns (iterator over the entries after `cookie`, whether they reach to the end) of a directory.
+        """Returns (iterator over a directory's entries by cookie, whether they reach to the directory's end).
 
-        A listing that begins (a cookie below 3) shows the directory as it is; a later page may use names read since the
-        listing began. "." and ".." are not included. The caller must put entries with equal cookies into one reply.
-        Errors of `scan` are raised.
+        The entries are those with larger cookies than `cookie`, without "." and "..". A listing that begins (a cookie
+        below 3) shows the directory as it is now; a later page may use names that were read when the listing began, or
+        since. The caller must put entries with equal cookies into one reply. Errors of `scan` are raised by this call.
 
         Args:
             directory: the handle of the directory.

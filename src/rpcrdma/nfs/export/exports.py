@@ -30,7 +30,7 @@ class Exports(Protocol):
         """Returns the object of a handle and the caller's rights, if the call may use its export by `version` of NFS.
 
         `any_flavor`: the call is checked as by `admit_mount`, whatever its security flavor. Returns None in the event
-        loop, where finding the object may block; the call then asks again in a worker thread.
+        loop if finding the object may block: the caller then calls again in a worker thread.
 
         Raises:
             Refused: BAD_HANDLE: this server did not make the handle; ESTALE: its export or the object is gone; EACCES:
@@ -42,7 +42,7 @@ class Exports(Protocol):
     def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
         """Checks that a tree is open to a call by `version` of NFS, and returns the caller's rights.
 
-        None in the event loop, where the check may block; the call then asks again in a worker thread.
+        Returns None in the event loop if the check may block: the caller then calls again in a worker thread.
 
         Raises:
             Refused: EACCES: the export is closed to this host, caller, version or kind of connection; EAGAIN: the
@@ -53,9 +53,9 @@ class Exports(Protocol):
     def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
         """Checks a call of MOUNT or SECINFO as `admit` does, but with any security flavor; returns the caller's rights.
 
-        None in the event loop, where the check may block; the call then asks again in a worker thread. Raises Refused:
-        EACCES: no rule of the export fits the host, or the connection is not protected as those rules ask; EAGAIN: the
-        caller's groups cannot be looked up now.
+        Returns None in the event loop if the check may block: the caller then calls again in a worker thread. Raises
+        Refused: EACCES: no rule of the export fits the host or `version`, or the connection is not protected as those
+        rules ask; EAGAIN: the caller's groups cannot be looked up now.
         """
 
     def flavors(self, tree: Tree, context: CallContext) -> Sequence[SecurityFlavor]:
@@ -71,10 +71,10 @@ class Exports(Protocol):
         """
 
     def waits_for(self, handle: bytes) -> bytes | None:
-        """Returns octets that name the file system on which a call with this handle may block, only for comparison.
+        """Returns octets that identify the file system on which a call with this handle may block.
 
-        A server bounds the threads that one file system can block. Returns None where all exports are on one file
-        system, or the handle belongs to no export.
+        They are only good for comparison: a server bounds the threads that one file system can block. Returns None if
+        all exports are on one file system, or the handle belongs to no export.
         """
 
     def close_idle(self) -> None:
@@ -83,5 +83,5 @@ class Exports(Protocol):
     def close(self) -> list[OSError]:
         """Puts unstable data on the disk and drops all cached objects and open files; may block, and be called again.
 
-        Returns the errors that lost data; empty if there were none.
+        Returns the errors by which data was lost; empty if there were none.
         """

@@ -20,6 +20,7 @@ from collections.abc import Collection, Iterable
 from types import TracebackType
 from typing import Any
 
+from rpcrdma.aio.drivers.kept_identity import THREAD
 from rpcrdma.nfs.export import tree
 from rpcrdma.nfs.export.access_terms import ExportTerms, UserAndGroups
 from rpcrdma.nfs.export.export_limits import NFS_CALLERS_MAX
@@ -48,6 +49,7 @@ from rpcrdma.nfs.export.server_state import ServerState
 from rpcrdma.nfs.export.sparse_file import SparseObject
 from rpcrdma.nfs.export.tree import TRANSFER_OCTETS_MAX, Attributes, Change, FileKind, Refused, Stable, Written
 from rpcrdma.rpc.auth import AuthNone, AuthSys
+from rpcrdma.rpc.service import WorkerNeeded
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = ["Callers", "OpenFile", "OpenFiles", "SwitchedCaller"]
@@ -72,10 +74,11 @@ class _Server:
 
 
 class SwitchedCaller:
-    """The identity of a caller that a thread takes on inside `with caller:`; it returns to the server's own at the end.
+    """The identity of a caller that a thread takes on inside `with caller:`; at the end it has the server's again.
 
     The thread's user, groups and capabilities change, those of other threads do not. Entering raises OSError if the
-    system does not allow the change; the thread then has the server's identity.
+    system does not allow the change, or WorkerNeeded in a thread that keeps its identity for RDMA devices; the thread
+    then has the server's identity.
     """
 
     __slots__ = ("_back", "_there", "gid", "gids", "uid")
@@ -108,6 +111,8 @@ class SwitchedCaller:
         self._back[:0] = capabilities
 
     def __enter__(self) -> None:
+        if self._there and THREAD.keeper is not None and THREAD.keeps_identity():
+            raise WorkerNeeded
         try:
             change_thread(self._there)
         except BaseException as error:
@@ -127,7 +132,7 @@ _SWITCHING = {"CAP_SETUID": CAP_SETUID, "CAP_SETGID": CAP_SETGID}
 
 
 class Callers:
-    """Makes and caches the identities with which threads access files as users.
+    """Makes and caches the identities with which threads of a server access files as other users.
 
     Raises PermissionError: the server runs as root without CAP_SETUID or CAP_SETGID, so that it could act as no caller.
     """
@@ -150,10 +155,10 @@ class Callers:
         self._known: dict[UserAndGroups, SwitchedCaller] = {}
 
     def try_out(self, export: ExportTerms) -> None:
-        """Acts for a moment as the anonymous user of each admitting rule of an export, to see whether that is possible.
+        """Acts for a moment as the anonymous user of each rule of an export that does not refuse all its callers.
 
-        Rules that squash nobody, not even root, are left out. Raises PermissionError if a user namespace or a filter of
-        system calls forbids it although the server has the capabilities.
+        Rules that squash nobody, not even root, are left out. Raises PermissionError if that fails, as a user namespace
+        or a filter of system calls may forbid it although the server has the capabilities.
         """
         for rule in export.all_rules:
             # A user namespace with root alone may serve root alone.
@@ -168,7 +173,7 @@ class Callers:
                 ) from None
 
     def of(self, user: UserAndGroups) -> CallerIdentity:
-        """Returns the identity by which a thread acts as `user`, (uid, gid, groups), or the server's if it cannot."""
+        """Returns the identity of `user` (uid, gid, groups); the server's own if the server cannot act as others."""
         server = self._server
         if server is None:
             return self._user
@@ -212,9 +217,9 @@ class OpenFile(SparseObject):
         kernel allowed it."""
 
     def read(self, buffer: memoryview, offset: int, *, at_once: bool) -> int:
-        """Reads from `offset` into a buffer; returns the octets read, with `at_once` those in the page cache, maybe 0.
+        """Reads from `offset` into `buffer`; returns the number of octets, fewer than its length at the file's end.
 
-        Fewer octets than the buffer's length mean the end of the file if not `at_once`. Raises OSError: EIO and others.
+        With `at_once` reads only the leading octets in the page cache, maybe none. Raises OSError: EIO and others.
         """
         if at_once and not self.in_memory:
             return self._read_cached(buffer, offset) if self.tells_waiting else 0
@@ -227,7 +232,7 @@ class OpenFile(SparseObject):
         return got
 
     def _read_cached(self, buffer: memoryview, offset: int) -> int:
-        """Reads the leading octets that the page cache holds, without waiting; returns their number, 0 on errors."""
+        """Reads the leading octets that the page cache holds; returns their number, 0 if none or on an error."""
         try:
             return os.preadv(self.fd, (buffer,), offset, os.RWF_NOWAIT)
         except OSError as error:
@@ -236,14 +241,14 @@ class OpenFile(SparseObject):
             return 0
 
     def write(self, data: Buffer, offset: int, stable: Stable, change: Change, *, judge: bool) -> Written:
-        """Writes at most `TRANSFER_OCTETS_MAX` octets at `offset`, and syncs them if `stable` is not UNSTABLE.
+        """Writes at most `TRANSFER_OCTETS_MAX` octets of `data` at `offset`; syncs them unless `stable` is UNSTABLE.
 
-        The calling thread acts as the NFS caller. `change` gets the attributes before and after. `judge`: whether the
-        caller's right to write is checked.
+        Returns (count written, `stable`, write verifier from before). The thread acts as the NFS caller, whose right to
+        write is checked with `judge`. `change` gets the attributes before and after.
 
         Raises:
             Refused: EACCES: with `judge`, the caller neither may write the file nor owns it.
-            OSError: ENOSPC, EIO and others; after a failed sync the write verifier has changed.
+            OSError: ENOSPC, EIO and others; a failed sync has changed the server's write verifier.
         """
         state = self.state
         # Taken before the data is written: if the data is lost later, COMMIT returns another verifier.
@@ -267,10 +272,10 @@ class OpenFile(SparseObject):
         return Written(written, stable, verifier)
 
     def commit(self, change: Change) -> bytes:
-        """Puts all data of the file on the disk, and returns the write verifier as it was before.
+        """Puts all data of the file on the disk, and returns the server's write verifier from before.
 
-        `change` gets the attributes before and after. Raises OSError if data is lost; the write verifier has changed
-        then, so that clients send the data again.
+        `change` gets the attributes before and after. Raises OSError if data may be lost; the write verifier has then
+        changed, so that clients send the data again.
         """
         verifier = self.state.write_verifier
         with Changing(self, change):
@@ -330,7 +335,7 @@ class OpenFiles:
     ) -> tuple[OpenFile, Attributes] | None:
         """Returns (open file of `node`, its present attributes) if `caller` may read or execute the file, or owns it.
 
-        Opens the file if need be, but not with `at_once`: then returns None if the file is not open for reading. Raises
+        Opens a file that is not open for reading, which may block; with `at_once` returns None in that case. Raises
         Refused: EISDIR, EINVAL: it is no regular file; EACCES; or OSError: it cannot be opened.
         """
         file = self.get(node)
@@ -358,7 +363,7 @@ class OpenFiles:
         return file, present
 
     def for_writing(self, node: HeldNode, caller: CallerIdentity) -> OpenFile:
-        """Returns the open file of `node` if `caller` may write it, or owns it; opens it if need be, and may block.
+        """Returns the file of `node`, open to write and maybe read, if `caller` may write or owns it; may block.
 
         Raises:
             Refused: EISDIR, EINVAL: it is no regular file; EACCES: the caller may not write it.
@@ -381,7 +386,7 @@ class OpenFiles:
         return file if file is not None and file.writable else None
 
     def created(self, node: HeldNode, fd: int) -> None:
-        """Takes over the descriptor `fd`, open for reading and writing, with which the file of a node was created.
+        """Makes `fd`, open to read and write, by which the file of `node` was created, the open file, which owns `fd`.
 
         The creator may lack the right to open the file again, and writes it through this descriptor all the same.
         """
@@ -423,19 +428,19 @@ class OpenFiles:
                 self._cache.put(file)
 
     def commit(self, trees: Collection[ObjectTree[Any]]) -> None:
-        """Puts unstable data in the open files of `trees`, each one export, on the disk.
+        """Puts unstable data in the open files of the exports `trees` on the disk.
 
-        Raises OSError at the first loss; the write verifier has changed, so that clients send all their data again.
+        Raises OSError at the first failure; the write verifier has then changed, so that clients send their data again.
         """
         for file in [each for each in self._cache.held.copy().values() if each.unstable and each.tree in trees]:
             file.commit(Change())
 
     def retire(self, trees: Collection[ObjectTree[Any]]) -> list[OSError]:
-        """Syncs and drops the open files of `trees`, each one export; returns the errors of syncs that lost data."""
+        """Drops the open files of the exports `trees`, and syncs their unstable data; returns the errors of syncs."""
         return _synced(self._cache.drop_those(lambda file: file.tree in trees))
 
     def close(self) -> list[OSError]:
-        """Syncs unstable data of all open files, and drops the files; returns the errors of failed syncs."""
+        """Drops all open files, and syncs their unstable data; returns the errors of failed syncs."""
         return _synced(self._cache.drop_all())
 
     def _evicted(self, file: OpenFile) -> None:

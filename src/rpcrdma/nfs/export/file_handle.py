@@ -50,7 +50,10 @@ _UNSUPPORTED = {errno.EOPNOTSUPP, errno.EOVERFLOW, errno.ENOSYS, errno.EPERM, er
 
 
 class OpenedHandle(NamedTuple):
-    """The content of a handle that this server made: the export's four octets, inode number, object's identity."""
+    """The content of an NFS file handle of this server.
+
+    `export` is a result of `export_identity`, and `identity` one of `object_identity`.
+    """
 
     export: bytes
     inode: int
@@ -66,8 +69,8 @@ def object_identity(fd: int) -> tuple[bytes, int]:
     """Returns (identity, mount) of the object behind the descriptor `fd`.
 
     No other object of the file system ever gets the identity, as far as the file system can ensure that; it has at most
-    `IDENTITY_MAX` octets. `mount` is the number of the mount through which it was opened, which is only good for
-    comparison. Raises OSError if `fd` cannot be examined.
+    `IDENTITY_MAX` octets. `mount` is the number of the mount through which the object was opened, which is only good
+    for comparison. Raises OSError if `fd` cannot be examined.
     """
     try:
         handle = name_to_handle(fd)
@@ -83,7 +86,7 @@ def object_identity(fd: int) -> tuple[bytes, int]:
 
 
 def kernel_handle(identity: bytes) -> tuple[int, bytes] | None:
-    """Returns (type, data) of the kernel's file handle in an object's identity; None if that holds none."""
+    """Returns (type, data) of the kernel's file handle in a result of `object_identity`; None if it holds none."""
     return (identity[1], identity[2:]) if identity[0] == 0 else None
 
 
@@ -101,15 +104,16 @@ class HandleSeal:
         self._keyed = hashlib.blake2b(key=key, digest_size=_SEAL_OCTETS, person=b"nfs-handle")
 
     def close(self, export: bytes, inode: int, identity: bytes) -> bytes:
-        """Returns the file handle of an object from its export (4 octets), inode number and identity.
+        """Returns the NFS file handle of an object, sealed with the key.
 
-        The handle has at most 64 octets if `identity` has at most `IDENTITY_MAX`, which is not checked.
+        `export` is a result of `export_identity`, `identity` one of `object_identity`. The handle has at most 64 octets
+        if `identity` has at most `IDENTITY_MAX`, which is not checked.
         """
         body = _HEAD.pack(_LAYOUT, export, inode) + identity
         return body + self._mac(body)
 
     def open(self, handle: bytes) -> OpenedHandle | None:
-        """Returns the content of a handle; None if the handle was not made with this key, or has another layout."""
+        """Returns the content of a handle of any octets; None if it was not made with this key or in this layout."""
         if not _HEAD.size + _SEAL_OCTETS < len(handle) <= _HANDLE_OCTETS_MAX:
             return None
         body = handle[:-_SEAL_OCTETS]
@@ -125,7 +129,10 @@ class HandleSeal:
 
     @staticmethod
     def object_in(handle: bytes) -> bytes:
-        """Returns the octets of inode number and identity in a handle, equal in all exports; checks no digest."""
+        """Returns the octets of inode number and identity in a handle, the same in all exports of the file system.
+
+        The digest is not checked.
+        """
         return handle[OBJECT_IN_HANDLE]
 
     @staticmethod

@@ -22,11 +22,13 @@ __all__ = ["FsspecExports"]
 class FsspecExports(AdmittedExports):
     """The exported file systems of fsspec of a server; implements `exports.Exports`. Thread-safe.
 
-    `clock` returns seconds that never decrease; None: the clock of the running event loop, else that of the machine.
+    `clock` returns seconds that never decrease; None: the clock of the running event loop, or without one that of the
+    machine.
 
     Raises:
         ValueError: two exports have one name.
-        OSError: a package is missing, or a URL cannot be read or leads to no directory.
+        OSError: a package is missing, or a URL cannot be read, leads to no directory, or contains the directory of the
+            server's state.
     """
 
     def __init__(
@@ -45,13 +47,15 @@ class FsspecExports(AdmittedExports):
         return list(self._trees.values())
 
     def plan(self, exports: Sequence[Export]) -> list[tuple[FsspecTree, Export]]:
-        """Makes a tree for each of `exports`, for a later `install`; changes nothing yet; may block.
+        """Returns (tree, new terms) for each of `exports`, in order, for a later `install`; may block.
 
-        Returns (tree, new terms) for each, in order. A tree that is served stays if URL and options are the same.
+        Changes nothing that is served. The tree is the served one if name, URL and options are the same, else a new
+        one.
 
         Raises:
             ValueError: two exports have one name.
-            OSError: a package is missing, or a URL cannot be read or leads to no directory.
+            OSError: a package is missing, or a URL cannot be read, leads to no directory, or contains the directory of
+                the server's state.
         """
         check_names(exports)
         planned = []
@@ -68,9 +72,9 @@ class FsspecExports(AdmittedExports):
         return planned
 
     def install(self, planned: Sequence[tuple[FsspecTree, Export]]) -> set[FsspecTree]:
-        """Serves the trees that `plan` returned, and no others, from the next call on; returns the trees that end.
+        """Serves the trees in `planned`, a result of `plan`, and no others, from the next call on.
 
-        Never waits.
+        Returns the trees that were served before and are no longer, for `retire`. Never waits.
         """
         for tree, export in planned:
             tree.set_terms(export)
@@ -82,7 +86,10 @@ class FsspecExports(AdmittedExports):
         return gone
 
     def retire(self, gone: Collection[FsspecTree]) -> None:
-        """Drops the cached objects of `gone`, a result of `install`; if any, also the file data of all trees."""
+        """Drops what is cached of the trees `gone`, a result of `install`, and the file data cached of all trees.
+
+        Does nothing if `gone` is empty. Logs the number of faults of their stores that the log has held back.
+        """
         if gone:
             names = {tree.identity for tree in gone}
             self.parts.nodes.drop_those(lambda node: node.tree in gone)
@@ -96,7 +103,7 @@ class FsspecExports(AdmittedExports):
         return handle
 
     def waits_for(self, handle: bytes) -> bytes | None:
-        """Returns four octets in a handle that identify the export: each export is a file system of its own."""
+        """Returns the four octets in a handle that identify the export, since each export is a file system."""
         return self.parts.seal.export_in(handle)
 
     def locate(
@@ -104,8 +111,8 @@ class FsspecExports(AdmittedExports):
     ) -> tuple[FsspecNode, Grant] | None:
         """Returns the object of a handle and the caller's rights; None in the event loop if the store has to be asked.
 
-        `any_flavor`: any security flavor will do. Raises Refused or CredentialTooWeak: as `exports.Exports.locate`;
-        EAGAIN, EIO: the store cannot be asked.
+        `any_flavor`: the call may have any security flavor, as those of MOUNT. Raises Refused or CredentialTooWeak as
+        `exports.Exports.locate`; also Refused: EAGAIN, EIO: the store cannot be asked.
         """
         node = self.parts.nodes.held.get(handle)
         if node is not None and node.tree.gone:
@@ -138,7 +145,7 @@ class FsspecExports(AdmittedExports):
         return tree
 
     def close_idle(self) -> None:
-        """Drops cached objects not used since the last `close_idle`, and saves which path each handle stands for.
+        """Drops cached objects not used since the last `close_idle`, and saves new paths of handles in the state.
 
         May block.
         """
@@ -146,7 +153,10 @@ class FsspecExports(AdmittedExports):
         self.parts.places.flush()
 
     def close(self) -> list[OSError]:
-        """Drops all cached objects and data, saves which path each handle stands for, and returns []; may block."""
+        """Drops all cached objects and data, saves new paths of handles in the state, and returns []; may block.
+
+        Logs the numbers of refusals and faults that the log has held back.
+        """
         self.parts.nodes.drop_all()
         self.parts.blocks.drop_all()
         self.parts.places.flush()

@@ -62,15 +62,15 @@ _NO_TIME = -_TIME_NS_MAX - 1
 
 
 class Unusable(ValueError):
-    """A dictionary of `info` that describes no file, directory or symbolic link; the text says why."""
+    """An `info` of a library that describes no file, directory or link that NFS can serve; the text says why."""
 
 
 class ObjectInfo(NamedTuple):
-    """The state of an object of a store. Two states of one file have different `change`.
+    """The state of an object of a store.
 
     `size` is in octets, None if the library does not report it, and `mtime_ns` in nanoseconds since 1970, None without
-    a time. `change` is None if nothing in the info tells one content from the next, as for directories: the object then
-    counts as changed each time the store is asked.
+    a time. `change` differs between two states of a file. It is None if nothing in the info tells one content from the
+    next, as for directories: the object then counts as changed each time the store is asked.
     """
 
     kind: FileKind
@@ -82,10 +82,10 @@ class ObjectInfo(NamedTuple):
 
 
 def info_of(info: object, now_ns: int) -> ObjectInfo:
-    """Returns the state that a dictionary of `info` or `ls` of fsspec describes.
+    """Returns the state that `info`, an answer of `info` or an item of `ls` of fsspec, describes.
 
-    `now_ns` is the time when the library was asked, in nanoseconds since 1970. Raises Unusable: the dictionary
-    describes nothing that NFS can serve; the text says why.
+    `now_ns` is the time when the library was asked, in nanoseconds since 1970. Raises Unusable: `info` is
+    no mapping, or describes nothing that NFS can serve; the text says why.
     """
     if not isinstance(info, Mapping):
         raise Unusable(f"info is no mapping but {type(info).__name__}")
@@ -106,7 +106,7 @@ def info_of(info: object, now_ns: int) -> ObjectInfo:
 
 
 def packed_info(info: ObjectInfo, asked_s: float) -> bytes:
-    """Encodes `info`, but no link's target, and `asked_s`, the time in seconds of the store's answer, in 33 octets."""
+    """Returns 33 octets with `info`, except a link's target, and `asked_s`, when the store was asked, in seconds."""
     return _PACKED.pack(
         _KINDS.index(info.kind),
         _NO_SIZE if info.size is None else info.size,
@@ -117,7 +117,7 @@ def packed_info(info: ObjectInfo, asked_s: float) -> bytes:
 
 
 def unpacked_info(octets: bytes) -> tuple[ObjectInfo, float]:
-    """Decodes the result of `packed_info`; returns (info, `asked_s`), where the info lacks a link's target."""
+    """Returns the (`info`, `asked_s`) that `packed_info` has encoded; `target` of the info is None, also of links."""
     kind, size, mtime_ns, change, asked_s = _PACKED.unpack(octets)
     return (
         ObjectInfo(
@@ -151,7 +151,7 @@ def _size(info: Mapping[Any, Any]) -> int | None:
 
 
 def _is_settled(mtime_ns: int, now_ns: int) -> bool:
-    """Returns whether a later change would have another `mtime_ns`: it has parts of a second, or is 2.1 s past."""
+    """Returns whether a later change must have another time: `mtime_ns` has parts of a second, or is 2.1 s past."""
     return mtime_ns % _SECOND_NS != 0 or now_ns - mtime_ns > _SETTLED_NS
 
 

@@ -104,7 +104,7 @@ def errno_of(error: Exception) -> int:
 
 
 def _open_url(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
-    """Returns (a new file system of fsspec for a URL, the URL's path there); raises the errors of any library."""
+    """Returns (a new file system object of fsspec for `url`, the path in it); raises any error of the library."""
     from fsspec.core import url_to_fs  # noqa: PLC0415 - an optional package
 
     # An instance of our own: others would share its caches and its connections.
@@ -113,9 +113,9 @@ def _open_url(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
 
 
 def missing_package(protocol: str, error: ImportError) -> str:
-    """Returns the text of `error`, fsspec's, for a missing package, with the command that installs it if that is known.
+    """Returns the text of `error`, which fsspec raises for a missing package, with the command that installs it.
 
-    `protocol` is the scheme of the URL, such as "s3".
+    The text lacks the command if fsspec does not know the package. `protocol` is the scheme of the URL, such as "s3".
     """
     text = str(error)
     extras = importlib.metadata.metadata("fsspec").get_all("Provides-Extra") or ()
@@ -169,8 +169,8 @@ class FsspecStore:
     def info(self, path: str, *, kind: FileKind | None = None) -> ObjectInfo:
         """Asks the store for the present state of the object at `path`, relative to the URL; "" is the root.
 
-        `kind` is its kind, None if that is not known. If it is DIRECTORY, the root, and every directory where the URL
-        ends with a slash, are taken to exist without asking.
+        `kind` is the kind of the object if known, else None. With DIRECTORY the store is not asked about the root, nor
+        about any directory if the URL ends with a slash: these are taken to exist.
 
         Raises Refused: ENOENT, also for an object that NFS cannot serve; EACCES, EAGAIN, EIO and others.
         """
@@ -189,7 +189,8 @@ class FsspecStore:
     def listing(self, path: str) -> Iterator[tuple[bytes, ObjectInfo]]:
         """Yields (name, state) of each object in the directory at `path`, except those that NFS cannot serve.
 
-        `path` is relative to the URL, "" for its root. Yields nothing for a root that is missing.
+        `path` is relative to the URL, "" for its root. Yields nothing for a root that is missing. The store is asked
+        when the iteration begins; the iteration raises the errors.
 
         Raises:
             Refused: ENOENT, EACCES, EAGAIN and others; EIO also: the directory has more than `NFS_FSSPEC_LISTED_MAX`
@@ -212,7 +213,7 @@ class FsspecStore:
                     yield found
 
     def read(self, path: str, start: int, end: int) -> bytes:
-        """Reads octets `start` to before `end` of the file at `path`, below the URL; fewer if the file ends earlier.
+        """Returns octets `start` to before `end` of the file at `path` below the URL; fewer if the file ends earlier.
 
         Raises Refused: ENOENT, EACCES, EAGAIN, EIO and others.
         """
@@ -223,12 +224,12 @@ class FsspecStore:
             return bytes(data)
 
     def complain(self, path: str, text: str) -> None:
-        """Logs `text`, a fault of the store at `path`, as a warning; at most one fault of the store a minute."""
+        """Logs `text` as a warning, a fault with the object at `path`; at most one fault of the store a minute."""
         with self._lock:
             self._log.log(logging.WARNING, self.shown, "%s: %r: %s", self.shown, path, text)
 
     def flush(self) -> None:
-        """Logs how many faults `complain` has not logged, since it logs one a minute, with the last of them."""
+        """Logs the number and the last of the faults that `complain` has held back, since it logs one a minute."""
         with self._lock:
             self._log.flush()
 
@@ -263,7 +264,7 @@ class FsspecStore:
         return error
 
     def _where(self, path: str, *, in_directory: bool = False) -> str:
-        """Returns the library's path for `path`, below the URL; `in_directory`: ends with a slash if the URL does."""
+        """Returns the library's path for `path` below the URL; with `in_directory` and `only_lists` it ends in "/"."""
         if not path:
             return self._root
         return self._below + path + ("/" if in_directory and self.only_lists else "")

@@ -58,7 +58,7 @@ _SECOND_NS = 1_000_000_000
 
 
 def _of_handle(refused: Refused) -> Refused:
-    """Returns, not raises, the refusal for a handle: ESTALE if `refused`, that for its path, is ENOENT or ENOTDIR."""
+    """Returns, without raising it, ESTALE in place of ENOENT or ENOTDIR of a handle's path; else `refused` itself."""
     return Refused(errno.ESTALE) if refused.errno in {errno.ENOENT, errno.ENOTDIR} else refused
 
 
@@ -89,7 +89,7 @@ class FsspecNode(ReadOnlyNode):
 
     @property
     def change(self) -> int:
-        """A number that changes with the content; where the store has none, when it was asked, in ns since 1970."""
+        """A number that changes with the content; without one, the time when the store was asked, in ns since 1970."""
         return self.info.change or self.tree.clock_ns(self.asked_s)
 
     def attributes(self) -> Attributes:
@@ -122,7 +122,7 @@ class FsspecNode(ReadOnlyNode):
         )
 
     def access(self, who: Grant, wanted: Access) -> Access:  # noqa: ARG002 - alike for all
-        """Returns the rights in `wanted` that all callers have: READ, and for directories LOOKUP; never waits."""
+        """Returns the rights in `wanted` that every caller has: READ, and LOOKUP in directories; never waits."""
         return wanted & (READ | LOOKUP if self.kind is FileKind.DIRECTORY else READ)
 
     def lookup(self, who: Grant, name: bytes, *, at_once: bool) -> FsspecNode | None:  # noqa: ARG002 - alike for all
@@ -140,7 +140,7 @@ class FsspecNode(ReadOnlyNode):
         return self.tree.child(self, name, at_once=at_once)
 
     def parent(self) -> FsspecNode:
-        """Returns the directory above, for the root the root; may ask the store. Raises Refused: ESTALE and others."""
+        """Returns the directory above; the root is its own parent. May ask the store. Refused: ESTALE and others."""
         return self.tree.at(self._above(), FileKind.DIRECTORY)
 
     def read_link(self) -> bytes:
@@ -153,7 +153,7 @@ class FsspecNode(ReadOnlyNode):
         return target or b""
 
     def entries(self, who: Grant, after: int, *, detailed: bool) -> _Entries:  # noqa: ARG002 - alike for all
-        """Returns the entries of this directory whose cookies are larger than `after`; Refused (ENOTDIR): no directory.
+        """Returns the entries of this directory with larger cookies than `after`, or raises Refused (ENOTDIR).
 
         `detailed`: whether entries have handles and attributes. Iteration may ask the store, and raises Refused.
         """
@@ -172,11 +172,11 @@ class FsspecNode(ReadOnlyNode):
         return FsspecFile(self)
 
     def open_to_read(self, who: Grant, *, at_once: bool) -> tuple[FsspecFile, Attributes]:
-        """Opens this file for reading; returns it and its attributes. Refused (EISDIR, EINVAL): no regular file."""
+        """Returns (this file, open for reading, its attributes). Raises Refused: EISDIR, EINVAL: no regular file."""
         return self.open(who, READ, at_once=at_once), self.attributes()
 
     def space(self) -> Space:
-        """Returns zeros, since the libraries do not report the space."""
+        """Returns zeros, since the libraries do not report the space of their stores."""
         return Space(0, 0, 0, 0, 0, 0)
 
     def path_limits(self) -> PathLimits:
@@ -203,14 +203,14 @@ class FsspecFile(ReadOnlyFile):
         return self._node.attributes()
 
     def read(self, buffer: memoryview, offset: int, *, at_once: bool) -> int:
-        """Reads from `offset` into a buffer; returns the octets read, with `at_once` only those in memory, maybe 0.
+        """Reads from `offset` into `buffer`; returns the number of octets; with `at_once` reads only what is in memory.
 
         Raises Refused: ESTALE: the file is gone; EAGAIN: its size has changed, or the store cannot answer; EIO; others.
         """
         return self._node.tree.blocks.read(self, buffer, offset, at_once=at_once)
 
     def fetch(self, start: int, end: int) -> bytes:
-        """Returns the octets from `start` to before `end` of the file from the store, never fewer.
+        """Asks the store for the octets from `start` to before `end` of the file, and returns all of them.
 
         Raises Refused: ESTALE: the file is gone; EAGAIN: its size has changed; EIO: octets are missing; and other
         errors of `FsspecStore.read`.
@@ -280,7 +280,7 @@ class _Entries:
 
 
 class FsspecParts:
-    """The caches and key that all fsspec trees of a server share; `clock` returns monotonic seconds. Thread-safe."""
+    """The caches and the handle key of all fsspec trees of a server; `clock` returns monotonic seconds. Thread-safe."""
 
     def __init__(self, state: ServerState, clock: Callable[[], float]) -> None:
         self.clock = clock
@@ -342,7 +342,7 @@ class FsspecTree:
         return self.at("", FileKind.DIRECTORY)
 
     def stands_for(self, export: Export) -> bool:
-        """Returns whether another export has the URL of this one, and the same options for its file system."""
+        """Returns whether this tree can serve `export`: its URL and storage options are the same."""
         return (self.export.url, self.export.storage_options) == (export.url, export.storage_options)
 
     def set_terms(self, export: Export) -> None:
@@ -352,7 +352,7 @@ class FsspecTree:
         self.export = export
 
     def handle_of(self, path: str, kind: FileKind) -> tuple[bytes, int]:
-        """Returns (handle, inode number) for an object of `kind` at `path` below the root, which need not exist."""
+        """Returns (NFS handle, inode number) of an object of `kind` at `path` below the root, which need not exist."""
         hashed = self._digest.copy()
         hashed.update(_FORMS[kind] + path.encode("utf-8", "surrogateescape"))
         digest = hashed.digest()
@@ -360,7 +360,7 @@ class FsspecTree:
         return self._parts.seal.close(self.identity, number, _FORMS[kind] + digest[8:]), number
 
     def join(self, directory: FsspecNode, name: bytes) -> str | None:
-        """Returns the path of a name in a directory; None if it has more than `NFS_FSSPEC_PATH_OCTETS_MAX` octets."""
+        """Returns the path below the root of a name in `directory`; None above `NFS_FSSPEC_PATH_OCTETS_MAX` octets."""
         text = name.decode("utf-8", "surrogateescape")
         path = f"{directory.path}/{text}" if directory.path else text
         # A character has four octets at the most.
@@ -374,7 +374,7 @@ class FsspecTree:
         return node if node is not None and node.tree is self and self.is_valid(node) else None
 
     def is_valid(self, node: FsspecNode) -> bool:
-        """Returns whether an object's state is still valid, and marks the object as used.
+        """Returns whether a node's state is still valid, and marks the node as used.
 
         A state is valid for `Export.valid_s` seconds, unless the export's anonymous user or group changes earlier.
         """
@@ -401,7 +401,7 @@ class FsspecTree:
         return self.adopt(path, info, asked_s)
 
     def child(self, directory: FsspecNode, name: bytes, *, at_once: bool) -> FsspecNode | None:
-        """Returns the object of a name in a directory, cached or from the store; with `at_once` None if not cached.
+        """Returns the object `name` in `directory`, from the cache or the store; with `at_once` None if not cached.
 
         Raises Refused: ENAMETOOLONG: the path is too long; ENOENT; other errors of `FsspecStore`.
         """
@@ -427,7 +427,7 @@ class FsspecTree:
         raise Refused(errno.ENOENT)
 
     def adopt(self, path: str, info: ObjectInfo, asked_s: float, parent: bytes | None = None) -> FsspecNode:
-        """Makes the object of a path from the answer `info` of the store, caches it, and records `path` by handle.
+        """Returns a new node for `path` in state `info`; caches it, unless one as new is cached; records its path.
 
         `asked_s` is the time on the server's clock, in seconds, before the store was asked, and `parent` the handle of
         the directory; None: it is computed. May write the records to disk. Raises Refused: EIO: a file without a size.
@@ -449,9 +449,9 @@ class FsspecTree:
         return node
 
     def listed(self, directory: FsspecNode, after: int) -> tuple[Iterator[ListedEntry], bool]:
-        """Lists a directory after the cookie `after`: the names read before, or those that the store now reports.
+        """Returns (entries of `directory` after the cookie `after`, whether they reach to its end).
 
-        Returns (entries, whether they reach to the end). `ListedEntry.name` has the name, a null octet and
+        Asks the store unless names read earlier serve. `ListedEntry.name` has the name, a null octet and the result of
         `packed_info`. Raises Refused: ESTALE: the directory is gone; other errors of `FsspecStore.listing`.
         """
 
@@ -469,7 +469,7 @@ class FsspecTree:
     def find(self, handle: bytes) -> FsspecNode:
         """Returns the object of a handle in its present state; may ask the store.
 
-        Raises Refused: BAD_HANDLE: this server did not make the handle; ESTALE: its path is not known, or it is gone;
+        Raises Refused: BAD_HANDLE: not made by this server; ESTALE: no path is known for it, or the object is gone;
         other errors of `FsspecStore.info`.
         """
         kind = _KINDS.get(self._parts.identity_in(handle)[:1])

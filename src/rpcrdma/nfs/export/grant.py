@@ -51,7 +51,7 @@ class ServingUser:
 
 
 class Grant:
-    """The rights that an export gives to a call, by the first of the export's rules that matches.
+    """The rights of one caller in one export, by the first of the export's rules that matches the call.
 
     A grant is valid for each call that has the very same terms, origin and credential (compared by identity).
 

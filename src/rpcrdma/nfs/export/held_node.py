@@ -13,10 +13,11 @@ __all__ = ["HeldNode"]
 
 
 class HeldNode(OpenObject):
-    """An object of a local directory, held open by the O_PATH descriptor `fd`, which it owns.
+    """A file, directory or other object of a local export, held open by the O_PATH descriptor `fd`, which it owns.
 
-    `tree` is its `ObjectTree`, and `status` has its attributes from when it was opened. `levels` counts the directories
-    from it up to the first whose path is short enough for the kernel to report; 0: unknown.
+    `tree` is the `ObjectTree` of the export, `handle` the NFS file handle, and `status` has the object's attributes
+    from when it was opened. `levels` counts the directories from the object up to the first whose path is short enough
+    for the kernel to report; 0: unknown.
     """
 
     __slots__ = ("inode", "kind", "levels", "proc_path", "seen", "status", "tree")

@@ -22,7 +22,7 @@ __all__ = ["JointExports"]
 
 
 class PlannedJoint(NamedTuple):
-    """The result of `JointExports.plan`: the trees of each kind with their new terms, and the names of all in order."""
+    """The result of `JointExports.plan`: (tree, new terms) of each local and fsspec export, and all names in order."""
 
     local: list[tuple[LocalTree, Export]]
     remote: list[tuple[FsspecTree, Export]]
@@ -35,9 +35,10 @@ class JointExports:
     Thread-safe.
 
     Args:
-        exports: the exports.
+        exports: the exports to serve; ignored if `local` is given.
         state: the key of file handles and the places of objects.
-        local: exports of directories that are served already, in place of `exports`; None: there are none.
+        local: the local directories that are served already, which stay the only exports until `install`; None: no
+            export is served yet.
 
     Raises:
         ValueError: two exports have one name.
@@ -65,10 +66,11 @@ class JointExports:
         return [self.local.admission, self._remote.admission]
 
     def plan(self, exports: Sequence[Export], *, stay: bool = False) -> PlannedJoint:
-        """Makes a tree for each of `exports`, for a later `install`; changes nothing yet; may block.
+        """Returns a tree with new terms for each of `exports`, for a later `install` or `discard`; may block.
 
-        A tree that is served stays if its name and directory or URL are the same. `stay`: whether a served local export
-        keeps its tree without a look at where the path of its directory leads.
+        Changes nothing that is served. An export has the served tree if name and directory or URL are the same, else a
+        new one. `stay`: whether a served local export keeps its tree without a look at whether the path of its
+        directory still leads to the same directory.
 
         Raises:
             ValueError: two exports have one name.
@@ -84,13 +86,13 @@ class JointExports:
         return PlannedJoint(local, remote, [export.name for export in exports])
 
     def discard(self, planned: PlannedJoint) -> None:
-        """Closes those trees in a result of `plan` that are not served, where `install` is not called for it."""
+        """Closes the new trees in `planned`, a result of `plan` that is not to be installed."""
         self.local.discard(planned.local)
 
     def install(self, planned: PlannedJoint) -> set[Any]:
-        """Serves the trees that `plan` returned, and no others, from the next call on; returns the trees left out.
+        """Serves the trees in `planned`, a result of `plan`, and no others, from the next call on.
 
-        Never waits.
+        Returns the trees that were served before and are no longer, for `retire`. Never waits.
         """
         gone = {*self.local.install(planned.local), *self._remote.install(planned.remote)}
         self._in_remote = frozenset(tree.identity for tree, _ in planned.remote)
@@ -100,9 +102,9 @@ class JointExports:
         return gone
 
     def retire(self, gone: Collection[Any], *, close: bool) -> list[OSError]:
-        """Syncs unstable data of the trees `gone`, and drops their objects; returns the errors of lost data. May block.
+        """Syncs unstable data of the trees `gone`, and drops their objects; returns the errors of syncs; may block.
 
-        `gone` is what `install` returned. `close`: whether no call uses these trees any more, so that their own
+        `gone` is a result of `install`. `close`: whether no call uses these trees any more, so that their own
         descriptors are closed as well.
         """
         self._remote.retire({tree for tree in gone if isinstance(tree, FsspecTree)})
@@ -113,37 +115,43 @@ class JointExports:
     ) -> tuple[Node, Grant] | None:
         """Returns the object of a handle and the caller's rights; None in the event loop, where finding it may block.
 
-        `any_flavor`: any security flavor will do. Raises Refused (ESTALE, EACCES and others), CredentialTooWeak or
-        OSError: see `exports.Exports.locate`.
+        `any_flavor`: the call may have any security flavor. Raises Refused (ESTALE, EACCES and others),
+        CredentialTooWeak or OSError: see `exports.Exports.locate`.
         """
         return self._part(handle).locate(handle, context, version, any_flavor=any_flavor)
 
     def admit(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
-        """Returns the caller's rights in a tree; None in the event loop if the caller's groups have to be looked up.
+        """Returns the rights of an NFS call in a tree; None in the event loop if groups have to be looked up.
 
-        Raises Refused (EACCES: the export is closed to this call; EAGAIN: the groups cannot be looked up now) or
-        CredentialTooWeak (the export asks for another security flavor).
+        `version` is that of NFS, 3 or 4. Raises Refused (EACCES: the export is closed to this call; EAGAIN: the groups
+        cannot be looked up now) or CredentialTooWeak (the export asks for another security flavor).
         """
         return self._part(tree.root.handle).admit(tree, context, version)
 
     def admit_mount(self, tree: Tree, context: CallContext, version: int = 3) -> Grant | None:
-        """Returns the rights of a MOUNT call of any flavor; None in the event loop if groups have to be looked up.
+        """Returns the rights of a MOUNT or SECINFO call, of any flavor; None in the event loop if groups are unknown.
 
-        Raises Refused: EACCES: no rule of the export fits the host, version or protection by TLS; EAGAIN: the groups
-        cannot be looked up now.
+        `version` is the NFS version of its clients: 3 for MOUNT, 4 for SECINFO. Raises Refused: EACCES: no rule of the
+        export fits the host, version or protection by TLS; EAGAIN: the groups cannot be looked up now.
         """
         return self._part(tree.root.handle).admit_mount(tree, context, version)
 
     def flavors(self, tree: Tree, context: CallContext) -> Sequence[SecurityFlavor]:
-        """Returns a tree's flavors for the call's host, preferred first; raises Refused (EACCES: closed to it)."""
+        """Returns the security flavors of a tree for callers of the call's host, the preferred first.
+
+        Raises Refused: EACCES: the export is closed to the host.
+        """
         return self._part(tree.root.handle).flavors(tree, context)
 
     def file_of(self, handle: bytes) -> bytes:
-        """Returns the key of a handle's object in `claims.Claims`, the same in all exports; any octets are taken."""
+        """Returns the key of a handle's object in `claims.Claims`, the same for its handles in all exports.
+
+        `handle` may have any octets; nothing is raised.
+        """
         return self._part(handle).file_of(handle)
 
     def waits_for(self, handle: bytes) -> bytes | None:
-        """Returns octets that name the file system on which a call with this handle may block, or None.
+        """Returns octets, for comparison, that identify the file system on which a call with this handle may block.
 
         None: the handle belongs to no export, or to a local one while all local exports are on one file system.
         """
@@ -155,7 +163,7 @@ class JointExports:
         self._remote.close_idle()
 
     def close(self) -> list[OSError]:
-        """Puts unstable data on the disk, drops all objects and files, and returns the errors that lost data.
+        """Puts unstable data on the disk, drops all objects and files; returns the errors by which data was lost.
 
         May block, and be called again.
         """

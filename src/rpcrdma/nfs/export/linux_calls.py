@@ -173,7 +173,7 @@ def _failure() -> OSError:
 
 
 def name_to_handle(fd: int) -> KernelHandle:
-    """Returns (type, data, mount number): the kernel's file handle of the object of `fd`, maybe an O_PATH descriptor.
+    """Returns the kernel's file handle of the object behind the descriptor `fd`, which may be an O_PATH descriptor.
 
     Raises OSError: EOPNOTSUPP or EOVERFLOW where the file system has no such handles; and others.
     """
@@ -185,10 +185,10 @@ def name_to_handle(fd: int) -> KernelHandle:
 
 
 def open_by_handle(mount_fd: int, kind: int, data: bytes) -> int:
-    """Opens an O_PATH descriptor of the object with a kernel handle, wherever it is in the file system of `mount_fd`.
+    """Returns a new O_PATH descriptor of the object with a kernel handle, anywhere in the file system of `mount_fd`.
 
-    `kind` and `data` are those of `KernelHandle`. `mount_fd` must not be an O_PATH descriptor. The caller closes the
-    result. Raises OSError: ESTALE: the object is gone; EPERM: the process lacks CAP_DAC_READ_SEARCH.
+    `kind` and `data` are `type` and `data` of a `KernelHandle`. `mount_fd` must not be an O_PATH descriptor. The caller
+    closes the result. Raises OSError: ESTALE: the object is gone; EPERM: the process lacks CAP_DAC_READ_SEARCH.
     """
     handle = _FileHandle(len(data), kind)
     ctypes.memmove(ctypes.addressof(handle) + 8, data, len(data))
@@ -202,7 +202,7 @@ def birth_and_mount(fd: int) -> tuple[int, int]:
     """Returns (time of birth, number of the mount) of the object behind the descriptor `fd`, or raises OSError.
 
     The time is in nanoseconds since 1970, and 0 where the file system does not keep it. The number is only good for
-    comparison.
+    comparison; an old kernel gives the device number in its place.
     """
     out = ctypes.create_string_buffer(256)
     if _statx(fd, b"", AT_EMPTY_PATH, _STATX_BTIME | _STATX_MNT_ID, ctypes.addressof(out)):
@@ -215,7 +215,7 @@ def birth_and_mount(fd: int) -> tuple[int, int]:
 
 
 def lives_in_memory(fd: int) -> bool:
-    """Returns whether the file system of `fd` is tmpfs or ramfs, so that no access waits; raises OSError if unknown."""
+    """Returns whether the file system of the descriptor `fd` is tmpfs or ramfs, or raises OSError if unknown."""
     out = ctypes.create_string_buffer(256)
     if _fstatfs(fd, ctypes.addressof(out)):
         raise _failure()
@@ -224,9 +224,9 @@ def lives_in_memory(fd: int) -> bool:
 
 
 def has_user_xattrs(path: bytes) -> bool:
-    """Returns whether the file system of the object at `path` has extended attributes of users.
+    """Returns whether the file system of the object at `path` supports extended attributes in the namespace "user.".
 
-    False also if that cannot be found out.
+    Returns False also if that cannot be found out.
     """
     try:
         os.getxattr(path, USER_XATTRS + b"rpcrdma")
@@ -245,12 +245,12 @@ def sync_file_system(fd: int) -> None:
 
 
 def open_cached(directory: int, name: bytes) -> int:
-    """Opens an O_PATH descriptor of a name in `directory`, a descriptor, from the kernel's cache; never waits.
+    """Returns a new O_PATH descriptor of `name` in the directory of the descriptor `directory`; never waits for a disk.
 
     A symbolic link itself is opened; no mount point is crossed.
 
     Raises:
-        BlockingIOError: the kernel would have to wait for a disk.
+        BlockingIOError: the kernel does not have the name in its cache, so that it would have to wait.
         OSError: EXDEV: the name is a mount point; ENOENT and others; ENOSYS or EINVAL before Linux 5.12.
     """
     fd: int = _openat2(_OPENAT2, ctypes.c_int(directory), ctypes.c_char_p(name), _HOW_ADDRESS, _HOW_OCTETS)
@@ -260,10 +260,10 @@ def open_cached(directory: int, name: bytes) -> int:
 
 
 def open_beneath(directory: int, path: bytes) -> int:
-    """Opens an O_PATH descriptor of the object at a path below `directory`, a descriptor; may block.
+    """Returns a new O_PATH descriptor of the object at `path` below the directory of a descriptor; may block.
 
-    Follows no symbolic link, crosses no mount point, and does not leave `directory`. Raises OSError: EXDEV or ELOOP for
-    these, or as `os.open`.
+    Raises OSError: ELOOP: a directory in the path is a symbolic link; EXDEV: the path crosses a mount point or leaves
+    `directory`; or as `os.open`.
     """
     fd: int = _openat2_waiting(
         _OPENAT2, ctypes.c_int(directory), ctypes.c_char_p(path), _BENEATH_HOW_ADDRESS, _HOW_OCTETS
@@ -289,7 +289,7 @@ def faccess_as_caller(fd: int, mode: int) -> bool:
 def file_clock_ns() -> int:
     """Returns the time, in nanoseconds since 1970, that the kernel would give to a file that changes now.
 
-    It is the kernel's coarse clock for files, a few milliseconds behind other clocks.
+    The time is that of CLOCK_REALTIME_COARSE, which may be a few milliseconds behind other clocks.
     """
     out = ctypes.create_string_buffer(_TIME.size)
     if _clock_gettime(_CLOCK_REALTIME_COARSE, ctypes.addressof(out)):
@@ -333,7 +333,7 @@ def change_events() -> int:
 
 
 def mark_for_events(events: int, fd: int, mask: int, *, remove: bool = False) -> None:
-    """Adds the events in `mask` to those that the fanotify descriptor `events` reports of a file, or removes them.
+    """Adds `mask` to the events that the fanotify descriptor `events` reports of a file; with `remove`, takes it away.
 
     `mask` has bits FAN_*; `fd` is a descriptor of the file, no O_PATH one. Raises OSError: ENODEV, EXDEV, EOPNOTSUPP:
     its file system reports none; ENOSPC: the user has too many marks.
@@ -343,7 +343,10 @@ def mark_for_events(events: int, fd: int, mask: int, *, remove: bool = False) ->
 
 
 def signal_events(number: int) -> int:
-    """Returns a new signalfd descriptor for the signal `number`, which its reader has to block; may raise OSError."""
+    """Returns a new blocking signalfd descriptor that reports the signal `number`; may raise OSError.
+
+    The thread that is to receive the signal has to block it (`signal.pthread_sigmask`).
+    """
     signals = ctypes.create_string_buffer(_SIGNAL_SET.pack(1 << number - 1), _SIGNAL_SET.size)
     fd: int = _waiting.signalfd(-1, signals, os.O_CLOEXEC)
     if fd < 0:
@@ -408,7 +411,7 @@ def _bare_call(number: int | None, *arguments: object) -> ThreadChange:
 
 
 def to_capabilities(*, effective: bool) -> ThreadChange:
-    """Returns, for `change_thread`, the change of a thread's capabilities to those that this thread has at the call.
+    """Returns, for `change_thread`, the change of capabilities to those that the thread that calls this function has.
 
     With `effective` False they are permitted, but none is in effect. Raises OSError if they cannot be read.
     """
@@ -420,7 +423,7 @@ def to_capabilities(*, effective: bool) -> ThreadChange:
 
 
 def to_keep_capabilities() -> ThreadChange:
-    """Returns, for `change_thread`, PR_SET_KEEPCAPS: a thread that stops being root keeps capabilities permitted."""
+    """Returns, for `change_thread`, PR_SET_KEEPCAPS: the thread keeps permitted capabilities when it leaves root."""
     return functools.partial(_instant.prctl, _PR_SET_KEEPCAPS, 1, 0, 0, 0)
 
 
@@ -431,9 +434,10 @@ def effective_capabilities() -> int:
 
 
 def user_decides_capabilities() -> bool:
-    """Returns whether a switch from root takes all capabilities out of effect, and the switch back restores them.
+    """Returns whether a switch from root to another user drops all effective capabilities, and back restores them.
 
-    That is so for root with its usual capabilities and securebits. Raises OSError if they cannot be read.
+    True if the calling thread is root with its usual capabilities and securebits; False if it is another user. Raises
+    OSError if its capabilities cannot be read.
     """
     effective, permitted, _, more_effective, more_permitted, _ = _CAPABILITIES.unpack(_capabilities().raw)
     fixed_up = not _instant.prctl(_PR_GET_SECUREBITS, 0, 0, 0, 0) & _SECBIT_NO_SETUID_FIXUP

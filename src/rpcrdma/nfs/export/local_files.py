@@ -40,6 +40,7 @@ from rpcrdma.nfs.export.tree import (
 __all__ = ["Files"]
 
 _FILE_MODE = 0o600
+_NEW = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 _DIRECTORY_MODE = 0o700
 _VERIFIER = struct.Struct(">II")
 _NO_ID = 0xFFFFFFFF
@@ -59,9 +60,9 @@ class Files(LocalObject):
     __slots__ = ()
 
     def open(self, who: Grant, wanted: Access, *, at_once: bool) -> OpenFile | None:
-        """Opens this regular file for READ, MODIFY or both, if the caller may do so or owns it; None: it takes a wait.
+        """Returns this regular file, open for `wanted` (READ, MODIFY or both), if the caller may do so or owns it.
 
-        None is returned only with `at_once`, where opening may wait for a disk.
+        With `at_once` never waits, and returns None unless `wanted` is READ and the file is open for reading already.
 
         Raises:
             Refused: EISDIR, EINVAL: it is no regular file; EACCES.
@@ -83,10 +84,10 @@ class Files(LocalObject):
         return file
 
     def open_to_read(self, who: Grant, *, at_once: bool) -> tuple[OpenFile, Attributes] | None:
-        """Opens this regular file for reading, and returns it with its attributes, if the caller may read it.
+        """Returns (this regular file, open for reading, its attributes) if the caller may read or execute or owns it.
 
-        None only with `at_once`, where the file is not open yet. Raises Refused or OSError: EISDIR, EINVAL: it is no
-        regular file; EACCES; and others.
+        Returns None only with `at_once`, if the file is not open for reading yet. Raises Refused or OSError: EISDIR,
+        EINVAL: it is no regular file; EACCES; and others.
         """
         return self.tree.parts.files.for_reading(self, who.identity, at_once=at_once)
 
@@ -95,9 +96,10 @@ class Files(LocalObject):
         return self.tree.parts.files.open_for_writing(self)
 
     def lease(self, on_writer: Callable[[], object]) -> LocalLease | None:
-        """Takes a lease on this file, which breaks when a local process writes or changes it; None: there can be none.
+        """Takes a lease on this regular file, which breaks when a local process wants to write it or has changed it.
 
-        `on_writer` is called, in any thread, when the lease breaks. May block.
+        Returns None if the file can have no lease, such as one that is open for writing. `on_writer` is called, in any
+        thread, when the lease breaks. Closes a descriptor for writing that the server keeps unused. May block.
         """
         parts = self.tree.parts
         return parts.leases.lease(
@@ -109,10 +111,10 @@ class Files(LocalObject):
         )
 
     def range_locks(self, *, exclusive: bool) -> LocalLocks | None:
-        """Returns a new, empty set of locks of the system on this file; None if the server's user may not open it.
+        """Returns an object that takes locks of the kernel on this file, none yet; None if it cannot be opened.
 
-        `exclusive`: it is to take write locks, if the server may write the file. The kernel's lease on the file is then
-        given up (`LocalLeases.make_way`).
+        `exclusive`: whether write locks are wanted: the file is opened for writing if the server's user may, and the
+        kernel's lease on the file is given up (`LocalLeases.make_way`). May block.
         """
         if exclusive:
             self.tree.parts.leases.make_way(self.file)
@@ -127,8 +129,8 @@ class Files(LocalObject):
     ) -> None:
         """Sets the attributes in `wanted` that are not None, and syncs them if the export asks for it.
 
-        `change` gets the attributes before and after. `guard` judges those before, and returns False to refuse the
-        change; None: nothing is judged.
+        `change` gets the attributes before and after. `guard` is called with those before, and returns False to refuse
+        the change; None: the change is not refused so. The export asks for syncs by `ExportTerms.synchronous`.
 
         Raises:
             Refused: NOT_SYNC: `guard` has returned False; EINVAL: 2^32 - 1 as an owner or group; EISDIR, EINVAL: a
@@ -154,12 +156,11 @@ class Files(LocalObject):
         self.tree.parts.synchronize(self)
 
     def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Made:
-        """Creates a regular file here as `who`, or takes an existing one; returns its node and whether it is new.
+        """Creates a regular file `name` in this directory as `who`, or takes an existing one, as `create.how` says.
 
-        The node is None if a local process has renamed or removed it already. `create.how`, a createmode3, decides
-        about an existing file. `change` gets the directory's attributes before and after. Raises Refused or OSError:
-        ENOTDIR, ENAMETOOLONG, EACCES, EFBIG, ENOSPC and others; EEXIST: `create.how` does not allow what has the name;
-        EAGAIN: a local process makes and removes the name again and again.
+        Returns its node, never None, and whether it is new. `change` gets the directory's attributes before and after.
+        Raises Refused or OSError: ENOTDIR, ENAMETOOLONG, EACCES, EFBIG, ENOSPC and others; EEXIST: `create.how` does
+        not allow to take the existing object; EAGAIN: a local process makes and removes the name again and again.
         """
         check_new_name(self, name)
         caller = who.identity
@@ -171,10 +172,12 @@ class Files(LocalObject):
         return Made(made, is_new)
 
     def make(self, who: Grant, name: bytes, make: Make, wanted: Wanted, change: Change) -> Made:
-        """Makes an object other than a regular file in this directory; returns its node, None if it is renamed already.
+        """Makes an object other than a regular file, as `make` describes it, with the name `name` in this directory.
 
-        `change` gets the directory's attributes before and after. Raises Refused or OSError: ENOTDIR, ENAMETOOLONG,
-        EACCES; EEXIST: the name is taken; EINVAL: a regular file, or an invalid device number; and others.
+        Returns its node with `is_new` True; the node is None if a local process has renamed or removed the object
+        already, which may then lack the mode, owner and times in `wanted`. `change` gets the directory's attributes
+        before and after. Raises Refused or OSError: ENOTDIR, ENAMETOOLONG, EACCES; EEXIST: the name is taken; EINVAL: a
+        regular file, or an invalid device number; and others.
         """
         check_new_name(self, name)
         call, mode = _call_for(make, wanted)
@@ -200,20 +203,23 @@ class Files(LocalObject):
         raise Refused(errno.EAGAIN)
 
     def _create_new(self, name: bytes, create: Create, caller: CallerIdentity) -> Self | None:
-        """Creates a file in this directory with the attributes in `create`, and returns its node; None: a taken name.
+        """Creates a file in this directory with the attributes in `create`, and returns its node.
 
-        With GUARDED a taken name raises FileExistsError. Other failures raise Refused (EFBIG) or OSError.
+        Returns None if the name is taken; with GUARDED raises FileExistsError then. Other failures raise Refused
+        (EFBIG) or OSError.
         """
         tree, wanted = self.tree, create.wanted
         size = None if wanted.size is None else _size(wanted.size)
         exclusive = create.how is CreateHow.EXCLUSIVE
         mode = _mode(wanted, _FILE_MODE)
-        flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = None
         try:
             with caller:
                 try:
-                    fd = os.open(name, flags, mode & 0o777, dir_fd=self.fd)
+                    if exclusive:
+                        fd = self._create_verified(name, create.verifier)
+                    else:
+                        fd = os.open(name, _NEW, mode & 0o777, dir_fd=self.fd)
                 except FileExistsError:
                     if create.how is CreateHow.GUARDED:
                         raise
@@ -221,7 +227,6 @@ class Files(LocalObject):
                     # From here on the descriptor stands for the file: its name may be another file's already.
                     node: Self = tree.created(self, name, fd)
                     if exclusive:
-                        set_file_times(b"/proc/self/fd/%d" % fd, *_times_of(create.verifier))
                         # A retry may reach the next run of the server, which recognises the call by these times.
                         os.fsync(fd)
                     else:
@@ -236,6 +241,30 @@ class Files(LocalObject):
             if fd is not None:
                 os.close(fd)
         return node
+
+    def _create_verified(self, name: bytes, verifier: bytes) -> int:
+        """Creates a file with the verifier of an exclusive create as its times; returns a descriptor of it.
+
+        The file gets its name afterwards, so that a server that is killed leaves no file that the retry takes for
+        another one. Only on file systems without nameless files it has its name for a moment before. Raises OSError.
+        """
+        times, fd = _times_of(verifier), None
+        # What fails here fails again below, with the error of a creation by name.
+        with suppress(OSError):
+            fd = os.open(b".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, _FILE_MODE, dir_fd=self.fd)
+            path = b"/proc/self/fd/%d" % fd
+            set_file_times(path, *times)
+            os.link(path, name, dst_dir_fd=self.fd)
+            return fd
+        if fd is not None:
+            os.close(fd)
+        fd = os.open(name, _NEW, _FILE_MODE, dir_fd=self.fd)
+        try:
+            set_file_times(b"/proc/self/fd/%d" % fd, *times)
+        except OSError:
+            os.close(fd)
+            raise
+        return fd
 
     def _existing(self, name: bytes, create: Create, caller: CallerIdentity) -> Self:
         """Returns the existing file `name` of this directory, set to `create.wanted.size` octets if that is not None.
@@ -276,9 +305,10 @@ class Files(LocalObject):
             os.ftruncate(file.fd, octets)
 
     def dress(self, wanted: Wanted, mode: int | None, caller: CallerIdentity) -> None:
-        """Gives this new object the mode, owner and times that a client wants; the thread acts as the caller.
+        """Gives this new object the mode `mode` and the owner and times in `wanted`; the thread acts as the caller.
 
-        `mode` None: the object has no mode of its own. Only root may set an owner; for others `wanted.uid` and
+        `mode` None: the object has no mode of its own. A mode that a default ACL has restricted stays, unless `mode`
+        has set-ID or sticky bits that the object lacks. Only root may set an owner; for others `wanted.uid` and
         `wanted.gid` are ignored. Raises OSError if the system refuses a change.
         """
         if mode is not None:
@@ -302,7 +332,9 @@ class Files(LocalObject):
 
 
 def _call_for(make: Make, wanted: Wanted) -> tuple[_Call, int | None]:
-    """Returns (function that makes the object, of a name and a directory descriptor; its mode, None: a symbolic link).
+    """Returns (function that makes the object `make`, mode of the object; None: a symbolic link has none).
+
+    The function takes a name and the descriptor of a directory, and raises OSError.
 
     Raises:
         Refused: EINVAL: it is a file, or a device with a number that Linux does not have; EACCES: the path in a
@@ -348,7 +380,7 @@ def _time(time: Time) -> tuple[int, int]:
 def _times_of(verifier: bytes) -> tuple[tuple[int, int], tuple[int, int]]:
     """Returns the times, as (seconds, 0 nanoseconds), in which a file keeps the verifier of an exclusive create.
 
-    They are the lower 31 bits of each of its two words, which every file system can store.
+    Their seconds are the lower 31 bits of each of the verifier's two words, which every file system can store.
     """
     first, second = _VERIFIER.unpack(verifier)
     return (first & 0x7FFFFFFF, 0), (second & 0x7FFFFFFF, 0)

@@ -40,7 +40,10 @@ class Finding(LocalObject):
     __slots__ = ()
 
     def access(self, who: Grant, wanted: Access) -> Access:
-        """Returns the rights in `wanted`, a sum of READ and so on, that the kernel grants `who` here; never waits."""
+        """Returns the rights in `wanted`, a sum of READ and so on, that `who` has on this object; never waits.
+
+        They are those that the kernel grants, without those to write if the grant is read-only.
+        """
         granted = 0
         if who.read_only:
             wanted &= ~_WRITING
@@ -53,11 +56,12 @@ class Finding(LocalObject):
     def lookup(self, who: Grant, name: bytes, *, at_once: bool) -> Self | None:
         """Returns the object of a name in this directory, "." and ".." included; never waits for a disk if `at_once`.
 
-        Returns None only with `at_once`, where the look-up takes a wait.
+        Returns None only with `at_once`, if the look-up would have to wait.
 
         Raises:
-            Refused: ENOTDIR, ENAMETOOLONG; EACCES: the name is invalid, a mount point, or the caller may not search.
-            OSError: ENOENT and others.
+            Refused: ENOTDIR, ENAMETOOLONG; EACCES: the name is invalid, a mount point, or the caller may not search;
+                ESTALE for "..": the directory above is not in the export.
+            OSError: ENOENT, EACCES and others.
         """
         check_name(name)
         check_directory(self)
@@ -90,7 +94,7 @@ class Finding(LocalObject):
         return os.fsencode(os.readlink(b"", dir_fd=self.fd))
 
     def space(self) -> Space:
-        """Returns the octets and files of its file system: all, free, and free for users; may raise OSError."""
+        """Returns the octets and files of the object's file system: total, free, free for users; may raise OSError."""
         space = os.fstatvfs(self.fd)
         unit = space.f_frsize
         return Space(
@@ -103,11 +107,14 @@ class Finding(LocalObject):
         )
 
     def path_limits(self) -> PathLimits:
-        """Returns the most hard links of an object and the most octets of a name in the object's file system."""
+        """Returns the most hard links of an object and the most octets of a name in the object's file system.
+
+        They are at most 2^32 - 1 and `NAME_OCTETS_MAX`, which also stand for unknown ones.
+        """
         return PathLimits(self._bound("PC_LINK_MAX", _LINKS_MAX), self._bound("PC_NAME_MAX", NAME_OCTETS_MAX))
 
     def _bound(self, name: str, most: int) -> int:
-        """Returns the bound `name` of the file system by `pathconf`, or `most` if the bound is larger or unknown."""
+        """Returns the bound that `pathconf` has by `name`, such as "PC_NAME_MAX"; `most` if it is larger or unknown."""
         try:
             value = os.pathconf(self.proc_path, name)
         except OSError:

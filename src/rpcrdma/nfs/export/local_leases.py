@@ -56,10 +56,10 @@ _USED = re.compile(rb"^Sig(?:Blk|Ign|Cgt):\s*([0-9a-f]+)$", re.MULTILINE)
 
 
 class _LeasedFile:
-    """A file with a lease of the kernel, by the descriptor `fd`; several `LocalLease` of the file share it (`users`).
+    """A file with a lease of the kernel on the descriptor `fd`, for `users` objects `LocalLease` that share the lease.
 
-    `file` is its key in claims, and `identity` that of `object_identity`. `broken`: whether a local process wants to
-    write the file, or has changed it.
+    `file` is the file's key in `claims.Claims`, `identity` its identity by `object_identity`. `broken`: whether a local
+    process wants to write the file, or has changed it.
     """
 
     __slots__ = ("broken", "fd", "file", "identity", "locked", "on_writer", "seen", "users")
@@ -78,7 +78,7 @@ class _LeasedFile:
         """Whether the owner has read `LocalLease.broken` as True."""
 
     def unlock(self) -> None:
-        """Gives the kernel's lease up, if it is held, so that waiting writers go on; does not raise."""
+        """Gives up the kernel's lease, if it is held, so that waiting writers go on; never raises OSError."""
         if self.locked:
             self.locked = False
             with suppress(OSError):
@@ -86,7 +86,7 @@ class _LeasedFile:
 
 
 class LocalLease:
-    """A lease on a local file for one delegation; implements `tree.Lease`, and ends with the last reference to it."""
+    """A lease on a local file for one delegation; implements `tree.Lease`; ends when the object is collected."""
 
     __slots__ = ("_leased", "_leases")
 
@@ -144,16 +144,16 @@ class LocalLeases:
 
         Args:
             path: the path to the file.
-            file: the key of the file by `object_tree.file_of`, the same for each of its handles.
+            file: the key of the file by `object_tree.file_of`, the same for each of the file's handles.
             identity: the file's identity by `object_identity`; only a file with a handle of the kernel can be watched.
             on_writer: is called, in any thread, when a local process wants to write the file or has changed it; takes
                 the place of the `on_writer` of earlier leases on the file.
-            close_idle_writer: closes the descriptor for writing that the server keeps for later calls, if any; returns
-                whether it has.
+            close_idle_writer: is called if the file is open for writing; closes the descriptor that the server keeps
+                for later WRITE calls, and returns whether there was one.
 
         Returns:
             The lease, a `tree.Lease`; None: the file is open for writing or can have no lease, its present lease is
-            broken, or `files_max` files have one.
+            broken or given up, or `files_max` files have one.
         """
         if identity[0] or not self._possible:
             return None
@@ -218,7 +218,7 @@ class LocalLeases:
         return self._reports
 
     def release(self, leased: _LeasedFile) -> None:
-        """Ends one `LocalLease` of a file; with the last one ends the kernel's lease, and closes the descriptor."""
+        """Ends one `LocalLease` of `leased`; with the last one gives up the kernel's lease and closes the file."""
         with self._lock:
             leased.users -= 1
             if leased.users or self._files.get(leased.file) is not leased:
@@ -250,32 +250,35 @@ class LocalLeases:
                     leased.unlock()
 
     def writers_come(self, fds: list[int]) -> list[_LeasedFile]:
-        """Marks the leases on files for which local writers wait as broken, and calls `on_writer` of each.
+        """Marks the leases on files for which local writers wait as broken; returns the files not marked before.
 
-        `fds` are the leases' own descriptors, as the kernel's signals name them. Returns the files whose leases were
-        not marked before.
+        Calls `on_writer` of each file that it returns. `fds` are the descriptors of leased files, as the kernel's
+        signals name them; those of leases given up meanwhile are ignored.
         """
         with self._lock:
             found = [leased for fd in fds if (leased := self._by_fd.get(fd)) is not None and leased.locked]
         return _report(found)
 
     def changed(self, identity: bytes | None) -> None:
-        """Marks the leases on a file that another process has changed as broken, and calls the `on_writer` of each.
+        """Marks the leases on a file that another process has changed as broken; calls `on_writer` if they were not.
 
-        `identity` is that of `object_identity`; None: any file may have changed, so all leases are broken.
+        `identity` is that of the file by `object_identity`; None: any file may have changed, so all leases are broken.
         """
         with self._lock:
             found = list(self._files.values()) if identity is None else list(self._by_identity.get(identity, ()))
         _report(found)
 
     def pass_by(self, leased: _LeasedFile) -> None:
-        """Lets local writers that wait go on, unless `LocalLease.broken` of the file returned True when last read."""
+        """Gives up the kernel's lease, so that local writers go on, unless the owner last read `broken` as True."""
         with self._lock:
             if not leased.seen and self._files.get(leased.file) is leased:
                 leased.unlock()
 
     def close(self) -> None:
-        """Gives up all leases, and ends the thread; no further lease is possible. May be called again."""
+        """Gives up all leases, ends the thread and waits for its end; no further lease is possible.
+
+        May be called again, but not in the thread itself.
+        """
         with self._lock:
             self._possible = False
             # The garbage collector may release others meanwhile.
@@ -376,7 +379,7 @@ class _Reports:
 
 
 def _report(found: list[_LeasedFile]) -> list[_LeasedFile]:
-    """Marks the leases of `found` as broken; calls `on_writer` of those not marked before, and returns them."""
+    """Marks the leases on the files `found` as broken; calls `on_writer` of files not marked before; returns these."""
     new = [leased for leased in found if not leased.broken]
     for leased in new:
         leased.broken = True

@@ -10,9 +10,9 @@ from rpcrdma.nfs.export.tree import Node
 from rpcrdma.nfs.server.audit import Audit, NamedObject
 from rpcrdma.nfs.v4.nfs4 import nfs_opnum4, nfsstat4, open_claim_type4, opentype4
 from rpcrdma.nfs.v4.refusal import REFUSALS, status_of
-from rpcrdma.nfs.v4.server.compound import Compound, Handler, KeptReply, MustWait
+from rpcrdma.nfs.v4.server.compound import Compound, Handler, KeptReply
 from rpcrdma.nfs.v4.server.service import HANDLERS, Nfs4Service
-from rpcrdma.rpc.service import CredentialTooWeak
+from rpcrdma.rpc.service import CredentialTooWeak, WorkerNeeded
 
 __all__ = ["watch_compounds"]
 
@@ -93,7 +93,7 @@ def _audited(audit: Audit, handler: Handler, kind: str, operation: str, places: 
         try:
             value = handler(compound, args)
             status = nfsstat4.NFS4_OK
-        except (MustWait, KeptReply):
+        except (WorkerNeeded, KeptReply):
             # It runs again in a worker thread, or has run.
             found = []
             raise

@@ -32,9 +32,11 @@ _FAILURES: Final = {
 
 
 def with_compound(types: str) -> str:
-    """Returns XDR text of NFS version 4 for generic tools: `types`, the text of nfs4.x, with unions for COMPOUND.
+    """Returns the XDR definition of NFS version 4 with COMPOUND, for tools that decode whole messages.
 
-    With it a tool can decode a COMPOUND up to the first operation that this library does not support.
+    Takes the declarations of types from `types`, the text of nfs4.x, and drops the programs at its end. Adds unions of
+    the arguments and of the results of COMPOUND, and a program with NULL and COMPOUND, without the callback program.
+    With the result a tool can decode a COMPOUND up to the first operation that this library does not support.
     """
     operations = [each for each in OPERATIONS[2].values() if each.decode_args is not None]
     arguments = [f"case OP_{each.name}: {_member(each.decode_args, 'op' + each.name.lower())};" for each in operations]
@@ -61,6 +63,6 @@ def with_compound(types: str) -> str:
 
 
 def _member(decode: Callable[..., Any] | None, name: str) -> str:
-    """Returns the XDR declaration of a member `name`: of type T for the function `decode_T` of nfs4, else void."""
+    """Returns the XDR declaration "T name" if `decode` is the function `decode_T` of nfs4, else the text "void"."""
     kind = "" if decode is None else decode.__name__.removeprefix("_")
     return f"{kind.removeprefix('decode_')} {name}" if kind.startswith("decode_") else "void"

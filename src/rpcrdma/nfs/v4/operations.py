@@ -48,18 +48,18 @@ class Operation:
         encode_args: encodes the arguments.
         encode_resok: encodes the body of a success; None if it has none.
         decode_resok: decodes the body of a success; returns None if it has none.
-        encode_failure: encodes the body that some failures have: (encoder, status, value); None if none has any.
-        decode_failure: decodes the body of a failure: (decoder, status); None if no failure has any.
+        encode_failure: encodes the body that some failures have: (encoder, status, value); None if no failure has one.
+        decode_failure: decodes the body of a failure: (decoder, status); None if no failure has one.
         place: the place in a COMPOUND at which it may stand.
         minor: the first minor version that has it.
-        idempotent: whether it does no harm when it runs again, and its result may be lost.
+        idempotent: whether it may run again without harm, so that its result may be lost.
         needs_handle: whether it needs a current filehandle.
         result_octets: the most octets of the body of a result that this server makes, without those of `item_octets`
             and `asked_octets`. An operation that is not idempotent runs only if the reply has room for them.
         asked_octets: returns, for arguments by which the caller bounds the result, the further octets that the body may
             have; None if the arguments have no bound.
         item_octets: returns, for given arguments, the most octets of the DDP-eligible result; None if it has none.
-        success: the number and the status NFS4_OK, with which a success begins on the wire.
+        success: the 8 octets with which a success begins on the wire: the number, and the status NFS4_OK.
     """
 
     number: int
@@ -89,9 +89,10 @@ def _operation(
     result: str = "",
     **rules: Any,
 ) -> Operation:
-    """Returns a supported operation with the codecs of two types of nfs4.x, by their names; "" stands for void.
+    """Returns a supported operation, whose codecs are those of two types of nfs4.x.
 
-    `args` is the type of the arguments, `result` that of the body of a success; `rules` are more fields of `Operation`.
+    `args` is the name of the type of the arguments, `result` that of the body of a success; "" stands for void.
+    `rules` are further fields of `Operation`.
     """
     return Operation(
         number=int(number),
@@ -115,7 +116,7 @@ def _decode_denied(dec: Decoder, status: int) -> Any:
 
 
 def _encode_attributes_set(enc: Encoder, _status: int, value: Any) -> None:
-    """Appends `value`, a SETATTR4resok of what a failed SETATTR has set before; for None that of no attributes."""
+    """Appends `value`, a SETATTR4resok with the attributes that a failed SETATTR has set; None: one without any."""
     nfs4.encode_SETATTR4resok(enc, value or nfs4.SETATTR4resok([]))
 
 
@@ -124,7 +125,10 @@ def _decode_attributes_set(dec: Decoder, _status: int) -> Any:
 
 
 def _encode_requirements(enc: Encoder, status: int, value: Any) -> None:
-    """Appends `value`, a copy_requirements4, to the result of a COPY if `status` is NFS4ERR_OFFLOAD_NO_REQS."""
+    """Appends `value`, a copy_requirements4, to a failed COPY's result if `status` is NFS4ERR_OFFLOAD_NO_REQS.
+
+    Appends nothing for other statuses, whose results have no body.
+    """
     if status == nfsstat4.NFS4ERR_OFFLOAD_NO_REQS:
         nfs4.encode_copy_requirements4(enc, value)
 
@@ -253,7 +257,10 @@ _FIRST_OF_MINOR_2: Final = _O.OP_ALLOCATE
 
 
 def _all() -> dict[int, Operation]:
-    """Returns the defined operations of all minor versions by number; those that are not supported have no codecs."""
+    """Returns the operations of minor versions 1 and 2 by number, without ILLEGAL.
+
+    Those that this library does not support have no codecs: their `decode_args` is None.
+    """
     supported = {operation.number: operation for operation in _SUPPORTED}
     found = {}
     for number in nfs_opnum4:

@@ -14,9 +14,10 @@ _S = nfsstat4
 
 
 class Refused(Exception):
-    """The failure of an operation of a COMPOUND, with a status other than NFS4_OK.
+    """The failure of an operation of a COMPOUND.
 
-    `value` is the body of the result for failures that have one, such as LOCK4denied; None for all others.
+    `status` is the status of the result, never NFS4_OK. `value` is the body of the result for failures that have one,
+    such as LOCK4denied; None for all others.
     """
 
     def __init__(self, status: nfsstat4, value: Any = None) -> None:
@@ -68,7 +69,10 @@ _BY_ERRNO: Final = {
 
 
 def status_of(error: Refused | tree.Refused | OSError) -> nfsstat4:
-    """Returns the status that answers an operation which raised `error`; NFS4ERR_IO for an unknown error number."""
+    """Returns the status with which an operation that raised `error` is answered.
+
+    Errors other than `Refused` have the status of their error number, or NFS4ERR_IO if it is None or has no status.
+    """
     if isinstance(error, Refused):
         return error.status
     return _S.NFS4ERR_IO if error.errno is None else _BY_ERRNO.get(error.errno, _S.NFS4ERR_IO)

@@ -127,7 +127,7 @@ class Slot(Generic[R]):
         return answer
 
     def finish(self, reply: R | None) -> None:
-        """Ends the running request of a busy slot, which keeps `reply` for a repeat; None: nothing is kept."""
+        """Ends the running request of a slot, which has to be BUSY; keeps `reply` for a repeat, or no reply if None."""
         assert self.state is _BUSY
         self.reply = reply
         self.state = _NOT_KEPT if reply is None else _KEPT

@@ -33,11 +33,12 @@ _REPEATED: Final = {nfs4.nfsstat4.NFS4ERR_RETRY_UNCACHED_REP, nfs4.nfsstat4.NFS4
 class Recalls:
     """Sends CB_RECALL for the delegations in `State.recalls`, in tasks of an event loop, one at a time for each client.
 
-    Makes the callbacks of `state` and its claims wake this event loop. A service makes an instance with its first call.
+    The constructor sets the callbacks `wake` and `wake_broken` of `state` and `wake` of its claims: called in any
+    thread, they schedule the recalls in the event loop. A service makes an instance with its first call.
 
     Args:
         state: the state of the server.
-        loop: the event loop that has the connections.
+        loop: the event loop of the connections.
         clock: returns the time by which the state measures leases, in seconds.
     """
 
@@ -54,7 +55,7 @@ class Recalls:
         state.claims.wake = lambda: self._soon(lambda: state.recall_those_in_the_way(clock()))
 
     def _soon(self, function: Callable[[], None]) -> None:
-        """Calls a function in the event loop; for any thread; no effect after the loop has closed."""
+        """Schedules a call of `function` in the event loop, from any thread; no effect once the loop is closed."""
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(function)
 
@@ -83,9 +84,10 @@ class Recalls:
     async def _recall(self, client: Client, delegations: dict[Delegation, None]) -> None:
         """Sends CB_RECALL for each key of `delegations` that the client still has, in order, and empties the dict.
 
-        A delegation stays in the dict until its call ends, so that a sweep meanwhile does not queue it a second time.
-        If a call fails or the client has no connection, the other keys are dropped: the next `State.sweep` queues them
-        again, and no client that does not answer keeps the recalls of others waiting.
+        Passes over those whose recall the client has accepted, and sets `Delegation.asked` of each other one to whether
+        it accepts. A delegation stays in the dict until its call ends, so that a sweep meanwhile does not queue it a
+        second time. If the client has no connection, or a call fails, which raises RpcRdmaError, drops the other keys:
+        the next `State.sweep` queues them again, and a client that does not answer does not delay recalls of others.
         """
         try:
             while delegations:
@@ -103,9 +105,10 @@ class Recalls:
             delegations.clear()
 
     async def _ask(self, session: Nfs4Session, delegation: Delegation) -> bool:
-        """Sends CB_RECALL; returns whether the client has accepted the recall, False also without a connection.
+        """Sends CB_RECALL and waits for the reply; returns whether the client has accepted the recall.
 
-        Raises RpcRdmaError if the call fails, or has no answer within `_CALL_S` seconds.
+        Tries once more, with the next sequence number, if the client has used this number before. Returns False without
+        a connection. Raises RpcRdmaError if the call fails, or has no reply within `_CALL_S` (10) seconds.
         """
         channel = session.back_channel
         procedure = dataclasses.replace(nfs4.CB_COMPOUND, program=channel.program, bound=ReplyBound(_REPLY_OCTETS))

@@ -10,7 +10,10 @@ __all__ = ["ClientIdentity", "principal_of"]
 
 
 def principal_of(credential: Credential) -> str:
-    """Returns a text that is equal for calls of one principal: "sys:1000", "gss:alice@EXAMPLE.ORG", "none"."""
+    """Returns a text that identifies the principal of a call.
+
+    It is "sys:1000" for a uid of AUTH_SYS, "gss:alice@EXAMPLE.ORG" with RPCSEC_GSS, and "none" for other credentials.
+    """
     if isinstance(credential, AuthGss):
         return f"gss:{credential.principal}"
     return f"sys:{credential.uid}" if isinstance(credential, AuthSys) else "none"

@@ -51,9 +51,10 @@ class ClientReport:
 
 
 def clients_of(state: State, now_s: float) -> list[ClientReport]:
-    """Returns a report on each client, after the update of their states to `now_s` (`ClientTable.pass_leases`).
+    """Returns a report on each client.
 
-    Takes the lock of the state for one client at a time.
+    Ends the leases that have passed by `now_s` before (`ClientTable.pass_leases`). Takes the lock of the state for one
+    client at a time; calls may run in between.
 
     Args:
         state: the state of the server; the caller does not hold its lock.
@@ -66,14 +67,17 @@ def clients_of(state: State, now_s: float) -> list[ClientReport]:
 
 
 def held_by_export(state: State, now_s: float) -> dict[bytes, Holdings]:
-    """Counts the opens, locked ranges and delegations of all clients by export.
+    """Counts the opens, locked ranges and delegations of all clients by export, without revoked ones.
+
+    Ends the leases that have passed by `now_s` before (`ClientTable.pass_leases`).
 
     Args:
         state: the state of the server; the caller does not hold its lock.
         now_s: the present time in seconds, by the monotonic clock of `state`.
 
     Returns:
-        The three numbers, by the four octets that name the export in its filehandles (`HandleSeal.export_in`).
+        The three numbers, by the four octets that name the export in its filehandles (`HandleSeal.export_in`). Exports
+            on which clients have no states are left out.
     """
     found: defaultdict[bytes, Holdings] = defaultdict(Holdings)
     for client in _clients(state, now_s):
@@ -85,7 +89,8 @@ def held_by_export(state: State, now_s: float) -> dict[bytes, Holdings]:
 def revoke_client(state: State, number: str, now_s: float) -> ClientReport | None:
     """Revokes the opens, locks and delegations of a client; may block. See `State.revoke_all`.
 
-    Raises OSError if the disk does not delete the client from the recovery database; then nothing has changed.
+    Ends a client whose lease has passed. Raises OSError if the disk does not delete the client from the recovery
+    database; then nothing is revoked.
 
     Args:
         state: the state of the server; the caller does not hold its lock.
@@ -93,8 +98,8 @@ def revoke_client(state: State, number: str, now_s: float) -> ClientReport | Non
         now_s: the present time in seconds, by the monotonic clock of `state`.
 
     Returns:
-        The report on the client as it was before, but with the states that it has lost by this call as `holdings`;
-            None if there is no such client.
+        The report on the client before this call, whose `holdings` count the states that this call has revoked or
+            ended; None if there is no such client.
     """
     client = next((each for each in _clients(state, now_s) if _number(each) == number), None)
     if client is None:
@@ -117,7 +122,7 @@ def _clients(state: State, now_s: float) -> list[Client]:
 
 
 def _copied(state: State, client: Client) -> tuple[list[Held], list[Nfs4Session]]:
-    """Returns copies of the lists of a client's states and of its sessions; takes the lock of the state."""
+    """Returns lists of the states (revoked ones included) and the sessions of a client; takes the lock of the state."""
     with state.lock:
         return list(client.held.values()), [state.sessions.find(number) for number in client.sessions]
 

@@ -62,7 +62,7 @@ TRANSITIONS: Final[dict[tuple[ClientState, ClientEvent], ClientState]] = {
 
 
 class Known(enum.Enum):
-    """What the server knows of a client owner, its confirmed record above all, compared with an EXCHANGE_ID of it."""
+    """The result of comparing an EXCHANGE_ID with the confirmed record of the same client owner, if there is one."""
 
     NONE = "none"
     SAME = "same verifier and principal"

@@ -87,7 +87,7 @@ class Held(abc.ABC):
 
     @abc.abstractmethod
     def release(self, claims: Claims[Any, Any]) -> None:
-        """Removes the share reservation, ranges or delegation of this state from `claims`; its lock must be held."""
+        """Removes this state's share reservation, ranges or delegation from `claims`, whose lock the caller holds."""
 
     def take_files(self) -> object:
         """Takes the open files out of a state that is revoked; they close with the last reference to the result.
@@ -98,7 +98,7 @@ class Held(abc.ABC):
 
     @abc.abstractmethod
     def io_file(self, access: int) -> OpenFile | None:
-        """Returns the file that this state has open for `access`, `claims.READ` or `WRITE`; None if it has none."""
+        """Returns the file open for `access`, `claims.READ` or `claims.WRITE`; None if it is not open for this."""
 
 
 @dataclass(slots=True)
@@ -111,7 +111,7 @@ class Holdings:
     delegations: int = 0
 
     def add(self, held: Held) -> None:
-        """Adds a state that is not revoked to the number of opens, locked ranges or delegations."""
+        """Adds a state's `count` to the number of opens, locked ranges or delegations; no effect if it is revoked."""
         if held.lost is None:
             setattr(self, held.COUNTED_AS, getattr(self, held.COUNTED_AS) + held.count)
 
@@ -201,7 +201,7 @@ class Client:
         """Whether the recovery database has `row`."""
 
     def move(self, event: ClientEvent) -> None:
-        """Sets the attribute `state` to that after `event` by `TRANSITIONS`; raises KeyError if there is none."""
+        """Changes the attribute `state` by `TRANSITIONS`; raises KeyError if the present state forbids `event`."""
         self.state = TRANSITIONS[self.state, event]
 
     @property
@@ -216,7 +216,7 @@ class Client:
         return bool(self.lost_flags & SEQ4_STATUS_ADMIN_STATE_REVOKED)
 
     def count_lost(self, held: Held, change: int) -> None:
-        """Adds `change`, 1 or -1, to the count of revoked states with the SEQ4_STATUS flags of the revoked `held`."""
+        """Counts `held`, a revoked state, in `lost` (`change` 1) or no longer (-1), and updates `lost_flags`."""
         by_administrator = held.lost is _S.NFS4ERR_ADMIN_REVOKED
         flags = SEQ4_STATUS_ADMIN_STATE_REVOKED if by_administrator else 0
         if isinstance(held, Delegation):
@@ -229,11 +229,11 @@ class Client:
 
 
 class InTheWay(Exception):
-    """Raised where only courteous clients, whose leases have passed, have states that conflict with a call.
+    """Raised where `clients` have to end before a call can go on.
 
-    Also where the earlier incarnation of a client has state, and where a client that holds nothing has a place that
-    another one needs. `State.past_courteous` catches it, ends `clients` without the lock by `event`, EVICT, RESTART or
-    CROWD_OUT, and runs the step again.
+    `event` is EVICT if their leases have passed and their states conflict with the call, or the table is full; RESTART
+    for the earlier incarnation of the caller, which has state; CROWD_OUT for a client that holds nothing where the
+    table is full. `State.past_courteous` catches it, ends `clients` without the lock, and runs the step again.
     """
 
     def __init__(self, clients: Iterable[Client], event: ClientEvent = ClientEvent.EVICT) -> None:
@@ -292,13 +292,13 @@ class ClientTable:
         return client
 
     def exchange_id(self, introduction: ClientIdentity, now_s: float, *, update: bool = False) -> Client:
-        """Finds the confirmed record of a client, or makes an unconfirmed one, for EXCHANGE_ID; may end other records.
+        """Returns the confirmed record of a client, or a new unconfirmed one, for EXCHANGE_ID; may end other records.
 
         `update` says whether the client asks for an update of its confirmed record; `now_s` is the monotonic time in
-        seconds. Raises Refused: NFS4ERR_CLID_INUSE; with `update` NFS4ERR_NOENT, NFS4ERR_NOT_SAME or NFS4ERR_PERM (RFC
-        8881 section 18.35.4); NFS4ERR_DELAY if there is no room, the record is about to end, or another principal may
-        reclaim what the owner had in the last run. Raises InTheWay if clients whose lease has passed, or one that holds
-        nothing, have to end first.
+        seconds. Raises Refused: NFS4ERR_CLID_INUSE (another principal has state and a lease); with `update`
+        NFS4ERR_NOENT, NFS4ERR_NOT_SAME or NFS4ERR_PERM (RFC 8881 section 18.35.4); NFS4ERR_DELAY if there is no room,
+        the record is about to end, or another principal may reclaim what the owner had in the last run of the server.
+        Raises InTheWay if clients whose lease has passed, or one that holds nothing, have to end first.
         """
         self.pass_leases(now_s)
         confirmed = self._confirmed.get(introduction.owner)
@@ -319,10 +319,11 @@ class ClientTable:
         return client
 
     def confirm(self, client: Client, now_s: float) -> None:
-        """Confirms a record, whose lease begins at `now_s`, and ends the earlier confirmed record of the same owner.
+        """Confirms `client`, whose lease begins at `now_s`, and ends the earlier confirmed record of the same owner.
 
-        If the earlier record has state, raises InTheWay, or Refused (NFS4ERR_CLID_INUSE) if it is of another principal
-        and has a lease. Raises Refused (NFS4ERR_DELAY) if it is about to end. `now_s` is in monotonic seconds.
+        If the earlier record has state, raises InTheWay, or Refused (NFS4ERR_CLID_INUSE) if that record is of another
+        principal and has a lease. Raises Refused (NFS4ERR_DELAY) if the earlier record is about to end. `now_s` is in
+        monotonic seconds.
         """
         owner = client.introduction.owner
         old = self._confirmed.get(owner)
@@ -343,7 +344,7 @@ class ClientTable:
         self._leases[client] = None
 
     def renew(self, client: Client, now_s: float) -> None:
-        """Begins a client's lease anew at `now_s` (monotonic seconds), also of a courteous client (lease passed)."""
+        """Begins a client's lease anew at `now_s` (monotonic seconds); a courteous client becomes confirmed again."""
         if client.state is _COURTEOUS:
             del self._courteous[client]
             self._leases[client] = None
@@ -354,7 +355,7 @@ class ClientTable:
         client.renewed_s = now_s
 
     def pass_leases(self, now_s: float) -> None:
-        """Makes clients whose lease has passed at `now_s` (monotonic seconds) courteous; ends unconfirmed ones.
+        """Makes clients courteous whose lease has passed at `now_s` (monotonic seconds); ends unconfirmed ones instead.
 
         A courteous client keeps its opens, locks and delegations until they conflict with a request of another caller.
         """
@@ -369,7 +370,8 @@ class ClientTable:
     def in_the_way(self, clients: Iterable[Client], now_s: float) -> None:
         """Raises InTheWay if the leases of all `clients`, whose states conflict with a call, have passed at `now_s`.
 
-        If one of these is about to end, raises Refused (NFS4ERR_DELAY) instead: the conflict may end with it.
+        If one of these is about to end, raises Refused (NFS4ERR_DELAY) instead: the conflict may end with this client.
+        Returns if a client has a lease: the conflict stays. `now_s` is in monotonic seconds.
         """
         self.pass_leases(now_s)
         found = set(clients)
@@ -384,7 +386,7 @@ class ClientTable:
         return [client for client in self._courteous if client.renewed_s < now_s - NFS4_COURTESY_S]
 
     def evict(self, client: Client, event: ClientEvent = ClientEvent.EVICT) -> bool:
-        """Marks a client as EXPIRING; returns False if `event`, one of `InTheWay`, does not fit its state."""
+        """Makes a client EXPIRING if its state allows `event`, one of `InTheWay`; returns whether its state does."""
         if (client.state, event) not in TRANSITIONS or (event is ClientEvent.CROWD_OUT and not self._is_idle(client)):
             return False
         self._leases.pop(client, None)
@@ -393,7 +395,7 @@ class ClientTable:
         return True
 
     def stay(self, client: Client) -> None:
-        """Undoes `evict`: makes the client courteous again, as it could not be deleted from the recovery database."""
+        """Makes an EXPIRING client courteous, since it could not be deleted from the recovery database."""
         client.move(ClientEvent.UNDELETED)
         self._courteous[client] = None
 
@@ -432,9 +434,9 @@ class ClientTable:
                 return number
 
     def _end_idle(self, old: Client) -> None:
-        """Ends `old`, the record of another principal with the same owner, if it has no opens, locks and delegations.
+        """Ends `old`, a record of the same owner by another principal, if it has no opens, locks or delegations.
 
-        Else raises InTheWay if its lease has passed, or Refused (NFS4ERR_CLID_INUSE).
+        Else raises InTheWay if the lease of `old` has passed, or Refused (NFS4ERR_CLID_INUSE).
         """
         if old.held:
             if old.state is ClientState.COURTEOUS:
@@ -447,10 +449,10 @@ class ClientTable:
             self.remove(self._unconfirmed[owner])
 
     def _make_room(self, host: tuple[str, ...]) -> None:
-        """Makes room for a record of a client at a host (`names_of_host`); may end unconfirmed records.
+        """Makes room for one more record of a client at a host (`names_of_host`); may end unconfirmed records.
 
         The bounds are those of unconfirmed records and of the host's share. Raises InTheWay if a client whose lease has
-        passed, or that holds nothing, has to end first, or Refused (NFS4ERR_DELAY) if none can.
+        passed, or that holds nothing, has to end first, or Refused (NFS4ERR_DELAY) if no client can end.
         """
         if len(self._unconfirmed) >= NFS4_UNCONFIRMED_CLIENTS_MAX:
             self._end_unconfirmed(None)
@@ -478,9 +480,9 @@ class ClientTable:
         raise InTheWay([found], ClientEvent.CROWD_OUT)
 
     def _end_unconfirmed(self, name: str | None) -> bool:
-        """Ends the oldest unconfirmed record of the host with most of them, of those at `name` (None: of all), if any.
+        """Ends the oldest unconfirmed record of the host that has most of them; returns False if there is none.
 
-        `name` is one of `names_of_host`.
+        Considers only hosts with `name`, one of `names_of_host`; None: all hosts.
         """
         found = [each for each in self._unconfirmed.values() if name is None or name in each.host]
         counts = Counter(name for each in found for name in each.host)

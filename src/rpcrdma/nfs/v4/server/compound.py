@@ -22,7 +22,7 @@ from rpcrdma.nfs.v4.refusal import REFUSALS, Refused, status_of
 from rpcrdma.nfs.v4.server.pseudo_root import PseudoRoot
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.message import REPLY_HEADER_OCTETS
-from rpcrdma.rpc.service import MAY_BLOCK, ActAs, CallContext, CredentialTooWeak, Steps
+from rpcrdma.rpc.service import MAY_BLOCK, ActAs, CallContext, CredentialTooWeak, Steps, WorkerNeeded
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import BulkItem, Encoder, padded_octets
 
@@ -40,7 +40,7 @@ _NO_ITEMS: Final = [[0] * (at + 1) for at in (*range(NFS4_COMPOUND_OPERATIONS_MA
 """`EncodedReply.begun` of replies without items, by the index of the last operation, which is -1 without any."""
 
 
-class MustWait(Exception):
+class MustWait(WorkerNeeded):
     """Raised by an operation, before it has changed anything, that would block in the event loop.
 
     `run` then runs the operation again in a worker thread.
@@ -50,8 +50,7 @@ class MustWait(Exception):
     """
 
     def __init__(self, identity: AbstractContextManager[Any] | None = None) -> None:
-        super().__init__("the operation would block")
-        self.step = MAY_BLOCK if identity is None else ActAs(identity)
+        super().__init__(MAY_BLOCK if identity is None else ActAs(identity))
 
 
 class KeptReply(Exception):
@@ -88,7 +87,7 @@ class Compound:
         server: the parts of the server.
         acting: whether the thread has taken on the identity that the operation has asked for by `wait`.
         context: the RPC call, which lends memory for results.
-        call: the decoded call.
+        call: the decoded arguments of COMPOUND.
         now_s: the time at which the COMPOUND has begun, in seconds of a monotonic clock.
         current, saved: the objects of the current and the saved filehandle; None if there is none.
         caller, saved_caller: the rights of the caller in their exports; unset as long as there is no object.
@@ -154,16 +153,16 @@ class Compound:
     def room(self) -> int:
         """The octets that the session's reply limit leaves for the body of the running operation's result.
 
-        An operation that must not run twice is refused if its result may be longer; `left` bounds results that may be
-        cut, as of READDIR.
+        An operation that must not run twice is refused if its result may be longer. For results that may be cut, such
+        as that of READDIR, `left` is the bound.
         """
         return self.reply_octets_max - len(self.encoded.reduced) - self.encoded.removed - 8
 
     @property
     def request(self) -> int:
-        """A hash of the caller and the operation numbers of the call, by which `Slot.take` tells it from another call.
+        """A hash of the credential and the operation numbers of the call, by which `Slot.take` finds false retries.
 
-        The arguments of the operations have no part in it. It is short since every slot keeps one.
+        The arguments of the operations have no part in the hash. A hash is short: every slot keeps one.
         """
         call = self.call
         return hash((self.context.credential, call.shape.count, call.shape.kinds))
@@ -171,8 +170,8 @@ class Compound:
     def left(self, item_octets: int = 0) -> int:
         """Returns the octets that the body of the running operation's result may have besides its DDP-eligible item.
 
-        The item has `item_octets` octets without padding. Both the session and the memory that the client has offered
-        over RDMA bound the result; less than 0 if the item does not fit.
+        The item has `item_octets` octets without padding; 0: there is no item. The bounds are the session's limit and
+        the memory that the client has offered over RDMA. The result is less than 0 if the item does not fit.
         """
         enc = self.encoded
         items = [len(item.data) for item in enc.items] if enc.items else []
@@ -192,11 +191,11 @@ class Compound:
         return self.server.exports.file_of(node.handle)
 
     def set_current(self, node: Node) -> None:
-        """Makes `node` the current object, and unsets the current stateid; `self.caller` must have the rights there."""
+        """Makes `node` the current object and unsets the current stateid; does not change `self.caller`, its rights."""
         self.current, self.stateid = node, None
 
     def or_wait(self, found: T | None) -> T:
-        """Returns `found`, the result of a call with `at_once`; raises MustWait if it is None: the call would block."""
+        """Returns `found`, the result of a call that must not block; raises MustWait for None: the call would block."""
         if found is None:
             raise MustWait
         return found
@@ -229,9 +228,10 @@ class Placeable(NamedTuple):
 def run(compound: Compound, handlers: Mapping[int, Handler]) -> Steps[EncodedReply]:
     """Runs the operations of a COMPOUND in order, up to the first that fails, as a generator of steps.
 
-    A slot that SEQUENCE has taken is freed in any case. If the generator is closed while it waits for a worker thread,
-    as at the end of the connection, the reply that is kept for the repeat says NFS4ERR_DELAY for the first operation
-    that has not run; a reply that the slot has no room for is lost.
+    A slot that SEQUENCE has taken is freed in any case. An unexpected exception of an operation is logged, and the
+    operation is answered with NFS4ERR_SERVERFAULT. If the generator is closed while it waits for a worker thread, as at
+    the end of the connection, the reply that the slot keeps has NFS4ERR_DELAY for the first operation that has not run;
+    a reply that the slot has no room for is lost.
 
     Args:
         compound: the COMPOUND, of which nothing has run yet.
@@ -270,7 +270,7 @@ def run(compound: Compound, handlers: Mapping[int, Handler]) -> Steps[EncodedRep
                     try:
                         value = handler(compound, args)
                         break
-                    except MustWait as wait:
+                    except WorkerNeeded as wait:
                         left = wait.step
                     yield left
                     compound.acting = acting = left is not None
@@ -376,7 +376,7 @@ _DROP_HANDLE: Final = {nfs_opnum4.OP_SECINFO, nfs_opnum4.OP_SECINFO_NO_NAME}
 
 
 def _check(compound: Compound, rules: _Rules | None) -> None:
-    """Raises Refused if the rules of an operation (None: it has none) do not allow it to run.
+    """Raises Refused if an operation's rules (None: it has none) forbid it to run, or `compound.uncached` is set.
 
     The status is NFS4ERR_RETRY_UNCACHED_REP, NFS4ERR_NOFILEHANDLE, that in `compound.too_big` or in `rules.refusal`.
     """
@@ -398,7 +398,10 @@ def _not_supported(_compound: Compound, _args: Any) -> Any:
 
 
 def _encode_value(enc: EncodedReply, at: int, encode: _Encode, value: Any) -> None:
-    """Appends the body `value` of the result with index `at`, as it is if it is a `Placeable`, else by `encode`."""
+    """Appends `value`, the body of the result with index `at`: by `encode`, or as it is if it is a `Placeable`.
+
+    The data of a `Placeable` are not copied, but added to `enc.items` as a DDP-eligible item.
+    """
     _note_items(enc, at)
     if value.__class__ is not Placeable:
         encode(enc, value)
@@ -411,7 +414,7 @@ def _encode_value(enc: EncodedReply, at: int, encode: _Encode, value: Any) -> No
 
 
 def _note_items(enc: EncodedReply, at: int) -> None:
-    """Completes `enc.begun`, the number of DDP-eligible items before each result, up to that with index `at`."""
+    """Extends `enc.begun`, the number of DDP-eligible items before each result, up to the result with index `at`."""
     assert enc.begun is not None
     enc.begun.extend([len(enc.items)] * (at + 1 - len(enc.begun)))
 

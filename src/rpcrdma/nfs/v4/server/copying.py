@@ -21,12 +21,12 @@ _S = nfs4.nfsstat4
 
 
 def copy(compound: Compound, args: nfs4.COPY4args) -> nfs4.COPY4resok:
-    """Runs COPY (RFC 7862 section 15.2): copies from the saved file to the current one, before the answer.
+    """Runs COPY (RFC 7862 section 15.2): copies a range of the saved file to the current one, before the answer.
 
-    Copies at most `NFS4_COPY_OCTETS_MAX` octets, and returns their number; a count of 0 stands for the rest of the
-    source. Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as
-    NFS4ERR_PARTNER_NOTSUPP for a file of another server, NFS4ERR_INVAL for a copy within one file or beyond the end of
-    the source, NFS4ERR_BAD_STATEID or ENOSPC.
+    Copies at most `NFS4_COPY_OCTETS_MAX` octets; a count of 0 stands for the rest of the source. Returns the number of
+    octets copied, their stability and the write verifier. Raises MustWait (run again in a worker thread), Refused,
+    tree.Refused or OSError, such as NFS4ERR_PARTNER_NOTSUPP for a file of another server, NFS4ERR_INVAL for a copy
+    within one file or beyond the end of the source, NFS4ERR_BAD_STATEID or ENOSPC.
     """
     if args.ca_source_server:
         raise Refused(_S.NFS4ERR_PARTNER_NOTSUPP)
@@ -45,10 +45,10 @@ def copy(compound: Compound, args: nfs4.COPY4args) -> nfs4.COPY4resok:
 
 
 def clone(compound: Compound, args: nfs4.CLONE4args) -> None:
-    """Runs CLONE (RFC 7862 section 15.13): lets a range of the current file share blocks of the saved file.
+    """Runs CLONE (RFC 7862 section 15.13): replaces a range of the current file by shared blocks of the saved file.
 
-    Shares all octets or none; a count of 0 stands for the rest of the source. Raises MustWait (run again in a worker
-    thread), Refused, tree.Refused or OSError, such as NFS4ERR_INVAL, NFS4ERR_BAD_STATEID, EXDEV or EOPNOTSUPP.
+    Clones all octets or none; a count of 0 stands for the rest of the saved file. Raises MustWait (run again in a
+    worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_INVAL, NFS4ERR_BAD_STATEID, EXDEV or EOPNOTSUPP.
     """
     source, target = _files(compound, args.cl_src_stateid, args.cl_dst_stateid)
     _range(source, args.cl_src_offset, args.cl_dst_offset, args.cl_count)
@@ -57,8 +57,9 @@ def clone(compound: Compound, args: nfs4.CLONE4args) -> None:
 
 
 def _files(compound: Compound, source: nfs4.stateid4, target: nfs4.stateid4) -> tuple[OpenFile, CopyTarget]:
-    """Returns (saved file, opened by stateid `source` as for READ; current file, by stateid `target` as for WRITE).
+    """Returns (the saved file, open for reading; the current file, open for writing).
 
+    Their stateids are `source` and `target`; where `io_file` returns None, the file is opened by the caller's rights.
     Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_NOFILEHANDLE,
     NFS4ERR_WRONG_TYPE, NFS4ERR_NOTSUPP (the tree cannot copy), NFS4ERR_BAD_STATEID or EROFS.
     """
@@ -81,8 +82,8 @@ def _files(compound: Compound, source: nfs4.stateid4, target: nfs4.stateid4) -> 
 def _range(source: OpenFile, source_offset: int, offset: int, count: int) -> int:
     """Returns the number of octets to copy or clone, which the source has; `count` 0 stands for the rest of the source.
 
-    `source_offset` is in the source, `offset` in the target. Raises Refused: NFS4ERR_INVAL if the range extends beyond
-    the source, NFS4ERR_FBIG if the target would extend beyond `OFFSET_MAX`.
+    `source_offset` is an offset in the source, `offset` one in the target. Raises Refused: NFS4ERR_INVAL if the range
+    extends beyond the end of the source, NFS4ERR_FBIG if its end in the target exceeds `OFFSET_MAX`.
     """
     size = source.attributes().size
     if source_offset > size or source_offset + count > size:

@@ -39,7 +39,8 @@ _S, _TYPE, _WHY = nfs4.nfsstat4, nfs4.open_delegation_type4, nfs4.why_no_delegat
 def no_delegation(wish: int) -> nfs4.open_delegation4:
     """Returns the field `delegation` of the result of OPEN if none is given, with the reason if there is a wish.
 
-    `wish` are the bits OPEN4_SHARE_ACCESS_WANT_* of the OPEN, 0 if it has none: then no reason is given.
+    `wish` holds the bits OPEN4_SHARE_ACCESS_WANT_* of the OPEN; 0: there are none, and the type is NONE without a
+    reason. Else the type is NONE_EXT.
     """
     if not wish:
         return nfs4.open_delegation4(_TYPE.OPEN_DELEGATE_NONE, None)
@@ -51,7 +52,7 @@ def no_delegation(wish: int) -> nfs4.open_delegation4:
 
 
 def lease_for(compound: Compound, node: Node, wish: int, access: int) -> Lease | None:
-    """Takes a lease on the file, which reports writers that are no NFS clients, for a delegation that OPEN may give.
+    """Takes a lease, which reports local writers, on the file of an OPEN that may give a read delegation.
 
     To be called before the OPEN opens the file, without the lock of the `State`. Raises MustWait (run again in a worker
     thread).
@@ -63,7 +64,8 @@ def lease_for(compound: Compound, node: Node, wish: int, access: int) -> Lease |
         access: the share access of the OPEN, bits `claims.READ` and `claims.WRITE`.
 
     Returns:
-        The lease; None if the OPEN gives no delegation.
+        The lease; None if the OPEN can give no delegation: the client does not want one, opens for writing or cannot be
+            called, a claim or a bound of the server is in the way, or the tree has no leases.
     """
     state = state_of(compound)
     wanted = wish not in {nfs4.OPEN4_SHARE_ACCESS_WANT_NO_DELEG, nfs4.OPEN4_SHARE_ACCESS_WANT_CANCEL}
@@ -81,9 +83,9 @@ def lease_for(compound: Compound, node: Node, wish: int, access: int) -> Lease |
 def delegate(compound: Compound, wish: int, reader: OpenFile, lease: Lease | None) -> nfs4.open_delegation4:
     """Gives a read delegation on the current file, unless a conflict has arisen since `lease_for`.
 
-    The caller does not hold the lock of the `State`. `wish` are the bits OPEN4_SHARE_ACCESS_WANT_* of OPEN; `reader` is
-    the file, open for reading. Returns the delegation for the result of OPEN, of the type NONE if `lease`, the result
-    of `lease_for`, is None or there is a conflict.
+    The caller does not hold the lock of the `State`. `wish` holds the bits OPEN4_SHARE_ACCESS_WANT_* of OPEN; `reader`
+    is the file, open for reading; `lease` is the result of `lease_for`. Returns the delegation for the result of OPEN,
+    or `no_delegation(wish)` if `lease` is None or there is a conflict.
     """
     if lease is None:
         return no_delegation(wish)
@@ -116,11 +118,11 @@ def _may_delegate(state: State, client: Client, handle: bytes, file: bytes, now_
 
 
 def check_delegations(state: State, client: Client | None, file: bytes, now_s: float) -> None:
-    """Raises Refused (NFS4ERR_DELAY) if clients but `client` have delegations on a file to be changed; recalls them.
+    """Recalls the delegations that clients other than `client` have on a file to be changed; returns if there are none.
 
-    `client` None: each delegation counts; `file` is the file's key (`Exports.file_of`), `now_s` the monotonic time in
-    seconds. Raises InTheWay if the leases of all these clients have passed: they have to end first. The caller holds
-    `state.lock`.
+    Else raises Refused (NFS4ERR_DELAY). If the leases of all these clients have passed, raises InTheWay instead of a
+    recall: they have to end first. `client` None: each delegation counts; `file` is the file's key (`Exports.file_of`),
+    `now_s` the monotonic time in seconds. The caller holds `state.lock`.
     """
     others: list[Delegation] = [held for held in state.claims.delegates(file) if held.client is not client]
     if others:
@@ -130,10 +132,11 @@ def check_delegations(state: State, client: Client | None, file: bytes, now_s: f
 
 
 def wait_for_delegations(compound: Compound, node: Node) -> None:
-    """Raises Refused (NFS4ERR_DELAY) if other clients have delegations on an object to be changed; recalls them.
+    """Raises Refused (NFS4ERR_DELAY) if other clients have delegations on an object to be changed, and recalls these.
 
-    The client of `compound` is not waited for. Raises MustWait (run again in a worker thread) if clients whose lease
-    has passed have to end. The caller holds no lock.
+    Delegations of the client of `compound` do not count. Never waits for their return. Ends clients whose lease has
+    passed if they alone have delegations; raises MustWait (run again in a worker thread) before. The caller holds no
+    lock.
     """
     state = state_of(compound)
     if state.claims.delegations:
@@ -143,10 +146,11 @@ def wait_for_delegations(compound: Compound, node: Node) -> None:
 
 @contextmanager
 def without_delegations(compound: Compound, *nodes: Node | None) -> Iterator[None]:
-    """Waits as `wait_for_delegations`, for objects to be changed inside `with`; until its end no client is given one.
+    """Checks as `wait_for_delegations` before `with`, and until its end gives no client a delegation on `nodes`.
 
-    For changes without an open for writing. None among `nodes` stands for no object. Raises Refused (NFS4ERR_DELAY) or
-    MustWait. The caller holds no lock.
+    For a change inside `with` of each of `nodes` (None: no object) without an open for writing. Raises Refused
+    (NFS4ERR_DELAY: other clients have delegations, which are recalled) or MustWait (run again in a worker thread). The
+    caller holds no lock.
     """
     state, now_s = state_of(compound), compound.now_s
     files = [compound.file_of(node) for node in nodes if node is not None]
@@ -166,8 +170,8 @@ def without_delegations(compound: Compound, *nodes: Node | None) -> Iterator[Non
 def give_back(compound: Compound, args: nfs4.DELEGRETURN4args) -> None:
     """Runs DELEGRETURN (RFC 8881 section 18.6): ends a delegation on the current file.
 
-    Raises Refused: NFS4ERR_BAD_STATEID if it is no delegation of the caller on this file, NFS4ERR_OLD_STATEID,
-    NFS4ERR_DELEG_REVOKED or NFS4ERR_ADMIN_REVOKED.
+    Raises Refused: NFS4ERR_BAD_STATEID if the stateid is that of no delegation of the client on this file,
+    NFS4ERR_OLD_STATEID, NFS4ERR_DELEG_REVOKED or NFS4ERR_ADMIN_REVOKED.
     """
     state = state_of(compound)
     with state.locked():

@@ -40,9 +40,10 @@ _NO_RIGHTS: Final = Grant(ServingUser(), read_only=True)
 
 
 def checked_name(name: bytes) -> bytes:
-    """Returns `name` if an entry of a directory may have it (RFC 8881 section 14.5): any octets but "/" and null.
+    """Returns `name` if an entry of a directory may have it (RFC 8881 section 14.5), else raises Refused.
 
-    Raises Refused (NFS4ERR_INVAL: it is empty; NFS4ERR_NAMETOOLONG; NFS4ERR_BADNAME: "." and ".."; NFS4ERR_BADCHAR).
+    The status is NFS4ERR_INVAL for an empty name, NFS4ERR_NAMETOOLONG for more than `NAME_OCTETS_MAX` octets,
+    NFS4ERR_BADCHAR for one with "/" or a null octet, and NFS4ERR_BADNAME for "." and "..".
     """
     if not name:
         raise Refused(_S.NFS4ERR_INVAL)
@@ -56,7 +57,7 @@ def checked_name(name: bytes) -> bytes:
 
 
 def checked_directory(node: Node) -> Node:
-    """Returns `node`, a directory; raises Refused (NFS4ERR_SYMLINK, NFS4ERR_NOTDIR) for other objects."""
+    """Returns `node` if it is a directory, else raises Refused: NFS4ERR_SYMLINK for a symbolic link, NFS4ERR_NOTDIR."""
     if node.kind is not FileKind.DIRECTORY:
         raise Refused(_S.NFS4ERR_SYMLINK if node.kind is FileKind.SYMLINK else _S.NFS4ERR_NOTDIR)
     return node
@@ -65,10 +66,10 @@ def checked_directory(node: Node) -> Node:
 def object_named(compound: Compound, within: Node, name: bytes, *, admitted: bool = True) -> Node:
     """Returns the object `name` in the directory `within`, or the root of an export that is mounted over that name.
 
-    For such a root `compound.caller` gets the rights in its export; `admitted` False: whether the export is open to the
-    caller is not asked. `name` is a result of `checked_name`. Raises MustWait (run again in a worker thread),
-    CredentialTooWeak (the export asks for another security flavor), tree.Refused or OSError (ENOENT: there is no such
-    name; EACCES: the export is closed to the caller; and others).
+    For such a root, sets `compound.caller` to the caller's rights in that export; with `admitted` False, does not check
+    that the export is open to the caller, and leaves `compound.caller`. `name` is a result of `checked_name`. Raises
+    MustWait (run again in a worker thread), CredentialTooWeak (the export asks for another security flavor),
+    tree.Refused or OSError (ENOENT: there is no such name; EACCES: the export is closed to the caller; and others).
     """
     exports = compound.server.exports
     covered = covering(compound, within, name)
@@ -87,10 +88,10 @@ def object_named(compound: Compound, within: Node, name: bytes, *, admitted: boo
 
 
 def covering(compound: Compound, within: Node, name: bytes) -> Node | None:
-    """Returns the root of an export, or the pseudo directory, that is mounted over `name` in `within`; None without.
+    """Returns the export root or pseudo directory that is mounted over `name` in the directory `within`, or None.
 
-    Does not look whether `within` itself has an object of this name: the caller prefers such an object to a pseudo
-    directory. Raises MustWait (run again in a worker thread).
+    A pseudo directory leads to an export below. Does not look whether `within` itself has an object of this name, which
+    `object_named` prefers to a pseudo directory. Raises MustWait (run again in a worker thread).
     """
     exports = compound.server.exports
     places = exports.mounted_in(within.tree).get(name, ())
@@ -104,7 +105,10 @@ def covering(compound: Compound, within: Node, name: bytes) -> Node | None:
 
 
 def _directory_at(compound: Compound, top: Node, names: tuple[bytes, ...]) -> Node | None:
-    """Returns the object to which names lead from the root of an export, within it; None without one; or MustWait."""
+    """Returns the object at the path `names` below `top`, the root of an export; None if a look-up on the way fails.
+
+    Does not look for other exports on the way. Raises MustWait (run again in a worker thread).
+    """
     found = top
     for name in names:
         try:
@@ -117,8 +121,8 @@ def _directory_at(compound: Compound, top: Node, names: tuple[bytes, ...]) -> No
 def mounted_on(compound: Compound, node: Node) -> int | None:
     """Returns the inode number of the directory that `node`, the root of an export, covers; None for other objects.
 
-    Where another export has no such directory, or another file system is mounted there, the number is one that no file
-    has. Raises MustWait (run again in a worker thread).
+    Where another export has no directory at the path of `node`, or another file system is mounted there, the number is
+    one that no file has. Raises MustWait (run again in a worker thread).
     """
     exports = compound.server.exports
     number: int | None = exports.mounted_on(node)
@@ -130,7 +134,7 @@ def mounted_on(compound: Compound, node: Node) -> int | None:
 
 
 def existing_object(compound: Compound, directory: Node, name: bytes) -> Node | None:
-    """Returns the object `name` in `directory`, None if there is none.
+    """Returns the object `name` in `directory`, or None if there is none; ignores exports that are mounted there.
 
     Raises MustWait (run again in a worker thread), tree.Refused or OSError.
     """
@@ -143,7 +147,10 @@ def existing_object(compound: Compound, directory: Node, name: bytes) -> Node | 
 
 
 def check_not_covered(compound: Compound, directory: Node, name: bytes, status: nfsstat4) -> None:
-    """Raises Refused with `status` if an export is mounted over `name` in `directory`: no call may change `name`."""
+    """Raises Refused with `status` if an export is mounted over `name` in `directory`: no call may change `name`.
+
+    Raises MustWait (run again in a worker thread).
+    """
     covered = covering(compound, directory, name)
     if covered is not None and compound.server.exports.is_export(covered):
         raise Refused(status)
@@ -152,9 +159,9 @@ def check_not_covered(compound: Compound, directory: Node, name: bytes, status: 
 def put_root(compound: Compound, _args: None) -> None:
     """Runs PUTROOTFH and PUTPUBFH: makes the root of all names the current object.
 
-    A caller whose next operation is SECINFO or SECINFO_NO_NAME need not use the right flavor (RFC 8881 section
-    2.6.3.1). Raises MustWait to run again in a worker thread; CredentialTooWeak or tree.Refused if the root is closed
-    to the caller.
+    If the next operation is SECINFO or SECINFO_NO_NAME, any security flavor will do (RFC 8881 section 2.6.3.1). Raises
+    MustWait (run again in a worker thread), CredentialTooWeak (the root asks for another security flavor) or
+    tree.Refused (EACCES: the root is closed to the caller; EAGAIN: the caller's groups cannot be looked up now).
     """
     exports = compound.server.exports
     root = exports.root
@@ -167,10 +174,11 @@ def put_root(compound: Compound, _args: None) -> None:
 def put_handle(compound: Compound, args: PUTFH4args) -> None:
     """Runs PUTFH (RFC 8881 section 18.19): makes the object of a filehandle the current one.
 
-    A caller whose next operation is SECINFO or SECINFO_NO_NAME need not use the right flavor. A client that gives back
-    what it holds on a file needs no access, which a reload may have taken. Raises MustWait (run again in a worker
-    thread), Refused, CredentialTooWeak, tree.Refused or OSError, such as BAD_HANDLE, ESTALE, or EACCES for a closed
-    export.
+    If the next operation is SECINFO or SECINFO_NO_NAME, any security flavor will do. A file that the client has open or
+    delegated is found also when it has lost its last name; and if the operations that follow only close, unlock or
+    return delegations, also when the export is closed to the caller, as after a reload of the exports. Raises MustWait
+    (run again in a worker thread), Refused, CredentialTooWeak, tree.Refused or OSError, such as BAD_HANDLE, ESTALE, or
+    EACCES for a closed export.
     """
     if not args.object:
         raise Refused(_S.NFS4ERR_BADHANDLE)
@@ -200,19 +208,20 @@ def put_handle(compound: Compound, args: PUTFH4args) -> None:
 
 
 def _gives_back(compound: Compound) -> bool:
-    """Returns whether the operations after the running one give back opens, locks or delegations, and do nothing else.
+    """Returns whether the operations after the running one are CLOSE, LOCKU, DELEGRETURN and GETATTR alone.
 
-    Attributes, which Linux asks for along with CLOSE and DELEGRETURN, may be among them.
+    False without one of the first three. Linux sends GETATTR along with CLOSE and DELEGRETURN.
     """
     following = set(compound.call.shape.kinds[compound.position + 1 :])
     return not following.isdisjoint(_GIVE_BACK) and following <= {*_GIVE_BACK, nfs_opnum4.OP_GETATTR}
 
 
 def _open_node(compound: Compound, handle: bytes) -> Node | None:
-    """Returns the file of a filehandle that has lost its last name, if the client has it open or delegated, else None.
+    """Returns the file of a filehandle if the client of `compound` has it open or delegated, else None.
 
-    OPEN4_RESULT_PRESERVE_UNLINKED tells clients that they may use such a filehandle; where it is not told, they can
-    only close and unlock the file. Returns None once the export has ended.
+    For a file that has lost its last name, or whose export is closed to the caller by now. In a tree that does not keep
+    removed files, the result is a `RemovedFile`, which can only be closed and unlocked. Returns None once the server
+    does not serve the export any more.
     """
     claims, file = compound.server.state.claims, compound.server.exports.file_of(handle)
     with claims.lock:
@@ -238,7 +247,10 @@ def save_handle(compound: Compound, _args: None) -> None:
 
 
 def restore_handle(compound: Compound, _args: None) -> None:
-    """Runs RESTOREFH: makes the saved filehandle and stateid current, or raises Refused (NFS4ERR_NOFILEHANDLE)."""
+    """Runs RESTOREFH (RFC 8881 section 18.27): makes the saved filehandle and the saved stateid current.
+
+    Raises Refused (NFS4ERR_NOFILEHANDLE) if there is no saved filehandle.
+    """
     if compound.saved is None:
         raise Refused(_S.NFS4ERR_NOFILEHANDLE)
     compound.current, compound.caller = compound.saved, compound.saved_caller
@@ -246,7 +258,7 @@ def restore_handle(compound: Compound, _args: None) -> None:
 
 
 def lookup(compound: Compound, args: LOOKUP4args) -> None:
-    """Runs LOOKUP (RFC 8881 section 18.13): makes the object of a name in the current directory the current one.
+    """Runs LOOKUP (RFC 8881 section 18.13): makes the object of a name in the current directory the current object.
 
     Raises MustWait (run again in a worker thread), Refused, CredentialTooWeak, tree.Refused or OSError, such as ENOENT.
     """
@@ -263,9 +275,9 @@ def lookup_parent(compound: Compound, _args: None) -> None:
 
 
 def parent_of(compound: Compound, within: Node, *, admitted: bool = True) -> Node:
-    """Returns the directory above `within`; if it is in another export, `compound.caller` gets the rights there.
+    """Returns the directory above `within`; if it is in another export, sets `compound.caller` to the rights there.
 
-    `admitted` False: another export is not asked for rights, and `compound.caller` stays, as for SECINFO_NO_NAME.
+    With `admitted` False, as for SECINFO_NO_NAME, checks no rights in another export, and leaves `compound.caller`.
     Raises MustWait (run again in a worker thread), Refused (NFS4ERR_NOENT) above the root of all names,
     CredentialTooWeak, tree.Refused or OSError.
     """

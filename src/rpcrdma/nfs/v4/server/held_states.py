@@ -63,9 +63,10 @@ class HeldStates:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Holds the lock inside `with`, for a step in which states may end.
+        """Holds the lock inside `with`, for a step in which states may end or be revoked.
 
-        Then, without the lock, closes files of ended states, and removes the locks that local processes saw for them.
+        After `with`, without the lock, closes the files of these states, and reduces the kernel's locks that mirror
+        their ranges for local processes; this may block.
         """
         try:
             with self.lock:
@@ -81,7 +82,10 @@ class HeldStates:
                 self.mirrors.shrink(file)
 
     def in_steps(self, states: Sequence[Held], step: Callable[[Held], object]) -> None:
-        """Calls `step` with each of `states` that has not ended by then, with the lock held for up to 64 at a time."""
+        """Calls `step` with each of `states`, after its `parts` such as the locks of an open; passes over ended ones.
+
+        Holds the lock by `locked` for up to 64 calls at a time; the caller does not hold it.
+        """
         with self.lock:
             # The locks of an open, which may be many, before it.
             found: list[Held] = []
@@ -98,7 +102,7 @@ class HeldStates:
     def has_room(self, client: Client) -> bool:
         """Returns whether a client may have one more open, lock state or delegation; the caller holds the lock.
 
-        It may not when it ends or has ended, at the bound on its states, and where its host may have no more.
+        False if the client is about to end or has ended, has `NFS4_HELD_MAX` states, or its host may have no more.
         """
         has_room = len(client.held) < NFS4_HELD_MAX and self.states_of_hosts.left(client.host) > 0
         return has_room and client.state not in {ClientState.EXPIRING, ClientState.GONE}
@@ -111,7 +115,8 @@ class HeldStates:
     def new_other(self, client: Client) -> bytes:
         """Returns the field `other` of a new stateid for a client, 12 octets; the caller holds the lock.
 
-        Raises Refused (NFS4ERR_DELAY: the client may have no further state, see `has_room`), or Unrecorded.
+        Raises Refused (NFS4ERR_DELAY: the client may have no further state, see `has_room`), or Unrecorded if the
+        client has to be written to the recovery database first.
         """
         self.check_room(client)
         # One that has to learn of a revocation reclaims nothing after a restart.
@@ -149,11 +154,11 @@ class HeldStates:
         self._ended.append(held)
 
     def drop_unlocked(self, find: Callable[[], Held], wait: Callable[[], object]) -> None:
-        """Ends an open with its lock states, none of which has locked ranges; up to 64 of them in one go.
+        """Ends an open and its lock states; raises Refused (NFS4ERR_LOCKS_HELD) if one of these has locked ranges.
 
-        `find` returns the open; it is called with the lock held, and may raise Refused. `wait` is called, without the
-        lock, before more of them end, and raises what makes a worker thread call this method again. Raises Refused
-        (NFS4ERR_LOCKS_HELD).
+        `find` returns the open; it is called with the lock held, and may raise Refused. If there are more than 64 lock
+        states, calls `wait` without the lock, which raises MustWait in the event loop, and then ends them in steps. The
+        caller does not hold the lock.
         """
 
         def check(held: Held) -> None:
@@ -179,7 +184,7 @@ class HeldStates:
             self.in_steps([opened], drop_part)
 
     def _release(self, held: Held) -> None:
-        """Removes a state that is not revoked from `claims`."""
+        """Removes a state that is not revoked from `claims`, and its ranges or delegation from those of its host."""
         host = held.client.host
         ranges = len(self.claims.ranges(held.file, held))
         if ranges:
@@ -193,10 +198,10 @@ class HeldStates:
     def revoke(self, held: Held, status: nfsstat4 = _S.NFS4ERR_ADMIN_REVOKED) -> None:
         """Revokes a state with its `parts`: removes them from `claims`, and closes their files at the end of `locked`.
 
-        The caller holds the lock by `locked`. The client learns of it by the flags of SEQUENCE, finds the stateids by
-        TEST_STATEID, and frees them (RFC 8881 section 8.5). Until then they count among its states. No effect on a
-        state that is revoked. `status` is that of the stateid from now on: NFS4ERR_ADMIN_REVOKED, or
-        NFS4ERR_DELEG_REVOKED for a recall in vain.
+        The caller holds the lock by `locked`. The client learns of the revocation by the flags of SEQUENCE, finds the
+        stateids by TEST_STATEID, and frees them (RFC 8881 section 8.5). Until then the states count among those of the
+        client. No effect on a state that is already revoked. From now on the stateid has `status`:
+        NFS4ERR_ADMIN_REVOKED, or NFS4ERR_DELEG_REVOKED if the client has not returned a recalled delegation.
         """
         if held.lost is not None:
             return
@@ -218,7 +223,8 @@ class HeldStates:
     def revoke_those(self, concerns: Callable[[Held], bool]) -> int:
         """Revokes the states of all clients for which `concerns` returns True, with their `parts`; may block.
 
-        `concerns` is called without the lock, with each state that is not revoked. Returns the number of True results.
+        `concerns` is called without the lock, with each state that is not revoked. Returns the number of states for
+        which it returned True.
         """
         found = [held for held in self.states() if held.lost is None and concerns(held)]
         self.in_steps(found, self.revoke)

@@ -32,9 +32,9 @@ _DEFINED: Final = _SUPPORTED | sum(_XATTRS)
 
 
 def described(compound: Compound, node: Node, attributes: int) -> Described:
-    """Returns `node` as a `Described`, with what the values of `attributes`, a set with bit n for number n, depend on.
+    """Returns a `Described`, from which `fattr_of` encodes `attributes` of `node`: bit n stands for attribute number n.
 
-    Raises MustWait (run again in a worker thread) or OSError for attributes of the file system.
+    Raises MustWait (run again in a worker thread), or OSError if attributes of the file system cannot be read.
     """
     server = compound.server
     found = Described(node.attributes(), node.handle, server.lease_s, server.exports.mounted_on(node))
@@ -50,7 +50,7 @@ def described(compound: Compound, node: Node, attributes: int) -> Described:
 
 
 def describe_file_system(described: Described, node: Node) -> None:
-    """Sets `space`, `paths` and `xattrs` of `described` to those of the file system of `node`; may block."""
+    """Sets `space`, `paths` and `xattrs` of `described` from the file system of `node`; may block; raises OSError."""
     described.space, described.paths, described.xattrs = node.space(), node.path_limits(), node.tree.xattrs
 
 
@@ -100,9 +100,9 @@ def _as_expected(compound: Compound, args: nfs4.VERIFY4args) -> bool:
 
 
 def check_access(compound: Compound, args: nfs4.ACCESS4args) -> nfs4.ACCESS4resok:
-    """Runs ACCESS (RFC 8881 section 18.1): returns which of the wanted rights are supported, and which the caller has.
+    """Runs ACCESS (RFC 8881 section 18.1): returns which rights in `args` are supported, and which the caller has.
 
-    Raises Refused (NFS4ERR_INVAL) if an undefined right is wanted.
+    The rights concern the current object. Raises Refused (NFS4ERR_INVAL) for an undefined right.
     """
     if args.access & ~_DEFINED:
         raise Refused(_S.NFS4ERR_INVAL)
@@ -118,7 +118,7 @@ def check_access(compound: Compound, args: nfs4.ACCESS4args) -> nfs4.ACCESS4reso
 
 
 def read_link(compound: Compound, _args: None) -> nfs4.READLINK4resok:
-    """Runs READLINK (RFC 8881 section 18.24): returns the path in the current symbolic link.
+    """Runs READLINK (RFC 8881 section 18.24): returns the target of the current object, a symbolic link.
 
     Raises Refused (NFS4ERR_WRONG_TYPE) for other objects, MustWait (run again in a worker thread), tree.Refused or
     OSError.

@@ -29,10 +29,11 @@ _ERROR: Final = bits(nfs4.FATTR4_RDATTR_ERROR)
 
 
 def read_directory(compound: Compound, args: nfs4.READDIR4args) -> nfs4.READDIR4resok:
-    """Runs READDIR (RFC 8881 section 18.23): returns entries after a cookie, within the sizes of call and session.
+    """Runs READDIR (RFC 8881 section 18.23): returns entries of the current directory after a cookie, with attributes.
 
-    Leaves out "." and "..". Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as
-    NFS4ERR_NOTDIR, NFS4ERR_BAD_COOKIE, NFS4ERR_TOOSMALL (no entry fits) or NFS4ERR_INVAL (a write-only attribute).
+    Returns the entries that fit `maxcount`, `dircount` and the room of the reply, without "." and "..". Raises MustWait
+    (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_NOTDIR, NFS4ERR_BAD_COOKIE,
+    NFS4ERR_TOOSMALL (no entry fits) or NFS4ERR_INVAL (an attribute that can only be set).
     """
     node = checked_directory(compound.node)
     wanted = bits_of(args.attr_request)
@@ -82,9 +83,10 @@ def _page(compound: Compound, node: Node, args: nfs4.READDIR4args, wanted: int, 
 def _attributes(compound: Compound, entry: Entry, root: Node | None, wanted: int, *, detailed: bool) -> nfs4.fattr4:
     """Returns the attributes of an entry's object that are in the set `wanted`, which has bit n for attribute n.
 
-    `root` is the root of the export that is mounted over the entry, which then stands for it; None without one. For an
-    object that the caller cannot reach, the result has rdattr_error with the reason, if wanted, else the fileids.
-    `detailed`: whether the entry has attributes. Raises tree.Refused or OSError.
+    `root` is the root of the export that is mounted over the entry, whose attributes then are returned; None without
+    one. For an object that the caller cannot reach, the result has rdattr_error with the reason if wanted, else the
+    fileids that are wanted. `detailed`: whether `entry` has a filehandle and attributes, or None for them if the caller
+    cannot reach the object. Raises tree.Refused or OSError.
     """
     if root is None and not detailed:
         return fattr_of(_numbered(compound, entry.number), wanted)

@@ -52,7 +52,7 @@ class LockState(Held):
         opened.parts.add(self)
 
     def release(self, claims: Claims[Any, Any]) -> None:
-        """Removes all ranges from `claims`, and this state from its open; the caller holds the lock of `claims`."""
+        """Removes all ranges of this state from `claims`, whose lock the caller holds, and this state from its open."""
         self.change(claims, 0, _ALL, None)
         if self.opened.parts is not None:
             self.opened.parts.discard(self)
@@ -60,8 +60,9 @@ class LockState(Held):
     def change(self, claims: Claims[Any, Any], start: int, end: int, exclusive: bool | None) -> int:
         """Locks the octets from `start` to before `end`, at most 2**64, or unlocks them if `exclusive` is None.
 
-        `exclusive` True is a write lock, False a read lock. The caller has looked for conflicts, and holds the lock of
-        `claims`. Returns the number of ranges by which this state has more than before, which may be negative.
+        `exclusive` True is a write lock, False a read lock. The caller has looked for conflicts, holds the lock of
+        `claims`, and adds the result to the ranges of the host. Returns the number of ranges of this state now less
+        that before, which may be negative.
         """
         before = claims.range_count
         claims.change_range(self.file, self, start, end, exclusive)
@@ -88,7 +89,7 @@ class LockState(Held):
 
 
 def lock(compound: Compound, args: nfs4.LOCK4args) -> nfs4.LOCK4resok:
-    """Runs LOCK (RFC 8881 section 18.10): locks a range for a lock owner; returns the stateid of its locks on the file.
+    """Runs LOCK (RFC 8881 section 18.10): locks a range of the current file for a lock owner; returns the new stateid.
 
     Never waits for a conflicting lock. Raises MustWait (run again in a worker thread), OSError or Refused:
     NFS4ERR_DENIED with the conflicting lock, NFS4ERR_DELAY at a bound of the server, NFS4ERR_OPENMODE, NFS4ERR_GRACE,
@@ -152,10 +153,11 @@ def lock(compound: Compound, args: nfs4.LOCK4args) -> nfs4.LOCK4resok:
 
 
 def lock_test(compound: Compound, args: nfs4.LOCKT4args) -> None:
-    """Runs LOCKT (RFC 8881 section 18.11): checks that a lock owner could lock a range.
+    """Runs LOCKT (RFC 8881 section 18.11): checks that a lock owner could lock a range of the current file.
 
-    Raises MustWait (run again in a worker thread), OSError or Refused: NFS4ERR_DENIED with the conflicting lock,
-    NFS4ERR_GRACE, NFS4ERR_INVAL (wrong range), or a status of `check_regular` for other objects than files.
+    Returns if no lock conflicts. Raises MustWait (run again in a worker thread), OSError or Refused: NFS4ERR_DENIED
+    with the conflicting lock, NFS4ERR_DELAY (a client with such a lock is about to end), NFS4ERR_GRACE, NFS4ERR_INVAL
+    (wrong range), or a status of `check_regular` if the object is no regular file.
     """
     wanted = _range(args.locktype, args.offset, args.length)
     node = _lockable(compound)
@@ -176,7 +178,9 @@ def lock_test(compound: Compound, args: nfs4.LOCKT4args) -> None:
 
 
 def unlock(compound: Compound, args: nfs4.LOCKU4args) -> nfs4.stateid4:
-    """Runs LOCKU (RFC 8881 section 18.12): unlocks a range of a lock owner; returns the new stateid.
+    """Runs LOCKU (RFC 8881 section 18.12): unlocks a range of the current file for a lock owner.
+
+    Returns the new stateid of the owner's locks.
 
     Raises MustWait (run again in a worker thread), OSError or Refused: NFS4ERR_INVAL (wrong range), NFS4ERR_DELAY (too
     many ranges), NFS4ERR_BAD_STATEID and others of the RFC.
@@ -205,7 +209,8 @@ def unlock(compound: Compound, args: nfs4.LOCKU4args) -> nfs4.stateid4:
 def _lockable(compound: Compound) -> Node:
     """Returns the current object, a regular file; the operation may block afterwards.
 
-    Raises Refused (NFS4ERR_ISDIR, NFS4ERR_SYMLINK, NFS4ERR_WRONG_TYPE) for other objects, or MustWait.
+    Raises Refused (NFS4ERR_ISDIR, NFS4ERR_SYMLINK, NFS4ERR_WRONG_TYPE) for other objects, or MustWait (run again in a
+    worker thread).
     """
     node = compound.node
     check_regular(node)
@@ -215,9 +220,9 @@ def _lockable(compound: Compound) -> Node:
 
 
 def _range(kind: nfs4.nfs_lock_type4, offset: int, length: int) -> Range:
-    """Returns the range of a lock, exclusive by its `kind`; a length of 2**64 - 1 stands for all from `offset` on.
+    """Returns the range of a lock, exclusive if `kind` is a write lock; a length of 2**64 - 1: all from `offset` on.
 
-    Raises Refused (NFS4ERR_INVAL) if it has no octets, or extends beyond offset 2**64 - 1.
+    Raises Refused (NFS4ERR_INVAL) if `length` is 0, or for another length if `offset + length` exceeds 2**64 - 1.
     """
     if not length or (length != _TO_END and offset + length > _TO_END):
         raise Refused(_S.NFS4ERR_INVAL)
@@ -226,9 +231,10 @@ def _range(kind: nfs4.nfs_lock_type4, offset: int, length: int) -> Range:
 
 
 def _locker(compound: Compound, args: nfs4.LOCK4args) -> tuple[LockState | None, Open, bytes]:
-    """Returns (lock state that a LOCK names, None: to be made; the open that it belongs to; name of the lock owner).
+    """Returns (the lock state for a LOCK, or None if it is to be made; the open named by LOCK; the lock owner's name).
 
-    Raises Refused, such as NFS4ERR_BAD_STATEID, for a wrong stateid. The caller holds the lock of the `State`.
+    For a LOCK that names a lock state, the second item is the open of that state. Raises Refused, such as
+    NFS4ERR_BAD_STATEID, for a wrong stateid. The caller holds the lock of the `State`.
     """
     locker = args.locker.value
     if not isinstance(locker, nfs4.open_to_lock_owner4):
@@ -241,9 +247,10 @@ def _locker(compound: Compound, args: nfs4.LOCK4args) -> tuple[LockState | None,
 
 
 def _owned(state: State, client: Client, owner: bytes, file: bytes) -> Iterator[LockState]:
-    """Yields the lock states of a lock owner with ranges on a file: one for each handle, if several exports have it.
+    """Yields the lock states of a lock owner that have ranges on a file: one for each of its filehandles.
 
-    Together they are the locks of one owner, as POSIX has them. The caller holds `state.lock`.
+    A file in several exports has several filehandles; its lock states together are the POSIX locks of the owner. The
+    caller holds `state.lock`, also during iteration.
     """
     return (each for each in state.claims.range_holders(file) if each.client is client and each.owner == owner)
 
@@ -251,9 +258,9 @@ def _owned(state: State, client: Client, owner: bytes, file: bytes) -> Iterator[
 def _check_conflicts(state: State, compound: Compound, owner: bytes, wanted: Range, *, reclaims: bool = False) -> None:
     """Raises Refused (NFS4ERR_DENIED, with the lock) if another lock on the current file conflicts with `wanted`.
 
-    Locks of the client's lock owner `owner`, which asks, do not conflict. With `reclaims`, for a reclaim after a
-    restart, the status is NFS4ERR_RECLAIM_CONFLICT. Raises InTheWay if all conflicting locks are of clients whose lease
-    has passed, NFS4ERR_DELAY if one of these is about to end. The caller holds `state.lock`.
+    Locks of the caller's lock owner `owner` do not conflict. With `reclaims`, for a reclaim after a restart, the status
+    is NFS4ERR_RECLAIM_CONFLICT. If all conflicting locks are of clients whose lease has passed, raises InTheWay
+    instead, or Refused (NFS4ERR_DELAY) if one of these clients is about to end. The caller holds `state.lock`.
     """
     file, asks = compound.file_of(compound.node), compound.client
     found: Iterator[HeldRange[LockState]] = state.claims.range_conflicts(file, None, wanted)

@@ -28,9 +28,11 @@ _MADE: Final = {
 
 
 def change_of(directory: Node, change: Change) -> nfs4.change_info4:
-    """Returns the change_info4 of `directory` from the attributes in `change`; not atomic if either of them is None.
+    """Returns the change_info4 of `directory` from its attributes before and after an operation, in `change`.
 
-    If both are None, nothing has changed: both numbers are the present one. Raises OSError if it cannot be read.
+    If `change` has both, the result is atomic. If one of them is missing, the result is not atomic: the number after is
+    the present one, as is that before if it is missing. If both are missing, nothing has changed: both numbers are the
+    present one, and the result is atomic. Raises OSError if the present number cannot be read.
     """
     before, after = change.before, change.after
     if before is not None and after is not None:
@@ -42,8 +44,9 @@ def change_of(directory: Node, change: Change) -> nfs4.change_info4:
 def _directory_to_change(compound: Compound, node: Node, who: Grant, name: bytes, covered: nfs4.nfsstat4) -> Node:
     """Returns `node`, a directory in which `who` may change `name` now; the operation may block afterwards.
 
-    Raises MustWait (run again in a worker thread), Refused (NFS4ERR_NOTDIR, NFS4ERR_GRACE; `covered`: an export is
-    mounted over `name`; and the statuses of `checked_name`), or tree.Refused (EROFS).
+    `who` has the caller's rights there. Raises MustWait (run again in a worker thread), Refused (NFS4ERR_NOTDIR;
+    NFS4ERR_GRACE; the status `covered` if an export is mounted over `name`; those of `checked_name`), or tree.Refused
+    (EROFS).
     """
     if node.kind is not FileKind.DIRECTORY:
         raise Refused(_S.NFS4ERR_NOTDIR)
@@ -57,7 +60,7 @@ def _directory_to_change(compound: Compound, node: Node, who: Grant, name: bytes
 
 
 def _wait_if_large(compound: Compound, found: Node | None) -> None:
-    """Raises MustWait in the event loop if the memory of `found`, which may lose its last name, takes time to free."""
+    """Raises MustWait in the event loop if `found`, which may lose its last name, is too large to be freed there."""
     if found is not None and not compound.context.may_block and found.attributes().size > NFS4_FREED_AT_ONCE_OCTETS:
         compound.wait()
 
@@ -70,10 +73,10 @@ def _present(node: Node | None) -> Node:
 
 
 def create(compound: Compound, args: nfs4.CREATE4args) -> nfs4.CREATE4resok:
-    """Runs CREATE (RFC 8881 section 18.4): makes a directory, symbolic link or special file, the new current object.
+    """Runs CREATE (RFC 8881 section 18.4): makes a directory, symbolic link or special file in the current directory.
 
-    Returns the directory's change_info4 and the attributes that were set. Raises MustWait (run again in a worker
-    thread), Refused, tree.Refused or OSError, such as NFS4ERR_BADTYPE or EEXIST.
+    The new object becomes the current one. Returns the directory's change_info4 and the attributes that were set.
+    Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_BADTYPE or EEXIST.
     """
     name = args.objname
     directory = _directory_to_change(compound, compound.node, compound.caller, name, _S.NFS4ERR_EXIST)
@@ -97,9 +100,10 @@ def create(compound: Compound, args: nfs4.CREATE4args) -> nfs4.CREATE4resok:
 
 
 def remove(compound: Compound, args: nfs4.REMOVE4args) -> nfs4.REMOVE4resok:
-    """Runs REMOVE (RFC 8881 section 18.25): removes a name of the current directory; returns its change_info4.
+    """Runs REMOVE (RFC 8881 section 18.25): removes a name of a file or directory from the current directory.
 
-    Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_DELAY or ENOENT.
+    Returns the current directory's change_info4. Raises MustWait (run again in a worker thread), Refused, tree.Refused
+    or OSError, such as NFS4ERR_DELAY (delegations are recalled) or ENOENT.
     """
     name, change = args.target, Change()
     directory = _directory_to_change(compound, compound.node, compound.caller, name, _S.NFS4ERR_FILE_OPEN)
@@ -113,8 +117,8 @@ def remove(compound: Compound, args: nfs4.REMOVE4args) -> nfs4.REMOVE4resok:
 def rename(compound: Compound, args: nfs4.RENAME4args) -> nfs4.RENAME4resok:
     """Runs RENAME (RFC 8881 section 18.26): moves a name from the saved directory to the current one.
 
-    Returns the change_info4 of both. Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError,
-    such as NFS4ERR_XDEV or ENOENT.
+    Does nothing if both names are of one object. Returns the change_info4 of both directories. Raises MustWait (run
+    again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_XDEV or ENOENT.
     """
     if compound.saved is None:
         raise Refused(_S.NFS4ERR_NOFILEHANDLE)
@@ -135,9 +139,10 @@ def rename(compound: Compound, args: nfs4.RENAME4args) -> nfs4.RENAME4resok:
 
 
 def link(compound: Compound, args: nfs4.LINK4args) -> nfs4.LINK4resok:
-    """Runs LINK (RFC 8881 section 18.9): names the saved object in the current directory; returns its change_info4.
+    """Runs LINK (RFC 8881 section 18.9): gives the saved object a further name, in the current directory.
 
-    Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_ISDIR or EEXIST.
+    Returns the current directory's change_info4. Raises MustWait (run again in a worker thread), Refused, tree.Refused
+    or OSError, such as NFS4ERR_ISDIR or EEXIST.
     """
     if compound.saved is None:
         raise Refused(_S.NFS4ERR_NOFILEHANDLE)

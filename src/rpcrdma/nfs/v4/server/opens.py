@@ -121,7 +121,7 @@ class _Target(NamedTuple):
 
 
 def find(compound: Compound, stateid: nfs4.stateid4, kind: type[H]) -> H:
-    """Returns the `Open` or `LockState`, as `kind` says, on the current file that `stateid` names.
+    """Returns the state of the class `kind` (`Open` or `LockState`) on the current file that `stateid` names.
 
     The caller holds the lock of the `State`. Raises Refused: NFS4ERR_BAD_STATEID (unknown or another client's, of
     another class, or of another file), NFS4ERR_OLD_STATEID, NFS4ERR_ADMIN_REVOKED or NFS4ERR_DELEG_REVOKED.
@@ -133,9 +133,9 @@ def find(compound: Compound, stateid: nfs4.stateid4, kind: type[H]) -> H:
 
 
 def resolved(compound: Compound, stateid: nfs4.stateid4, *, saved: bool = False) -> nfs4.stateid4:
-    """Returns `stateid`; for the special stateid of the current one, that (`saved`: the saved one) in its place.
+    """Returns `stateid`, or the COMPOUND's current stateid if it is the special one that stands for this (`CURRENT`).
 
-    Raises Refused (NFS4ERR_BAD_STATEID) if there is no current (saved) stateid.
+    With `saved`, the saved stateid takes its place. Raises Refused (NFS4ERR_BAD_STATEID) if there is no such stateid.
     """
     if (stateid.seqid, stateid.other) != CURRENT:
         return stateid
@@ -149,8 +149,8 @@ def io_file(compound: Compound, stateid: nfs4.stateid4, access: int, *, saved: b
     """Returns the open file for READ, WRITE or SETATTR of the size, by a stateid of the caller.
 
     Raises Refused (NFS4ERR_BAD_STATEID and others of RFC 8881 section 8.2.4; NFS4ERR_OPENMODE: not open for writing;
-    NFS4ERR_LOCKED: an open denies it; NFS4ERR_GRACE; NFS4ERR_DELAY: delegations are recalled, or a client is about to
-    end that denies it) or MustWait (run again in a worker thread).
+    NFS4ERR_LOCKED: an open denies `access`; NFS4ERR_GRACE; NFS4ERR_DELAY: delegations are recalled, or a client that
+    denies `access` is about to end) or MustWait (run again in a worker thread).
 
     Args:
         compound: the COMPOUND; the current object is a regular file.
@@ -194,7 +194,10 @@ def io_file(compound: Compound, stateid: nfs4.stateid4, access: int, *, saved: b
 
 
 def _check_denials(compound: Compound, state: State, file: bytes, access: int, own: Held | None = None) -> None:
-    """Ends clients without a lease whose opens, but `own`, deny `access`; raises Refused (LOCKED, DELAY), MustWait."""
+    """Raises Refused (NFS4ERR_LOCKED) if opens other than `own` deny `access`, and a client of these has a lease.
+
+    If none has, ends the clients; raises MustWait in the event loop; Refused (NFS4ERR_DELAY) if one is about to end.
+    """
 
     def check() -> None:
         conflicts = state.claims.share_conflicts(file, own, access, 0)
@@ -207,9 +210,9 @@ def _check_denials(compound: Compound, state: State, file: bytes, access: int, o
 
 
 def _gives_rights(compound: Compound, held: Held, access: int) -> bool:
-    """Returns whether a state lets the caller read or write without rights of its own (RFC 8881 section 18.16.4).
+    """Returns whether the state `held` lets the caller read or write (`access`) without a check of its own rights.
 
-    It does if the caller has made it, or is the machine of a client to which SP4_MACH_CRED allows it for all users.
+    True if the caller made the state or last opened its file, or is the machine that SP4_MACH_CRED gives this right.
     """
     who, client = principal_of(compound.credential), held.client.introduction
     operation = nfs4.nfs_opnum4.OP_READ if access == READ else nfs4.nfs_opnum4.OP_WRITE
@@ -221,7 +224,7 @@ def _gives_rights(compound: Compound, held: Held, access: int) -> bool:
 
 
 def open_file(compound: Compound, args: nfs4.OPEN4args) -> nfs4.OPEN4resok:
-    """Runs OPEN (RFC 8881 section 18.16): opens a file, which it may create, and may give a read delegation.
+    """Runs OPEN (RFC 8881 section 18.16): opens a file, which it may create or truncate; may give a read delegation.
 
     The file becomes the current object. Raises MustWait (run again in a worker thread), Refused, CredentialTooWeak,
     tree.Refused or OSError, such as NFS4ERR_SHARE_DENIED, NFS4ERR_GRACE, NFS4ERR_DELAY or ENOENT.
@@ -315,10 +318,7 @@ def check_file(node: Node) -> None:
 
 
 def _check_access(compound: Compound, node: Node, access: int) -> None:
-    """Raises Refused (NFS4ERR_ACCESS) if the caller, even if it owns the file, lacks rights for `access`.
-
-    `access` has bits `claims.READ` and `claims.WRITE`.
-    """
+    """Raises Refused (NFS4ERR_ACCESS) if the caller, even the file's owner, lacks rights for `access` (READ, WRITE)."""
     rights = node.access(compound.caller, tree.READ | tree.MODIFY | tree.EXECUTE)
     if (access & READ and not rights & (tree.READ | tree.EXECUTE)) or (access & WRITE and not rights & tree.MODIFY):
         raise Refused(_S.NFS4ERR_ACCESS)
@@ -334,10 +334,10 @@ def _share(state: State, mine: Open, access: int, deny: int) -> None:
 
 
 def _cut(compound: Compound, node: Node, state: State, mine: Open, before: tuple[int, int, int]) -> None:
-    """Truncates an existing file for an OPEN; if that fails, undoes it and raises Refused, tree.Refused or OSError.
+    """Truncates an existing file for an OPEN; if that fails, undoes the OPEN; raises Refused, tree.Refused or OSError.
 
-    To undo it, `mine` gets `before` back, its (access, deny, shares) before the OPEN, or is dropped if that access is
-    0: then `mine` was new. The seqid of `mine` stays.
+    `before` is (access, deny, shares) of the open `mine` before the OPEN, to which it is reset. If that access is 0,
+    `mine` was new, and is dropped. The seqid of `mine` stays.
     """
     try:
         # The open itself, if it is for reading, keeps no other client from a delegation.
@@ -454,10 +454,10 @@ _TARGETS: Final[dict[nfs4.open_claim_type4, Callable[[Compound, nfs4.OPEN4args],
 
 
 def close(compound: Compound, args: nfs4.CLOSE4args) -> nfs4.stateid4:
-    """Runs CLOSE (RFC 8881 section 18.2): ends an open, and returns the invalid special stateid.
+    """Runs CLOSE (RFC 8881 section 18.2): ends an open with its lock states, and returns the invalid special stateid.
 
     Raises MustWait (run again in a worker thread, for an open with many lock states) or Refused: NFS4ERR_LOCKS_HELD
-    while the open has locks, or a status of `find`, such as NFS4ERR_BAD_STATEID.
+    while a range is locked, or a status of `find`, such as NFS4ERR_BAD_STATEID.
     """
     state_of(compound).drop_unlocked(lambda: find(compound, args.open_stateid, Open), compound.wait)
     compound.stateid = nfs4.stateid4(*INVALID)
@@ -465,9 +465,10 @@ def close(compound: Compound, args: nfs4.CLOSE4args) -> nfs4.stateid4:
 
 
 def open_downgrade(compound: Compound, args: nfs4.OPEN_DOWNGRADE4args) -> nfs4.stateid4:
-    """Runs OPEN_DOWNGRADE (RFC 8881 section 18.18): reduces an open, and returns its new stateid.
+    """Runs OPEN_DOWNGRADE (RFC 8881 section 18.18): reduces the share access and deny of an open to those in `args`.
 
-    Raises Refused, such as NFS4ERR_BAD_STATEID, or NFS4ERR_INVAL for bits that are no union of those of earlier OPENs.
+    Returns the open's new stateid. Raises Refused, such as NFS4ERR_BAD_STATEID, or NFS4ERR_INVAL for bits that are no
+    union of those of earlier OPENs.
     """
     access, deny = args.share_access & nfs4.OPEN4_SHARE_ACCESS_BOTH, args.share_deny
     if not access or args.share_access & ~_ACCESS_BITS or deny & ~nfs4.OPEN4_SHARE_DENY_BOTH:

@@ -54,8 +54,8 @@ _NO_INODE: Final = 1 << 63
 class Mounted(NamedTuple):
     """An export, or a directory that leads to one, within another export.
 
-    `above` is the root of that other export, `names` lead from there to the directory in which it stands, if that
-    export has one, and `path` is its path from the root of all names.
+    `path` is its path from the root of all names. `above` is the root of the other export. `names` is the path from
+    `above` to the directory in which the last name of `path` stands; the other export need not have this directory.
     """
 
     above: Node
@@ -102,7 +102,9 @@ class PseudoRoot(Exports):
         self.renew(now_ns)
 
     def renew(self, now_ns: int) -> None:
-        """Makes the directories above the present exports; a path keeps its filehandle and inode number; never blocks.
+        """Remakes the pseudo directories above the present exports; never blocks.
+
+        To be called when the exports have changed. A path keeps its filehandle and inode number.
 
         Args:
             now_ns: the time of the change, in nanoseconds since 1970, which becomes that of all directories.
@@ -151,7 +153,7 @@ class PseudoRoot(Exports):
         return self.at(())
 
     def at(self, path: _Path) -> Node:
-        """Returns the directory or export root at a path, a tuple of names; Refused (ESTALE) if there is none."""
+        """Returns the pseudo directory or export root at `path`; raises Refused (ESTALE) if there is none."""
         found = self._roots.get(path)
         if found is not None:
             return found.root
@@ -161,16 +163,19 @@ class PseudoRoot(Exports):
         return directory
 
     def mounted_in(self, tree: Tree) -> Mapping[bytes, Sequence[Mounted]]:
-        """Returns what is mounted in directories of an export, by the last names of the paths; not to be changed."""
+        """Returns the places in an export at which others are mounted, by the last names of their paths.
+
+        The caller must not change the result.
+        """
         return self._mounted_names.get(tree.root.handle, {}) if self._mounted_names else {}
 
     def place_of(self, node: Node) -> Mounted | None:
-        """Returns the place within another export of `node`, a root of an export or pseudo directory; None without."""
+        """Returns the place at which `node`, an export's root or a pseudo directory, is in another export, or None."""
         path = node.path if isinstance(node, _Directory) else self._paths.get(node.handle)
         return None if path is None else self._mounted.get(path)
 
     def export_of(self, handle: bytes) -> Tree | None:
-        """Returns the export whose root has this filehandle; None if none has."""
+        """Returns the export whose root has this filehandle; None if no root has it."""
         path = self._paths.get(handle)
         # A worker thread may ask in the midst of `renew`.
         return None if path is None else self._roots.get(path)
@@ -182,9 +187,9 @@ class PseudoRoot(Exports):
     def parent(self, node: Node) -> Node | None:
         """Returns the directory above `node`, the root of an export or a directory of the pseudo file system.
 
-        Below an export, the caller prefers a directory that the export has to the result, one of the pseudo file
-        system. Returns None above the root of all names. Raises Refused (ESTALE) if the export has ended, or for other
-        objects.
+        Below another export, the result is a pseudo directory also if that export has a directory there, which
+        `handles.parent_of` uses instead. Returns None above the root of all names. Raises Refused (ESTALE) if the
+        export has ended, or for other objects.
         """
         path = node.path if isinstance(node, _Directory) else self._paths.get(node.handle)
         if path is None:
@@ -194,7 +199,7 @@ class PseudoRoot(Exports):
     def mounted_on(self, node: Node) -> int | None:
         """Returns the inode number of the pseudo directory covered by `node`, an export's root; None for others.
 
-        Below another export, no file there has this number.
+        For an export below another one, this is a number that no file of the other one has.
         """
         path = self._paths.get(node.handle)
         if path is None:
@@ -202,7 +207,10 @@ class PseudoRoot(Exports):
         return self._numbers[path]
 
     def names_below(self, path: _Path, *, hidden: bool = True) -> list[bytes]:
-        """Returns sorted names in the directory at `path`; not `hidden`: only those leading to an export not hidden."""
+        """Returns the sorted names in the pseudo directory at `path`, a tuple of names; none if there is no directory.
+
+        With `hidden` False, leaves out names that lead to hidden exports alone (`ExportTerms.hidden`).
+        """
         length = len(path)
         return sorted(
             {
@@ -217,8 +225,9 @@ class PseudoRoot(Exports):
     ) -> tuple[Node, Grant] | None:
         """Returns the object of a filehandle and the caller's rights; None in the event loop if this may block.
 
-        `version` is the version of NFS of the call; `any_flavor`: any security flavor will do. Raises Refused
-        (`BAD_HANDLE`, ESTALE, EACCES, EAGAIN), CredentialTooWeak (another flavor is needed) or OSError.
+        `version` is the major version of NFS of the call; `any_flavor`: any security flavor will do. Raises Refused
+        (`BAD_HANDLE`, ESTALE, EACCES, EAGAIN: see `Exports.locate`), CredentialTooWeak (the export asks for another
+        security flavor) or OSError.
         """
         found = self._by_handle.get(handle)
         if found is None and handle.startswith(_HANDLE_BEGINS):
@@ -229,17 +238,19 @@ class PseudoRoot(Exports):
         return self._exports.locate(handle, context, version, any_flavor=any_flavor)
 
     def admit(self, tree: Tree, context: CallContext, version: int = 4) -> Grant | None:
-        """Returns the caller's rights in a tree by `version` of NFS; in the pseudo file system every caller may read.
+        """Returns the caller's rights in a tree; in the pseudo file system every caller may read.
 
-        Returns None in the event loop if this may block. Raises Refused (EACCES: the export is closed to the call;
-        EAGAIN: the caller's groups cannot be looked up now), or CredentialTooWeak if another flavor is needed.
+        `version` is the major version of NFS of the call. Returns None in the event loop if this may block. Raises
+        Refused (EACCES: the export is closed to the call; EAGAIN: the caller's groups cannot be looked up now), or
+        CredentialTooWeak if the export asks for another security flavor.
         """
         return _GRANT if tree is self._tree else self._exports.admit(tree, context, version)
 
     def admit_mount(self, tree: Tree, context: CallContext, version: int = 4) -> Grant | None:
-        """Returns the caller's rights in a tree for SECINFO, which takes any security flavor, by `version` of NFS.
+        """Returns the caller's rights in a tree for SECINFO, which takes any security flavor.
 
-        Returns None in the event loop if this may block. Raises Refused (EACCES, EAGAIN): see `Exports.admit_mount`.
+        `version` is the major version of NFS of the call. Returns None in the event loop if this may block. Raises
+        Refused (EACCES, EAGAIN): see `Exports.admit_mount`.
         """
         return _GRANT if tree is self._tree else self._exports.admit_mount(tree, context, version)
 
@@ -272,7 +283,11 @@ class PseudoRoot(Exports):
         return handle if handle in self._by_handle else self._exports.file_of(handle)
 
     def waits_for(self, handle: bytes) -> bytes | None:
-        """Returns octets that name the file system on which a call with `handle` may block; None: there is but one."""
+        """Returns octets that name the file system on which a call with `handle` may block; see `Exports.waits_for`.
+
+        Returns None for a pseudo directory, which never blocks, for a handle of no export, and if all exports are on
+        one file system.
+        """
         return None if handle in self._by_handle else self._exports.waits_for(handle)
 
     def close_idle(self) -> None:
@@ -280,7 +295,10 @@ class PseudoRoot(Exports):
         self._exports.close_idle()
 
     def close(self) -> list[OSError]:
-        """Commits unstable data and drops all objects and files; returns errors that lost data; may be called again."""
+        """Commits unstable data, and drops all objects and files; returns the errors that lost data.
+
+        May block; may be called again.
+        """
         return self._exports.close()
 
 
@@ -289,7 +307,7 @@ _GRANT: Final = Grant(ServingUser(), read_only=True)
 
 
 class _PseudoTree:
-    """The pseudo file system above the exports as a `tree.Tree`, which nobody can change."""
+    """The pseudo file system above the exports as a `tree.Tree`, which no call can change."""
 
     export = ExportTerms(name="/", read_only=True)
     fsid = 0

@@ -23,11 +23,12 @@ _HOLE_OCTETS: Final = 4 + 8 + 8
 
 
 def read_plus(compound: Compound, args: nfs4.READ_PLUS4args) -> nfs4.READ_PLUS4resok:
-    """Runs READ_PLUS (RFC 7862 section 15.10): returns the data and holes of a range, as far as the reply has room.
+    """Runs READ_PLUS (RFC 7862 section 15.10): returns data and holes of a range of the current file.
 
-    The result has at most the size of one data part with all requested octets, since Linux has no more room; the client
-    asks for the rest. Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as
-    NFS4ERR_BAD_STATEID, or Refused with the status in `compound.too_big` if nothing fits.
+    Returns as many as the reply has room for; the client asks for the rest. The result is no longer than one data part
+    with all requested octets, since Linux has no more room. Raises MustWait (run again in a worker thread), Refused,
+    tree.Refused or OSError, such as NFS4ERR_BAD_STATEID, or Refused with the status in `compound.too_big` if nothing
+    fits.
     """
     node = compound.node
     file = file_to_read(compound, args.rpa_stateid)
@@ -80,9 +81,9 @@ def read_plus(compound: Compound, args: nfs4.READ_PLUS4args) -> nfs4.READ_PLUS4r
 
 
 def _next(file: OpenFile, offset: int, size: int, *, hole: bool) -> int:
-    """Returns the first offset, from `offset` to `size`, of a hole (`hole`) or of data; `size` if there is none.
+    """Returns the first offset from `offset` on, below `size`, of a hole (`hole`) or of data; `size` if there is none.
 
-    A file of a tree without holes has data up to `size`. Raises OSError of the file.
+    A file that is no `SparseFile` has data alone up to `size`. Raises OSError if the file cannot be searched.
     """
     if not isinstance(file, SparseFile):
         return size if hole else offset

@@ -24,9 +24,10 @@ _ENDS: Final = struct.Struct(">2I")
 
 
 def file_to_read(compound: Compound, stateid: stateid4) -> OpenFile:
-    """Returns the current file, open for reading, by a stateid, or by the caller's rights where `io_file` returns None.
+    """Returns the current file, open for reading by a stateid, or opened by the caller's rights.
 
-    Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_ISDIR or EACCES.
+    The latter if `io_file` returns None, and always in a tree that does not keep removed files. Raises MustWait (run
+    again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_ISDIR or EACCES.
     """
     node = compound.current
     assert node is not None
@@ -53,7 +54,8 @@ def lent_buffer(compound: Compound, octets: int) -> memoryview:
 def read(compound: Compound, args: READ4args) -> Placeable:
     """Runs READ (RFC 8881 section 18.22): returns the encoded result, with the data as its DDP-eligible item.
 
-    Reads cached data in the event loop. Raises MustWait (run again in a worker thread, for the rest), Refused,
+    In the event loop, reads only data that need no wait for a disk. If more are wanted, keeps the data read in
+    `compound.partial`, and raises MustWait: `read` runs again in a worker thread, and reads the rest. Raises Refused,
     tree.Refused or OSError, such as NFS4ERR_BAD_STATEID, or Refused with the status in `compound.too_big` if the reply
     has no room.
     """

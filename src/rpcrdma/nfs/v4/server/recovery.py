@@ -100,7 +100,7 @@ class RecoveryDatabase:
 
     Thread-safe; its methods wait for the disk. Servers with other addresses may use the same file at the same time.
     Rows of a run that had none of the present exports stay where they are: none of their state can be claimed here.
-    Raises OSError (the database cannot be used).
+    The constructor raises OSError if the database cannot be used.
 
     Args:
         path: the database file; None keeps the database in memory. Beside it is a file with the locks by which servers
@@ -168,7 +168,7 @@ class RecoveryDatabase:
         return [_Server(*row) for row in self._database.execute(_SERVERS, (self.boot,))]
 
     def _serves(self, exports: str) -> bool:
-        """Returns whether this server has one of the `exports` of another one (`_Server.exports`)."""
+        """Returns whether this server has one of `exports` (as in `_Server.exports`); True if it names no exports."""
         return not self._exports or bool({*self._exports.split("\n")} & {*exports.split("\n")})
 
     def _is_earlier(self, other: _Server) -> bool:
@@ -184,14 +184,15 @@ class RecoveryDatabase:
         return self._runs is not None and self._runs.in_the_way(place) is not None
 
     def begin(self) -> bool:
-        """Takes over the rows of earlier runs of this server, once it listens; no effect when called again.
+        """Takes over the rows of earlier runs of this server in the database; to be called once the server listens.
 
-        A start that fails before leaves them to the next one. Rows of servers that have ended at other addresses, with
-        exports that this one serves from now on, are deleted, with a warning, unless these servers have run beside
-        others. After a failure of the disk, which is logged, tries again, and finds out whether the disk works.
+        A start that fails before leaves these rows to the next one. Rows of servers that have ended at other addresses,
+        with exports that this one serves from now on, are deleted, with a warning, unless these servers have run beside
+        others. May be called again, which has no effect unless the last write has failed: then tries the disk again. A
+        failure of the disk is logged, and raises nothing.
 
         Returns:
-            Whether this server and the rows that it has taken over are on the disk.
+            Whether this server and the rows that it has taken over are on the disk; False if the disk has failed.
         """
         if not self.failure and self._noted is not None:
             return True
@@ -205,9 +206,10 @@ class RecoveryDatabase:
         return self._write(attempt)
 
     def _write(self, step: Callable[[], object]) -> bool:
-        """Calls `step`, which writes to the database, once this server is noted there; returns whether it succeeded.
+        """Writes this server to the database unless it is there (`_note`), then calls `step`, which writes to it, too.
 
-        A failure is logged once, until a write succeeds, which is logged as well.
+        Returns False if the disk has failed (sqlite3.Error); this is logged once until a write succeeds, which is
+        logged as well. Takes the lock of the database.
         """
         try:
             with self._lock:
@@ -258,8 +260,9 @@ class RecoveryDatabase:
     def _void(self) -> list[tuple[str, int]]:
         """Deletes the rows of servers that have ended, whose exports this one serves without having taken their rows.
 
-        Marks servers with such exports that are running, and this one, as those that share exports; rows of these stay.
-        The caller holds the lock, and a transaction has begun. Returns the addresses and the number of clients of each.
+        Marks servers with such exports that are running, and this one, as those that share exports; their rows stay.
+        The caller holds the lock, and a transaction has begun. Returns the addresses of each server whose rows are
+        deleted, and the number of its clients.
         """
         execute, lost = self._database.execute, []
         for each in self._others():
@@ -284,7 +287,7 @@ class RecoveryDatabase:
                 )
 
     def keep(self, row: ClientRow) -> bool:
-        """Writes a client to the disk, in place of an earlier row of the same owner.
+        """Writes a client to the disk, in place of an earlier row of the same owner; raises nothing.
 
         Returns:
             Whether the row is there; False if the disk has failed, which is logged.
@@ -311,10 +314,10 @@ class RecoveryDatabase:
         self._write(lambda: None)
 
     def forget(self, rows: Iterable[ClientRow]) -> bool:
-        """Deletes clients, whatever their verifier; rows of the same owner with another principal stay.
+        """Deletes the clients of `rows` from the disk: rows with their owner and principal, whatever the verifier.
 
         Returns:
-            Whether the rows are gone; False if the disk has failed, which is logged.
+            Whether there are no such rows any more; False if the disk has failed, which is logged.
         """
         with self._lock:
             found = [row for row in rows if self._kept.get(row.owner) == row.principal]
@@ -339,7 +342,7 @@ class RecoveryDatabase:
 
 
 def _meet(one: str, other: str) -> bool:
-    """Returns whether clients of a server at the addresses `one` may return to `other` (`_Server.addresses`)."""
+    """Returns whether clients of a server at the addresses `one` may return to `other`; both as `_Server.addresses`."""
     for (scheme, host, port), there in itertools.product(map(_place, one.split(" ")), map(_place, other.split(" "))):
         hosts = {host, there[1]}
         if (scheme, port) == (there[0], there[2]) and port != "0" and (len(hosts) == 1 or hosts & _EVERY_HOST):
@@ -385,16 +388,16 @@ class Grace:
             )
 
     def knows(self, row: ClientRow) -> bool:
-        """Returns whether the client in `row` may reclaim: it had state in the last run, with the same verifier."""
+        """Returns whether the client in `row`, with this verifier and principal, may still reclaim state."""
         return self.waiting.get(row.owner) == row
 
     def awaits_other(self, owner: bytes, principal: str) -> bool:
-        """Returns whether an owner may reclaim that is another principal than `principal`."""
+        """Returns whether another principal than `principal` may still reclaim the state of the client `owner`."""
         known = self.waiting.get(owner)
         return known is not None and known.principal != principal
 
     def leaves(self, row: ClientRow) -> None:
-        """Takes the right to reclaim from a client that has ended or reclaimed all, and its other incarnations."""
+        """Ends the right to reclaim of the client in `row`, and of its other incarnations (of any verifier)."""
         known = self.waiting.get(row.owner)
         if known is not None and known.principal == row.principal:
             del self.waiting[row.owner]
@@ -421,7 +424,7 @@ class Grace:
         return ", ".join([*shown, *([f"{more} more"] if more else [])])
 
     def left_s(self, now_s: float) -> float:
-        """Returns the seconds from `now_s` until the grace period ends if no client reclaims; 0.0 if it is over."""
+        """Returns the seconds from `now_s` until the grace period ends, unless clients reclaim; 0.0 if it is over."""
         return max(0.0, self._ends_s - now_s) if self.waiting else 0.0
 
     def is_over(self, now_s: float) -> bool:

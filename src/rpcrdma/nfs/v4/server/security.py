@@ -24,9 +24,9 @@ def _flavor(flavor: SecurityFlavor) -> nfs4.secinfo4:
 
 
 def _flavors(compound: Compound, node: Node) -> nfs4.SECINFO4resok:
-    """Returns the security flavors of the export of `node` for SECINFO, and unsets the current object.
+    """Returns the security flavors of the export of `node` for SECINFO; unsets the current object and stateid.
 
-    See RFC 8881 section 2.6.3.1.1.8. Raises tree.Refused (EACCES) if the tree is closed to the host of the call.
+    See RFC 8881 section 2.6.3.1.1.8. Raises tree.Refused (EACCES) if the export is closed to the host of the call.
     """
     compound.current = compound.stateid = None
     flavors = compound.server.exports.flavors(node.tree, compound.context)
@@ -34,19 +34,20 @@ def _flavors(compound: Compound, node: Node) -> nfs4.SECINFO4resok:
 
 
 def flavors_of_name(compound: Compound, args: nfs4.SECINFO4args) -> nfs4.SECINFO4resok:
-    """Runs SECINFO (RFC 8881 section 18.29): returns the flavors of the object of a name in the current directory.
+    """Runs SECINFO (RFC 8881 section 18.29): returns the flavors for the object of a name in the current directory.
 
-    Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_NOTDIR or ENOENT.
+    After it there is no current object. Raises MustWait (run again in a worker thread), Refused, tree.Refused or
+    OSError, such as NFS4ERR_NOTDIR or ENOENT.
     """
     within = checked_directory(compound.node)
     return _flavors(compound, object_named(compound, within, checked_name(args.name), admitted=False))
 
 
 def flavors_of_current(compound: Compound, args: nfs4.secinfo_style4) -> nfs4.SECINFO4resok:
-    """Runs SECINFO_NO_NAME (RFC 8881 section 18.45): returns the flavors of the current object or its parent.
+    """Runs SECINFO_NO_NAME (RFC 8881 section 18.45): returns the flavors for the current object or its parent.
 
-    Raises MustWait (run again in a worker thread), Refused, CredentialTooWeak, tree.Refused or OSError, such as
-    NFS4ERR_NOENT above the root of all names, or NFS4ERR_NOTDIR for the parent of a file.
+    After it there is no current object. Raises MustWait (run again in a worker thread), Refused, tree.Refused or
+    OSError, such as NFS4ERR_NOENT above the root of all names, or NFS4ERR_NOTDIR for the parent of a file.
     """
     node = compound.node
     if args == nfs4.secinfo_style4.SECINFO_STYLE4_PARENT:

@@ -131,17 +131,26 @@ class Nfs4Service(nfs4.NFS_V4_Service):
 
     @returns_steps
     def compound(self, args: CompoundCall, context: CallContext) -> Steps[EncodedReply]:
-        """Returns the generator of `compound.run`, whose result is the reply; the first call starts the `Recalls`."""
+        """Returns the generator of `compound.run`, whose result is the reply; the first call makes the `Recalls`.
+
+        For the event loop's thread.
+        """
         if self._recalls is None:
             self._recalls = Recalls(self.state, asyncio.get_running_loop(), self._clock)
         return run(Compound(self, context, args, self._clock()), self.handlers)
 
     def sweep(self) -> None:
-        """Ends leases, recalls and the grace period at their time; may block. To be called every few seconds."""
+        """Ends leases, recalls and the grace period that are over, see `State.sweep`; to be called every few seconds.
+
+        May block.
+        """
         self.state.sweep(self._clock())
 
     def commit(self, trees: Collection[Tree]) -> None:
-        """Commits what clients have written to open files of `trees`; may block; raises OSError if some is lost."""
+        """Puts what clients have written to open files of `trees` on the disk; may block.
+
+        Raises OSError if data of a file is lost; the files after it are not committed then.
+        """
         for held in self.state.states():
             if isinstance(held, opens.Open):
                 node, writer = held.node, held.writer
@@ -149,9 +158,9 @@ class Nfs4Service(nfs4.NFS_V4_Service):
                     writer.commit(Change())
 
     def revoke_on(self, trees: Collection[Tree]) -> int:
-        """Revokes the opens, their locks, and the delegations on files of `trees`; may block.
+        """Revokes the opens with their locks, and the delegations, of all clients on files of `trees`; may block.
 
-        Returns the number of opens and delegations that it found.
+        Returns the number of these opens and delegations.
         """
 
         def concerns(held: Held) -> bool:

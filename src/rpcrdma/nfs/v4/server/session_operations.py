@@ -111,8 +111,8 @@ def exchange_id(compound: Compound, args: nfs4.EXCHANGE_ID4args) -> nfs4.EXCHANG
 def create_session(compound: Compound, args: nfs4.CREATE_SESSION4args) -> nfs4.CREATE_SESSION4resok:
     """Runs CREATE_SESSION (RFC 8881 section 18.36): creates a session, and confirms its client.
 
-    With a back channel, the server may call the client over the connection of the call. Raises MustWait (run again in a
-    worker thread) or Refused, such as NFS4ERR_STALE_CLIENTID, NFS4ERR_SEQ_MISORDERED or NFS4ERR_TOOSMALL.
+    If the client asks for a back channel, the server calls it over the connection of this call. Raises MustWait (run
+    again in a worker thread) or Refused, such as NFS4ERR_STALE_CLIENTID, NFS4ERR_SEQ_MISORDERED or NFS4ERR_TOOSMALL.
     """
     _check_host(compound, _S.NFS4ERR_STALE_CLIENTID)
     state, caller = state_of(compound), compound.context.client
@@ -133,9 +133,10 @@ def create_session(compound: Compound, args: nfs4.CREATE_SESSION4args) -> nfs4.C
 def sequence(compound: Compound, args: nfs4.SEQUENCE4args) -> bytes:
     """Runs SEQUENCE (RFC 8881 section 18.46): takes a slot of a session; returns the encoded body of its result.
 
-    Sets the session, the client and the limits of `compound`, whose end frees the slot. Raises KeptReply for a repeat,
-    which gets the reply that the slot keeps, or Refused: there is no such session or slot, or the sequence number or
-    the size of the call is wrong.
+    Sets the session, the client and the limits of `compound`, whose end frees the slot, and renews the client's lease.
+    Raises KeptReply for a repeat, which gets the reply that the slot keeps, or Refused: there is no such session or
+    slot, the sequence number or the size of the call is wrong, the connection has to be bound first, or the client is
+    about to end. For a repeat whose reply is not kept, sets `compound.uncached`.
     """
     state: State = compound.server.state
     sessions, context, cached, slot_id = state.sessions, compound.context, args.sa_cachethis, args.sa_slotid
@@ -172,8 +173,8 @@ def sequence(compound: Compound, args: nfs4.SEQUENCE4args) -> bytes:
 def bind_conn_to_session(compound: Compound, args: nfs4.BIND_CONN_TO_SESSION4args) -> nfs4.BIND_CONN_TO_SESSION4resok:
     """Runs BIND_CONN_TO_SESSION (RFC 8881 section 18.34): uses the connection of the call for a session.
 
-    If asked for, the server calls the client over it, too. Raises Refused: NFS4ERR_BADSESSION, NFS4ERR_WRONG_CRED, or
-    NFS4ERR_INVAL (the server calls the client over it, and is asked for requests alone).
+    For each direction but CDFC4_FORE, the server calls the client over this connection, too. Raises Refused:
+    NFS4ERR_BADSESSION, NFS4ERR_WRONG_CRED, or NFS4ERR_INVAL (CDFC4_FORE for the connection of the calls to the client).
     """
     state, caller = state_of(compound), compound.context.client
     back = args.bctsa_dir is not nfs4.channel_dir_from_client4.CDFC4_FORE
@@ -187,7 +188,7 @@ def bind_conn_to_session(compound: Compound, args: nfs4.BIND_CONN_TO_SESSION4arg
 
 
 def backchannel_ctl(compound: Compound, args: nfs4.BACKCHANNEL_CTL4args) -> None:
-    """Runs BACKCHANNEL_CTL (RFC 8881 section 18.33): sets program and credential of the calls to the client.
+    """Runs BACKCHANNEL_CTL (RFC 8881 section 18.33): sets program and credential of the session's calls to the client.
 
     Raises Refused (NFS4ERR_INVAL) if the client offers no credential that the server can make.
     """
@@ -202,7 +203,8 @@ def backchannel_ctl(compound: Compound, args: nfs4.BACKCHANNEL_CTL4args) -> None
 def destroy_session(compound: Compound, args: nfs4.DESTROY_SESSION4args) -> None:
     """Runs DESTROY_SESSION (RFC 8881 section 18.37): ends a session.
 
-    Raises Refused: NFS4ERR_BADSESSION, NFS4ERR_WRONG_CRED, NFS4ERR_NOT_ONLY_OP (it is in use, and operations follow).
+    Raises Refused: NFS4ERR_BADSESSION, NFS4ERR_WRONG_CRED, or NFS4ERR_NOT_ONLY_OP (it is the session of the COMPOUND,
+    in which operations follow).
     """
     state = state_of(compound)
     with state.lock:
@@ -229,8 +231,8 @@ def destroy_clientid(compound: Compound, args: nfs4.DESTROY_CLIENTID4args) -> No
 def reclaim_complete(compound: Compound, args: nfs4.RECLAIM_COMPLETE4args) -> None:
     """Runs RECLAIM_COMPLETE (RFC 8881 section 18.51): ends the right of a client to reclaim its state.
 
-    No effect with `rca_one_fs`. Raises MustWait (run again in a worker thread) or Refused, such as
-    NFS4ERR_COMPLETE_ALREADY.
+    With `rca_one_fs` has no effect, but needs a current filehandle. Raises MustWait (run again in a worker thread) or
+    Refused, such as NFS4ERR_NOFILEHANDLE, NFS4ERR_COMPLETE_ALREADY, or NFS4ERR_DELAY if the disk has failed.
     """
     client: Client = compound.client
     if args.rca_one_fs:
@@ -245,10 +247,10 @@ def reclaim_complete(compound: Compound, args: nfs4.RECLAIM_COMPLETE4args) -> No
 
 
 def _check_host(compound: Compound, status: nfs4.nfsstat4) -> None:
-    """Raises Refused with `status` if no export admits the host of the call: it needs no client, and has no share.
+    """Raises Refused with `status` if no export admits the host of the call, which gets no record of a client then.
 
-    NFS4ERR_ACCESS is no status of these operations. By NFS4ERR_PERM a mount of Linux fails at once, or goes on with
-    version 3, which refuses it as well; after NFS4ERR_DELAY it would try for ever.
+    The callers choose a status that their operation may have, unlike NFS4ERR_ACCESS. After NFS4ERR_PERM a mount of
+    Linux fails at once, or goes on with version 3, which refuses it as well; after NFS4ERR_DELAY it would try for ever.
     """
     try:
         compound.server.exports.check_host(compound.context)
@@ -259,8 +261,9 @@ def _check_host(compound: Compound, status: nfs4.nfsstat4) -> None:
 def _agree(compound: Compound, asked: nfs4.state_protect4_a) -> tuple[int, int | None]:
     """Returns the protection of state that EXCHANGE_ID grants for `asked` to a new record of a client.
 
-    The result has the enforced and the allowed operations, as in `ClientIdentity`. Raises Refused:
-    NFS4ERR_ENCR_ALG_UNSUPP for SP4_SSV, NFS4ERR_INVAL for SP4_MACH_CRED if the call has no integrity.
+    The result is (enforced, allowed), two sets of operations as in `ClientIdentity`; (0, None) for SP4_NONE. Raises
+    Refused: NFS4ERR_ENCR_ALG_UNSUPP for SP4_SSV, NFS4ERR_INVAL for SP4_MACH_CRED if the call has neither integrity nor
+    privacy.
     """
     if asked.spa_how is nfs4.state_protect_how4.SP4_SSV:
         raise Refused(_S.NFS4ERR_ENCR_ALG_UNSUPP)
@@ -273,7 +276,7 @@ def _agree(compound: Compound, asked: nfs4.state_protect4_a) -> tuple[int, int |
 
 
 def _protection(introduction: ClientIdentity) -> nfs4.state_protect4_r:
-    """Returns the protection that is in force for a client, which is that of the first EXCHANGE_ID of its record."""
+    """Returns the protection of state in force for a client, as the EXCHANGE_ID that made its record agreed on it."""
     if introduction.allowed is None:
         return nfs4.state_protect4_r(nfs4.state_protect_how4.SP4_NONE, None)
     agreed = nfs4.state_protect_ops4(words(introduction.enforced), words(introduction.allowed))
@@ -286,9 +289,10 @@ def _is_protected(compound: Compound) -> bool:
 
 
 def _check_machine(compound: Compound, client: Client, operation: int) -> None:
-    """Raises Refused (NFS4ERR_WRONG_CRED) if only the principal of `client`'s machine may call `operation`.
+    """Raises Refused (NFS4ERR_WRONG_CRED) if `operation` is reserved for another principal than that of the call.
 
-    This is so if the client has asked for it (SP4_MACH_CRED). The principal needs RPCSEC_GSS with integrity or privacy.
+    A client may have reserved it for the principal of its machine (SP4_MACH_CRED), whose calls then need RPCSEC_GSS
+    with integrity or privacy.
     """
     introduction = client.introduction
     if introduction.enforced >> operation & 1 and (

@@ -52,7 +52,7 @@ REFUSED_ANSWERS: Final = {
 
 
 class BackChannel:
-    """The way to call the client of a session (CB_COMPOUND): callback program, credential and connection.
+    """The back channel of a session: program, credential and connection for calls to its client (CB_COMPOUND).
 
     `caller` is the connection; None: the client has bound none. `minor_version` is that of the session.
     """
@@ -120,7 +120,7 @@ class SessionTable:
     """All sessions of a server. The caller of each method holds the lock of the state.
 
     Args:
-        clients: the clients, whose leases calls renew.
+        clients: the clients; `create` and `sequence` renew their leases.
         random_bytes: returns the given number of random octets, for session ids.
     """
 
@@ -151,13 +151,14 @@ class SessionTable:
         *,
         minor_version: int,
     ) -> nfs4.CREATE_SESSION4resok:
-        """Creates a session and confirms `client`; a repeat has the earlier outcome (RFC 8881 section 18.36.4).
+        """Creates a session and confirms `client`; for a repeat, returns the earlier result (RFC 8881 section 18.36.4).
 
-        A CREATE_SESSION that is refused changes nothing but the sequence number, which may be used once more, and one
-        that is put off (NFS4ERR_DELAY) not even these: Linux counts up after each error but that. `principal`, a result
-        of `principal_of`, `caller`, the connection, and `minor_version` are those of the call; `now_s` is the monotonic
-        time in seconds. Raises Refused if the arguments, or the limits of the server, do not allow it, or InTheWay if
-        another client, or the earlier incarnation of this one, has to end first.
+        A CREATE_SESSION that is refused advances the sequence number, which may be used once more, and changes nothing
+        else; one that is refused with NFS4ERR_DELAY does not advance it: Linux counts up after each error but that.
+        `principal`, a result of `principal_of`, `caller`, the connection, and `minor_version` are those of the call;
+        `now_s` is the monotonic time in seconds. Raises Refused if the arguments, the sequence number or the limits of
+        the server do not allow it, or InTheWay if another client, or the earlier incarnation of `client`, has to end
+        first.
         """
         if args.csa_sequence == client.sequence:
             if not isinstance(client.created, nfs4.nfsstat4):
@@ -186,7 +187,7 @@ class SessionTable:
         now_s: float,
         minor_version: int,
     ) -> nfs4.CREATE_SESSION4resok:
-        """Creates a session for a CREATE_SESSION with a new sequence number; see `create`."""
+        """Creates a session for `create`, which has checked the sequence number; arguments and errors are the same."""
         if args.csa_flags & ~_FLAGS:
             raise Refused(_S.NFS4ERR_INVAL)
         # A confirmed client may create sessions by any principal, unless it has asked for protection (SP4_MACH_CRED).
@@ -266,14 +267,14 @@ class SessionTable:
         return answer, session
 
     def with_back_channel(self, client: Client) -> Nfs4Session | None:
-        """Returns a session of a client with a live connection for calls to the client; None if no session has one."""
+        """Returns a session of `client` whose connection for calls to the client is open; None if there is no such."""
         sessions = (self._by_id[number] for number in client.sessions)
         return next((session for session in sessions if session.back_channel.alive), None)
 
     def bind(self, session: Nfs4Session, caller: ReverseCaller, *, back: bool) -> None:
-        """Binds `caller`, a connection, to a session; with `back`, calls to the client use it from now on.
+        """Binds `caller`, a connection, to a session; with `back`, calls to the client use this connection from now on.
 
-        Raises Refused (NFS4ERR_INVAL): the connection is the one for calls to the client, and `back` is False.
+        Raises Refused (NFS4ERR_INVAL) if calls to the client use it already, and `back` is False.
         """
         if not back and session.back_channel.caller is caller:
             raise Refused(_S.NFS4ERR_INVAL)
@@ -303,9 +304,9 @@ class SessionTable:
     def _fore(self, asked: nfs4.channel_attrs4, host: tuple[str, ...]) -> nfs4.channel_attrs4:
         """Returns the granted attributes of the fore channel, none of which exceeds that of `asked`.
 
-        As the memory runs short that `host` (`Client.host`) may have, replies are kept shorter, then slots are fewer.
-        Raises Refused: NFS4ERR_TOOSMALL if no COMPOUND fits `asked`, NFS4ERR_DELAY if there is no memory for a slot and
-        the host has a session.
+        If little memory is left for `host` (`Client.host`), kept replies are shorter, and then slots fewer. Raises
+        Refused: NFS4ERR_TOOSMALL if `asked` has no room for a COMPOUND of two operations, NFS4ERR_DELAY if there is no
+        memory for a slot and the host has a session.
         """
         if (
             min(asked.ca_maxrequestsize, asked.ca_maxresponsesize) < _LEAST_OCTETS

@@ -25,9 +25,10 @@ _NEEDED: Final = bits(nfs4.IO_ADVISE4_WILLNEED, nfs4.IO_ADVISE4_WILLNEED_OPPORTU
 
 
 def seek(compound: Compound, args: nfs4.SEEK4args) -> nfs4.SEEK4resok:
-    """Runs SEEK (RFC 7862 section 15.11): returns the offset of the next data or hole; the end of a file is a hole.
+    """Runs SEEK (RFC 7862 section 15.11): returns the offset of the next data or hole in the current file.
 
-    Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_NXIO.
+    The end of a file is a hole; if there is nothing before, returns the end with `sr_eof` True. Raises MustWait (run
+    again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_NXIO for an offset not before the end.
     """
     if args.sa_what not in _WHAT:
         raise Refused(_S.NFS4ERR_UNION_NOTSUPP)
@@ -45,7 +46,7 @@ def seek(compound: Compound, args: nfs4.SEEK4args) -> nfs4.SEEK4resok:
 
 
 def allocate(compound: Compound, args: nfs4.ALLOCATE4args) -> None:
-    """Runs ALLOCATE (RFC 7862 section 15.1): takes space on the disk for a range, and extends the file to its end.
+    """Runs ALLOCATE (RFC 7862 section 15.1): allocates a range of the current file, which it extends if it is shorter.
 
     Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_FBIG or ENOSPC.
     """
@@ -57,7 +58,7 @@ def allocate(compound: Compound, args: nfs4.ALLOCATE4args) -> None:
 
 
 def deallocate(compound: Compound, args: nfs4.DEALLOCATE4args) -> None:
-    """Runs DEALLOCATE (RFC 7862 section 15.4): frees the space of a range, which then reads as zeros.
+    """Runs DEALLOCATE (RFC 7862 section 15.4): frees a range of the current file, which then reads as zeros.
 
     Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_INVAL or EROFS.
     """
@@ -69,10 +70,10 @@ def deallocate(compound: Compound, args: nfs4.DEALLOCATE4args) -> None:
 
 
 def _file_to_change(compound: Compound, stateid: nfs4.stateid4, octets: int) -> SparseFile:
-    """Returns the current file, opened for writing by a stateid or the caller's rights, for a range of `octets` octets.
+    """Returns the current file, open for writing by a stateid, or opened by the caller's rights.
 
-    Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_INVAL for no
-    octets, NFS4ERR_NOTSUPP (a tree without holes) or EROFS.
+    Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_INVAL if `octets`,
+    the length of the range to change, is 0, NFS4ERR_NOTSUPP (a tree without holes) or EROFS.
     """
     node = compound.node
     check_file(node)
@@ -87,10 +88,10 @@ def _file_to_change(compound: Compound, stateid: nfs4.stateid4, octets: int) -> 
 
 
 def advise(compound: Compound, args: nfs4.IO_ADVISE4args) -> nfs4.IO_ADVISE4resok:
-    """Runs IO_ADVISE (RFC 7862 section 15.5): starts to read a range of an open file ahead, if the client will need it.
+    """Runs IO_ADVISE (RFC 7862 section 15.5): reads a range of the current file ahead, if the hints say WILLNEED.
 
-    Returns the hints that are followed. Raises MustWait (run again in a worker thread), OSError, or Refused for a wrong
-    stateid or an object that is no regular file.
+    Returns the hints that are followed: none for a special stateid or in a tree in memory. Raises MustWait (run again
+    in a worker thread), OSError, or Refused for a wrong stateid or an object that is no regular file.
     """
     check_regular(compound.node)
     file = io_file(compound, args.iaa_stateid, claims.READ)

@@ -88,9 +88,9 @@ class State(HeldStates):
         """The time of the last recall, in monotonic seconds, by the key of the file, the oldest first; bounded."""
 
     def settle(self, step: Callable[[], T], wait: Callable[[], None]) -> T:
-        """Calls `step` with the lock held; after an InTheWay, ends the clients that it names, and calls `step` again.
+        """Calls `step` as `past_courteous` does, with the lock held by `locked`, and returns its result.
 
-        Returns the result of `step`. Arguments and errors are those of `past_courteous`.
+        Arguments and errors are those of `past_courteous`. The caller does not hold the lock.
         """
 
         def locked_step() -> T:
@@ -100,13 +100,13 @@ class State(HeldStates):
         return self.past_courteous(locked_step, wait)
 
     def past_courteous(self, step: Callable[[], T], wait: Callable[[], None]) -> T:
-        """Calls `step`, again after each end of clients in its way; returns its result.
+        """Calls `step` until it raises neither `InTheWay` nor `Unrecorded`; returns its result.
 
-        These are courteous (lease passed), have restarted, or hold nothing. `step` changes nothing if it raises
-        `InTheWay`, which names them, or `Unrecorded`, which names the client to be written to the recovery database.
-        `wait` is called before either, which may block; it raises `MustWait` in the event loop, and a worker thread
-        calls this method again. The caller does not hold the lock. Raises Refused (NFS4ERR_DELAY) if the disk does not
-        delete or take a client, and what both raise.
+        After `InTheWay`, ends the clients that it names: they are courteous (lease passed), have restarted, or hold
+        nothing. After `Unrecorded`, writes its client to the recovery database. `step` changes nothing if it raises one
+        of these. Before either, which may block, calls `wait`; it raises `MustWait` in the event loop, and a worker
+        thread calls this method again. The caller does not hold the lock. Raises Refused (NFS4ERR_DELAY) if the disk
+        has failed, and each other error of `step` and `wait`.
         """
         while True:
             try:
@@ -131,11 +131,12 @@ class State(HeldStates):
             client.recorded = True
 
     def evict(self, clients: Iterable[Client], event: ClientEvent = ClientEvent.EVICT) -> bool:
-        """Ends those of `clients` that are courteous (lease passed), in the recovery database first; may block.
+        """Ends those of `clients` to which `event` applies, in the recovery database first; may block.
 
-        The caller does not hold the lock. Returns False if the disk has failed; then these clients stay courteous. With
-        `event` RESTART ends those that have a lease, too, and leaves the rows to the next incarnations; with CROWD_OUT
-        ends those that have a lease and hold nothing.
+        EVICT applies to courteous clients (lease passed); RESTART to these and to clients with a lease, whose rows it
+        leaves to their next incarnations; CROWD_OUT to clients that have a lease and hold nothing. The caller does not
+        hold the lock. Returns False if the disk has failed; then none of these clients ends, and all are courteous;
+        else True, also if `event` applies to none.
         """
         with self._disk:
             with self.lock:
@@ -155,7 +156,7 @@ class State(HeldStates):
         return deleted
 
     def revoke_all(self, client: Client) -> Holdings | None:
-        """Revokes all states of a client, or ends a courteous client (lease passed); may block.
+        """Revokes all opens, locks and delegations of a client, or ends a courteous client (lease passed); may block.
 
         Deletes the client from the recovery database first: after a restart it must not reclaim opens and locks that
         conflict with those of others by then (RFC 8881 section 8.4.3). `free` writes it again. Returns the numbers of
@@ -198,8 +199,8 @@ class State(HeldStates):
     def free(self, client: Client, held: Held) -> None:
         """Drops a state of a client that an administrator revoked; may block.
 
-        With the last one the client knows of its loss: if it has states since, it is written to the recovery database
-        again, before. Raises Refused (NFS4ERR_DELAY) if the disk has failed.
+        Before it drops the last such state, writes the client to the recovery database again if the client has other
+        states. Raises Refused (NFS4ERR_DELAY) if the disk has failed.
         """
         with self._disk:
             with self.lock:
@@ -257,7 +258,10 @@ class State(HeldStates):
         self.end_grace(now_s)
 
     def end_soon(self, holders: Iterable[Held], now_s: float) -> bool:
-        """Returns whether the clients of all `holders` have no lease at `now_s`; takes the lock."""
+        """Returns whether the leases of the clients of all `holders` have passed at `now_s`; takes the lock.
+
+        True also for clients that are about to end. Makes clients whose lease has passed courteous.
+        """
         with self.locked():
             self.clients.pass_leases(now_s)
             return {held.client.state for held in holders} <= {ClientState.COURTEOUS, ClientState.EXPIRING}
@@ -298,12 +302,12 @@ class State(HeldStates):
                     self.claims.in_grace = False
 
     def complete_reclaim(self, client: Client, now_s: float) -> None:
-        """Handles RECLAIM_COMPLETE: ends the client's right to reclaim.
+        """Handles RECLAIM_COMPLETE: ends the client's right to reclaim; may block.
 
-        Keeps it in the recovery database if it has reclaimed something, unless it has to learn of a revocation
-        (`Client.unaware`). Else deletes it there, with its earlier incarnations: nobody has to wait for it after a
-        restart. May block. Ends a grace period that is over at `now_s`. Raises Refused: NFS4ERR_BADSESSION for an ended
-        client; NFS4ERR_DELAY if the disk has failed.
+        Keeps the client in the recovery database if it has reclaimed something, unless it has to learn of a revocation
+        (`Client.unaware`). Else deletes it there, with its earlier incarnations: no grace period has to wait for it
+        after a restart. Ends the present grace period if that is over at `now_s`. Raises Refused: NFS4ERR_BADSESSION
+        for an ended client; NFS4ERR_DELAY if the disk has failed.
         """
         with self._disk:
             if client.state is ClientState.GONE:
@@ -338,9 +342,10 @@ class State(HeldStates):
     # Delegations
 
     def recall(self, delegations: Iterable[Delegation], now_s: float) -> None:
-        """Begins to recall delegations at `now_s`, by adding them to `recalls`; the caller holds the lock.
+        """Begins to recall delegations at `now_s`, by adding them to `recalls`; the caller holds the lock by `locked`.
 
-        Revokes those whose recall began more than a lease before. Passes over revoked delegations.
+        Revokes those whose recall began more than a lease before. Has no effect on revoked delegations and on those
+        that are being recalled.
         """
         for each in delegations:
             if each.lost is not None:
@@ -356,7 +361,7 @@ class State(HeldStates):
                 self.revoke(each, _S.NFS4ERR_DELEG_REVOKED)
 
     def recall_those_in_the_way(self, now_s: float) -> None:
-        """Recalls the delegations for which callers without state (NFS version 3) wait; takes the lock."""
+        """Recalls the delegations whose return callers without state (NFS version 3) await; takes the lock."""
         with self.locked():
             self._recall_in_the_way(now_s)
 
@@ -379,7 +384,7 @@ class State(HeldStates):
                 self.recall([each for each in found if each.lease is not None and each.lease.broken], now_s)
 
     def _recall_again(self, now_s: float) -> None:
-        """Recalls delegations that local writers wait for; repeats recalls that clients have not confirmed.
+        """Recalls delegations whose return local writers await; repeats recalls that clients have not accepted.
 
         Revokes delegations whose recall began more than a lease before `now_s`; takes the lock.
         """

@@ -46,7 +46,7 @@ def _status_of(state: State, client: Client, stateid: nfs4.stateid4) -> int:
 
 
 def free_stateid(compound: Compound, args: nfs4.FREE_STATEID4args) -> None:
-    """Runs FREE_STATEID (RFC 8881 section 18.38): drops a lock state without locked ranges, or a revoked state.
+    """Runs FREE_STATEID (RFC 8881 section 18.38): drops a lock state without locked ranges, or any revoked state.
 
     Raises MustWait (run again in a worker thread) or Refused, such as NFS4ERR_LOCKS_HELD, NFS4ERR_BAD_STATEID, or
     NFS4ERR_DELAY if the disk has failed.

@@ -23,10 +23,11 @@ _BRIEF: Final = {nfs4.nfs_opnum4.OP_GETATTR, None}
 
 
 def write(compound: Compound, args: nfs4.WRITE4args) -> nfs4.WRITE4resok:
-    """Runs WRITE (RFC 8881 section 18.32): returns the octets written, their stability and the write verifier.
+    """Runs WRITE (RFC 8881 section 18.32): writes to the current file, at most `Tree.transfer_octets` octets.
 
-    The thread acts as the caller, on whom quotas depend. Raises MustWait (run again in a worker thread), Refused,
-    tree.Refused or OSError, such as NFS4ERR_BAD_STATEID, NFS4ERR_DELAY while delegations are recalled, or ENOSPC.
+    The thread takes on the caller's identity meanwhile, on which quotas depend. Returns the number of octets written,
+    their stability and the write verifier. Raises MustWait (run again in a worker thread), Refused, tree.Refused or
+    OSError, such as NFS4ERR_BAD_STATEID, NFS4ERR_DELAY while delegations are recalled, or ENOSPC.
     """
     node = compound.node
     check_regular(node)
@@ -46,7 +47,7 @@ def write(compound: Compound, args: nfs4.WRITE4args) -> nfs4.WRITE4resok:
 
 
 def opened_to_write(compound: Compound) -> OpenFile:
-    """Returns the current file, opened for writing by the rights of the caller, where `io_file` has returned None.
+    """Opens the current file for writing by the rights of the caller, as is needed where `io_file` returns None.
 
     Raises MustWait (run again in a worker thread), Refused (NFS4ERR_DELAY while delegations are recalled), tree.Refused
     or OSError.
@@ -78,11 +79,11 @@ def commit(compound: Compound, _args: nfs4.COMMIT4args) -> nfs4.COMMIT4resok:
 
 
 def set_attributes(compound: Compound, args: nfs4.SETATTR4args) -> nfs4.SETATTR4resok:
-    """Runs SETATTR (RFC 8881 section 18.30): sets attributes; returns the bitmap4 of those set.
+    """Runs SETATTR (RFC 8881 section 18.30): sets attributes of the current object; returns the bitmap4 of those set.
 
-    A size is set by the stateid in `args`. Passes over the mode of a symbolic link. A failure halfway tells which
-    attributes were set. Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as
-    NFS4ERR_ATTRNOTSUPP, NFS4ERR_BAD_STATEID, NFS4ERR_DELAY while delegations are recalled, or EROFS.
+    A size needs the stateid in `args`. Ignores the mode of a symbolic link. Raises MustWait (run again in a worker
+    thread), Refused, tree.Refused or OSError, such as NFS4ERR_ATTRNOTSUPP, NFS4ERR_BAD_STATEID, NFS4ERR_DELAY while
+    delegations are recalled, or EROFS. If setting fails halfway, `Refused.value` has the attributes that were set.
     """
     node = compound.node
     check_changeable(compound.caller)
@@ -107,9 +108,10 @@ def set_attributes(compound: Compound, args: nfs4.SETATTR4args) -> nfs4.SETATTR4
 
 
 def _set_before(wanted: Wanted, change: Change) -> int:
-    """Returns the set of attributes that a SETATTR has changed to those in `wanted` before it failed.
+    """Returns the set of attributes that a failed SETATTR has changed to the values in `wanted`, without the times.
 
-    `change` has the attributes of the object before and after. The times are left out, which trees set last.
+    `change` has the attributes of the object before and after; if one of them is missing, the set is empty. Bit n of
+    the set stands for attribute number n. Trees set the times last.
     """
     if change.before is None or change.after is None:
         return 0
