@@ -236,7 +236,6 @@ class RdmaFileSystem(ServerFileSystem):
         Args:
             path: a path or URL.
             truncate: whether an existing file is emptied; otherwise its times are set to now.
-            _kwargs: ignored.
         """
         sync(self.loop, self._touch, path, truncate)
 
@@ -273,7 +272,6 @@ class RdmaFileSystem(ServerFileSystem):
         Args:
             path: a path or URL.
             mode: a mode of `rpcrdma.NfsFilesystem.open`, such as "rb" or "r+b".
-            _kwargs: ignored.
 
         Raises the errors of `rpcrdma.NfsFilesystem.open`; OSError, RpcRdmaError: the server cannot be reached.
         """
@@ -404,10 +402,7 @@ class RdmaFileSystem(ServerFileSystem):
             await fs.unlink(at)
 
     async def _remove(self, path: str) -> None:
-        """Removes a file, or a directory with all in it.
-
-        Raises OSError; for entries in a directory, after trying all, an ExceptionGroup of OSErrors.
-        """
+        """Removes a file or tree; raises OSError, or a group of them for entries of a tree, all of which it tries."""
         async with self._at(path) as (fs, at):
             if (await fs.lstat(at)).is_dir():
                 (await fs.rmtree(at)).check()
@@ -429,7 +424,6 @@ class RdmaFileSystem(ServerFileSystem):
             path2: the new path; an existing directory, or a path that ends with a slash, takes the object by its name.
             recursive: whether a copy includes the contents of directories.
             maxdepth: levels of directories that a copy includes; None: all.
-            _kwargs: ignored.
         """
         sync(self.loop, self._mv, path1, path2, recursive, maxdepth)
 

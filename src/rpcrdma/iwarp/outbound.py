@@ -11,8 +11,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from rpcrdma.errors import RemoteAccessError
 from rpcrdma.iwarp.framing import CRC, NO_CRC, PADS
-from rpcrdma.iwarp.segments import LAST, TAGGED, TAGGED_CONTROL, TAGGED_OCTETS, ReadHeader
+from rpcrdma.iwarp.segments import (
+    LAST,
+    TAGGED,
+    TAGGED_CONTROL,
+    TAGGED_OCTETS,
+    UNTAGGED,
+    ReadHeader,
+    encode_read_header,
+)
+from rpcrdma.iwarp.terminate import TerminateFault, read_source_code
 from rpcrdma.verbs.protection_domain import MemoryRegion, SoftwareProtectionDomain
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.wire.checksum import crc32c
@@ -29,6 +39,28 @@ class ReadResponse(NamedTuple):
 
     header: ReadHeader
     request: tuple[int, ...]
+
+    def broken_off(self, position: int, error: RemoteAccessError) -> TerminateFault:
+        """Returns the error to raise if the response cannot continue (RFC 5040 section 4.8).
+
+        `position`: the octets of the response that are built; the Terminate quotes the rest of the RDMA Read. `error`:
+        the refused access.
+        """
+        sink_handle, sink_offset, length, source_handle, source_offset = self.header
+        rest = ReadHeader(
+            sink_handle,
+            sink_offset + position & 0xFFFFFFFFFFFFFFFF,
+            length - position,
+            source_handle,
+            source_offset + position,
+        )
+        return TerminateFault(
+            f"memory was withdrawn during an RDMA Read: {error}",
+            read_source_code(error),
+            segment_octets=self.request[0],
+            ddp_header=UNTAGGED.pack(*self.request)[2:],
+            read_header=encode_read_header(rest),
+        )
 
 
 ResponseSource = tuple[MemoryRegion, ReadResponse, int]

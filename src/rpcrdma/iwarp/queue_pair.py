@@ -12,7 +12,7 @@ sent one Terminate; then nothing is sent, received octets are ignored (RFC 5040 
 gracefully. While the peer does not read, `wants_close` stays False; the driver calls `abort` after a limited time.
 
 The queue pair reads no clock: while `timed`, the driver asks for `next_deadline_s` after each change, and calls
-`on_time` then. Deadlines bound the start-up, and nudge a peer that has overlooked the first message (`IwarpConfig`).
+`on_time` then: to bound the start-up, and to nudge a peer that has sent no FPDU since the first Send (`IwarpConfig`).
 """
 
 from __future__ import annotations
@@ -149,12 +149,10 @@ class IwarpQueuePair:
         self._asked = True
         if self._ended:
             self.completions.append(Completion(wr, Verb.SEND, Status.FLUSHED))
-        elif invalidate is None:
-            self._sender.send_queue.append(Work(wr, Verb.SEND, SEND, gather, length, signaled=signaled))
         else:
-            self._sender.send_queue.append(
-                Work(wr, Verb.SEND, SEND_INVALIDATE, gather, length, invalidate, signaled=signaled)
-            )
+            control = SEND if invalidate is None else SEND_INVALIDATE
+            work = Work(wr, Verb.SEND, control, gather, length, invalidate or 0, signaled=signaled)
+            self._sender.send_queue.append(work)
 
     def post_write(
         self, wr: object, gather: Sequence[Buffer], handle: int, offset: int, *, signaled: bool = True
@@ -164,9 +162,8 @@ class IwarpQueuePair:
         if self._ended:
             self.completions.append(Completion(wr, Verb.RDMA_WRITE, Status.FLUSHED))
         else:
-            self._sender.send_queue.append(
-                Work(wr, Verb.RDMA_WRITE, WRITE, gather, length, handle, offset, signaled=signaled)
-            )
+            work = Work(wr, Verb.RDMA_WRITE, WRITE, gather, length, handle, offset, signaled=signaled)
+            self._sender.send_queue.append(work)
 
     def post_read(self, wr: object, sink: MemoryRegion, sink_start: int, length: int, handle: int, offset: int) -> None:
         check_remote(handle, offset, length)
@@ -191,10 +188,7 @@ class IwarpQueuePair:
         return [self._exchange.next_buffer()]
 
     def bytes_received(self, octets: int) -> None:
-        """Processes `octets` octets received into the last `next_buffers`.
-
-        A fault of the peer raises nothing: it ends the connection, which the event `Disconnected` reports.
-        """
+        """Processes `octets` octets in the last `next_buffers`; a fault of the peer only leads to `Disconnected`."""
         if not self._full_operation:
             if not self._ended:
                 self._startup_received(octets)
@@ -229,8 +223,7 @@ class IwarpQueuePair:
     def received_natively(self, outcome: int) -> None:
         """Processes the result of `NativeFrames.receive`: 0, `Native.STOPPED`, `Native.END_OF_STREAM`, or both by `|`.
 
-        STOPPED: the next FPDU is one that only Python handles. Python then receives until the next `hand_over`.
-        END_OF_STREAM: as `end_of_stream`.
+        STOPPED: Python alone handles the next FPDU, and receives until `hand_over`. END_OF_STREAM: as `end_of_stream`.
         """
         assert self.native is not None
         if outcome & self.native.STOPPED:
@@ -432,10 +425,7 @@ class IwarpQueuePair:
         return self._nudge_at_s
 
     def on_time(self, now_s: float) -> None:
-        """Acts at `now_s` (monotonic, in seconds) if the deadline has passed: aborts MPA start-up, or sends a `nudge`.
-
-        A nudge is due to a peer that has sent no FPDU for some time after this side has posted a Send.
-        """
+        """Acts at `now_s` (seconds, monotonic) if the deadline has passed: aborts MPA start-up, or sends a `nudge`."""
         due_s = self.next_deadline_s(now_s)
         if due_s is None or now_s < due_s:
             return
@@ -459,10 +449,7 @@ class IwarpQueuePair:
             self.abort("disconnected before anything could be sent")
 
     def nudge(self) -> None:
-        """Queues an RDMA Write of no octets, which no completion reports (`IwarpConfig.nudge_after_s`).
-
-        No effect unless the connection is open.
-        """
+        """Queues an RDMA Write of no octets, without completion, if the connection is open (see `IwarpConfig`)."""
         if self.state is State.OPEN:
             self._sender.send_queue.append(ready_work(ReadyFrame.WRITE))
 
@@ -483,10 +470,7 @@ class IwarpQueuePair:
             self._end("disconnected", by_peer=False)
 
     def _terminate(self, fault: TerminateFault, *, by_peer: bool = True) -> None:
-        """Ends the connection, and queues a Terminate for `fault` if this end may send FPDUs.
-
-        `by_peer`: whether the peer broke a rule; False: the fault is this side's.
-        """
+        """Ends the connection, with a Terminate if this end may send FPDUs; `by_peer`: `fault` is the peer's."""
         message = fault.terminate()
         may_speak = self._sender.open or self.state is State.AWAITING_REPLY
         if not may_speak:

@@ -37,10 +37,8 @@ from rpcrdma.iwarp.segments import (
     UNTAGGED_CONTROL,
     UNTAGGED_OCTETS,
     WRITE,
-    ReadHeader,
-    encode_read_header,
 )
-from rpcrdma.iwarp.terminate import TerminateFault, TerminateMessage, encode_terminate, read_source_code
+from rpcrdma.iwarp.terminate import TerminateMessage, encode_terminate
 from rpcrdma.iwarp.work import ReadWork, Work
 from rpcrdma.verbs.protection_domain import Access, SoftwareProtectionDomain
 from rpcrdma.verbs.queue_pair import Completion, Status
@@ -175,7 +173,7 @@ class Sender:
             if source is not None:
                 _, response, position = source
                 handle, offset = response.header.source_handle, response.header.source_offset + position
-                raise self._broken_off(response, position, RemoteAccessError("invalid handle", handle, offset))
+                raise response.broken_off(position, RemoteAccessError("invalid handle", handle, offset))
             return out.pieces
         if not self.open:
             return out.pieces
@@ -341,7 +339,7 @@ class Sender:
         try:
             view = self._pd.find(source_handle, source_offset + position, octets, Access.REMOTE_READ)
         except RemoteAccessError as error:
-            raise self._broken_off(response, position, error) from None
+            raise response.broken_off(position, error) from None
         region = self._pd.regions[source_handle]
         # A sink offset that wraps is the peer's, which asked for it (RFC 5040 section 4.4: copied, not interpreted).
         offset = sink_offset + position & 0xFFFFFFFFFFFFFFFF
@@ -362,29 +360,6 @@ class Sender:
         self._message_ended = True
         self._responding = False
         self.responses.pop(0)
-
-    @staticmethod
-    def _broken_off(response: ReadResponse, position: int, error: RemoteAccessError) -> TerminateFault:
-        """Returns the error to raise for a Read Response that cannot continue (RFC 5040 section 4.8).
-
-        `position`: the octets of the response that are built; the Terminate quotes the rest of the RDMA Read. `error`:
-        the refused access.
-        """
-        sink_handle, sink_offset, length, source_handle, source_offset = response.header
-        rest = ReadHeader(
-            sink_handle,
-            sink_offset + position & 0xFFFFFFFFFFFFFFFF,
-            length - position,
-            source_handle,
-            source_offset + position,
-        )
-        return TerminateFault(
-            f"memory was withdrawn during an RDMA Read: {error}",
-            read_source_code(error),
-            segment_octets=response.request[0],
-            ddp_header=UNTAGGED.pack(*response.request)[2:],
-            read_header=encode_read_header(rest),
-        )
 
     def _pieces(self, gather: Sequence[Buffer], octets: int) -> list[Buffer]:
         """Returns buffers with the next `octets` octets of `gather`, and advances the position in it.

@@ -214,6 +214,8 @@ class ExtensionLink:
         xid: the XID of the message or call.
         answer: whether the peer chose `xid`.
         stream: the RPC message without bulk items.
+        chunks: the memory that the peer exposes for a call.
+        items: the bulk items that came with a call; None for an ordinary call.
         results: the bulk items that came with a reply; None for an ordinary reply.
     """
 
@@ -296,9 +298,8 @@ class ExtensionLink:
     ) -> int:
         """Sends a message as soon as credits allow, after waiting replies and errors, but before waiting calls.
 
-        The extension's `headers` must permit `header_type` and `flags`. `body` has the octets after the header's
-        prefix, which must not change until they are sent. `answer`: whether the peer chose `xid`; `xid` None takes a
-        new XID. Returns the XID.
+        The extension's `headers` must permit `header_type` and `flags`; an `xid` of None takes a new one. Returns the
+        XID.
 
         Raises:
             LocalProtocolError: the extension lacks the type or a flag, or the body is too long for one message.
@@ -410,12 +411,6 @@ class ExtensionLink:
 
         An end that takes no calls answers with the error of an unknown header type.
 
-        Args:
-            xid: the transaction identifier.
-            stream: the RPC message without bulk items.
-            chunks: the memory that the peer exposes for the call.
-            items: the bulk items that came with it; None for an ordinary call.
-
         Raises:
             DecodeError: `stream` is not the start of a call with this XID.
         """
@@ -428,10 +423,7 @@ class ExtensionLink:
         hub.responder.on_call(Inbound(Kind.CALL, xid, 0, version, chunks, stream), None, items)
 
     def deliver_reply(self, xid: int, stream: Buffer, results: CarriedResults | None) -> bool:
-        """Passes the reply to a call of this side to the requester.
-
-        `xid`: the XID of the call. `stream`: the RPC message without bulk items. `results`: the bulk items that came
-        with the reply; None for an ordinary reply. Returns False if no call waits for the reply.
+        """Passes the reply to a call of this side to the requester; returns False if no call waits for the reply.
 
         Raises:
             DecodeError: `stream` is not the start of a reply with this XID.

@@ -32,6 +32,7 @@ __all__ = [
     "cheap_call_octets",
     "cheap_reply_octets",
     "plan_call",
+    "plan_far_call",
 ]
 
 REPLY_ALLOWANCE_OCTETS = 32
@@ -183,6 +184,33 @@ def plan_call(
         if total <= widest:
             return CallPlan(read_items=tuple(sorted(worth_it[:count])), write_chunks=writes, reply_chunk=reply_chunk)
     return CallPlan(long=True, read_items=tuple(sorted(worth_it)), write_chunks=writes, reply_chunk=reply_chunk)
+
+
+def plan_far_call(
+    plan: CallPlan,
+    reduced: int,
+    items: tuple[int, ...],
+    results: int,
+    result_items: tuple[int, ...],
+    far_limits: PlanLimits,
+    balance: int,
+) -> CallPlan:
+    """Returns `plan`, or for a peer that is too distant for RDMA Reads a plan of the call in several messages.
+
+    `plan`: the plan of `plan_call` without regard to the distance; `reduced` to `result_items` are what it was made of.
+    `far_limits`: the limits with regard to the distance. `balance`: the messages that credits allow at present.
+    """
+    better = plan_call(reduced, items, results, result_items, far_limits)
+    if better.long:
+        return plan
+    if not better.read_items:
+        # To wait for credits takes a round trip, too. With the header there may be a message more.
+        octets = reduced
+        for length in items:
+            octets += (length + 3) & ~3
+        if octets // (far_limits.send_octets - far_limits.geometry.piece_header) + 2 > balance:
+            return plan
+    return better
 
 
 def _plan_reply_space(

@@ -25,7 +25,7 @@ from rpcrdma.transport.events import CallFailed, ReplyArrived
 from rpcrdma.transport.exposure import Exposure, check_echo, result_sizes
 from rpcrdma.transport.message import CallDirection, Inbound, Kind
 from rpcrdma.transport.outbox import Outbox
-from rpcrdma.transport.plan_call import PLAIN, REPLY_ALLOWANCE_OCTETS, CallPlan, plan_call
+from rpcrdma.transport.plan_call import PLAIN, REPLY_ALLOWANCE_OCTETS, plan_call, plan_far_call
 from rpcrdma.transport.reactions import RESENT, CallForm, form_after, has_fewest
 from rpcrdma.transport.refusals import error_of
 from rpcrdma.transport.session import Session
@@ -219,8 +219,9 @@ class Requester:
             carried = carrier.take(offered)
         if carried is not None:
             plan = carried.plan
-        elif payload.length > session.call_octets and form.attempts == 1:
-            plan = self._better(plan, payload, sizes, bound.results)
+        elif payload.length > session.call_octets and form.attempts == 1 and session.far_limits is not None:
+            balance = session.window.balance
+            plan = plan_far_call(plan, reduced, items, bound.results, sizes, session.far_limits, balance)
         elif plan is PLAIN and not items:
             return None
         try:
@@ -258,31 +259,8 @@ class Requester:
         call.sending = len(payload.items) > len(plan.read_items)
         return ()
 
-    def _better(self, plan: CallPlan, payload: Payload, result_items: tuple[int, ...], results: int) -> CallPlan:
-        """Returns `plan`, or for a peer that is too distant for RDMA Reads a plan of the call in several messages.
-
-        `plan`: the plan without regard to the distance. `payload`: the encoded call. `result_items`: the most octets of
-        each result item. `results`: the most octets of the result without these items.
-        """
-        session = self._session
-        limits = session.far_limits
-        if limits is None:
-            return plan
-        better = plan_call(len(payload.reduced), payload.item_octets(), results, result_items, limits)
-        if better.long:
-            return plan
-        if not better.read_items:
-            # To wait for credits takes a round trip, too. With the header there may be a message more.
-            room = session.send_octets - session.dialect.geometry.piece_header
-            if payload.length // room + 2 > session.window.balance:
-                return plan
-        return better
-
     def carried(self, xid: int) -> CarriedCall | None:
-        """Returns the carrying extension's state of the sent, unanswered call with this XID.
-
-        None if there is no such call, or no extension carries it.
-        """
+        """Returns the carrying extension's state of the sent, unanswered call `xid`; None if there is no such state."""
         call = self.calls.get(xid)
         return None if call is None or call.state is CallState.QUEUED else call.carried
 
@@ -422,8 +400,7 @@ class Requester:
     def on_closed(self, reason: str, *, protocol_error: bool) -> None:
         """Ends every call after the connection's end: invalidates its memory, and fails it unless it was abandoned.
 
-        Failed calls are reported by `CallFailed` with a `TransportClosed`. `reason`: the cause in words, the message of
-        the error. `protocol_error`: whether one side broke the protocol.
+        `CallFailed` has a `TransportClosed` with the text `reason`. `protocol_error`: one side broke the protocol.
         """
         calls = list(self.calls.values())
         self.calls.clear()

@@ -1,8 +1,8 @@
 """The responder: takes calls, reads their Read chunks, writes results into their Write and Reply chunks.
 
 A call is reported after all of its data has arrived. The size of its Read chunks is bounded: a call over its own bound
-is refused. A call over the connection's bound waits, with only its header in memory, until other calls have been
-answered. Calls of the reverse direction may be limited to no chunks.
+is refused; one over the connection's bound waits, with its header alone in memory, until others have been answered.
+Calls of the reverse direction may be limited to no chunks.
 """
 
 from __future__ import annotations
@@ -176,11 +176,7 @@ class Responder:
         return True
 
     def on_unreadable_call(self, message: Inbound, invalidated: int | None) -> bool:
-        """Refuses a message with an invalid header by an error, at a client, where the message may be a reply.
-
-        Returns False, to discard the message, if the version's header does not tell calls from replies (version 1), or
-        if its Send invalidated a handle (`invalidated`, else None).
-        """
+        """Refuses as `on_unreadable`, but at a client: returns False if headers do not tell calls (version 1)."""
         if not self._session.splits:
             return False
         return self.on_unreadable(message, invalidated)
@@ -281,8 +277,7 @@ class Responder:
         """Answers a call: sends the reply, or an error if the reply fits neither a message nor the offered chunks.
 
         After the connection's end it only releases the call's memory. Returns whether the payload's buffers are in use
-        until `ReplySent`. Raises LocalProtocolError for an answered call; any other error is raised, and ends the
-        connection.
+        until `ReplySent`. Raises LocalProtocolError for an answered call; errors of another cause end the connection.
         """
         if incoming.answered:
             self._answer(incoming)
@@ -346,10 +341,7 @@ class Responder:
 
     @property
     def _continued(self) -> tuple[int, int]:
-        """The longest reply continued despite a Reply chunk, and the longest continued one.
-
-        Both in octets, header included; 0 if no reply is continued.
-        """
+        """The octets, with header, of the longest reply continued despite a Reply chunk, and of any; 0: none is."""
         session = self._session
         if self._direction is CallDirection.REVERSE and session.reverse_support is ReverseSupport.INLINE:
             return 0, 0
@@ -401,8 +393,7 @@ class Responder:
     def drop(self, incoming: IncomingCall) -> None:
         """Leaves a call unanswered and releases its memory; raises LocalProtocolError if the call has been answered.
 
-        Where credits count calls (version 1), the requester loses the credit; where they count messages, a grant
-        returns it.
+        Where credits count calls (version 1), the requester loses one; where they count messages, a grant returns it.
         """
         self._answer(incoming)
         self.unanswered -= 1

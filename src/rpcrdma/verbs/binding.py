@@ -213,8 +213,9 @@ class Domain(Protocol):
 SendWork: TypeAlias = (
     tuple[object, tuple[Entry, ...], int, int, int] | tuple[object, tuple[Entry, ...], int, int, int, MemoryWindow]
 )
-"""A work request of the send queue: (object that its completion returns, scatter or gather list, opcode, handle,
-offset). BIND_WINDOW has the rights in place of the offset, and its window as a sixth element."""
+"""A work request of the send queue: (object that its completion returns, scatter or gather list, opcode of `Binding`,
+the peer's handle, the peer's offset). BIND_WINDOW has the window's rights in place of the offset, and the window as a
+sixth element."""
 
 
 class QueuePairHandle(Protocol):
@@ -232,20 +233,13 @@ class QueuePairHandle(Protocol):
     def post_sends(self, works: Sequence[SendWork], /) -> None:
         """Posts a list of work requests to the send queue in one call.
 
-        Each is a tuple (object that its completion returns, list of (region, start in it, octets), opcode of `Binding`,
-        the peer's handle, the peer's offset). BIND_WINDOW has the rights of the window in place of the offset, and the
-        window as a sixth element.
-
         Raises:
             OSError: the queue is full, or the device has failed.
             ValueError: a work request does not fit the queue pair, or the queue pair has ended.
         """
 
     def post_receives(self, works: Sequence[tuple[object, tuple[Entry, ...]]], /) -> None:
-        """Posts a list of receives in one call.
-
-        Each is a tuple (object that its completion returns, scatter list); the scatter list has tuples (region, start
-        in it, octets).
+        """Posts a list of receives in one call, each a tuple (object that its completion returns, scatter list).
 
         Raises:
             OSError: the queue is full, or the device has failed.
@@ -400,10 +394,7 @@ class ConnectionIdentifier(Protocol):
         """
 
     def accept(self, private_data: bytes, inbound_reads: int, outbound_reads: int, /) -> None:
-        """Accepts the peer's request for a connection: ESTABLISHED follows.
-
-        `private_data`: octets for the peer. `inbound_reads`: the RDMA Reads that the peer may have outstanding (IRD).
-        `outbound_reads`: the RDMA Reads that this end may have outstanding (ORD).
+        """Accepts the peer's request for a connection, with parameters as of `connect`: ESTABLISHED follows.
 
         Raises OSError if librdmacm refuses, ValueError for more than 255 octets of private data.
         """
@@ -456,8 +447,7 @@ class EventChannel(Protocol):
     def events(self) -> Sequence[tuple[Any, ...]]:
         """Removes and returns events that have occurred, each as a tuple of the fields of `ManagerEvent`.
 
-        These are (identifier, listener, kind, status, private data, inbound reads, outbound reads). One call may leave
-        events for the next; the descriptor then stays readable. Raises OSError if the channel has failed.
+        One call may leave events for the next; the descriptor then stays readable. Raises OSError if the channel fails.
         """
 
 

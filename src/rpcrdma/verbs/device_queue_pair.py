@@ -210,11 +210,8 @@ class DeviceQueuePair:
     def bind(self, window: MemoryWindow, entry: Entry, handle: int, rights: int) -> None:
         """Queues the binding of a memory window, before messages that are posted later; no effect after the end.
 
-        Args:
-            window: the window.
-            entry: the memory: (region, start in it, octets).
-            handle: the new handle of the window.
-            rights: the remote rights, from `Right`.
+        `entry`: the memory: (region, start in it, octets). `handle`: the new handle of the window. `rights`: the remote
+        rights, from `Right`.
         """
         if self.state is not EndState.CLOSED:
             self._sends.bind(window, entry, handle, rights)

@@ -73,10 +73,7 @@ class RawTarget:
     capture: PacketCapture | None = None
     """The packet capture that records the connection; None records nothing."""
     provider: Provider | None = None
-    """The RDMA provider that makes the connection. Steps cannot send frames then.
-
-    None: `RawPeer` makes all octets of iWARP.
-    """
+    """The RDMA provider of the connection: steps then cannot send frames. None: `RawPeer` makes all octets of iWARP."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +81,9 @@ class Failure:
     """The step at which a conversation failed (from 0; -1 is the start-up), with the expected and the found event.
 
     `expected` and `found` are text for people. `silent` says that nothing arrived in time, `ended` that the connection
-    ended. `unmet` is the precondition that the other end does not fulfil, empty if the other end made a mistake.
-    `statement` is the identifier of the broken protocol rule, empty if none is known, and `recommended` says that the
-    rule is a recommendation. `aside` is the text "aside" of the step, which only shows the result of another step.
-    `heard` are the fields of the message that did not match; empty if another event was found.
+    ended. `unmet` is the precondition that the other end does not fulfil, empty if it made a mistake. `statement` is
+    the identifier of the broken rule, empty if none is known, `recommended` whether that is a recommendation. `aside`
+    is the text of a step that only shows another's result, `heard` the fields of a message that did not match, if any.
     """
 
     step: int
@@ -133,10 +129,7 @@ class LeftCourse(Exception):
         self.failure = Failure(0, expected, found, **more)
 
     def at(self, number: int, step: Mapping[str, Any]) -> Failure:
-        """Returns `failure` with `number`, the index of `step`, and with the step's "aside".
-
-        If the failure names no broken rule, the step's "breaks" becomes the result's `statement`.
-        """
+        """Returns `failure` with the index `number` and "aside" of `step`, and its "breaks" without a `statement`."""
         statement = self.failure.statement or step.get("breaks", "")
         return replace(self.failure, step=number, statement=statement, aside=step.get("aside", ""))
 
@@ -220,9 +213,8 @@ async def _connected(target: RawTarget, version: str, outcome: Outcome, names: N
 class LiveConversation:
     """A scripted conversation on an open connection; `outcome` has its log and result so far.
 
-    `open_conversation` creates it for a client. With `initiates` False the other end is the client
-    (`ServingConversation`). `peer` sends and receives, `names` resolves references in steps, and `timeout_s` is the
-    time in which an answer has to arrive.
+    `open_conversation` makes it for a client; if `initiates` is False, the other end is the client
+    (`ServingConversation`). `peer` sends and receives, `names` resolves references; an answer has `timeout_s` seconds.
     """
 
     def __init__(
@@ -280,8 +272,7 @@ class LiveConversation:
         length of each region become values for {"given": NAME.FIELD}.
 
         Raises:
-            LocalProtocolError: two regions have the same handle, or a number is not valid; the error's text names the
-                field.
+            LocalProtocolError: two regions have the same handle, or a number is invalid; the text names the field.
         """
         for index, (name, given) in enumerate(memory.items()):
             where = f"memory.{name}"

@@ -288,10 +288,7 @@ class Server:
                 _LOGGER.warning("the definition of %s permits what this server refuses: %s", program.name, refused)
 
     async def _listen(self, url: str) -> str:
-        """Listens at one more URL, records its addresses, and returns its scheme, "rdma" or "tcp".
-
-        Raises LocalProtocolError and ConnectFailed as `listen` does.
-        """
+        """Listens at a URL, records its addresses, and returns its scheme, "rdma" or "tcp"; raises as `listen` does."""
         target = parse_url(url, listens=True)
         if target.mount_port is not None:
             raise LocalProtocolError(

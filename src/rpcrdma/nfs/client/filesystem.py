@@ -50,6 +50,8 @@ class NfsFilesystem(ObjectCalls):
         onerror: called with each error instead of raising it, and the work continues.
         exclude: shell patterns of entries to leave out. A pattern without a slash is matched with names at any depth, a
             pattern with a slash with paths from the top.
+        offset: the offset in the file, in octets.
+        size: the most octets to return; negative: all from `offset` on.
         data, text: the new content of the file.
         permissions: the mode of a new file.
         encoding, errors, newline: the encoding, and the treatment of what it cannot decode or encode and of line ends,
@@ -244,10 +246,7 @@ class NfsFilesystem(ObjectCalls):
     async def read_bytes(self, path: Path | DirEntry, *, offset: int = 0, size: int = -1) -> bytes:
         """Returns octets of a file, up to its size when the call begins, read with many READs in flight.
 
-        Args:
-            path: the path or entry; an entry is read by its handle, see `open`.
-            offset: the offset in the file, in octets.
-            size: the most octets to return; negative: all from `offset` on.
+        An entry is read by its handle, see `open`.
 
         Raises:
             ValueError: `offset` is negative.
@@ -265,11 +264,6 @@ class NfsFilesystem(ObjectCalls):
 
     async def read_unchanged(self, entry: DirEntry, *, offset: int = 0, size: int = -1) -> bytes | None:
         """Reads a regular file by its handle alone, and checks that size, mtime and ctime are still those of `entry`.
-
-        Args:
-            entry: the file, as it was listed.
-            offset: the offset in the file, in octets.
-            size: the most octets to return; negative: all from `offset` on.
 
         Returns:
             The octets. None if the file has changed or is gone, or no reply of READ has attributes that show that it is
@@ -378,7 +372,7 @@ class NfsFilesystem(ObjectCalls):
         sparse: bool = False,
         resume: bool = False,
     ) -> int:
-        """Copies a local file to the server, with mode and times.
+        """Copies a local file to the server, with mode and times; returns its size in octets.
 
         The copy has a temporary name until it is complete and on stable storage; then it replaces a file of its name.
 
@@ -388,9 +382,6 @@ class NfsFilesystem(ObjectCalls):
             progress: called with (files, octets) done so far.
             sparse: whether holes are not read, and zeros not sent.
             resume: as in `download`, for the copy at the server.
-
-        Returns:
-            The size of the file in octets.
 
         Raises:
             FileChanged: the file has changed during the copy, which is discarded.
@@ -420,10 +411,9 @@ class NfsFilesystem(ObjectCalls):
     ) -> CopyReport:
         """Copies a directory from the server with all contents, times, symbolic links and hard links.
 
-        Modes are those of `download`.
-
-        Nothing outside of `local` is written, even for hostile names and links. An existing directory keeps its mode
-        and times, unless `exact_modes`.
+        Modes are those of `download`. Nothing outside of `local` is written, even for hostile names and links. An
+        existing directory keeps its mode and times, unless `exact_modes`. Returns the numbers of copied objects, and
+        the failures, which `CopyReport.check` raises.
 
         Args:
             path: the path of the directory at the server.
@@ -432,11 +422,7 @@ class NfsFilesystem(ObjectCalls):
             exact_modes: whether all objects get the server's modes.
             sparse: see `download`.
             resume: see `download`.
-            exclude: shell patterns of entries to leave out: without a slash for names at any depth, with a slash for
-                paths from the top.
-
-        Returns:
-            The numbers of copied objects, and the failures, which `CopyReport.check` raises.
+            exclude: see `NfsFilesystem`.
 
         Raises:
             OSError: `path` is no directory (NotADirectoryError), or `local` cannot be made.
@@ -459,9 +445,9 @@ class NfsFilesystem(ObjectCalls):
         resume: bool = False,
         exclude: Iterable[str] = (),
     ) -> CopyReport:
-        """Copies a local directory to the server with all contents.
+        """Copies a local directory with all contents to the server; new objects get their originals' modes and times.
 
-        New objects get the modes and times of their originals.
+        Returns the numbers of copied objects, and the failures, which `CopyReport.check` raises.
 
         Args:
             local: the local directory.
@@ -470,10 +456,7 @@ class NfsFilesystem(ObjectCalls):
             exact_modes: whether existing directories get the modes and times of their originals, too.
             sparse: see `upload`.
             resume: see `download`.
-            exclude: see `download_tree`.
-
-        Returns:
-            The numbers of copied objects, and the failures, which `CopyReport.check` raises.
+            exclude: see `NfsFilesystem`.
 
         Raises:
             OSError: `local` cannot be opened, or the server refuses the directory `path`, as FileExistsError for a file

@@ -244,9 +244,8 @@ async def _at_mount_service(
         options: the settings of connections to MOUNT.
         nfs: the connection to NFS, on which MOUNT is asked first (`work` gets the port 0); None: TCP ports alone.
         mount_port: the TCP port of MOUNT, if `url` names none; None: the usual ports.
-        work: takes the connection and the port. The next service is tried after these errors: on `nfs` after a refusal
-            by RPC, an error of the transport, or CallTimeout; at TCP ports after RpcError, TransportClosed and a
-            failure to connect.
+        work: takes the connection and the port. These errors lead to the next service: on `nfs` a refusal by RPC, an
+            error of the transport, or CallTimeout; at TCP ports RpcError, TransportClosed and a failure to connect.
         instead: takes `nfs` and a time limit in seconds; called if MOUNT is refused on `nfs`; RpcRdmaError leads to the
             next service. None: no such call.
 
@@ -315,9 +314,7 @@ def _version_3_at(url: Url) -> Iterator[None]:
 
 
 async def _offers_mount(nfs: Caller, url: Url, within_s: float) -> None:
-    """Waits for the answer of MOUNT to a NULL call on the connection to NFS, `within_s` seconds at most.
-
-    After half of that time, NFS gets a NULL call, too.
+    """Waits up to `within_s` seconds for MOUNT's answer to a NULL call on `nfs`; halfway, NFS gets a NULL call, too.
 
     Raises:
         ConnectFailed: neither has answered within the time.
@@ -435,10 +432,7 @@ async def mount_with(caller: Caller, path: str, *, timeout_s: float | None = Non
 
 
 def _why_refused(export: str, admitted: Sequence[str]) -> str:
-    """Returns a text for messages on why MOUNT refuses the path `export`.
-
-    `admitted`: the hosts for which the server lists the export, "*" for all; empty if the server names none.
-    """
+    """Returns why MOUNT refuses the path `export`; `admitted`: the hosts listed for it, "*" for all; or none."""
     if not admitted or "*" in admitted:
         port = "or to ports from 1024 on (ConnectOptions(reserved_port=True))"
         return f"the server's MOUNT refuses {export} to this host or user, {port}; its log may have the reason"

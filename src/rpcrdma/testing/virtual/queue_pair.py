@@ -41,8 +41,7 @@ _WORDS = struct.Struct(">4I")
 class _Ending(NamedTuple):
     """The cause of a connection's end, which the message END has with it.
 
-    `broken` is the work, posted by the receiver of END, that broke a rule; None if the receiver broke none.
-    `protocol_error`: whether work of either end broke a rule.
+    `broken`: the work of END's receiver that broke a rule, or None. `protocol_error`: whether work of either end did.
     """
 
     broken: PostedWork | None
@@ -60,8 +59,7 @@ class SimulatedQueuePair(PostingQueuePair):
         connection: the number of the connection, equal at both ends.
         domain: the protection domain of this end.
         private_data: this end's octets for the peer.
-        inbound_reads: RDMA Reads that the peer may have outstanding; None: as the host's model says.
-        outbound_reads: RDMA Reads that this end may have outstanding; None: as the host's model says.
+        inbound_reads, outbound_reads: RDMA Reads that the peer, and this end, may have outstanding; None: the model's.
     """
 
     def __init__(

@@ -196,8 +196,7 @@ def _mode_to_begin(mode: int, *, exact: bool) -> int:
 def create_symlink(target: str, name: str, directory: int, times_ns: tuple[int, int]) -> None:
     """Makes `name` in a directory a symbolic link to `target`; replaces an existing entry unless that is a directory.
 
-    `directory` is a descriptor, `times_ns` (access, modification) in ns since 1970. Raises OSError if the system
-    refuses.
+    `directory` is a descriptor, `times_ns` (access, modification) in ns since 1970. Raises OSError.
     """
     temporary = temporary_name()
     os.symlink(target.encode("utf-8", "surrogateescape"), temporary, dir_fd=directory)
@@ -288,10 +287,7 @@ def create_temporary(name: str, directory: int, mode: int, *, exact: bool, parti
 
 
 def _is_ours(descriptor: int) -> bool:
-    """Locks a partial copy until `descriptor` is closed, and returns True.
-
-    Returns False, without a lock, if another holds the lock, or the file is another user's or no regular file.
-    """
+    """Locks a partial copy until `descriptor` is closed; False if it is locked, another user's or not regular."""
     found = os.fstat(descriptor)
     if found.st_uid != os.geteuid() or not stat.S_ISREG(found.st_mode):
         return False
@@ -315,10 +311,7 @@ def is_copied(name: str, directory: int, size: int, mtime_ns: int) -> bool:
 
 
 def _regular_file(name: str, directory: int) -> os.stat_result | None:
-    """Returns the attributes of `name` in a directory; None if it is missing or no regular file. Raises OSError.
-
-    `directory` is the descriptor of the directory. A symbolic link is not followed.
-    """
+    """Returns the attributes of `name` in a directory; None if it is missing or no regular file. Raises OSError."""
     try:
         found = os.stat(local_name(name), dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
@@ -470,10 +463,7 @@ def read_symlink(name: str, directory: int) -> tuple[str, os.stat_result]:
 
 
 def list_directory(directory: int) -> Iterator[list[TreeItem]]:
-    """Yields the entries of the directory of a descriptor in the system's order, by lists of 0 to 500.
-
-    Every step blocks, and may raise OSError.
-    """
+    """Yields the entries of a descriptor's directory in the system's order, by lists of 0 to 500; may raise OSError."""
     with os.scandir(directory) as entries:
         page: list[TreeItem] = []
         for entry in entries:
