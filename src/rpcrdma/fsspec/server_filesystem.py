@@ -137,7 +137,7 @@ class ServerFileSystem(AsyncFileSystem):
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
-        """The event loop of all calls; after a fork the child's own, where connections are made anew.
+        """The event loop of all calls, never None; after a fork the child's own, where connections are made anew.
 
         Raises:
             RuntimeError: the object was made with `asynchronous=True`: only its coroutines can be used.

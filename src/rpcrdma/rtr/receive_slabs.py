@@ -276,9 +276,10 @@ class SlabReceives:
         self.keep(buffer)
 
     def keep(self, buffer: SlabBuffer) -> None:
-        """Takes back the part of a buffer for headers; views of bulk items may still refer to the rest.
+        """Takes back the head of a drawn buffer for reuse; views of bulk items may still refer to its slot.
 
-        When no drawn buffer is left, other connections may use the rest of the slab.
+        When the connection has no other drawn buffer, its slab goes back to the store, so that other connections may
+        use the free slots. Of a buffer in `LentSlots` nothing is taken back; only its `parts` are cleared.
         """
         buffer.parts = ()
         if isinstance(buffer.slab, LentSlots):

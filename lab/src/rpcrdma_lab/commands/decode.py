@@ -152,9 +152,10 @@ def _counted(messages: Iterator[Message], count: _Count) -> Iterator[Message]:
 
 
 def _chosen(args: argparse.Namespace, messages: Iterator[Message]) -> Iterator[Message]:
-    """Yields the messages of the calls that --xid, --procedure and --errors choose, all messages of a call together.
+    """Yields all messages of each call that --xid, --procedure and --errors choose, one call after the other.
 
-    At the end prints a warning if no call had that XID or procedure.
+    With --errors alone, also the messages of a connection outside of calls, if one of them reports an error or breaks a
+    rule. At the end prints a warning if no call had that XID or procedure.
     """
     from rpcrdma_lab.dissect.exchanges import Exchanges  # noqa: PLC0415
 

@@ -183,11 +183,13 @@ class Conversation:
         *,
         is_call: bool | None,
     ) -> str:
-        """Relates a complete RPC message to its call, adds facts to `message`, and returns text for its summary.
+        """Relates a complete message to its call, adds facts to `message`, and returns text for its summary.
 
         `end` is the sender, `header` the transport header, `rpc` the RPC header (None: none was decoded), and `payload`
-        the RPC message. `is_call` says whether it is a call; None: unknown. Then only errors, grants of credits and
-        messages that break a rule (which count as calls) are related; for others the result is "".
+        the RPC message. `is_call` says whether it is a call or a reply; None: unknown or neither. Whatever it says, an
+        error or a report answers the call with its XID, and a grant of credits only gets a fact. Of other messages with
+        `is_call` None, one that breaks a rule is taken for a call, since an error may refuse it, unless its XID is that
+        of an unanswered call of the other end; for the rest the result is "".
         """
         if header.kind.endswith("_ERROR"):
             code = header.find("rdma_err")

@@ -194,7 +194,11 @@ class _Line:
         self._fault = place.fault
 
     def export(self, line: str) -> tuple[str, str, list[_Client]] | None:
-        """Returns (name, directory, clients) of the export in `line`; None, adding a mistake, if there is none."""
+        """Returns (name, directory, clients) of the export in `line`; None, adding a mistake, if it is left out.
+
+        `name` is the directory's path in the form of `export_name`, by which clients mount it. A line is left out if
+        its path cannot be that of an export, or if none of its clients can be expressed.
+        """
         words = _WORD.findall(line)
         octets = words[0].replace('"', "").encode("utf-8", "surrogateescape")
         path = _OCTAL.sub(lambda found: bytes([int(found[1], 8) & 0xFF]), octets).decode("utf-8", "surrogateescape")
