@@ -10,7 +10,6 @@ from guest import Guest, Result
 from kerberos_realm import OUR_NAME, USER, joined_realm
 from lab import MOUNT_OPTIONS, VERSION_4, Lab, check
 from our_server import OurServer
-from patience import await_growth
 
 __all__: list[str] = []
 
@@ -62,8 +61,7 @@ def newer_kernel_keeps_a_copy_with_kerberos(lab: Lab) -> None:
         _mount(guest, server, f"{lab.options},sec=krb5p")
         guest.run(f"head -c {_LARGE_OCTETS} /dev/urandom >/tmp/data; chmod 644 /tmp/data")
         copying = guest.start(f"{_AS_USER} 'cp /tmp/data /mnt/data' && sync", _RECOVERY_S)
-        await_growth("octets of the copy", lambda: server.octets("data"), 4 << 20, 60 * guest.pace)
-        server.kill()
+        server.kill(when=f"test $(stat -c %s data 2>/dev/null || echo 0) -gt {4 << 20}")
         before = server.octets("data")
         server.start()
         copied = copying.wait(check=False)

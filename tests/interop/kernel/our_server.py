@@ -203,9 +203,13 @@ class OurServer:
         """Lets it read its configuration again."""
         self._signal("HUP")
 
-    def kill(self) -> None:
-        """Ends it as a crash would."""
-        self._signal("KILL")
+    def kill(self, *, when: str = "true") -> None:
+        """Ends it as a crash would, as soon as the command `when` succeeds in the served directory.
+
+        Raises:
+            CheckFailed: It did not in the time that a script has.
+        """
+        self.run(f"until {when}; do sleep 0.05; done; kill -KILL $(cat {self._state}/process) || true")
         assert self._process is not None
         self._process.wait(check=False)
 
