@@ -19,11 +19,13 @@ from rpcrdma.aio.connections import tcp_calls_taken
 from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.drivers import listener as listener_module
 from rpcrdma.aio.drivers.record_stream import RecordStream
+from rpcrdma.aio.drivers.tls_stream import TlsRecordStream
 from rpcrdma.aio.server.tcp_server import TcpServer
 from rpcrdma.errors import TransportClosed
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.wire.bulk_memory import ResultMemory
 from rpcrdma.xdr.codec import Payload
+from support.cases import each_case
 from support.waiting import time_passes, until
 from tcp_rig import DOUBLE, GATED, MIB, READ, Sample, serving
 
@@ -56,12 +58,13 @@ async def test_a_stopping_server_gives_up_on_calls_at_its_deadline() -> None:
             await call
 
 
+@each_case("tls", [False, True])
 @without_network
-async def test_the_end_of_sending_keeps_a_connection_with_unsent_replies_until_the_peer_closes_it() -> None:
+async def test_the_end_of_sending_keeps_a_connection_with_unsent_replies_until_the_peer_closes_it(tls: bool) -> None:
     """Closing it with octets unread would reset it, and the peer would lose what it has not read."""
     near, far = local_tcp._pair(("127.0.0.1", 1), ("127.0.0.1", 2))
     lost = Mock()
-    stream = RecordStream(
+    stream = (TlsRecordStream if tls else RecordStream)(
         near,
         peer="peer",
         record_octets_max=16 * MIB,
@@ -71,10 +74,15 @@ async def test_the_end_of_sending_keeps_a_connection_with_unsent_replies_until_t
         on_lost=lost,
         memory=ResultMemory(),
     )
+    if isinstance(stream, TlsRecordStream):
+        # The session has encrypted octets that the socket has not taken.
+        stream.tls = Mock(unsent=1, more=False, flush=Mock(side_effect=BrokenPipeError))
     stream.send(Payload(bytes(8 * MIB)))
     assert stream.unsent_octets
     stream.finish()
+    stream.send(Payload(bytes(8)))
     with far:
+        far.send(bytes(8))
         while far.recv(MIB):
             await time_passes(0)
         assert not lost.called

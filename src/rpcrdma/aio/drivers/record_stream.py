@@ -181,9 +181,9 @@ class RecordStream:
             self._paused = False
             self._loop.add_reader(self._fd, self._on_readable)
         if self._waits_to_write:
+            # Sending after the shutdown would fail, and a failure closes the socket.
+            self._waits_to_write = False
             self._loop.remove_writer(self._fd)
-        # Sending after the shutdown would fail, and a failure closes the socket.
-        self._waits_to_write = True
         try:
             self._sock.shutdown(socket.SHUT_WR)
         except OSError as error:
@@ -300,7 +300,7 @@ class RecordStream:
                     if self._clock() > until_s:
                         self._goes_on = True
                         self._loop.call_soon(self._go_on)
-                if self._sender.unsent_octets and not self._waits_to_write:
+                if self._sender.unsent_octets and not (self._waits_to_write or self._finishing):
                     self._flush()
                     continue
                 if idle:

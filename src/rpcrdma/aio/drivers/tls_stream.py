@@ -144,8 +144,11 @@ class TlsRecordStream(RecordStream):
             self._wait_to_write()
 
     def _wait_to_write(self) -> None:
-        """Has the event loop send the encrypted octets that wait as soon as the socket is writable; none: no effect."""
-        if self.tls is not None and self.tls.unsent and not self.closed:
+        """Has the event loop send the encrypted octets that wait as soon as the socket is writable.
+
+        No effect without such octets, or after `finish`.
+        """
+        if self.tls is not None and self.tls.unsent and not (self.closed or self._finishing):
             self._waits_to_write = True
             if self.blocked_at is None:
                 self.blocked_at = self._loop.time()
