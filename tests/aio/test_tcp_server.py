@@ -85,6 +85,9 @@ async def test_the_end_of_sending_keeps_a_connection_with_unsent_replies_until_t
         far.send(bytes(8))
         while far.recv(MIB):
             await time_passes(0)
+        await until(lambda: lost.called or not stream.unread_octets)
+        for _ in range(3):
+            await time_passes(0)
         assert not lost.called
     await until(lambda: lost.called)
     assert "the peer closed the connection" in str(lost.call_args)
