@@ -517,7 +517,8 @@ that are mounted when they are first used, and servers that start again have ans
 
 PATH_ANSWERS_S = 30.0
 """Seconds for the file system of the state directory, or of a certificate, keytab or log, to answer: as many as for an
-export that is needed, for the same reasons. A check looks at both at once, and ends before CONFIGURATION_READ_S."""
+export that is needed, for the same reasons. A check looks at both at once, and ends before CONFIGURATION_READ_S. What
+applying a reload asks of these paths then has as long each: the log, certificates and the note for the next run."""
 
 EXPORTS_CHANGE_S = 60.0
 """Seconds for a reload to open new exports, and to put data of exports that end on their disk: some GB at the pace of a

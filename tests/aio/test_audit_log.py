@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from rpcrdma.aio.drivers import audit_log
 from rpcrdma.aio.drivers.audit_log import AuditFile, AuditLog, Journal, NotWritten, Nowhere
 from rpcrdma.limits import AUDIT_RECORDS_MAX
 from support.command_process import HANG_S
@@ -31,6 +32,12 @@ class Gated:
 
     def close(self) -> None:
         self.closed = True
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No record is given up because the machine is slow."""
+    monkeypatch.setattr(audit_log, "_CLOSE_S", HANG_S)
 
 
 def test_all_records_are_written_in_order_before_the_log_is_closed(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ import asyncio
 import threading
 from contextlib import AsyncExitStack
 
+import pytest
+
 import local_tcp
 from local_tcp import with_threads
 from rpcrdma.aio.client.connect import connect
@@ -97,6 +99,8 @@ async def test_calls_of_a_host_beyond_its_bound_wait_on_either_transport_and_all
         limits = {"connections_max": 4, "connections_per_host": 4, "memory_octets_max": 64 << 20}
         server.set_limits(**limits, rdma_idle_s=None, tcp_idle_s=None, calls_per_host=3)
         await until(lambda: slow.running == 3)
+        with pytest.raises(ValueError, match="every call would wait for ever"):
+            server.set_limits(**limits, rdma_idle_s=None, tcp_idle_s=None, calls_per_host=0)
         calls.append(asyncio.ensure_future(clients[0].call(v3.READLINK, readlink)))
         slow.gate.set()
         assert {reply.status for reply in await asyncio.gather(*calls)} == {v3.nfsstat3.NFS3ERR_NOTSUPP}

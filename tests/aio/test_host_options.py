@@ -101,6 +101,10 @@ def test_renewed_files_count_from_the_next_connection_on(
     assert "server.example" in met()
     assert "server.example" in met()
     assert caplog.text.count("is not that of the certificate") == 1
+    # What has a new owner or mode may be readable by now.
+    certificate.chmod(0o600)
+    assert "server.example" in met()
+    assert caplog.text.count("is not that of the certificate") == 2
     assert "what was read before stays in use" in caplog.text
     key.write_bytes(renewed)
     assert met() == ("renewed.example",)

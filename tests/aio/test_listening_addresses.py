@@ -97,12 +97,12 @@ async def test_limits_of_a_running_server_change(scheme: str) -> None:
         async with connect(url, v3.PROGRAM) as connection:
             await connection.call(v3.NULL, None)
             limits = {"connections_max": 1, "connections_per_host": 1, "memory_octets_max": 64 << 20}
-            server.set_limits(**limits, rdma_idle_s=3600, tcp_idle_s=3600)
+            server.set_limits(**limits, rdma_idle_s=3600, tcp_idle_s=3600, calls_per_host=None)
             assert server.statistics().buffer_octets_max == 2 * 64 << 20
             # An idle connection makes room for the next one.
             assert await answers(url)
             assert server.statistics().rdma.connections + server.statistics().tcp.connections <= 1
-            server.set_limits(**limits, rdma_idle_s=0.05, tcp_idle_s=0.05)
+            server.set_limits(**limits, rdma_idle_s=0.05, tcp_idle_s=0.05, calls_per_host=None)
             # Real time passes until the connection is idle; on a slow machine that is during its start-up.
             with contextlib.suppress(ConnectFailed):
                 async with connect(url, v3.PROGRAM):

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from rpcrdma.aio.drivers import audit_log
-from rpcrdma.cli import running_server, serve_audit, serve_reload, served_exports
+from rpcrdma.cli import export_sources, running_server, serve_audit, serve_reload, served_exports
 from rpcrdma.cli.daemon_threads import DaemonThreads
 from rpcrdma.nfs.export import giving_way
 from rpcrdma.nfs.server.exports_change import ExportsChange
@@ -100,6 +100,8 @@ def test_long_work_of_a_reload_pauses_for_the_event_loop_at_each_export_and_each
 ) -> None:
     paused: Counter[str] = Counter()
     monkeypatch.setattr(giving_way, "monotonic", itertools.count().__next__)
+    # A further thread would begin without a pause.
+    monkeypatch.setattr(export_sources, "_PATIENCE_S", HANG_S)
     monkeypatch.setattr(giving_way, "sleep", lambda _: paused.update([sys._getframe(2).f_code.co_qualname]))
     more = [f"more{number}" for number in range(20)]
     (file.parent / "exports.d").mkdir()

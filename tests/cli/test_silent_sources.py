@@ -131,11 +131,13 @@ def test_a_check_and_a_start_name_a_state_directory_that_does_not_answer_and_ask
     found = settings(tmp_path, "well")
     args = build_parser().parse_args(["serve", "--config", str(tmp_path / "c.toml")])
     found.put_into(args)
-    end, asked = threading.Event(), []
+    end, begun = threading.Event(), threading.Semaphore(0)
+    asked: list[Callable[[Path], Any]] = []
 
     def hangs(look: Callable[[Path], Any]) -> Callable[[Path], Any]:
         def late(path: Path) -> Any:
             asked.append(look)
+            begun.release()
             assert end.wait(HANG_S)
             return look(path)
 
@@ -149,6 +151,8 @@ def test_a_check_and_a_start_name_a_state_directory_that_does_not_answer_and_ask
     for _ in range(3):
         for mistakes in (at_start(args, found, sources), find_mistakes(args, found, None, sources)):
             assert mistakes == [("command line", silence, False)]
+    for _ in range(2):
+        assert begun.acquire(timeout=HANG_S)
     assert len(asked) == 2, "no further thread has waited for it"
     monkeypatch.setattr(check_paths, "PATH_ANSWERS_S", HANG_S)
     end.set()

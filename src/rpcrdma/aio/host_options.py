@@ -302,14 +302,14 @@ class _Files:
 
         return use
 
-    def _state(self) -> list[tuple[int, int, int]]:
+    def _state(self) -> list[tuple[int, ...]]:
         options = self._options
         paths = (options.certificate, options.key, options.authorities)
-        found = []
+        found: list[tuple[int, ...]] = []
         for path in (path for path in paths if path is not None):
             with contextlib.suppress(OSError):
                 status = Path(path).stat()
-                found.append((status.st_ino, status.st_size, status.st_mtime_ns))
+                found.append((status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
         return found
 
 

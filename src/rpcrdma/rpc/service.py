@@ -61,7 +61,7 @@ class WorkerNeeded(Exception):
     """Raised in the event loop by a handler that has changed nothing yet: it runs again in a worker thread.
 
     Args:
-        step: the step before that.
+        step: what the worker thread does first: MAY_BLOCK, nothing, or ActAs, taking on an identity.
     """
 
     def __init__(self, step: ActAs | None = MAY_BLOCK) -> None:

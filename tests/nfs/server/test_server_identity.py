@@ -208,7 +208,8 @@ def test_a_thread_with_rdma_devices_keeps_its_identity_until_its_loop_is_closed(
         assert thread_identity() == before
         with callers.of(export.acting_as(unchanged)):
             pass
-        # Another thread may.
+        # Another thread may, as the one that tries whether the rules of an export can be obeyed.
+        callers.try_out(Export(name="/", directory=tree))
         assert await asyncio.to_thread(identity_within, alice) != before
 
     asyncio.run(act())

@@ -208,9 +208,7 @@ class AuditLog:
     def move(self, destination: Destination) -> None:
         """Has the thread close the present destination and write to another one, also the records that wait.
 
-        Returns at once.
-
-        Before it goes `Nowhere`, the records that wait are written to the present one.
+        Returns at once. If `destination` is `Nowhere`, the records that wait are written to the present place before.
 
         Args:
             destination: the new place of the records; the log closes it.

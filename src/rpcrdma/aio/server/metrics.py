@@ -127,7 +127,7 @@ def _of_health(health: Health) -> Iterable[Metric]:
         ),
         (
             "state_written",
-            "1 while the state of version 4 that must survive a restart can be written, else 0.",
+            "0 from a failed write of the state of version 4 that must survive a restart until one succeeds, else 1.",
             health.state_written,
         ),
     ):

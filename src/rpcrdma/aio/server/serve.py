@@ -336,7 +336,7 @@ class Server:
         rdma_idle_s: float | None,
         tcp_idle_s: float | None,
         memory_octets_max: int,
-        calls_per_host: int | None = None,
+        calls_per_host: int | None,
     ) -> None:
         """Sets limits of a running server; what is beyond a new limit stays until it ends by itself.
 
@@ -347,12 +347,13 @@ class Server:
             rdma_idle_s: seconds after which an idle RDMA connection ends; None: never.
             tcp_idle_s: seconds after which an idle TCP connection ends; None: never. Holds for later connections only.
             memory_octets_max: octets for arguments, and as many for results: see `ServeOptions.memory_octets_max`.
-            calls_per_host: the most calls of one host in threads: see `ServeOptions.calls_per_host`.
+            calls_per_host: the most calls of one host in threads (see `ServeOptions.calls_per_host`); 0: ValueError.
         """
+        options = replace(self._options, calls_per_host=calls_per_host, memory_octets_max=memory_octets_max)
         self._rdma.set_limits(connections_max, connections_per_host, rdma_idle_s)
         self._tcp.set_limits(connections_max, connections_per_host, tcp_idle_s)
         self._runner.bound_hosts(calls_per_host)
-        self._options = replace(self._options, calls_per_host=calls_per_host, memory_octets_max=memory_octets_max)
+        self._options = options
         for pool in self._pools:
             pool.octets_max = memory_octets_max
             pool.serve_soon()

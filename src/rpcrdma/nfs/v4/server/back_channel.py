@@ -10,9 +10,11 @@ import asyncio
 import contextlib
 import dataclasses
 import functools
+import logging
 from collections.abc import Callable
 from typing import Any, Final
 
+from rpcrdma.errors import RpcRdmaError
 from rpcrdma.nfs.v4 import nfs4
 from rpcrdma.nfs.v4.server.clients import Client, Delegation
 from rpcrdma.nfs.v4.server.sessions import Nfs4Session
@@ -22,6 +24,8 @@ from rpcrdma.nfs.v4.state_limits import NFS4_RECALLS_MAX
 from rpcrdma.rpc.reply_bound import ReplyBound
 
 __all__ = ["Recalls"]
+
+_LOGGER = logging.getLogger("rpcrdma")
 
 _CALL_S: Final = 10.0
 """Seconds for an answer: a client that is alive answers a recall at once, and gives the delegation back later."""
@@ -77,8 +81,9 @@ class Recalls:
         left = self._running.pop(client)
         if left:
             self._waiting[client] = left
-        if not task.cancelled():
-            task.exception()
+        failure = None if task.cancelled() else task.exception()
+        if failure is not None and not isinstance(failure, RpcRdmaError):
+            _LOGGER.error("a fault in a recall, which is made again", exc_info=failure)
         self._start()
 
     async def _recall(self, client: Client, delegations: dict[Delegation, None]) -> None:

@@ -215,10 +215,14 @@ class Client:
         """Whether the client has yet to free a stateid that an administrator revoked."""
         return bool(self.lost_flags & SEQ4_STATUS_ADMIN_STATE_REVOKED)
 
+    @property
+    def revoked(self) -> int:
+        """The number of states that an administrator revoked, and whose stateids the client has yet to free."""
+        return sum(count for flags, count in self.lost.items() if flags & SEQ4_STATUS_ADMIN_STATE_REVOKED)
+
     def count_lost(self, held: Held, change: int) -> None:
         """Counts `held`, a revoked state, in `lost` (`change` 1) or no longer (-1), and updates `lost_flags`."""
-        by_administrator = held.lost is _S.NFS4ERR_ADMIN_REVOKED
-        flags = SEQ4_STATUS_ADMIN_STATE_REVOKED if by_administrator else 0
+        flags = SEQ4_STATUS_ADMIN_STATE_REVOKED if held.lost is _S.NFS4ERR_ADMIN_REVOKED else 0
         if isinstance(held, Delegation):
             # Linux checks its delegations for this flag alone, and would keep using lost ones.
             flags |= SEQ4_STATUS_RECALLABLE_STATE_REVOKED

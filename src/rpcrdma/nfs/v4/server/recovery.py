@@ -211,24 +211,24 @@ class RecoveryDatabase:
         Returns False if the disk has failed (sqlite3.Error); this is logged once until a write succeeds, which is
         logged as well. Takes the lock of the database.
         """
-        try:
-            with self._lock:
+        with self._lock:
+            try:
                 self._note()
                 step()
-        except sqlite3.Error as error:
-            failed, self.failure = self.failure, f"{self._path}: {error}"
-            if not failed:
-                _LOGGER.warning(
-                    "%s: %s: clients of version 4 that open or lock their first files, or end, wait; "
-                    "free space on its disk, or let the server write there again",
-                    self._path,
-                    error,
-                )
-            return False
-        if self.failure:
-            self.failure = ""
-            _LOGGER.info("%s is written again: clients of version 4 go on", self._path)
-        return True
+            except sqlite3.Error as error:
+                failed, self.failure = self.failure, f"{self._path}: {error}"
+                if not failed:
+                    _LOGGER.warning(
+                        "%s: %s: clients of version 4 that open or lock their first files, or end, wait; "
+                        "free space on its disk, or let the server write there again",
+                        self._path,
+                        error,
+                    )
+                return False
+            if self.failure:
+                self.failure = ""
+                _LOGGER.info("%s is written again: clients of version 4 go on", self._path)
+            return True
 
     def _note(self) -> None:
         """Writes the addresses and exports of this server to the disk unless they are there; the caller holds the lock.

@@ -204,8 +204,8 @@ class State(HeldStates):
         """
         with self._disk:
             with self.lock:
-                revoked = sum(each.lost is _S.NFS4ERR_ADMIN_REVOKED for each in client.held.values())
-            if client.reclaim_complete and revoked == 1 and len(client.held) > 1:
+                last = client.revoked == 1
+            if client.reclaim_complete and last and len(client.held) > 1:
                 self._record(client)
             with self.locked():
                 if client.held.get(held.key) is held:
