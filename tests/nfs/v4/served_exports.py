@@ -33,6 +33,12 @@ class Served:
         self.server = Conversation(files=PseudoRoot(local, 5))  # type: ignore[arg-type]
         self.client: Client = self.server.client().start()
 
+    def change_exports(self, *exports: dict[str, Any]) -> None:
+        """Serves these exports instead, as after a reload."""
+        full = [Export(**{"directory": self.place / "files", "root_squash": False} | export) for export in exports]
+        self.local.install(self.local.plan(full))
+        self.server.service.exports.renew(9)  # type: ignore[attr-defined]
+
     def run(self, *operations: bytes, minor: int = 1) -> Reply:
         return self.client.run(*operations, minor=minor)
 

@@ -18,6 +18,7 @@ from rpcrdma.nfs.v4.state_limits import (
 )
 from rpcrdma.rpc.auth import AuthGss, AuthNone, AuthSys
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
+from rpcrdma.rpc.host_shares import names_of_host
 from state_rig import LEASE_S, StateRig, refused_with
 from support.cases import each_case
 
@@ -359,6 +360,18 @@ def test_some_hosts_with_many_clients_leave_places_for_others() -> None:
         assert most == NFS4_CLIENTS_MAX >> host + 1
     for number in range(64):
         rig.hold(rig.client(f"{number}", address=f"198.51.100.{number}"))
+
+
+def test_one_client_of_a_host_gives_way_to_one_although_its_share_has_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    places(monkeypatch, clients=64)
+    rig = StateRig()
+    own = [rig.client(f"{number}", address="192.0.2.1") for number in range(32)]
+    for host, most in ((2, 16), (3, 8), (4, 4)):
+        for number in range(most):
+            rig.hold(rig.client(f"{host} {number}", address=f"192.0.2.{host}"))
+    assert rig.state.clients.shares.left(names_of_host("192.0.2.1")) < -1
+    rig.introduce("one more", address="192.0.2.1")
+    assert [client.state for client in own].count(ClientState.GONE) == 1
 
 
 def test_a_host_with_its_whole_share_takes_the_place_of_a_client_that_holds_nothing_from_none_that_has_less(

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from rpcrdma.nfs.export.grant import Grant, ServingUser
+from rpcrdma.nfs.v4.server import handles
 from rpcrdma.rpc.auth import AuthSys
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from served_exports import FILEID, FSID, MOUNTED_ON, SIZE, Served, names, u32
@@ -145,6 +146,51 @@ def test_an_export_covers_a_directory_at_any_depth_of_another_one(serve: Callabl
     assert names(served.run(putrootfh(), *way, lookupp(), readdir())) == [b"sub"], "the way to an export stays"
     assert served.status(putfh(above), lookup("sub"), lookup("here")) == "NOENT"
     assert served.status(putfh(above), remove("sub")) == "OK"
+
+
+def test_an_export_that_ends_while_its_name_is_looked_up_covers_nothing(
+    serve: Callable[..., Served], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "files/directory/sub").mkdir()
+    (tmp_path / "other").mkdir()
+    below = {"name": "/directory/sub", "directory": tmp_path / "other"}
+    served = serve({"name": "/"}, below)
+    look = handles._directory_at
+
+    def ended(*where: Any) -> Any:
+        found = look(*where)
+        served.change_exports({"name": "/"})
+        return found
+
+    monkeypatch.setattr(handles, "_directory_at", ended)
+    for operation in (readdir(), lookup("sub")):
+        assert served.status(putrootfh(), lookup("directory"), operation) == "OK"
+        served.change_exports({"name": "/"}, below)
+
+
+def test_a_path_that_comes_to_lie_within_an_export_has_a_number_that_no_file_there_has(
+    serve: Callable[..., Served], tmp_path: Path
+) -> None:
+    (tmp_path / "other").mkdir()
+    below = {"name": "/absent/sub", "directory": tmp_path / "other"}
+    served = serve(below)
+    served.change_exports({"name": "/"}, below)
+    assert described(served, "absent", "sub")[2] >= 1 << 63
+
+
+def test_attributes_of_a_root_within_a_silent_export_wait_for_it_only_if_they_are_of_it(
+    serve: Callable[..., Served], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "other").mkdir()
+    served = serve({"name": "/"}, {"name": "/directory/sub", "directory": tmp_path / "other"})
+    root = served.run(putrootfh(), lookup("directory"), lookup("sub"), getfh()).value(10)
+    looks: list[Any] = []
+    look = handles._directory_at
+    monkeypatch.setattr(handles, "_directory_at", lambda *where: (looks.append(where), look(*where))[1])
+    assert served.status(putfh(root), getattr_(FILEID)) == "OK"
+    assert not looks
+    assert served.status(putfh(root), getattr_(0, MOUNTED_ON)) == "OK"
+    assert looks
 
 
 def test_a_path_to_an_export_does_not_cover_a_directory_of_another(serve: Callable[..., Served]) -> None:

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from conversation import Conversation
 from rpcrdma.nfs.v4.nfs4 import nfsstat4, stateid4
 from rpcrdma.nfs.v4.server.client_states import ClientState
 from rpcrdma.nfs.v4.server.clients import Client
 from rpcrdma.nfs.v4.state_limits import NFS4_COURTESY_S
 from state_rig import LEASE_S, StateRig, refused_with
 from support.cases import each_case
+from support.nfs4_client import GUARDED, READ, UNCHECKED, lookup, open_, putrootfh
 
 S = nfsstat4
 
@@ -396,6 +398,19 @@ def test_what_the_disk_does_not_take_is_not_granted_until_it_does(tmp_path: Path
         rig.state.sweep(rig.now_s)
     rig.hold(new)
     assert sorted(server.restart().state.grace.waiting) == [b"holder", b"new"]
+
+
+@each_case("how", [GUARDED, UNCHECKED])
+def test_an_open_that_waits_for_the_disk_has_created_no_file(how: int, tmp_path: Path) -> None:
+    server = Conversation(tmp_path / "clients.sqlite3")
+    client = server.client("a").start()
+    opening = putrootfh(), open_(b"o", READ, name="new", create=how)
+    database = server.state.database._database
+    database.execute("PRAGMA query_only = 1")
+    assert client.run(*opening).status == "DELAY"
+    assert client.run(putrootfh(), lookup("new")).status == "NOENT"
+    database.execute("PRAGMA query_only = 0")
+    assert client.run(*opening).status == "OK"
 
 
 @each_case("reclaims", [True, False])

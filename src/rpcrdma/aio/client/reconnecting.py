@@ -379,11 +379,7 @@ class ConnectionKeeper:
         return keep_alive
 
     async def _watch(self, connection: SingleConnection, keep_alive: KeepAlive, ended: asyncio.Future[None]) -> None:
-        """Makes NULL calls when `keep_alive` asks for one, until `connection` is lost or the future `ended` is done.
-
-        Any answer, even an error, shows that the server lives. If the connection ends before the answer, as at the
-        deadline of `keep_alive`, it is recorded as lost; nothing is raised.
-        """
+        """Makes NULL calls as `keep_alive` asks, until `ended` is done or `connection` lost, as it is without an answer."""
         lost = asyncio.ensure_future(self._lost.wait())
         try:
             while True:

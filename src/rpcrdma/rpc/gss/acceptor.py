@@ -455,10 +455,7 @@ class Acceptor:
             self._contexts.popitem(last=False)
 
     def wait_for_token(self, context: _Context) -> None:
-        """Keeps an unfinished context for its next token; over a bound, drops the oldest of its host, or of all.
-
-        With IPv6 the bound of a host is that of its network of 64 bits, whose oldest context is dropped.
-        """
+        """Keeps an unfinished context; over a bound, drops the oldest of its host (with IPv6: of its /64) or of all."""
         creating, host = self._creating, network_of(context.peer)
         creating[context.handle] = context
         own = [other.handle for other in creating.values() if network_of(other.peer) == host]

@@ -274,6 +274,8 @@ class ClientTable:
         self._made = 0
         self.shares = HostShares(NFS4_CLIENTS_MAX)
         """The records of clients by their hosts."""
+        self._room_for: tuple[bytes, Client | None] = b"", None
+        """The owner of the newest client that had to wait for the end of another one, and that other client."""
         self._confirmed: dict[bytes, Client] = {}
         """The confirmed record of each owner, courteous and expiring ones included."""
         self._unconfirmed: dict[bytes, Client] = {}
@@ -317,7 +319,11 @@ class ClientTable:
             self._end_idle(confirmed)
         self._forget_unconfirmed(introduction.owner)
         client = Client(self._next_id(), introduction, now_s)
-        self._make_room(client.host)
+        (owner, ended), self._room_for = self._room_for, (b"", None)
+        # One client gives way to one: the share of a host that has more shrinks as others come.
+        has_room = ended is not None and owner == introduction.owner and ended.state is ClientState.GONE
+        if not has_room or self.shares.used >= self.shares.most:
+            self._make_room(client.host, introduction.owner)
         self.by_id[client.id] = self._unconfirmed[introduction.owner] = client
         self.shares.add(client.host, 1)
         return client
@@ -452,7 +458,7 @@ class ClientTable:
         if owner in self._unconfirmed:
             self.remove(self._unconfirmed[owner])
 
-    def _make_room(self, host: tuple[str, ...]) -> None:
+    def _make_room(self, host: tuple[str, ...], owner: bytes) -> None:
         """Makes room for one more record of a client at a host (`names_of_host`); may end unconfirmed records.
 
         The bounds are those of unconfirmed records and of the host's share. Raises InTheWay if a client whose lease has
@@ -468,6 +474,7 @@ class ClientTable:
             return
         for client in self._courteous:
             if name is None or name in client.host:
+                self._room_for = owner, client
                 raise InTheWay([client])
         # Of a host that has more than this one would have: nobody takes the place of one who has as few.
         held, more = self.shares.held, self.shares.held(host[-1]) + 1
@@ -481,6 +488,7 @@ class ClientTable:
                 found, most = client, there
         if found is None:
             raise Refused(_S.NFS4ERR_DELAY)
+        self._room_for = owner, found
         raise InTheWay([found], ClientEvent.CROWD_OUT)
 
     def _end_unconfirmed(self, name: str | None) -> bool:

@@ -100,7 +100,11 @@ def covering(compound: Compound, within: Node, name: bytes) -> Node | None:
     for place in places:
         directory = _directory_at(compound, place.above, place.names)
         if directory is not None and directory.handle == within.handle:
-            return exports.at(place.path)
+            try:
+                return exports.at(place.path)
+            except tree.Refused:
+                # A reload has ended the export meanwhile.
+                return None
     return None
 
 

@@ -119,11 +119,16 @@ class HeldStates:
         client has to be written to the recovery database first.
         """
         self.check_room(client)
+        self.check_recorded(client)
+        self._made += 1
+        return _OTHER.pack(self._boot, self._made)
+
+    @staticmethod
+    def check_recorded(client: Client) -> None:
+        """Raises Unrecorded if `client` has to be written to the recovery database before it gets a state."""
         # One that has to learn of a revocation reclaims nothing after a restart.
         if not client.recorded and not client.unaware:
             raise Unrecorded(client)
-        self._made += 1
-        return _OTHER.pack(self._boot, self._made)
 
     def add(self, held: Held) -> None:
         """Enters a new open, lock state or delegation in the tables of server and client; the caller holds the lock."""

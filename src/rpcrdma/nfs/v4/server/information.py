@@ -41,7 +41,9 @@ def described(compound: Compound, node: Node, attributes: int) -> Described:
     if found.mounted_on is not None and server.exports.place_of(node) is not None:
         # What another export has there may change while `node` does not: its attributes do not keep the number.
         found.attributes = dataclasses.replace(found.attributes, shown=None)
-        found.mounted_on = mounted_on(compound, node)
+        if attributes >> nfs4.FATTR4_MOUNTED_ON_FILEID & 1:
+            # Only then: the disk of the other export may be silent.
+            found.mounted_on = mounted_on(compound, node)
     if attributes & NEED_SPACE:
         if not node.tree.in_memory:
             compound.wait()

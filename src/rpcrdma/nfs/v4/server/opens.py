@@ -390,6 +390,9 @@ def _created(compound: Compound, directory: Node, name: bytes, how: nfs4.createh
     check_not_covered(compound, directory, name, _S.NFS4ERR_ISDIR if unchecked else _S.NFS4ERR_EXIST)
     found = existing_object(compound, directory, name) if unchecked else None
     if found is None:
+        # Before the file is there: the repeat of an OPEN that is put off would find it.
+        state = state_of(compound)
+        state.settle(lambda: state.check_recorded(compound.client), compound.wait)
         try:
             made = directory.create(compound.caller, name, create, change_of_directory)
         except (tree.Refused, OSError) as error:

@@ -114,15 +114,13 @@ class PseudoRoot(Exports):
         mounted = {}
         by_name: dict[bytes, dict[bytes, list[Mounted]]] = {}
         for path in (*sorted(above), *roots):
-            number = len(self._numbers) + 1
+            self._numbers.setdefault(path, len(self._numbers) + 1 | _NO_INODE)
             for length in range(len(path) - 1, -1, -1):
                 if path[:length] in roots:
                     root = roots[path[:length]].root
                     mounted[path] = Mounted(root, path[length:-1], path)
                     by_name.setdefault(root.handle, {}).setdefault(path[-1], []).append(mounted[path])
-                    number |= _NO_INODE
                     break
-            self._numbers.setdefault(path, number)
         present = self._directories
         directories = {path: present.get(path) or _Directory(self, path, self._numbers[path]) for path in above}
         # Calls look at them meanwhile: a root is never found before the directories that lead to it.

@@ -2,9 +2,10 @@
 
 The state of clients is lost with the server. A small database has the clients that may have had some, so that in the
 grace period after a restart these clients, and no others, claim it again (RFC 8881 section 8.4.2). A client is written
-to the disk before it gets its first open, lock or delegation: others, such as all that cannot open a file, would only
-be waited for. It is deleted from there before its state is granted to others, when it ends, and when it holds nothing
-and has reclaimed nothing, its lease passes or the server stops: it has nothing to reclaim.
+to the disk before it creates its first file, and gets its first open, lock or delegation: others, such as all that
+cannot open a file, would only be waited for. It is deleted from there before its state is granted to others, when it
+ends, and when it holds nothing and has reclaimed nothing, its lease passes or the server stops: it has nothing to
+reclaim.
 
 What a client is told is on the disk before: an operation whose row cannot be written or deleted is put off, and the
 client repeats it until the disk works again.
