@@ -379,7 +379,7 @@ class ConnectionKeeper:
         return keep_alive
 
     async def _watch(self, connection: SingleConnection, keep_alive: KeepAlive, ended: asyncio.Future[None]) -> None:
-        """Makes NULL calls as `keep_alive` asks, until `ended` is done or `connection` lost, as it is without an answer."""
+        """Makes NULL calls as `keep_alive` asks, until `ended` is done or `connection` lost, also without an answer."""
         lost = asyncio.ensure_future(self._lost.wait())
         try:
             while True:
