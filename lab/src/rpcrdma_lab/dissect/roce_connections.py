@@ -82,7 +82,7 @@ class RoceConnections:
         self._held_octets = 0
 
     def take(self, datagram: RoceDatagram, time_s: float | None) -> Iterator[RoceMessage]:
-        """Adds a UDP datagram, and yields the messages, of any connection, that it completes.
+        """Adds a UDP datagram, and yields the messages that it completes, on whichever connection.
 
         `time_s` is the datagram's time in seconds since the first packet of the capture (None: unknown). The caller
         sets the number of each message, then calls `finish` of its `tracked.roce`.

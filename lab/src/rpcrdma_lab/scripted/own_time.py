@@ -19,8 +19,8 @@ While this process gets no processor, at most one part passes; in the others, ev
 async def within(seconds: float) -> AsyncIterator[None]:
     """Bounds its body by `seconds` as `asyncio.timeout` does, but a stall of the event loop hardly counts.
 
-    A stall of the event loop of any length counts as one twentieth of `seconds` at most. The body is cancelled when the
-    time has passed.
+    A stall counts as one twentieth of `seconds` at most, however long it is. The body is cancelled when the time has
+    passed.
 
     Raises:
         TimeoutError: the body has taken longer.

@@ -249,7 +249,7 @@ class AuditLog:
                 self._destination.close()
                 self._destination = self._moves.popleft()
                 if self._failing:
-                    # Whether the next destination takes records is another matter, and told anew.
+                    # If the next destination takes no records either, the log says so again.
                     self._failing = False
                     _LOGGER.info("the access log goes elsewhere; %d records were lost", self._lost)
             self._write([record for record in records if record])

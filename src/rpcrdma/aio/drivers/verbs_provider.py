@@ -204,7 +204,7 @@ class VerbsProvider:
         return self._binding
 
     def manager(self) -> ConnectionManager:
-        """Returns the connection manager of the running event loop, which the first call of any provider in it makes.
+        """Returns the connection manager of the running event loop; the first call in an event loop makes it.
 
         Raises:
             OSError: the extension module is not installed, this machine has no connection manager, or this user may not

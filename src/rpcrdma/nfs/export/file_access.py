@@ -264,10 +264,8 @@ class OpenFile(SparseObject):
             if stable == Stable.UNSTABLE:
                 self.unstable = True
             written = os.pwrite(self.fd, data, offset) if data else 0
-        if stable == Stable.FILE_SYNC:
-            self.sync()
-        elif stable == Stable.DATA_SYNC:
-            self.sync(os.fdatasync)
+        if stable != Stable.UNSTABLE:
+            self.sync(data_only=stable == Stable.DATA_SYNC)
         return Written(written, stable, verifier)
 
     def commit(self, change: Change) -> bytes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
 
 from rpcrdma.nfs.export.linux_calls import FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE, fallocate
 from rpcrdma.nfs.export.open_object import Changing, OpenObject
@@ -72,14 +71,17 @@ class SparseObject(OpenObject):
         if not self.in_memory:
             self.sync()
 
-    def sync(self, call: Callable[[int], None] | None = None) -> None:
-        """Puts the data and attributes of the file on the disk by `call`, None for `os.fsync`; may block.
+    def sync(self, *, data_only: bool = False) -> None:
+        """Puts the data of the file on the disk, and its attributes unless `data_only`; may block.
 
         Raises OSError if UNSTABLE data may be lost; the server's write verifier has then changed, since the kernel
         reports a loss once, and a later COMMIT would succeed.
         """
         try:
-            (call or os.fsync)(self.fd)
+            if data_only:
+                os.fdatasync(self.fd)
+            else:
+                os.fsync(self.fd)
         except OSError:
             self.state.data_lost()
             raise
