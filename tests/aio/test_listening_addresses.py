@@ -73,6 +73,18 @@ async def test_both_families_may_be_named(order: tuple[str, str]) -> None:
 
 
 @pytest.mark.thorough
+async def test_tcp_is_there_for_contexts_before_rdma_and_the_order_of_the_urls_is_kept() -> None:
+    urls = ["rdma://127.0.0.1:0?provider=iwarp", "tcp://127.0.0.1:0"]
+    async with serve([_Nothing()], urls) as server:
+        assert [parse_url(url).scheme for url in server.listening] == ["rdma", "tcp"]
+        taken, earlier = server.listening[0], list(server.listening)
+        with pytest.raises(ConnectFailed):
+            await server.listen(f"{taken}?provider=iwarp", "tcp://127.0.0.1:0")
+        assert server.listening[:2] == earlier
+        assert [parse_url(url).scheme for url in server.listening[2:]] == ["tcp"]
+
+
+@pytest.mark.thorough
 @pytest.mark.providers("iwarp")
 async def test_an_address_is_left_and_its_connections_stay(scheme: str) -> None:
     ports = free_port(), free_port()

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rpcrdma.cli import serve
 from rpcrdma.cli.main import build_parser, main
 from rpcrdma.cli.serve_admin import AdminAnswers
+from rpcrdma.cli.serve_announcements import announce_export
 from rpcrdma.cli.settings.effective import effective
 from rpcrdma.transport import VERSION_CHOICES
 from support.cases import each_case
@@ -231,7 +231,7 @@ def test_an_export_is_told_with_the_widest_access_of_its_rules(
     told = asyncio.run(answers._exports({}))["exports"]
     caplog.set_level(logging.INFO)
     for export in args.exports:
-        serve._announce_export(args, export, as_callers=True)
+        announce_export(args, export, as_callers=True)
     assert [each["access"] for each in told] == [access for _, access, _ in exports]
     for message, (number, (_, _, words)) in zip(caplog.messages, enumerate(exports), strict=True):
         assert f" as /{number}, {words}" in message

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import json
 import signal
 import subprocess
@@ -13,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.cli import export_sources
+from rpcrdma.cli import export_sources, serve
 from rpcrdma.cli.daemon_threads import DaemonThreads
 from rpcrdma.cli.export_options import Exported, reached_source
 from rpcrdma.cli.export_sources import ExportSources
@@ -173,6 +175,17 @@ def test_each_path_of_the_settings_that_does_not_answer_is_named(
     remedy = f"mend its file system, or set another {name}"
     assert str(mistake) == f"c.toml:7: {tmp_path}/silent does not answer within 0 s; {remedy}"
     assert not mistake.is_warning
+
+
+def test_a_silent_state_directory_does_not_outlast_the_end_of_the_server(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    answers, kept = threading.Event(), contextlib.ExitStack()
+    kept.callback(answers.wait, HANG_S)
+    monkeypatch.setattr(serve, "_DRAIN_S", 0)
+    serve._close_kept(argparse.Namespace(state_dir=Path("/state")), kept)
+    answers.set()
+    assert caplog.messages == ["/state does not answer within 0 s; clients that hold nothing stay recorded there"]
 
 
 HANGS = """\

@@ -8,7 +8,6 @@ import contextlib
 import functools
 import gc
 import logging
-import os
 import secrets
 import signal
 import sys
@@ -23,6 +22,7 @@ from rpcrdma.cli.export_options import Exported
 from rpcrdma.cli.export_sources import ExportSources
 from rpcrdma.cli.running_server import RunningServer, certificates_in_time, idle_s, names_of_exports, plain_addresses
 from rpcrdma.cli.serve_admin import AdminAnswers
+from rpcrdma.cli.serve_announcements import announce, announce_event, announce_export
 from rpcrdma.cli.serve_audit import AccessLog
 from rpcrdma.cli.serve_conflicts import conflicts
 from rpcrdma.cli.serve_health import ServerHealth
@@ -76,8 +76,6 @@ a Linux client mounts it, by version 4.2:
   mount -t nfs -o proto=tcp,port=20048 HOST:/ /mnt
 """
 _LOGGER = logging.getLogger("rpcrdma.server")
-_NFS_PORT = 2049
-"""The port of NFS over TCP: rpc.gssd makes contexts there, for mounts over RDMA as well (RFC 8166 section 8.2.2.1)."""
 _IDLE_S = 5.0
 """How often files that are no longer in use are closed: the space of deleted ones is free only then."""
 _DRAIN_S = 10.0
@@ -169,15 +167,17 @@ async def _serve(
     if args.stop_at_eof:
         stop_at_eof(stop)
     with contextlib.ExitStack() as stack:
+        kept = contextlib.ExitStack()
+        stack.callback(_close_kept, args, kept)
         with found.blamed("state-dir"):
-            state = stack.enter_context(contextlib.closing(_open_state(args)))
+            state = kept.enter_context(contextlib.closing(_open_state(args)))
         waiting = WaitingExports(args.exports, None if reload is None else reload.names, sources)
         if not (ready := waiting.ready()):
             return console.error("no export can be served", "the warnings above have the causes")
         services = build_services(ready, state=state)
         nfs4 = _nfs4(args, services, state)
         if nfs4 is not None:
-            stack.callback(nfs4.close)
+            kept.callback(nfs4.close)
         with found.blamed("access-log"):
             audit = stack.enter_context(contextlib.closing(AccessLog(services, nfs4, args)))
         offered = [*(services if "3" in args.nfs else ()), *([nfs4] if nfs4 is not None else ())]
@@ -232,7 +232,7 @@ async def _serve(
         handle_hang_ups(renew if reload is None else reload.request, lambda: on_signal(signal.SIGHUP))
         served = [export for export in args.exports if export not in waiting.absent]
         as_callers = services.nfs.local.parts.callers.switches
-        _announce(args, served, server, metrics, as_callers=as_callers)
+        announce(args, served, server, metrics, as_callers=as_callers)
         manager = ServiceManager()
         running = RunningServer(args, server, exports, nfs4, registered, audit)
         if gc.get_freeze_count():
@@ -247,15 +247,16 @@ async def _serve(
             reload.on_end = health.configuration_read
             health.configuration_read(True)
             certificates = None if hosts.certificate is None else server.read_certificates
-            reloads = asyncio.create_task(reload.run(manager, running, certificates, functools.partial(_event, args)))
+            announced = functools.partial(announce_event, args)
+            reloads = asyncio.create_task(reload.run(manager, running, certificates, announced))
         async for export in _wait(stop, services, nfs4, exports):
-            _announce_export(args, export, as_callers=as_callers)
+            announce_export(args, export, as_callers=as_callers)
         if reloads is not None:
             reloads.cancel()
         await exports.close()
         health.stopping()
         manager.tell("STOPPING=1")
-        _event(args, {"event": "stopping"}, "stopping: running calls are answered first")
+        announce_event(args, {"event": "stopping"}, "stopping: running calls are answered first")
         if registered is not None:
             await registered.close()
         await server.close()
@@ -265,7 +266,7 @@ async def _serve(
         failures = await _closed(services.nfs)
     for failure in failures:
         console.error(*describe(failure)[:2])
-    _event(args, {"event": "stopped"}, "stopped")
+    announce_event(args, {"event": "stopped"}, "stopped")
     return ExitStatus.FAILED if failures else ExitStatus.DONE
 
 
@@ -337,6 +338,15 @@ async def _closed(nfs: ServedNfs) -> list[OSError]:
     return [OSError(f"written data may be lost: {describe(failure)[0]}") for failure in closing.result()]
 
 
+def _close_kept(args: argparse.Namespace, kept: contextlib.ExitStack) -> None:
+    """Closes what is kept in the state directory, `kept`; after 10 s (_DRAIN_S) without an answer it logs a warning."""
+    late = f"{args.state_dir} does not answer within {_DRAIN_S:g} s; clients that hold nothing stay recorded there"
+    try:
+        in_time(kept.close, _DRAIN_S, late)
+    except TimeoutError as error:
+        _LOGGER.warning("%s", error)
+
+
 async def _wait(
     stop: asyncio.Event, services: NfsServices, nfs4: Nfs4Service | None, exports: ServedExports
 ) -> AsyncIterator[Exported]:
@@ -375,102 +385,6 @@ async def _regularly(work: Callable[[], Awaitable[object]]) -> None:
             _LOGGER.exception("cannot close idle files, end leases, or look for exports")
 
 
-def _announce(
-    args: argparse.Namespace,
-    exports: list[Exported],
-    server: Server,
-    metrics: MetricsExporter | None,
-    *,
-    as_callers: bool,
-) -> None:
-    for url in server.listening:
-        used = server.providers[url]
-        if args.json:
-            providers = [each._asdict() for each in used]
-            args.events.put({"event": "listening", "url": url, "providers": providers})
-        else:
-            over = f" over {' and '.join(map(str, used))}" if used else ""
-            console.announce(f"listening at {url}{over}")
-    if metrics is not None:
-        if args.json:
-            args.events.put({"event": "metrics", "url": metrics.url})
-        else:
-            console.announce(f"metrics at {metrics.url}")
-    for export in exports:
-        _announce_export(args, export, as_callers=as_callers)
-    if hosts_of(args).wanted.value == "required" and not args.json:
-        console.talk("hosts have to authenticate themselves: over TCP there is nothing without --xprtsec mtls")
-    proved = any(flavor.service is not None for export in args.exports for flavor in export.security)
-    over_rdma = any(url.startswith("rdma://") for url in server.listening)
-    at_nfs_port = any(url.startswith("tcp://") and url.endswith(f":{_NFS_PORT}") for url in server.listening)
-    if proved and over_rdma and not at_nfs_port and not args.json:
-        console.talk(
-            f"hint: Linux clients of rdma:// prove users over TCP at port {_NFS_PORT}: add --listen tcp://HOST"
-        )
-    if "4" not in args.nfs and not any(url.startswith("tcp://") for url in server.listening):
-        console.talk("hint: Linux clients ask MOUNT over TCP alone: add --listen tcp://HOST:20048")
-    sys.stdout.flush()
-
-
-def _announce_export(args: argparse.Namespace, export: Exported, *, as_callers: bool) -> None:
-    directory, is_local = export.shown, isinstance(export.source, Path)
-    mode = {"rw": "read-write", "ro": "read-only", "none": "no-access"}[export.most_access]
-    security = [str(flavor) for flavor in export.security if flavor is not SecurityFlavor.NONE]
-    _event(
-        args,
-        {
-            "event": "exported",
-            "name": export.name,
-            "directory": directory,
-            "mode": mode,
-            "security": security,
-            "acts_as_caller": as_callers and is_local,
-            "root_squash": as_callers and is_local and all(rule.squash != "none" for rule in export.admitting),
-            "xprtsec": export.least_protection,
-            "rules": len(export.rules),
-        },
-        f"exporting {directory} as {export.name}, {mode}{_proof(security)}{_in_tls(export)}{_by_rules(export)}; "
-        f"{_acting(export, as_callers=as_callers)}",
-    )
-
-
-def _by_rules(export: Exported) -> str:
-    count = len(export.rules)
-    return f", by {count} {'rule' if count == 1 else 'rules'}" if count else ""
-
-
-def _in_tls(export: Exported) -> str:
-    words = {"none": "", "tls": ", over TLS alone", "mtls": ", over TLS with a certificate of the client alone"}
-    return words[export.least_protection]
-
-
-def _proof(security: list[str]) -> str:
-    return "" if security == ["sys"] else f", sec={':'.join(security)}"
-
-
-def _acting(export: Exported, *, as_callers: bool) -> str:
-    if export.most_access == "none":
-        return "everybody is refused"
-    if not isinstance(export.source, Path):
-        return "everybody may read all"
-    if not as_callers:
-        return f"everybody acts as user {os.geteuid()}"
-    if len({(rule.squash, rule.anonuid) for rule in export.admitting}) > 1:
-        return "callers act as the rule for them says"
-    return {
-        "root": "callers act as themselves, root as nobody",
-        "none": "callers act as themselves, root too",
-        "all": f"everybody acts as user {export.admitting[0].anonuid}",
-    }[export.admitting[0].squash]
-
-
-def _event(args: argparse.Namespace, event: dict[str, Any], text: str) -> None:
-    if args.json:
-        args.events.put(event)
-    else:
-        _LOGGER.info("%s", text, extra=console.NOTICE)
-
-
 def _renewal(args: argparse.Namespace, server: Server) -> Callable[[], None]:
     """Returns a function that starts a task, which reads the certificates again in a thread and puts them to use.
 
@@ -487,7 +401,7 @@ def _renewal(args: argparse.Namespace, server: Server) -> Callable[[], None]:
                 message, hint, _ = describe(error)
                 console.error(f"{message} (the certificates that were read before stay in use)", hint)
             else:
-                _event(args, {"event": "certificates"}, "the certificates were read again")
+                announce_event(args, {"event": "certificates"}, "the certificates were read again")
 
     def start() -> None:
         task = asyncio.create_task(renew())

@@ -261,7 +261,8 @@ class Server:
         """Listens at further URLs.
 
         At the first URL of a transport the log warns of each program whose definition permits longer messages than the
-        server takes or sends there. After an error the server still listens at the URLs before the faulty one.
+        server takes or sends there. TCP is opened before RDMA; `listening` has the order of `urls`. After an error the
+        server still listens at what was opened before.
 
         Args:
             urls: `rdma://HOST[:PORT]` or `tcp://HOST[:PORT]`; port 0 takes a free port. `?provider=NAME` at the end of
@@ -272,7 +273,13 @@ class Server:
                 provider is unknown or cannot be captured.
             ConnectFailed: the server cannot listen at an address; the message names cause and remedy.
         """
-        new = {await self._listen(url) for url in urls} - self._compared
+        # rpc.gssd makes the Kerberos contexts of an RDMA mount over TCP: a client that is back over RDMA before this
+        # server listens at TCP would find no context, and its programs get EIO.
+        order = list(self.listening)
+        new = {await self._listen(url) for url in sorted(urls, key=lambda url: not url.startswith("tcp"))}
+        order += [place for url in urls for place in self._of_url[url]]
+        self.listening.sort(key=order.index)
+        new -= self._compared
         self._compared |= new
         options = self._options
         limits: dict[Program, tuple[Service, list[MessageLimit]]] = {}
