@@ -82,6 +82,10 @@ async def test_tcp_is_there_for_contexts_before_rdma_and_the_order_of_the_urls_i
             await server.listen(f"{taken}?provider=iwarp", "tcp://127.0.0.1:0")
         assert server.listening[:2] == earlier
         assert [parse_url(url).scheme for url in server.listening[2:]] == ["tcp"]
+        await server.listen("tcp://127.0.0.1:0", "tcp://127.0.0.1:0")
+        assert len(set(server.listening)) == 5
+        server.stop_listening("tcp://127.0.0.1:0")
+        assert server.listening == [taken]
 
 
 @pytest.mark.thorough

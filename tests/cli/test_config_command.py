@@ -536,6 +536,13 @@ def test_tls_without_a_certificate_is_told_at_the_start_where_it_is_asked_for(
         ("/a *(sec=sys,ro,sec=krb5,rw)", None, ["ro after sec= is for some", "no client of /a"]),
         ("/a *(sec=des)", None, ["sec=des: 'des' is no security flavor", "no client of /a"]),
         ("a *(rw)", None, ["a is not the path of a directory"]),
+        # A comment ends with its line, and begins only where a word could.
+        ("/a (rw) # old \\\nb 1.2.3.4(rw)", {"access": "rw"}, ["3: b is not the path of a directory"]),
+        ("/a 1.2.3.4(rw)#*(rw)", {"hosts": ["1.2.3.4"], "access": "rw"}, []),
+        ("/a 1.2.3.4#(rw)", None, ["'1.2.3.4#' is no host", "no client of /a"]),
+        ('/a "1.2.3.4#"(rw)', None, ["'\"1.2.3.4#\"' is no host", "no client of /a"]),
+        ('"/a *(rw)', None, ["a quotation mark has no counterpart"]),
+        ('/a 1.2.3.4(ro) \\\n"#"(rw)', {"hosts": ["1.2.3.4"], "access": "ro"}, ["'\"#\"' is no host"]),
         ("/a\\377 *(rw)", None, ["/a\\377 is not the path of a directory"]),
         (f"/{'a' * 256} *(rw)", None, [f"'/{'a' * 59}...' is not a name for an export: shorten"]),
     ],
@@ -581,11 +588,12 @@ def _plain(value: object) -> object:
 
 
 def test_paths_of_exports_5_may_have_spaces_and_any_letters() -> None:
-    text, faults = in_toml('"/srv/a b" h(rw)\n/srv/\\303\\251\\040x h\n', "exports")
+    text, faults = in_toml('"/srv/a b" h(rw)\n/srv/\\303\\251\\040x h\n"/srv/a# b"h h\n', "exports")
     assert faults == []
     assert [line for line in text.splitlines() if line.startswith("directory")] == [
         'directory = "/srv/a b"',
         'directory = "/srv/é x"',
+        'directory = "/srv/a# bh"',
     ]
 
 

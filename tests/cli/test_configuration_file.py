@@ -105,6 +105,10 @@ def test_a_value_of_another_type_is_told_for_each_key(tmp_path: Path) -> None:
         ("memory = 1024", "1: memory: '1024' is too small; allow at least 8Mi"),
         ('memory = "much"', "1: memory: 'much' is not a size: write 500000, 50M or 64Mi"),
         ('metrics = "9400"', "1: metrics: '9400' is not HOST:PORT: write 127.0.0.1:9400 or [::1]:9400"),
+        *(
+            (f'metrics = "{text}"', f"1: metrics: '{text}' is not HOST:PORT: write 127.0.0.1:9400 or [::1]:9400")
+            for text in ("::1:9400", "[::1:9400", "::1]:9400", "[]:9400", "[h]:9400x")
+        ),
         ('nfs = "2"', '1: nfs is \'2\'; write "3,4", "3" or "4"'),
         ('keytab = ""', "1: keytab is empty; write a text"),
         ('keytab = "a\\u0000"', "1: keytab has a null character; write a text"),

@@ -44,6 +44,7 @@ def test_what_is_left_out_is_counted_in_its_place(pipe: tuple[int, int]) -> None
     while not lines._lines.empty():
         os.sched_yield()
     lines.put({"event": "later"})
+    lines._lost = 2
     lines.end()
     told = [json.loads(line) for line in os.read(reading, 1 << 16).splitlines()]
     assert told == [
@@ -51,6 +52,7 @@ def test_what_is_left_out_is_counted_in_its_place(pipe: tuple[int, int]) -> None
         *({"event": "waits", "number": number} for number in range(3)),
         {"event": "lost", "events": 6},
         {"event": "later"},
+        {"event": "lost", "events": 2},
     ]
 
 

@@ -52,7 +52,7 @@ def test_mv_reports_each_failure_by_itself(remote: Remote) -> None:
     assert ran.status == 1
     first, second, third = ran.json_lines
     assert first["error"]["errno"] == "ENOENT"
-    assert second["moved"] == remote.url("/b")
+    assert (second["moved"], second["to"]) == (remote.url("/b"), remote.url("/d/b"))
     assert third["error"]["errno"] == "EINVAL"
 
 

@@ -211,13 +211,23 @@ async def test_hosts_stay_refused_while_their_names_cannot_be_looked_up(
 async def test_an_export_comes_without_a_reload_while_the_path_of_another_leads_elsewhere_or_nowhere(
     file: Path,
 ) -> None:
+    async def fails(_: object) -> None:
+        raise OSError("no disk")
+
     (file.parent / "two").rmdir()
     reloading = Reloading(file)
     await reloading.again(FILE + TWO + TWO.replace("two", "three"))
     (one,) = reloading.services.nfs.exports.trees
     (file.parent / "one").rename(file.parent / "moved")
+    plan = reloading.exports._plan
     for name in ("two", "three"):
         (file.parent / name).mkdir()
+        if name == "two":
+            # It is found, and a disk fails before it is served.
+            reloading.exports._plan = fails  # type: ignore[method-assign]
+            with pytest.raises(OSError, match="no disk"):
+                await reloading.exports.look()
+            reloading.exports._plan = plan  # type: ignore[method-assign]
         assert [export.name for export in await reloading.exports.look()] == [f"/{name}"]
         # A reload alone takes another directory, and lets go of the present one.
         assert next(iter(reloading.services.nfs.exports.trees)) is one

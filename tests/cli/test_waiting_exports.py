@@ -112,7 +112,7 @@ def test_a_url_is_served_when_its_store_is_there_and_stays_while_it_is_away(
         tree = services.nfs.exports.trees[1]
         store.rmdir()
         # A reload makes all exports anew.
-        again = WaitingExports(found._exports, served=found.ready())
+        again = WaitingExports(found.exports, served=found.ready())
         look(again, services)
         assert services.nfs.exports.trees[1] is tree
 
@@ -184,7 +184,7 @@ def test_no_host_has_the_rights_of_a_later_rule_because_its_name_has_no_address(
     names = HostNames()
     found = waiting(tmp_path, table("/a", terms), names)
     assert [export.name for export in found.ready()] == ([] if waits else ["/a"])
-    (mistake,) = (each for each in doubts(found._exports[0], names) if "host name" in each.text)
+    (mistake,) = (each for each in doubts(found.exports[0], names) if "host name" in each.text)
     assert mistake.is_warning is not waits
     known.append((socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0.2.7", 0)))
     (export,) = found.ready()

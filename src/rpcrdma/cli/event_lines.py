@@ -63,8 +63,10 @@ class EventLines(logging.Handler):
                 self._lost += 1
 
     def end(self) -> None:
-        """Waits, 4 s at most, until the queued lines are written and the thread has ended."""
+        """Waits, 6 s at most, until the queued lines are written and the thread has ended."""
         with contextlib.suppress(queue.Full):
+            if self._lost:
+                self._lines.put(console.json_text({"event": "lost", "events": self._lost}), timeout=_LAST_LINES_S)
             self._lines.put(None, timeout=_LAST_LINES_S)
             self._thread.join(_LAST_LINES_S)
 

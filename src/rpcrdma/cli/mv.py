@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import errno
 import posixpath
+from dataclasses import replace
 
 from rpcrdma.cli.remote import Failures, Servers
 from rpcrdma.commands import CommandParser, ExitStatus, add_json, console, service_url
@@ -60,5 +61,7 @@ async def run(args: argparse.Namespace) -> int:
                     target = posixpath.join(dest, posixpath.basename(path.rstrip("/"))) if into else dest
                     await filesystem.rename(path, target)
                     if args.json:
-                        console.json_line({"moved": str(source), "to": str(args.dest)})
+                        name = posixpath.basename(target)
+                        to = replace(args.dest, path=posixpath.join(args.dest.path, name)) if into else args.dest
+                        console.json_line({"moved": str(source), "to": str(to)})
     return failures.status

@@ -72,13 +72,14 @@ class ServedExports:
             # A reload makes all exports anew, and may have to wait for calls that hang.
             return []
         async with self._turn:
-            before = tuple(self.waiting.absent)
+            served = {export.name for export in self._served}
             ready = await asyncio.to_thread(self.waiting.ready)
             if ready != self._served:
                 change = self._change(ready, stay=True)
                 await self._plan(change)
                 self._install(change, ready)
-            return [export for export in before if export not in self.waiting.absent]
+            new = {export.name for export in ready} - served
+            return [export for export in self.waiting.exports if export.name in new]
 
     async def replace(self, exports: Sequence[Exported], names: HostNames, step: Callable[[], None]) -> None:
         """Serves other exports, in one step of the event loop, and closes those that are gone.

@@ -44,7 +44,8 @@ class WaitingExports:
     ) -> None:
         self.absent = list(exports)
         """The exports that are not served yet."""
-        self._exports = list(exports)
+        self.exports = list(exports)
+        """All exports, in the order of the settings."""
         self.names = names or HostNames()
         """Looks up the names of the exports' hosts."""
         self.sources = sources or ExportSources()
@@ -69,7 +70,7 @@ class WaitingExports:
         asked = [export for export in self.absent if not self._is_open(export)]
         self.sources.look(asked, again=self._told)
         # At once, so that all of them together wait for their name servers once.
-        self.names.look_up(host for export in self._exports for host in export.all_hosts)
+        self.names.look_up(host for export in self.exports for host in export.all_hosts)
         earlier = tuple(self._made)
         for export in tuple(self.absent):
             try:
@@ -89,11 +90,11 @@ class WaitingExports:
             else:
                 self.absent.remove(export)
         self._told = True
-        by_name = {export.name: export for export in self._exports}
+        by_name = {export.name: export for export in self.exports}
         for name in earlier:
             if by_name[name].all_hosts:
                 self._admit_hosts(by_name[name])
-        return [self._made[export.name] for export in self._exports if export.name in self._made]
+        return [self._made[export.name] for export in self.exports if export.name in self._made]
 
     def _admit_hosts(self, exported: Exported) -> None:
         """Replaces the `Export` made from the settings `exported` if the addresses of its hosts have changed."""

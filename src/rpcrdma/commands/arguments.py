@@ -104,10 +104,11 @@ def host_and_port(text: str) -> tuple[str, int]:
         argparse.ArgumentTypeError: the text has another form.
     """
     host, colon, port = text.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]") if host.startswith("[") else host
-    if not colon or not host or not _is_number(port) or int(port) > 65535:
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    is_fit = bare and "[" not in bare and "]" not in bare and (":" not in bare or bare != host)
+    if not colon or not is_fit or not _is_number(port) or int(port) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT: write 127.0.0.1:9400 or [::1]:9400")
-    return host, int(port)
+    return bare, int(port)
 
 
 def program_number(text: str) -> int:

@@ -276,7 +276,7 @@ class Server:
         # rpc.gssd makes the Kerberos contexts of an RDMA mount over TCP: a client that is back over RDMA before this
         # server listens at TCP would find no context, and its programs get EIO.
         order = list(self.listening)
-        new = {await self._listen(url) for url in sorted(urls, key=lambda url: not url.startswith("tcp"))}
+        new = {await self._listen(url) for url in sorted(urls, key=lambda url: not url.lower().startswith("tcp"))}
         order += [place for url in urls for place in self._of_url[url]]
         self.listening.sort(key=order.index)
         new -= self._compared
@@ -311,7 +311,8 @@ class Server:
         except OSError as error:
             # Calls go on while it looks for the process that has the address.
             raise (await asyncio.to_thread(cannot_listen, str(target), error)) from None
-        places = self._of_url[url] = [str(Url(scheme=target.scheme, host=host, port=port)) for host, port in added]
+        places = [str(Url(scheme=target.scheme, host=host, port=port)) for host, port in added]
+        self._of_url.setdefault(url, []).extend(places)
         for place, providers in zip(places, added.values(), strict=True):
             if place not in self.providers:
                 self.listening.append(place)

@@ -83,20 +83,32 @@ def in_toml(text: str, name: str) -> tuple[str, list[Mistake]]:
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """Yields (number of its first line, from 1; text without comments) of each logical line that is not empty.
 
-    A backslash at the end of a line continues it, and # begins a comment.
+    A backslash at the end of a line continues it. A # begins a comment where a word could begin, outside of quotation
+    marks; a comment ends with its line, also behind a backslash.
     """
     whole, began = "", 0
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         began = began if whole else number
-        if line.endswith("\\"):
-            whole += line[:-1] + " "
+        whole, is_comment = _without_comment(whole + line, len(whole))
+        if whole.endswith("\\") and not is_comment:
+            whole = whole[:-1] + " "
             continue
-        whole += line.partition("#")[0]
         if whole.strip():
             yield began, whole
         whole = ""
     if whole.strip():
         yield began, whole
+
+
+def _without_comment(line: str, start: int) -> tuple[str, bool]:
+    """Returns (`line` up to the comment that begins at or after the index `start`, whether there is such a comment)."""
+    is_quoted = line.count('"', 0, start) % 2 == 1
+    for at in range(start, len(line)):
+        if line[at] == '"':
+            is_quoted = not is_quoted
+        elif line[at] == "#" and not is_quoted and (at == 0 or line[at - 1].isspace() or line[at - 1] == ")"):
+            return line[:at], True
+    return line, False
 
 
 class _Place(NamedTuple):
@@ -199,6 +211,9 @@ class _Line:
         `name` is the directory's path in the form of `export_name`, by which clients mount it. A line is left out if
         its path cannot be that of an export, or if none of its clients can be expressed.
         """
+        if line.count('"') % 2:
+            self._fault("a quotation mark has no counterpart; the line is left out")
+            return None
         words = _WORD.findall(line)
         octets = words[0].replace('"', "").encode("utf-8", "surrogateescape")
         path = _OCTAL.sub(lambda found: bytes([int(found[1], 8) & 0xFF]), octets).decode("utf-8", "surrogateescape")
