@@ -120,7 +120,7 @@ class _Run:
         """Stores the handler's reply in the reply cache, and sends it to the newest transmission of the call.
 
         If the first transmission is not the newest, it ends without a reply. If the reply does not fit the chunks of
-        the newest transmission, the cache holds the reply for a later one.
+        the newest transmission, that one gets an error, and the cache keeps the reply for a later transmission.
         """
         first, newest, known = self.first, self.newest, self._known
         first.once = known.context = None
@@ -142,9 +142,9 @@ class _Run:
             self._at_most_once.cache.hold(self._known, reply)
 
     def join(self, repeat: ServerCall) -> None:
-        """Makes `repeat`, a retransmission of the call, the one that gets the reply.
+        """Makes `repeat`, a retransmission of the call, the transmission that gets the reply.
 
-        An earlier retransmission ends without a reply. The first transmission, whose handler runs, stays.
+        An earlier retransmission ends without a reply now; the first transmission does so when its handler has ended.
         """
         superseded, self.newest = self.newest, repeat
         if superseded is not self.first:

@@ -32,10 +32,10 @@ class OutOfBuffers(RpcRdmaError):
 
 
 def octets_taken(length: int) -> int:
-    """Returns the most octets of a pool that a buffer of `length` octets occupies: its size class.
+    """Returns the octets that a buffer of `length` octets usually occupies in a pool: its size class.
 
-    Size classes are the powers of two from 4 KiB to 4 MiB. For a longer buffer the result is `length`, although the
-    buffer occupies whole pages.
+    Size classes are the powers of two from 4 KiB to 4 MiB. For a longer buffer the result is `length`. Longer buffers,
+    and all buffers while memory is scarce, occupy whole pages instead.
     """
     if length <= 1 << _SMALLEST_BITS:
         return 1 << _SMALLEST_BITS
@@ -45,8 +45,8 @@ def octets_taken(length: int) -> int:
 def octets_reserved(items: Iterable[int]) -> int:
     """Returns the octets of a pool to reserve for bulk results whose greatest lengths in octets are `items`.
 
-    The result is the sum of `octets_taken` of the items, each cut to REPLY_OCTETS_MAX. Items of at most
-    UNCOUNTED_RESULT_OCTETS do not count.
+    The result is the sum of `octets_taken(min(item, REPLY_OCTETS_MAX))`. Items of at most UNCOUNTED_RESULT_OCTETS do
+    not count.
     """
     reserved = 0
     for item in items:
@@ -58,11 +58,11 @@ def octets_reserved(items: Iterable[int]) -> int:
 def room(most: int, free: int, *, of_client: int, own: int, parts: int = CLIENT_FREE_PARTS) -> int:
     """Returns how many more octets a connection may take from a pool of `most` octets, of which `free` are unused.
 
-    The connection holds `own` octets, and all connections of its client together hold `of_client`. If the client holds
-    nothing, the result is `free`. Otherwise it is `free` / `parts` - `of_client` - `own`; but for a connection that
-    holds nothing it is at least the number of octets by which `free` exceeds half of `most`. A negative result means
-    that the connection gets nothing. With 8 parts a connection can hold a 17th, a client a ninth, and the next client a
-    ninth of the rest: 16 greedy clients leave 15 % to others.
+    The connection holds `own` octets, and all connections of its client, itself included, hold `of_client`. If the
+    client holds nothing, the result is `free`. Otherwise it is `free` / `parts` - `of_client` - `own` (`own` counts
+    twice); but for a connection that holds nothing it is at least the number of octets by which `free` exceeds half of
+    `most`. A negative result means that the connection gets nothing. With 8 parts one connection can hold 1/17 of the
+    pool, the connections of one client 1/9, and the next client 1/9 of the rest: 16 greedy clients leave 15 %.
     """
     if not of_client:
         return free
@@ -226,7 +226,7 @@ class BufferPool:
             self._loop.call_soon_threadsafe(self._serve)
 
     def _serve(self) -> None:
-        """Resumes at most one waiting request of each client that has room; the client that holds least is first.
+        """Resumes, for each waiting client, at most one request for which there is room; the least holder is first.
 
         If a request was resumed and others still wait, another run of this method is scheduled.
         """
@@ -242,8 +242,8 @@ class BufferPool:
 class BufferShare(Share):
     """The share of one connection in the memory of a `BufferPool`; implements `rpcrdma.transport.BufferSource`.
 
-    The function `room` decides how much the share may hold. `BufferPool.share` makes the share, for one connection of
-    `client`.
+    The function `room` of this module decides how much the share may hold. `BufferPool.share` makes the share, for one
+    connection of `client`.
     """
 
     __slots__ = ("_over", "_pool", "_turns", "closed", "counted")
@@ -270,10 +270,10 @@ class BufferShare(Share):
 
     @property
     def crowded(self) -> bool:
-        """Whether the client holds memory of the pool and has no room for a result of BULK_RESULT_OCTETS at present.
+        """Whether the client holds memory of the pool and has no room for a further bulk result at present.
 
-        If the pool is smaller than that, the result is one of the pool's size. The octets that this connection holds by
-        `reserve` and `take_in` count as free. Otherwise a call could wait for handlers that wait for the call.
+        That result has BULK_RESULT_OCTETS, or the size of the pool if that is less. The octets that this connection
+        holds by `reserve` and `take_in` count as free: if not, a call could wait for handlers that wait for the call.
         """
         counted = self.counted
         ordinary = min(BULK_RESULT_OCTETS, self._pool.octets_max)
@@ -401,8 +401,8 @@ class BufferShare(Share):
     def take_turn(self) -> bool:
         """Calls the oldest waiting `resume` function if there is room for its octets; returns whether it called one.
 
-        If this connection holds octets by `reserve` or `take_in`, a function of `wait_while_crowded`, for which these
-        count as free, may be called before older ones. Only `BufferPool` calls this method.
+        While the connection of this share holds octets by `reserve` or `take_in`, a function of `wait_while_crowded`
+        may be called before older ones, since these octets count as free for it. Only `BufferPool` calls this method.
         """
         for number, (length, leaves_counted, resume) in enumerate(self._turns):
             if number and not (leaves_counted and self.counted):
@@ -434,9 +434,10 @@ class BufferShare(Share):
             self._pool.forget(self)
 
     def _room(self, parts: int = CLIENT_FREE_PARTS, *, counted: int = 0) -> int:
-        """Returns how many more octets the share may hold by the function `room`, with its `parts`; negative: none.
+        """Returns how many more octets the share may hold by this module's function `room`; 0 or less: none.
 
-        `counted` octets that the share holds by `reserve` or `take_in` count as free.
+        `parts` is passed to `room`, as the divisor of the unused memory. `counted` octets, which the share holds by
+        `reserve` or `take_in`, count as free.
         """
         pool = self._pool
         most = pool.octets_max

@@ -64,7 +64,7 @@ class CallSource(Protocol[C_contra]):
 
 
 class CallWithResults(IncomingCall):
-    """A received call together with the memory for its results, which its handler borrows from the connection's share.
+    """A received call together with the memory for its results, which its handler borrows from `source.results`.
 
     `buffers` are the borrowed buffers, None if there are none. `source` is the connection, `route` the handler and the
     way in which it runs.
@@ -77,6 +77,7 @@ class CallWithResults(IncomingCall):
     reserved: int = 0
     """Octets of memory that are reserved for `buffer`."""
     _wanted: int = 0
+    """Octets of all buffers that the handler needed when `buffer` found no room; 0: it has found room."""
 
     def release(self) -> None:
         """Gives every buffer that the handler borrowed back to the buffer pool; no effect when repeated."""

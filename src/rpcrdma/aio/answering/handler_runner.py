@@ -72,9 +72,9 @@ class HandlerRunner:
 
         `call.route.execution` decides where the handler runs: inline, as a task or in a thread. Only an inline handler
         has ended when this method returns. A call without room for its results waits first. A handler that finds no
-        memory while it runs (`OutOfBuffers`) is run again later if it may begin twice. Errors of handlers become error
-        replies. A call that still runs at the deadline of `drain` is never answered; a call after `drain` is answered
-        with SYSTEM_ERR.
+        memory while it runs (`OutOfBuffers`) is run again later if it may begin twice. All other errors of handlers
+        become error replies. A call that still runs at the deadline of `drain` is never answered; a call after `drain`
+        is answered with SYSTEM_ERR.
         """
         if self._drained:
             call.answer(call.failure(_STOPPED))
@@ -137,7 +137,7 @@ class HandlerRunner:
         self._workers.connection_ended(connection)
 
     def bound_hosts(self, most: int | None) -> None:
-        """Changes how many calls of one host run in threads at a time: see `WorkerPool.bound_hosts`."""
+        """Changes how many calls of one host run in threads at a time; None: no bound (`WorkerPool.bound_hosts`)."""
         self._workers.bound_hosts(most)
 
     async def drain(self, deadline_s: float) -> bool:
@@ -278,7 +278,7 @@ class HandlerRunner:
     def _work(self, call: ServerCall, worker: Worker) -> _Result:
         """Runs the handler of the call, or the generator of a handler that has begun, in the thread of `worker`.
 
-        Returns the reply, and the handler's exception or None. Nothing is raised.
+        Returns the reply and None; or, if the handler raised, the error reply and the exception. Nothing is raised.
         """
         call.sent_ns = perf_counter_ns()
         try:

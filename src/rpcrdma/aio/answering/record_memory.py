@@ -60,9 +60,9 @@ class CallMemory:
             self._cover()
 
     def close(self) -> None:
-        """Closes the pool share at the end of the connection and clears `short`; `on_room` is called no more.
+        """Closes the pool share at the end of the connection, and clears `short` (stop reading) for good.
 
-        Running calls count until `remove` is called for them.
+        `on_room` is called no more. Running calls count until `remove` is called for them.
         """
         self.expected = 0
         self.short = False

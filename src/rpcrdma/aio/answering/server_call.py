@@ -34,10 +34,10 @@ class SingleRun(Protocol):
     """
 
     def answer(self, reply: Payload) -> None:
-        """Sends `reply`, the encoded reply of the handler, to the transmission of the call that arrived last."""
+        """Sends `reply`, the encoded reply of the handler, to the newest transmission of the call."""
 
     def let_go(self) -> None:
-        """Ends the transmission whose connection ended before its handler began; a later one, if any, runs instead."""
+        """Drops the call's transmission whose connection ended before the handler began; runs a later one, if any."""
 
 
 class ServerCall(CallWithResults):
@@ -134,7 +134,7 @@ class ServerCall(CallWithResults):
         return refusal(self.xid, stat)
 
     def answer(self, reply: Payload, *, sealed: bool = False) -> None:
-        """Sends `reply` to the transmission of the call that arrived last, and counts the call in the statistics.
+        """Sends `reply` to the newest transmission of the call, and counts the call in the statistics.
 
         Under RPCSEC_GSS the reply is protected first, in a thread if it is long; it may then be sent after this method
         has returned. `sealed`: whether the reply is protected already.
@@ -224,13 +224,13 @@ class ServerCall(CallWithResults):
     def buffer(self, length: int) -> memoryview:
         """Returns writable memory of `length` octets for a bulk result; it is lent until the reply has been sent.
 
-        The content is unspecified. A buffer of up to UNCOUNTED_RESULT_OCTETS does not count against the connection's
-        share of the pool. Handlers do not catch `OutOfBuffers`: a handler that may begin twice is run again when there
-        is room.
+        The content is unspecified. A buffer of up to UNCOUNTED_RESULT_OCTETS (4 KiB) does not count against the
+        connection's share of the pool. Handlers do not catch `OutOfBuffers`: if the handler may begin twice
+        (`Route.begins_once` is false), it is run again when there is room; if not, the reply is SYSTEM_ERR.
 
         Raises:
             OutOfBuffers: the share has no room for `length` octets at present, the whole pool is smaller, or the
-                connection has ended and the handler may begin twice.
+                connection has ended. A handler that must not begin twice gets memory also after that end.
         """
         share = self.source.results
         if length <= UNCOUNTED_RESULT_OCTETS and not share.closed:

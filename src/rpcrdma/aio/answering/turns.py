@@ -34,7 +34,7 @@ class Share:
 
 
 class Client(Generic[S]):
-    """The amount (`held`) that all connections of one network address hold, and the `Share`s of those that wait."""
+    """The connections of one network address: their octets or threads (`held`), and the `Share`s that wait."""
 
     __slots__ = ("address", "held", "shares", "waiting")
 
@@ -44,9 +44,10 @@ class Client(Generic[S]):
         self.shares = 0
         """The number of shares that count for the client."""
         self.waiting: dict[S, None] = {}
+        """The shares of the connections that wait, the longest waiting one first."""
 
     def in_order(self) -> Iterator[S]:
-        """Yields the `Share`s of the client's waiting connections: least held first, of equals the earliest first."""
+        """Yields the client's waiting shares: the smallest `held` first, of equals the longest waiting first."""
         return _in_order(self.waiting)
 
 
@@ -78,7 +79,7 @@ class Turns(Generic[S]):
             del self._clients[client.address]
 
     def wait(self, share: S) -> None:
-        """Records that the share's connection waits, behind those that hold as much; no effect if it waits already."""
+        """Records that the share's connection waits, last of those with equal `held`; no effect if it waits already."""
         client: Client[S] = share.client
         client.waiting.setdefault(share)
         self.waiting.setdefault(client)
@@ -93,7 +94,7 @@ class Turns(Generic[S]):
     def had_turn(self, share: S, *, waits: bool) -> None:
         """Records that the waiting connection of `share` has got memory or a thread, so that others are next.
 
-        Its client moves behind the waiting clients that hold as much. `waits`: whether the connection waits for more.
+        Its client moves behind the waiting clients with equal `held`. `waits`: whether the connection waits for more.
         """
         client: Client[S] = share.client
         self.leave(share)
@@ -104,7 +105,7 @@ class Turns(Generic[S]):
             self.waiting[client] = self.waiting.pop(client)
 
     def in_order(self) -> Iterator[Client[S]]:
-        """Yields the clients with waiting connections: least held first, then those that had no turn for longest."""
+        """Yields the waiting clients: the smallest `held` first, of equals the one that had no turn for longest."""
         return _in_order(self.waiting)
 
 

@@ -98,7 +98,7 @@ class _Bell:
 
 
 class Worker:
-    """One thread of a `WorkerPool`, with the user identity under which it acts.
+    """One thread of a `WorkerPool`, with the user identity under which it acts; `bell` wakes the thread.
 
     The thread keeps the identity of a call until it runs a call with another identity, which saves system calls.
     """
@@ -152,8 +152,8 @@ class WorkerPool(Generic[T, R]):
     """Runs calls in at most `workers` threads, by `run(call, worker)`; connections of all clients take turns.
 
     `run` must not raise. The event loop calls `deliver(call, result)` with each result, after the thread counts as
-    idle. It calls `let_go(call)` instead for a waiting call whose connection has ended, if the call may be let go. All
-    methods are called in the thread of the event loop `loop` (None: the running one).
+    idle. It calls `let_go(call)` instead for a waiting call whose connection has ended, unless the call was submitted
+    with `may_be_let_go=False`. All methods are called in the thread of the event loop `loop` (None: the running one).
     """
 
     def __init__(
@@ -237,9 +237,9 @@ class WorkerPool(Generic[T, R]):
         self._start()
 
     def connection_ended(self, connection: object) -> None:
-        """Removes the waiting calls of `connection` that may be let go, and calls `let_go` with each of them.
+        """Removes the waiting calls of `connection` with `may_be_let_go`, and calls `let_go` with each of them.
 
-        Calls that may not be let go still run. No effect for a connection without calls.
+        Calls submitted with `may_be_let_go=False` still run. No effect for a connection without calls.
         """
         calls = self._connections.get(connection)
         if calls is None:
@@ -260,8 +260,8 @@ class WorkerPool(Generic[T, R]):
     def bound_hosts(self, most: int | None) -> None:
         """Changes how many calls of one host run at a time; calls that run already stay, and further ones wait.
 
-        The addresses of one IPv6 network of 64 bits are one host (`host_shares`), in which they take turns. `most` is
-        at least 1; None: any number, as far as clients that take turns leave threads.
+        The addresses of one IPv6 network of 64 bits are one host (`host_shares`). `most` is at least 1; None: no such
+        bound, only the turns that the clients take.
         """
         # Only here: clients, which have no bound, load no more modules than they need.
         from rpcrdma.rpc.host_shares import network_of  # noqa: PLC0415
@@ -274,7 +274,7 @@ class WorkerPool(Generic[T, R]):
         self._start()
 
     def shutdown(self, *, wait: bool) -> None:
-        """Starts no further call, drops waiting calls without `let_go` and ends idle threads; it cannot be undone.
+        """Starts no further call, drops waiting calls (`let_go` is not called) and ends idle threads, for good.
 
         With `wait`, blocks until all threads have ended; their results are not delivered. Otherwise the results of
         running calls are delivered as long as the event loop runs. No thread keeps the interpreter from exiting.
@@ -430,7 +430,7 @@ class WorkerPool(Generic[T, R]):
     def _take(self, turns: deque[Turn[T]], worker: Worker) -> bool:
         """Runs the first call of the queue `turns` in this thread, stores its result for delivery and returns True.
 
-        Returns False if the queue is empty, because another thread has taken the last call.
+        `worker` stands for this thread. Returns False if the queue is empty: another thread has taken the last call.
         """
         try:
             turn = turns.popleft()

@@ -55,8 +55,8 @@ class _Told:
 class ConnectionToTell:
     """A client connection as `ClientMetrics` sees it; `Connection` makes the object in the connection's event loop.
 
-    `server` is the transport ("rdma" or "tcp") and the server's URL without a path. The functions `statistics` and
-    `reconnects` return the present counts.
+    `server` is the pair of the transport ("rdma" or "tcp") and the server's URL without a path. The functions
+    `statistics` and `reconnects` return the present counts.
     """
 
     def __init__(
@@ -83,8 +83,8 @@ class ClientMetrics(MetricsEndpoint[list[_OfServer]]):
     """Offers Prometheus the metrics of all connections that are made with `ConnectOptions(metrics=...)`.
 
     One object serves the whole program, also with several event loops: `with ClientMetrics() as metrics:` and
-    `metrics.start(host, port)`. A program that offers other metrics already registers the object in the registry of
-    prometheus-client instead. Counts of ended connections stay included. Thread-safe.
+    `metrics.start(host, port)`. Instead of calling `start`, a program with other metrics can register the object in the
+    registry of prometheus-client. Counts of ended connections stay included. Thread-safe.
     """
 
     def __init__(self) -> None:
@@ -111,8 +111,8 @@ class ClientMetrics(MetricsEndpoint[list[_OfServer]]):
         """Includes a connection in the metrics from now on; `Connection` calls it.
 
         Args:
-            connection: the new connection. If its server is new and METRICS_SERVERS_MAX servers are known, the URL in
-                its `server` is replaced by "other".
+            connection: the new connection. If its server is new and METRICS_SERVERS_MAX servers are known, its
+                attribute `server` is changed: the URL becomes "other".
         """
         with self._lock:
             if connection.server not in self._made and len(self._made) >= METRICS_SERVERS_MAX:

@@ -373,7 +373,7 @@ async def _dial(
 ) -> SingleConnection:
     """Makes one transport connection to the server and returns it when it is established.
 
-    The log gets a line with the connection's version, provider and limits over RDMA, and with TLS over TCP.
+    Logs a line: for RDMA with the connection's version, provider and limits, for TCP with its TLS, if any.
 
     Args:
         url: the server.

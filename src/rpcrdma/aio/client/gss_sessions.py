@@ -103,8 +103,8 @@ class GssSessions:
     async def _protected(self, call: Call, connection: _Connection, protected: ProtectedCall) -> Any:
         """Sends a call once, protected by `protected` under its RPCSEC_GSS context, and returns its decoded result.
 
-        Long arguments and results are encrypted and decrypted in a thread. Only one use of the context runs at a time;
-        others wait.
+        Long arguments and results are encrypted and decrypted in a thread. The context encrypts or decrypts for one
+        call at a time; other calls wait for that, not for the reply.
 
         Raises:
             GssFailure: the mechanism fails, or the reply is not protected as it should be.

@@ -28,8 +28,8 @@ class _Found(NamedTuple):
 class KnownServers:
     """Remembers, for the last `servers_max` servers, the version of RPC-over-RDMA, or that the server was silent.
 
-    `now_s` is the present time in seconds of a monotonic clock. An entry expires after `again_s` seconds, since the
-    server may offer another version or provider by then. An expired entry costs no more than a new server.
+    The methods' `now_s` is the present time in seconds of a monotonic clock. An entry expires after `again_s` seconds,
+    since the server may offer another version or provider by then; `version_of` and `is_silent` ignore expired entries.
     """
 
     def __init__(self, *, servers_max: int = limits.SERVERS_KNOWN_MAX, again_s: float = limits.SERVER_AGAIN_S) -> None:
@@ -43,7 +43,8 @@ class KnownServers:
     def version_of(self, server: ServerPlace, now_s: float) -> str | None:
         """Returns the name of the RPC-over-RDMA version that the server speaks; None if unknown, expired or a guess.
 
-        `server` is provider, host and port. A version of `guessed` counts as a guess until its `proof` counts a call.
+        `server` is provider, host and port. A version recorded by `guessed` is a guess until a call on the connection
+        in that version has been answered.
         """
         found = self._found.get(server)
         if found is None or now_s - found.at_s >= self._again_s:
@@ -63,7 +64,7 @@ class KnownServers:
         """Records `version` as a guess for a server (provider, host, port) that did not answer a newer version.
 
         `proof` has the counters of the connection in `version`: the guess holds as soon as they count an answered call.
-        No effect if the entry of the server has another confirmed version, stated over another connection.
+        No effect if an unexpired entry of the server has another version that is no guess.
         """
         if self.version_of(server, now_s) in (None, version):
             self._keep(server, _Found(version, now_s, proof))

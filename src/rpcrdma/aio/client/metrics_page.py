@@ -80,7 +80,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class Calls:
-    """The calls of one procedure, by the name of the status with which they ended ("SUCCESS")."""
+    """The calls of one procedure that one side made or answered, by the name of their final status ("SUCCESS")."""
 
     outcomes: dict[str, Outcome] = field(default_factory=dict)
 

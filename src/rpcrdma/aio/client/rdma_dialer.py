@@ -82,7 +82,6 @@ class RdmaDialer:
             HostAuthenticationFailed: either host refused the other.
             NotPermitted: the process may not take a reserved port.
             ConnectFailed: no connection could be made in time; the message names cause, attempts and remedy.
-            OSError: the provider lost the path at once (`Provider.connect`).
         """
         try:
             async with asyncio.timeout(self._timeout_s):
@@ -126,9 +125,9 @@ class RdmaDialer:
         """Returns the connection of the first attempt, in the newest version offered, or of a second, in the oldest.
 
         `first` is the connection of the only task in `attempts`; the task of a second attempt, made if the first is
-        not answered, is appended. The version found is recorded in `known`. The caller ends the connection that is not
-        chosen. If the server is known to speak the newest version and ended the connection, its entry is removed and
-        dialling starts again.
+        not answered, is appended. The version found is recorded in the constructor's `known`. The caller ends the
+        connection that is not chosen. If `known` says that the server speaks the newest version, but the server ended
+        the connection, its entry is removed; the method dials anew and returns that connection.
 
         Raises:
             HostAuthenticationFailed: either host refused the other.

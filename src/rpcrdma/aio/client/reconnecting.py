@@ -261,9 +261,9 @@ class ConnectionKeeper:
         return self.heard + self._asked
 
     def _settle(self) -> None:
-        """Sets the counts of failures and breaches to 0 if `heard` has risen since this method last ran.
+        """Sets the counts of failures and of protocol breaches to 0 if a call was answered since the last run.
 
-        A connection alone proves little: a server in trouble may accept and drop it.
+        The keeper's NULL calls do not count, nor does a connection: a server in trouble may accept and drop it.
         """
         if self.heard != self._heard_before:
             self._heard_before = self.heard
@@ -379,7 +379,7 @@ class ConnectionKeeper:
         return keep_alive
 
     async def _watch(self, connection: SingleConnection, keep_alive: KeepAlive, ended: asyncio.Future[None]) -> None:
-        """Makes NULL calls as `keep_alive` asks, until `ended` is done or `connection` lost, also without an answer."""
+        """Makes NULL calls on `connection` as `keep_alive` asks, until `ended` is done or `lost` records its loss."""
         lost = asyncio.ensure_future(self._lost.wait())
         try:
             while True:
@@ -424,8 +424,8 @@ class ConnectionKeeper:
         """Attempts to connect until it succeeds; returns the connection and the detector of its silence.
 
         Returns None if the policy's `for_s` seconds are up, or if no further connection is to be made (`hopeless`).
-        Unless the server may call this client, a random pause of up to the policy's `max_s` comes first, which ends as
-        soon as a call waits.
+        Unless the server may call this client, a random pause of up to the policy's `max_s`, which ends as soon as a
+        call waits, precedes the first attempt; `_pause` precedes each attempt.
         """
         policy, time = self.policy, self._loop.time
         lost_s: float | None = time()
@@ -473,8 +473,8 @@ class ConnectionKeeper:
     async def _greet(self, connection: SingleConnection, keep_alive: KeepAlive) -> bool:
         """Makes the first NULL call on a new connection and waits for its end; returns whether the connection is open.
 
-        The first reply on an RDMA connection states how many calls may be sent (RFC 8166 section 3.3.3). With a NULL
-        call, other calls need not wait for a slow first one.
+        The first reply on an RDMA connection states how many calls may be sent (RFC 8166 section 3.3.3): that of a NULL
+        call is there soon. `keep_alive`, the detector of silence, ends a connection without a reply.
         """
         try:
             if self.addressed is not None:

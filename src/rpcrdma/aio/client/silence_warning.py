@@ -17,8 +17,8 @@ them an event loop that has stalled takes the replies that have arrived meanwhil
 class SilenceWatch:
     """Logs a warning when a server has not answered for `after_s` seconds.
 
-    If `resting` is true when the owner begins to wait for an answer, the owner calls `begin`. It calls `end` at the
-    end. While this side waits for no answer, no timer runs. Each further warning takes a silence twice as long.
+    If `resting` is true when the owner begins to wait for an answer, the owner calls `begin`; when it needs the watch
+    no more, `end`. While no answer is awaited, no timer runs. Each further warning takes a silence twice as long.
 
     Args:
         after_s: the first silence in seconds that causes a warning; None: no warnings.
@@ -47,7 +47,7 @@ class SilenceWatch:
         """Whether the owner has to call `begin`: the watch looks at nothing until then."""
 
     def begin(self) -> None:
-        """Starts to watch for answers; only while `resting` is true, which becomes false.
+        """Starts to watch for answers, and sets `resting` to False; called only while `resting` is true.
 
         The watch looks three times within the silence that causes a warning. It ends by itself when this side waits for
         no answer, and `resting` is then true again.

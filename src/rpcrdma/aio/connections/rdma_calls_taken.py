@@ -97,8 +97,8 @@ class RdmaCallsTaken:
     def answer_deferred(self) -> bool:
         """Answers deferred calls until `may_answer` is false, or CONNECTION_TURN_S s after the first call of this turn.
 
-        Returns whether at least one call was answered or begun. If the time of the turn is over already, none is: the
-        replies of the next turn leave together.
+        Returns whether at least one call was answered or begun. If that time is over already, none is: the calls wait
+        for the connection's next run in the event loop, at whose end their replies are sent together.
         """
         waited = len(self.deferred)
         if self.turn_ends_s is None:
@@ -173,9 +173,9 @@ class RdmaCallsTaken:
         return self._responder.reply_octets_max(call, items)
 
     def refuse(self, call: ServerCall) -> bool:
-        """Refuses `call` by RDMA_ERROR with ERR_CHUNK (RFC 8166 section 4.5.3) and releases its memory; returns True.
+        """Refuses `call` by RDMA_ERROR with ERR_CHUNK (RFC 8166 section 4.5.3) and releases its memory.
 
-        After the end of the connection the call is dropped instead.
+        Returns True, as `CallSource.refuse` asks; also after the end of the connection, when the call is dropped.
         """
         if self._ended:
             self.drop(call)

@@ -62,14 +62,14 @@ class RdmaConnection(CallsMade):
     """One RPC-over-RDMA connection over a provider's link, on either side; the end that connects is the client.
 
     Args:
-        link, transport: the way to the peer, which is opened at once; message sizes, credits and other limits.
-        results, arguments: lend the memory for results of handlers, and for the data of Read chunks.
+        link, transport: `link` is the way to the peer, opened at once; `transport` has message sizes and other limits.
+        results, arguments: `results` lends memory for results of handlers, `arguments` for the data of Read chunks.
         credential: the credential of this side's calls; None: AUTH_NONE.
         answering: answers the peer's calls; a client without it takes none.
         receive_pool: the memory of receives that several connections share; None: memory of its own.
         authenticators: makes the authenticator of the hosts; None: no host authentication.
-        version, extensions: one of `rpcrdma.transport.VERSION_CHOICES`; the protocol extensions that this end offers.
-        on_established, on_ended: called when both sides are connected; when all has ended and memory is released.
+        version, extensions: `version` is one of `transport.VERSION_CHOICES`; `extensions` are those this end offers.
+        on_established, on_ended: the first is called when both sides are connected, the second when memory is released.
         on_version_refused: called if a call's version is refused; then the connection ends. None: the call alone fails.
         observer: called with each call of this side that was made with `call` and has ended.
     """
@@ -181,7 +181,7 @@ class RdmaConnection(CallsMade):
 
     @property
     def idle_since(self) -> float | None:
-        """The loop time in seconds since which no call is in progress; None: one is, or `ready` was called."""
+        """The loop time in seconds since which no call is in progress; None while one is, and always after `ready`."""
         endpoint = self._endpoint
         busy = endpoint.calls_in_flight or endpoint.reverse_calls_in_flight or self._called_back
         return None if busy else self._active_at
@@ -229,13 +229,13 @@ class RdmaConnection(CallsMade):
 
     @property
     def arguments_octets_max(self) -> int:
-        """The most octets of the encoded arguments of this side's calls, as chunks or else inline messages permit."""
+        """The most octets of the encoded arguments of this side's calls: in chunks, or inline for lack of chunks."""
         if self._role is _SERVER and self._endpoint.reverse_support is not ReverseSupport.GENERAL:
             return self._endpoint.inline_arguments_octets - self._encoder.credential_octets
         return self._transport.call_octets_pulled_max - CALL_HEADER_OCTETS - self._encoder.credential_octets
 
     def ready(self, credential: Credential | None = None) -> None:
-        """Permits this server to call the client (RFC 8167), with `credential` (None: as set); no effect at a client.
+        """Permits a server to call the client (RFC 8167) with `credential` (None: as before); no effect at a client.
 
         Raises LocalProtocolError if the credential cannot be encoded.
         """

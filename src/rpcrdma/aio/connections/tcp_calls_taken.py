@@ -41,8 +41,9 @@ class TcpCallsTaken:
     """The peer's calls on one TCP connection; answers them by `answering`, and implements `CallSource` for it.
 
     A client (`active`) refuses calls beyond the bounds and reads on, because the replies to its own calls follow them.
-    A client without `answering` drops and counts calls. A server at its bounds stops reading; but while it has
-    unanswered calls of its own (`pending`), it reads on and holds the client's calls unanswered.
+    A client without `answering` drops and counts calls. A server at its bounds (see `on_call`) stops reading; but while
+    it has unanswered calls of its own (`pending`), it reads on and holds the client's calls: it keeps their records and
+    begins them later.
 
     Args:
         client: the connection, as the caller of the peer.
@@ -116,8 +117,8 @@ class TcpCallsTaken:
     def dawdles(self) -> bool:
         """Whether the client has taken more than RPC_STALLED_S seconds to send a call that this side was ready to read.
 
-        While this side does not read because it lacks memory for the call, the client is late only if it has sent no
-        further octets. The time starts anew when there is memory.
+        If this side is not reading now, the value is False, with one exception: if it lacks memory for the call, the
+        time counts, provided that the socket has no unread octets. The time starts anew when there is memory.
         """
         stream, memory = self.stream, self.memory
         if not memory.expected or (stream.paused and not (memory.short and not stream.unread_octets)):
@@ -203,14 +204,14 @@ class TcpCallsTaken:
         )
 
     def _may_hold(self) -> bool:
-        """Returns whether a server at its bounds reads on and holds the calls; if not, it leaves the stream unread.
+        """Returns whether a server at its bounds (see `on_call`) reads on and holds calls; if not, it stops reading.
 
         It reads on if calls of its own are unanswered and fewer than RPC_UNSENT_REPLY_OCTETS_MAX octets are held.
         """
         return bool(self._pending) and self._held_octets < RPC_UNSENT_REPLY_OCTETS_MAX
 
     def go_on(self) -> None:
-        """Answers held calls and resumes reading, as the bounds allow; if draining, only calls `on_answered`."""
+        """Begins held calls and resumes reading, as the bounds allow; a draining side only invokes `on_answered`."""
         if self.draining:
             if self._on_answered is not None:
                 self._on_answered()
@@ -223,7 +224,7 @@ class TcpCallsTaken:
             self.stream.resume()
 
     def _on_room(self) -> None:
-        """Answers held calls and reads on; called when memory for the announced octets of the next call is free."""
+        """Begins the calls held back (`go_on`) and reads on; called when memory for the next announced call is free."""
         self._expected_at = self._time()
         self.go_on()
 
@@ -260,7 +261,7 @@ class TcpCallsTaken:
     def drop(self, call: ServerCall) -> None:
         """Ends `call` without a reply and releases its memory; logs a warning if the message was no RPC call.
 
-        Otherwise held calls may then be answered.
+        If the message was a call, begins held calls and resumes reading, as the bounds allow.
         """
         self.running -= 1
         self._answered(call)
@@ -278,7 +279,7 @@ class TcpCallsTaken:
             self.client.abort("the server does not read the answers to its calls", protocol_error=True)
 
     def on_sent(self, ticket: Any) -> None:
-        """Records that a message has left the socket; then answers held calls, as the bounds allow.
+        """Records that a message has left the socket; then begins calls held back, as the bounds allow (`go_on`).
 
         If `ticket` is a call of the peer, the message was its reply: the memory of the call is released.
         """
