@@ -212,19 +212,19 @@ class HostAuthentication:
 
 
 class AuthoritiesInUse:
-    """The content of the file `options.authorities`, read at once, by which a server notices that it was replaced."""
+    """The content of `options.authorities`, read by the constructor, by which a server notices a replaced file."""
 
     def __init__(self, options: HostAuthentication) -> None:
         self._path = options.authorities
         self._content = self.read()
 
     def replaced(self, content: bytes) -> bool:
-        """Returns whether `content`, which `read` has returned, differs from that of the last call."""
+        """Returns whether `content`, from `read`, differs from that of the last call, or else of the constructor."""
         before, self._content = self._content, content
         return content != before
 
     def read(self) -> bytes:
-        """Returns the content of the file of authorities, b"" if it cannot be read; may block."""
+        """Returns the content of the file of authorities, b"" if there is none or it cannot be read; may block."""
         try:
             return b"" if self._path is None else Path(self._path).read_bytes()
         except OSError:

@@ -115,7 +115,8 @@ class Asked(NamedTuple, Generic[T]):
 class MetricsEndpoint(ABC, Generic[T]):
     """Base of endpoints that offer Prometheus the metrics of event loops over HTTP, at /metrics.
 
-    At each scrape every loop supplies a `T`. The object can also be registered as a collector with prometheus-client.
+    At each scrape every loop supplies its statistics, of the type `T` that a subclass chooses. The object can also be
+    registered as a collector with prometheus-client.
 
     Args:
         pages: the functions that make further pages beside /metrics, by their paths; None: no further pages.

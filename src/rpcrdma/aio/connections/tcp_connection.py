@@ -44,7 +44,7 @@ __all__ = ["ServerTls", "TcpConnection"]
 
 
 class ServerTls(NamedTuple):
-    """The TLS of a server's connections (RFC 9289): one object for each connection.
+    """The TLS of a server (RFC 9289): its connections share the object, and pass themselves to the functions.
 
     Calls in the clear are refused, and `on_refused` called, unless `least` is "none". `may_begin` returns whether a
     handshake may begin; `on_secured` is called after it. `dispatcher` has the programs for TLS probes.
@@ -70,9 +70,9 @@ class TcpConnection(CallsMade):
         answering: answers the peer's calls; None: they are dropped.
         observer: called with each call of this side that was made with `call` and has ended.
         in_flight_max: the most calls of this side in flight; later ones wait. None: no bound.
-        on_answered: called when a call of the peer has been answered while the server stops.
+        on_answered: called after each answer to the peer while the server stops; or None.
         on_ended: called once, with the connection and the reason, when it has ended.
-        tls: the TLS of a server; None: no TLS, or that of `sock`.
+        tls: the TLS of a server; None: none, unless `sock` is a `TlsSocket`, whose session is used then.
     """
 
     __slots__ = (
@@ -227,9 +227,9 @@ class TcpConnection(CallsMade):
         await self.close()
 
     def ready(self, credential: Credential | None = None) -> None:
-        """Permits this server to call the client (RFC 8167), with `credential` (None: as set); no effect at a client.
+        """Permits this server to make calls to the client (RFC 8167); no effect at a client.
 
-        Raises LocalProtocolError if the credential cannot be encoded.
+        `credential` None: as before, at first the constructor's. Raises LocalProtocolError if it cannot be encoded.
         """
         if not self._active:
             if credential is not None:
@@ -375,7 +375,7 @@ class TcpConnection(CallsMade):
 
     @property
     def idle_since(self) -> float | None:
-        """The loop time in seconds when this server's end became idle; None if `busy`, after `ready`, at a client."""
+        """The loop time in seconds when a server's end became idle; None at a client, if `busy`, or after `ready()`."""
         return None if self.busy or self._ready else self._last_active_at
 
     @property
@@ -394,7 +394,7 @@ class TcpConnection(CallsMade):
     def abort(self, reason: str, *, protocol_error: bool = False) -> None:
         """Ends the connection at once; no effect on a connection that has ended.
 
-        Calls get `TransportClosed` with `reason`. `protocol_error`: whether the peer has broken the protocol.
+        Calls get `TransportClosed` with `reason` and `protocol_error`: whether the peer has broken the protocol.
         """
         if not self._stream.closed:
             self._stream.close()

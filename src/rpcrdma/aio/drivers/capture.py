@@ -68,7 +68,7 @@ class PacketCapture:
         return CapturedStream(self, local, remote, active=active, deliberate=deliberate)
 
     def write_packet(self, packet: bytes) -> None:
-        """Appends a packet with the present time; a write error closes the file. No effect on a closed file.
+        """Appends a packet with the present time; no effect on a closed file. Logs a write error and closes the file.
 
         Args:
             packet: an IPv4 or IPv6 packet.

@@ -219,8 +219,8 @@ class IwarpDriver:
     def flush(self) -> None:
         """Sends the frames of the queue pair, as far as the socket takes them; the rest is sent when it is writable.
 
-        An error of the socket, or of this side's own code (which is logged), is not raised: it ends the connection, and
-        the event loop calls `on_turn` afterwards.
+        An error of the socket, or of this side's own code (which is logged), is not raised: it ends the connection. The
+        event loop calls `on_turn` afterwards, in which the owner takes the end from the queue pair.
         """
         queue_pair = self.queue_pair
         if self._closed:

@@ -12,8 +12,8 @@ class _Thread(threading.local):
     """What the calling thread has promised.
 
     Attributes:
-        keeper: the event loop while which is open the thread never changes its user, groups or capabilities, not for a
-            moment either; None: it may change them.
+        keeper: an event loop. Until it is closed, the thread must not change its user, groups or capabilities, not even
+            for a moment. None: the thread may change them.
     """
 
     keeper: asyncio.AbstractEventLoop | None = None
@@ -30,7 +30,9 @@ THREAD = _Thread()
 
 
 def keep_identity() -> None:
-    """Promises that the thread of the running event loop keeps its identity as long as the loop is open.
+    """Records in `THREAD` that this thread keeps its identity until the running event loop is closed.
+
+    Nothing enforces it: code that acts as another user asks `THREAD.keeps_identity` first, and uses another thread.
 
     Linux takes writes to the descriptors of RDMA devices and of their connection manager under the very credentials
     with which they were opened (`ib_safe_file_access`): the object counts, not its values. A thread that has acted as

@@ -35,12 +35,12 @@ def _later(delay_s: float, callback: Callable[[], None]) -> None:
 
 
 class LimitedLog:
-    """Logs the first events of each kind per minute, counts the others, and logs their count at the end of the minute.
+    """Logs the first events of each kind in a minute; counts further ones, and logs that count when the minute ends.
 
-    The line with the count has the text and `extra` of the last event that was only counted, without its traceback; a
-    dictionary `event` in `extra` gets the number of the others as `left_out`. At most 256 kinds are remembered; a
-    further kind displaces the oldest, whose count is logged. The object is used in the thread of the event loop, and
-    flushed before the loop ends.
+    `log` gets the number of first events, `most`. The line with the count has the text and `extra` of the last event
+    that was only counted, without its traceback; a dictionary `event` in `extra` gets the number of the others as
+    `left_out`. At most 256 kinds are remembered; a further kind displaces the oldest, whose count is logged. The object
+    is used in the thread of the event loop, and flushed before the loop ends.
 
     Args:
         logger: the destination.

@@ -60,7 +60,7 @@ class _Wire:
 
 
 class _LoopbackDriver(MemoryDriver[LoopbackQueuePair]):
-    """The `Driver` of one end of an in-memory connection, whose work `wire` carries out."""
+    """The `Driver` of one end of an in-memory connection; `wire`, common to both ends, carries out posted work."""
 
     __slots__ = ("_wire",)
 

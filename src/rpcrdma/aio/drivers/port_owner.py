@@ -44,10 +44,10 @@ def address_in_use(host: str, port: int) -> tuple[str, str]:
 
 
 def _listening(host: str, port: int) -> Iterator[str]:
-    """Yields the inode numbers, as text, of the TCP sockets that listen at `port` where `host` could not.
+    """Yields the inode numbers, as text, of the TCP sockets that keep others from listening at `host` and `port`.
 
-    These have the address `host`, or one of both is unspecified (0.0.0.0 or ::). If `host` is a name, all sockets that
-    listen at the port are meant.
+    They listen at `port`; their address equals `host`, or one of both is unspecified (0.0.0.0 or ::). If `host` is a
+    name, all sockets that listen at the port are yielded.
     """
     try:
         wanted = [ipaddress.ip_address(host)]

@@ -85,7 +85,10 @@ class Driver(Protocol):
 
     @property
     def blocked(self) -> bool:
-        """Whether `flush` has no effect: the driver is closed, or the network takes no data; `on_turn` ends that."""
+        """Whether `flush` has no effect, as the driver is closed or the network takes no data now.
+
+        As soon as the network takes data again, the driver calls `on_turn` (see `Link.open`).
+        """
 
     @property
     def round_trip_s(self) -> float | None:
@@ -166,7 +169,7 @@ class Link(Protocol):
             The driver.
 
         Raises:
-            ConnectFailed: the provider cannot make the queue pair; the link is refused then.
+            ConnectFailed: the provider cannot make the queue pair, and has ended the link as `refuse` does.
         """
 
     def refuse(self) -> None:

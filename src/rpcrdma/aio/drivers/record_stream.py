@@ -49,7 +49,7 @@ class RecordStream:
         on_too_long: called once with a message over the bound, while its octets are discarded.
         on_record: called with each received message.
         on_lost: called once, with the reason, when the stream ends other than by `close`.
-        on_sent: called with the ticket of each message that has left; or None.
+        on_sent: called with the ticket, the argument of `send`, of each message that has left whole; or None.
         on_expected: called when the announced octets of the message that is being received have changed, with their
             number (0: none are announced); or None.
     """
@@ -147,8 +147,8 @@ class RecordStream:
     def withdraw(self, ticket: Any) -> None:
         """Releases the memory of the message that `send` got with this ticket; no effect if the ticket is unknown.
 
-        If the sending of the message has begun, the rest is sent from a copy, and `on_sent` is called then. Otherwise
-        the message is not sent.
+        If a part of the message was sent, the rest is copied and sent later, after which `on_sent` is called. Otherwise
+        the message is not sent, and `on_sent` is not called.
         """
         self._sender.withdraw(ticket)
 
@@ -228,7 +228,8 @@ class RecordStream:
     def _on_hang_up(self) -> None:
         """Reads the octets before the end of a dead connection, which the event loop may not report.
 
-        Reads for CONNECTION_TURN_S seconds at most, unless the stream is paused; again after 50 ms until it is closed.
+        Reads for CONNECTION_TURN_S seconds at most, or nothing while the stream is paused, and again every 50 ms until
+        the stream is closed.
         """
         until_s = self._clock() + CONNECTION_TURN_S
         for _ in range(_HUNG_UP_READS):

@@ -215,7 +215,7 @@ async def _session(
 ) -> TlsSocket:
     """Does the work of `begin_tls`, but leaves `sock` open, and raises OSError if the connection has failed.
 
-    `context` is the SSL context itself. HostAuthenticationFailed is raised as by `begin_tls`.
+    `context` is an SSL context, not a function. The other arguments, and HostAuthenticationFailed, are as there.
     """
     loop = asyncio.get_running_loop()
     xid = random_bits(32)

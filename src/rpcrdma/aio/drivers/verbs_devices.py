@@ -45,7 +45,7 @@ _DATAGRAM_OCTETS = 8192
 
 
 class DeviceUser(Protocol):
-    """The interface of a user of an RDMA device, a connection or a listening address, to which losses are reported."""
+    """The interface of a connection or listening address, to be called when its RDMA device, or a port of it, fails."""
 
     def on_device_lost(self, reason: str) -> None:
         """Ends everything of this user on the device, which was removed or failed; `reason`: a clause for messages."""
@@ -218,9 +218,9 @@ class WatchedDevice:
             self.lose()
 
     def lose(self) -> None:
-        """Calls `on_device_lost` of all users; closes the device 0.2 s later, or as soon as this process ends its use.
+        """Calls `on_device_lost` of all users, and closes the device 0.2 s later; no effect when repeated.
 
-        No effect when repeated.
+        While another event loop of this process has queue pairs on the device, the closing is tried every 0.2 s.
         """
         if self.lost:
             return
@@ -260,7 +260,8 @@ class WatchedDevices:
         identifier: makes an identifier of the connection manager (rdma_cm_id), whose events are passed to the function
             given to it.
         close_guard: closes such an identifier.
-        announcements: opens the kernel's announcements. If it raises OSError, the object works without them.
+        announcements: opens the kernel's announcements of devices added and removed. If it raises OSError, the object
+            works without them.
     """
 
     def __init__(

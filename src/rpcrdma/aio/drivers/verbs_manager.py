@@ -75,12 +75,12 @@ class ConnectionManager:
     async def resolved(
         self, host: str, port: int, scope: int, bind: Callable[[ConnectionIdentifier], None]
     ) -> ConnectionIdentifier:
-        """Waits for a resolved address and route to a peer, and returns the identifier (rdma_cm_id) that has them.
+        """Returns an identifier (rdma_cm_id) with a resolved address and route to a peer; waits up to 2 s for each.
 
-        Each of the two takes 2 s at most. The caller passes the later events to a handler by `watch`, and closes the
-        identifier by `end`. The connection manager does not know which local ports TCP uses, and an iWARP device shares
-        those of TCP, so that it could not connect: an identifier whose local port TCP uses is closed, and the next is
-        tried, up to 8. InfiniBand and RoCE have ports of their own.
+        The caller passes the later events to a handler by `watch`, and closes the identifier by `end`. iWARP devices
+        share the local ports of TCP, but the connection manager may choose one that TCP uses, from which no connection
+        can be made: such an identifier is closed, and the next is tried, up to 8. InfiniBand and RoCE have ports of
+        their own.
 
         Args:
             host: the peer's IP address.
@@ -89,8 +89,8 @@ class ConnectionManager:
             bind: called first with each new identifier; may bind it to a local port.
 
         Raises:
-            OSError: no device reaches the peer, the route is unknown, TCP uses all 8 local ports (EADDRINUSE), or
-                `bind` has failed.
+            OSError: no device reaches the peer, there is no route, either was not resolved within 2 s, TCP uses all 8
+                local ports (EADDRINUSE), or `bind` has failed.
         """
         for _ in range(_PORTS_TRIED):
             identifier = await self._resolved(host, port, scope, bind)

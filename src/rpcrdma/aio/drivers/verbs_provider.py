@@ -175,8 +175,8 @@ class _VerbsListener:
 class VerbsProvider:
     """The provider "verbs", a `Provider`: RDMA devices of this machine, by libibverbs and librdmacm.
 
-    `config` None takes the defaults, `binding` None the installed extension module. Tests without a device give
-    `binding` and `announcements`.
+    `config` None takes the defaults, `binding` None the installed extension module. `announcements` opens the kernel's
+    announcements of devices added and removed; tests without a device give their own, and a `binding`.
     """
 
     name = _NAME

@@ -64,7 +64,10 @@ def connections_that_fit(most: int = RPC_CONNECTIONS_MAX) -> int:
 
 
 def connections_permitted(most: int) -> int:
-    """Returns the number that `raise_file_limit(most)` would return, without raising the limit of open files."""
+    """Returns how many RDMA connections, and as many over TCP, the hard limit of open files permits: 1 to `most`.
+
+    So many would fit after `raise_file_limit(most)`; this function raises no limit.
+    """
     return _fitting(resource.getrlimit(resource.RLIMIT_NOFILE)[1], most)
 
 
@@ -127,7 +130,10 @@ class Admission(Generic[C]):
         self._starting_count = 0
 
     def resize(self, connections_max: int, starting_max: int, of_one_max: int | None = None) -> None:
-        """Sets the limits, with the meanings of the constructor's arguments; connections beyond them stay."""
+        """Sets the most connections, unfinished start-ups, and established connections of one client.
+
+        `of_one_max` None: `connections_of_host(connections_max)`. Connections beyond the new limits stay.
+        """
         self._connections_max = connections_max
         self._of_one_max = connections_of_host(connections_max) if of_one_max is None else of_one_max
         self._starting_max = starting_max
@@ -147,19 +153,19 @@ class Admission(Generic[C]):
     def displaced_by(self, client: str, now_s: float, *, locks: bool = False) -> C | None:
         """Returns the connection to end so that a newcomer, of the address `client`, gets a place.
 
-        Returns None if there is a place already, or if no connection gives way; `full` and `memory_full` tell which.
-        The first rule that applies decides:
+        Returns None if there is a place already, or if no connection gives way: in the second case `full` returns a
+        reason, or `locks` and `memory_full` are true. The first rule that applies decides; the newcomer counts as a
+        start-up and a connection of `client`.
 
-        1. `starting_max` connections are starting: the oldest start-up of the client with most start-ups, if that
-           client has more of them than `client` with the newcomer, or if it has lasted RDMA_STARTING_S seconds.
+        1. `starting_max` connections are starting: the oldest start-up of the client with most start-ups, if `client`
+           has fewer, or if that start-up has lasted RDMA_STARTING_S seconds.
         2. `client` has `of_one_max` established connections: its own that has been idle longest.
         3. There are `connections_max` connections, or memory is short: the connection that has been idle longest, of
-           the first group that has an idle one. The groups are each client with more connections than `client` with
-           the newcomer, the one with most first; then `client`; then the clients with as many as `client` with the
-           newcomer.
+           the first group that has an idle one. Each client with more connections than `client` is a group, the one
+           with most first; then `client`; then all clients with as many as `client`, as one group.
 
-        If the IPv6 network of `client` has all start-ups, or all connections, that one network may have, rule 1 or 3
-        applies among the connections of this network alone.
+        If the IPv6 network of `client` has all start-ups that one network may have, rule 1 applies among the start-ups
+        of that network alone; if it has all connections that one network may have, rule 3 among its connections alone.
 
         Args:
             client: the newcomer's address.
@@ -197,7 +203,7 @@ class Admission(Generic[C]):
         return min(idle, key=lambda each: each[0])[1] if idle else None
 
     def full(self, client: str) -> str:
-        """Returns a clause on why there is no place for a further connection of `client`; "" if there is a place.
+        """Returns a clause on why there is no place for a further connection of the address `client`; "" if there is.
 
         It does not consider locked memory; see `memory_full`.
         """
@@ -215,7 +221,7 @@ class Admission(Generic[C]):
         return len(_of_client(self._all, client)) - len(_of_client(self._starting, client)) >= self._of_one_max
 
     def _network_is_full(self, places: _Places[C, Any], most: int, client: str) -> bool:
-        """Returns whether `client` is an IPv6 address whose network has at least `most` of the connections `places`."""
+        """Returns whether `client` is an IPv6 address whose /64 network has `most` connections or more in `places`."""
         network = network_of(client)
         return network != client and sum(map(len, _clients(places, network))) >= most
 

@@ -69,7 +69,7 @@ def messages_refused(service: Service, limits: Iterable[MessageLimit]) -> str:
 
 
 def _offered(service: Service) -> list[tuple[str, OctetsMax]]:
-    """Returns the name and the bounds of messages of each procedure for which the service has a method of its own.
+    """Returns (name, bounds) for each procedure whose method the service overrides, so that it offers the procedure.
 
     The bounds are octets of arguments, of their bulk items, and of results. Procedures without bounds (`octets_max`
     None) are left out.
