@@ -35,7 +35,8 @@ def add_arguments(parser: CommandParser) -> None:
 async def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma df`: prints the space in the file systems at the URLs `args.url`; returns the exit status.
 
-    A URL that fails is reported, and the others follow. Raises RpcRdmaError if a connection fails.
+    An OSError about one URL (no such path, no access) is printed, and the next URL follows. Raises RpcRdmaError if a
+    connection fails, which ends the command.
     """
     failures = Failures()
     rows = []

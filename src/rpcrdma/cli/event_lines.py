@@ -87,8 +87,8 @@ class EventLines(logging.Handler):
 def server_events() -> Iterator[EventLines]:
     """Prints the server's events as lines of JSON on standard output while the context lasts; yields their handler.
 
-    The events are the log records of `rpcrdma.server` that have one, from the level INFO on; they are not printed on
-    standard error meanwhile. At exit the last lines are written, and the logging is as before.
+    They are the events (see `EventLines`) in log records of `rpcrdma.server` from the level INFO on. No record with an
+    event is printed on standard error meanwhile. At exit the last lines are written, and the logging is as before.
     """
     sys.stdout.flush()
     lines = EventLines(sys.stdout.fileno())

@@ -46,9 +46,10 @@ class HeldHangUp:
 
 @contextmanager
 def holding_hang_ups() -> Iterator[None]:
-    """Installs a `HeldHangUp` for SIGHUP while the context lasts, and restores the earlier handler at exit.
+    """Has a `HeldHangUp` note each SIGHUP while the context lasts, and restores the earlier handler at exit.
 
-    It has no effect outside the main thread, and if the process ignores SIGHUP, as under nohup.
+    A noted SIGHUP has an effect only if `handle_hang_ups` is called in the context. The context changes nothing outside
+    the main thread, and if the process ignores SIGHUP, as under nohup.
     """
     before = signal.getsignal(signal.SIGHUP)
     if before in {signal.SIG_IGN, None} or threading.current_thread() is not threading.main_thread():

@@ -88,7 +88,8 @@ class ExportedRule:
     """An access rule of an export with the values of all settings.
 
     `sec` has the security flavors that the rule admits, the preferred one first; None: AUTH_SYS and AUTH_NONE.
-    `access` is "none", "ro" or "rw". Empty `hosts`, `principals` and `certificates` match every caller.
+    `access` is "none", "ro" or "rw". `squash` is "root", "all" or "none": the callers that act as the anonymous user,
+    `anonuid`. Empty `hosts`, `principals` and `certificates` match every caller.
     """
 
     access: str
@@ -135,7 +136,11 @@ class Exported(ExportedRule):
     """An export of a server with the values of all settings; the export's own terms act as the last of its `rules`.
 
     `name` is the path by which clients mount it. `source` is a directory of this machine, or the URL of a file system
-    of fsspec.
+    of fsspec, whose answers are used for `fsspec_valid` seconds. `versions` are those of NFS, 3 and 4. `sync`: whether
+    replies wait for the disk. `mount_in_clear`: whether MOUNT is answered without TLS. `hidden`: whether lists leave
+    the export out. `reserved_port`: whether TCP calls that prove no user must have a port below 1024. `groups`: whether
+    a user's groups are those of the call ("client") or of the server's user database ("server"). `mount_point`: whether
+    a file system must be mounted at `source`. `missing` is "fail" if no server starts without `source`, else "skip".
     """
 
     name: str
@@ -154,7 +159,7 @@ class Exported(ExportedRule):
 
     @property
     def admitting(self) -> list[ExportedRule]:
-        """The rules whose `access` is not "none", this export as the last one; all of them if each is "none"."""
+        """The `rules`, then the export itself, except those with `access` "none"; all of them if each has it."""
         rules = [*self.rules, self]
         return [rule for rule in rules if rule.access != "none"] or rules
 
@@ -188,7 +193,7 @@ class Exported(ExportedRule):
 
     @property
     def security(self) -> tuple[SecurityFlavor, ...]:
-        """The security flavors with which any rule, or the export itself as the last one, admits calls, each once."""
+        """The security flavors with which a rule or, after the rules, the export itself admits calls, each once."""
         return tuple(dict.fromkeys(flavor for rule in self.admitting for flavor in rule.flavors))
 
     @property
@@ -337,22 +342,14 @@ def _check_name(name: str) -> None:
 
 
 def fsspec_url(text: str) -> str:
-    """Returns `text` unchanged if it begins as a URL of fsspec: PROTOCOL:// or PROTOCOL::.
-
-    Raises:
-        ArgumentTypeError: `text` does not.
-    """
+    """Returns `text` if it begins as a URL of fsspec, PROTOCOL:// or PROTOCOL::; else raises ArgumentTypeError."""
     if not _URL.match(text):
         raise argparse.ArgumentTypeError(f"{text!r} is no URL; write PROTOCOL://PATH, or directory for a directory")
     return text
 
 
 def directory_path(text: str) -> Path:
-    """Returns the path of a directory, which need not exist.
-
-    Raises:
-        ArgumentTypeError: `text` begins with ~.
-    """
+    """Returns the path of a directory, which need not exist; raises ArgumentTypeError if `text` begins with ~."""
     if text.startswith("~"):
         raise argparse.ArgumentTypeError(f"{text!r}: ~ is not expanded here; write the whole path, or ./~ for a name")
     return Path(text)

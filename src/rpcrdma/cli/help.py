@@ -30,7 +30,8 @@ def add_arguments(parser: CommandParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma help`: prints the help on the topic `args.topic`, a list of words; returns the exit status.
 
-    Only the topic ["connection"] returns. The others are commands with --help: raises SystemExit after printing.
+    For ["connection"] it prints the options of the connection. Any other topic, or none, is a command line, which is
+    run with --help and raises SystemExit: after the help, or after an error for an unknown command.
     """
     if args.topic != ["connection"]:
         from rpcrdma.cli.main import main  # noqa: PLC0415 - it imports this module

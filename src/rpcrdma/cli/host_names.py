@@ -155,7 +155,7 @@ class HostKeys:
         return _prefix(network, network.prefixlen)
 
     def over(self, host: str) -> list[HostKey]:
-        """Returns the keys that added hosts which contain or equal `host` can have; some may belong to no host."""
+        """Returns the keys of `host` and of networks that contain it; some may be keys of no host that was added."""
         if (network := network_of(host)) is None:
             return [host]
         return [_prefix(network, length) for length in self._lengths[network.version] if length <= network.prefixlen]

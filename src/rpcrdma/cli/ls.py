@@ -70,9 +70,9 @@ class _Listing:
 class _Row:
     """One name of a listing.
 
-    `attributes` are None if the server refuses to describe the entry (`refused`), or for an export or a directory above
-    exports whose attributes were not read; these count as directories. `target` is the target of a symbolic link, None
-    if it was not read. `export`: whether the name is an export.
+    `attributes` are None if the server refuses to describe the entry (`refused`). They are also None for an export or
+    directory above exports whose attributes were not read, which is shown as a directory. `target` is the target of a
+    symbolic link, None if it was not read. `export`: whether the name is an export.
     """
 
     name: str
@@ -85,7 +85,8 @@ class _Row:
 async def run(args: argparse.Namespace) -> int:
     """Runs `rpcrdma ls`: lists the files and directories at the URLs `args.url`; returns the exit status.
 
-    A URL that fails is reported, and the others follow. Raises RpcRdmaError if a connection fails.
+    An OSError about one URL (no such file, no access) is printed, and the next URL follows. Raises RpcRdmaError if a
+    connection fails, which ends the command.
     """
     failures = Failures()
     listing = _Listing(args, headed=args.recursive or len(args.url) > 1)
@@ -110,6 +111,8 @@ async def _ls_url(listing: _Listing, servers: Servers, failures: Failures, url: 
 
 async def _list_url(listing: _Listing, servers: Servers, failures: Failures, url: Url) -> None:
     """Prints the file or the content of the directory at `url`; with -R also that of the directories below it.
+
+    Errors about entries of the directory are reported by `failures`.
 
     Raises:
         NoSuchExport: no export contains `url`.

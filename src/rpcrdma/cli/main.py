@@ -221,7 +221,7 @@ def _configure_logging(args: argparse.Namespace) -> None:
     with_time = "%(asctime)s " if args.command == "serve" else ""
 
     class InOptions(logging.Formatter):
-        """A formatter that names the command's options in place of the library's parameters, and fits the journal."""
+        """Formats records with options in place of the library's parameters; for the journal, adds their priority."""
 
         def format(self, record: logging.LogRecord) -> str:
             text = console.in_options(super().format(record))

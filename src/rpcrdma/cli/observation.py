@@ -38,10 +38,10 @@ def capturing(args: argparse.Namespace) -> Iterator[None]:
 
 @contextlib.contextmanager
 def telling_metrics(args: argparse.Namespace) -> Iterator[None]:
-    """Sets `args.metrics_told` for the context: a `ClientMetrics`, to which the command's connections report.
+    """Sets `args.metrics_told` for the context: with --client-metrics to a `ClientMetrics`, without it to None.
 
-    With --client-metrics it serves them over HTTP, for Prometheus, at the address of that option until the context
-    ends; without the option, `args.metrics_told` is None.
+    The command's connections report to the `ClientMetrics`, which serves their metrics over HTTP, for Prometheus, at
+    the address of that option until the context ends.
 
     Raises:
         ConnectFailed: the address cannot be listened at.

@@ -158,7 +158,7 @@ def _probed_netids(host: str, mapper_version: int | None) -> dict[str, Scheme]:
 
 
 def _shown(url: Url) -> str:
-    """Returns the text of a URL, without its port if that is the default of tcp:// and so is not probed."""
+    """Returns the text of a URL; without a port if a tcp:// URL names none, as no program is called at its default."""
     return str(url) if _own_port(url) else f"{url.scheme}://{url.authority.removesuffix(f':{url.port}')}"
 
 
@@ -172,7 +172,7 @@ def _at(url: Url, target: _Target) -> bool:
 
 
 def _error_at(url: Url, probed: dict[_Target, _Probed]) -> Exception | None:
-    """Returns the first error at the port of `url` if no program answered there; None if one did or none was asked."""
+    """Returns the first error at the port of `url` if no call was answered there, not even by a refusal; else None."""
     failures = [probe.unreachable for target, probe in probed.items() if _at(url, target)]
     return failures[0] if all(failures) and failures else None
 

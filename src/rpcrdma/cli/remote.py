@@ -67,9 +67,10 @@ class Failures:
             self.status = ExitStatus.PROTOCOL_VIOLATION
 
     def name_as_in_url(self, error: BaseException | None) -> None:
-        """Puts the export's name in front of the path in a server's error, or in each error of an exception group.
+        """Puts the export's name in front of the path in a server's error, or in each one in an exception group.
 
-        A server's error without a URL also gets one. Other errors, and None, stay as they are.
+        Groups may have groups. A server's error (`ServerPathError`) without a URL also gets `url`, if that is set.
+        Other errors, and None, stay as they are.
         """
         from rpcrdma.nfs.errors import ServerPathError  # noqa: PLC0415
 
@@ -86,7 +87,7 @@ class Failures:
         return path if self.url is None else str(replace(self.url, path=self.export + path, mount_port=None))
 
     def in_url(self, path: str) -> str:
-        """Returns `path` with the name of the export in front that `Servers.locate` found last, as in URLs."""
+        """Returns `path` as it is in URLs: preceded by the name of the export that `Servers.locate` found last."""
         return self.export + path
 
     def __enter__(self) -> None:

@@ -94,8 +94,8 @@ class RunningServer:
     def takes(self, before: Effective, found: Effective, path: str) -> tuple[Effective, list[Mistake]]:
         """Returns the new settings that the running server can take, and a mistake (place, text) for each other change.
 
-        Settings whose change needs a restart have their present values in the result; so have all exports if no new one
-        can be taken. Changes nothing: see `apply`.
+        Settings and exports whose change needs a restart are in the result as they are now; new exports that need one
+        are left out. If no export were left, the result has all present exports. Changes nothing: see `apply`.
 
         Args:
             before: the settings in use.
@@ -142,14 +142,16 @@ class RunningServer:
     ) -> tuple[list[Exported], list[Mistake]]:
         """Returns an export as the server can take it without a restart, and a mistake for each change that needs one.
 
-        The list has `export` if no change needs a restart; else `old`, as some new terms alone might admit everybody,
-        or no export if `old` is None.
+        The list has `export` if no change needs a restart. Else the whole export waits for the restart, as some new
+        terms without the others might admit everybody: the list has `old`, or is empty if `old` is None.
 
         Args:
             export: the export by the new settings.
             old: the export of the same name that is in use, with other terms; None: there is none.
-            judges: whether the server judges certificates of hosts by the authorities and names of the new settings.
-            requires: whether the server will ask all hosts for a certificate, but only after a restart.
+            judges: whether the server judges certificates of hosts by the authorities and names of the new settings; if
+                not, terms about certificates need a restart.
+            requires: whether the server will ask all hosts for a certificate, but only after a restart, for which the
+                export then waits.
         """
         place = export.origins[""]
         waiting = []
@@ -305,7 +307,7 @@ def idle_s(args: argparse.Namespace, default: float) -> float | None:
 
 
 def plain_addresses(urls: Iterable[str]) -> list[str]:
-    """Returns `urls` without "?" and a provider: the addresses at which clients find the server after a restart."""
+    """Returns `urls` up to "?", if any: the addresses, without providers, at which clients find the next run."""
     return [url.partition("?")[0] for url in urls]
 
 
@@ -341,10 +343,9 @@ def _restart(place: str, change: str) -> Mistake:
 
 
 def _share_a_port(old: Iterable[Url], new: Iterable[Url]) -> bool:
-    """Returns whether a URL to listen at is added or removed whose port both [::] and an IPv4 address have.
+    """Returns whether a URL is added or removed whose port `old` and `new` together have at [::] and an IPv4 address.
 
-    The addresses are those of `old` and `new` together. A socket at [::] takes IPv4 only if no other socket has the
-    port, so that such a change needs a restart.
+    A socket at [::] takes IPv4 only if no other socket has the port, so that such a change needs a restart.
     """
     before, after = set(old), set(new)
     for url in before ^ after:

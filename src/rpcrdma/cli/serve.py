@@ -350,7 +350,9 @@ def _close_kept(args: argparse.Namespace, kept: contextlib.ExitStack) -> None:
 async def _wait(
     stop: asyncio.Event, services: NfsServices, nfs4: Nfs4Service | None, exports: ServedExports
 ) -> AsyncIterator[Exported]:
-    """Iterates until `stop` is set; meanwhile, every 5 s, closes idle files, ends leases and looks for missing exports.
+    """Waits until `stop` is set; every 5 s closes idle files, ends leases and looks whether missing exports are there.
+
+    `nfs4` is the service of version 4; None: it is not offered.
 
     Yields:
         Each export that was missing and is served from now on.

@@ -57,8 +57,8 @@ class AccessLog:
 
         Args:
             args: the settings.
-            place: the place of the records, from `opened_log`; the log closes it. None: the present one, without which
-                there is no effect.
+            place: the place of the records, from `opened_log`; the log closes it. None: the present place; if the log
+                has had none yet, the call has no effect.
         """
         from rpcrdma.aio.drivers.audit_log import AuditLog  # noqa: PLC0415
         from rpcrdma.nfs.server.audit import Audit  # noqa: PLC0415

@@ -28,8 +28,8 @@ class Conflict(NamedTuple):
 def conflicts(args: argparse.Namespace) -> Iterator[Conflict]:
     """Yields a conflict for each setting that cannot take effect with the others.
 
-    It requires one that is missing, is not possible beside another one, or needs more open files than this process may
-    have. `args` are parsed arguments with the values of all settings, and `exports`, which may be empty.
+    Such a setting requires one that is missing, is not possible beside another one, or needs more open files than this
+    process may have. `args` are parsed arguments with the values of all settings, and `exports`, which may be empty.
     """
     yield from _conflicts_of_hosts(args)
     yield from _conflicts_of_connections(args.connections)

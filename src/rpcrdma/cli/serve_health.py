@@ -164,7 +164,7 @@ class ServerHealth:
     def look(self) -> None:
         """Checks the certificate and the directory of each served export once. May block.
 
-        Logs exports that go away or return, and once a day that the certificate expires.
+        Logs exports that go away or return, and once a day the `expiry_warning` of the certificate, if there is one.
         """
         now_s = self._wall_clock()
         if self._certificate is not None:

@@ -42,7 +42,7 @@ def hosts_of(args: argparse.Namespace) -> HostAuthentication:
 
 
 def listen_at(args: argparse.Namespace) -> list[str]:
-    """Returns the URLs of the setting `listen`; by default those of loopback, only tcp:// if all exports want TLS."""
+    """Returns the URLs `args.listen`; by default tcp:// at loopback, and rdma:// unless all exports want TLS."""
     if args.listen:
         return [str(url) for url in args.listen]
     return [url for url in DEFAULT_LISTEN if url.startswith("tcp://") or weakest_protection(args.exports) == "none"]

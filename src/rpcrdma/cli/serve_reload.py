@@ -65,7 +65,7 @@ class ConfigurationReload:
         renew: Callable[[], Callable[[], None]] | None,
         report: Report,
     ) -> None:
-        """Answers requests by readings until its task is cancelled; a failed one is logged, and changes no setting.
+        """Reads and applies the configuration at each `request` until cancelled; logs failures, which change nothing.
 
         Args:
             manager: the service manager, which is notified of the beginning and the end of each reading.
@@ -145,9 +145,10 @@ class ConfigurationReload:
 def _compared(
     server: RunningServer, before: Effective, found: Effective, path: str
 ) -> tuple[Effective, list[Mistake], list[str]]:
-    """Returns what `RunningServer.takes` does: the settings that the server can take, and mistakes about the others.
+    """Returns the settings that the server can take, mistakes about the others, and phrases for changes of exports.
 
-    The third item has a phrase for each change of an export among those settings, such as "access of /data".
+    The first two items and the arguments are those of `RunningServer.takes`. The third item has a phrase for each
+    change of an export between `before` and the first item, such as "access of /data".
     """
     fitting, waiting = server.takes(before, found, path)
     return fitting, waiting, list(changes_of_exports(before, fitting))

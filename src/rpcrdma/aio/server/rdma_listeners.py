@@ -38,7 +38,7 @@ class RdmaListeners:
         InfiniBand and RoCE have ports of their own beside those of TCP. An iWARP device and the software RNIC compete
         for one port, and either one reaches the other's peers: at an address of the device, the device takes the port;
         at a wildcard address the software RNIC does, because it listens at addresses without a device as well. With
-        port 0 the software RNIC chooses the port, since more of TCP's ports are in use.
+        port 0 the software RNIC listens first and chooses: a free port of TCP is mostly free at RDMA devices, too.
 
         Raises:
             OSError: no provider can listen there; the error is that of the last of `providers`.
@@ -74,7 +74,7 @@ class RdmaListeners:
     def stop(self, places: Collection[tuple[str, int]]) -> None:
         """Stops accepting links at some hosts and ports, over every provider; connections stay.
 
-        `places` are keys of the results of `listen`; others are ignored.
+        `places` are keys of the results of `listen`; those at which nothing listens are ignored.
         """
         for listener in self._listeners.values():
             listener.stop(places)

@@ -177,11 +177,11 @@ class RdmaServer:
         return await self._listeners.listen(host, port, providers)
 
     def read_certificates(self) -> Callable[[], None]:
-        """Reads the files for host authentication again, none without that; may block, and may be called in any thread.
+        """Reads the files, if any, for host authentication again; may block, and may be called in any thread.
 
         Returns:
             A function for the event loop, which uses them for later connections. If the content of the file of
-            authorities has changed, it ends connections to authenticated hosts.
+            authorities has changed, it ends all connections to authenticated hosts.
 
         Raises:
             HostAuthenticationFailed: a file is unfit.
@@ -198,9 +198,9 @@ class RdmaServer:
         return use
 
     def stop_listening(self, places: Collection[tuple[str, int]]) -> None:
-        """Stops accepting connections at addresses and ports `places`, as `listen` returned them; others are ignored.
+        """Stops accepting connections at `places`, pairs of address and port from `listen`; present connections stay.
 
-        Present connections stay.
+        Places at which the server does not listen are ignored.
         """
         self._listeners.stop(places)
 

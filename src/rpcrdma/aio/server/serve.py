@@ -270,7 +270,7 @@ class Server:
 
         Raises:
             LocalProtocolError: a URL is invalid, or is for RDMA and `TcpServerConfig.xprtsec` asks for TLS; or a
-                provider is unknown or cannot be captured.
+                provider is unknown, or `RdmaServerConfig.capture` cannot record its packets.
             ConnectFailed: the server cannot listen at an address; the message names cause and remedy.
         """
         # rpc.gssd makes the Kerberos contexts of an RDMA mount over TCP: a client that is back over RDMA before this
@@ -355,7 +355,7 @@ class Server:
             rdma_idle_s: seconds after which an idle RDMA connection ends; None: never.
             tcp_idle_s: seconds after which an idle TCP connection ends; None: never. Holds for later connections only.
             memory_octets_max: octets for arguments, and as many for results: see `ServeOptions.memory_octets_max`.
-            calls_per_host: the most calls of one host in threads (see `ServeOptions.calls_per_host`); 0: ValueError.
+            calls_per_host: as `ServeOptions.calls_per_host`; None: no bound, clients take turns; 0: ValueError.
         """
         options = replace(self._options, calls_per_host=calls_per_host, memory_octets_max=memory_octets_max)
         self._rdma.set_limits(connections_max, connections_per_host, rdma_idle_s)
@@ -493,11 +493,11 @@ def serve(
 
     Raises:
         LocalProtocolError: when entered or awaited: a URL of `listen` is not valid, two services offer the same program
-            and version, a handler does not take arguments and context, a provider is unknown or cannot be captured, or
-            `xprtsec` is asked for over RDMA.
+            and version, a handler does not take arguments and context, a provider is unknown, `capture` is set for one
+            whose packets cannot be recorded, or `xprtsec` is asked for over RDMA.
         TypeError: `services` is no list of objects of `Service`, `options` is of another type, or `listen` is one str.
-        HostAuthenticationFailed: when entered or awaited: a file of `host_authentication` is unfit, or it is required
-            in a version of RPC-over-RDMA without it.
+        HostAuthenticationFailed: when entered or awaited: a file of `host_authentication` cannot be read or used, or
+            host authentication is required in a version of RPC-over-RDMA without it.
         UserAuthenticationFailed: when entered or awaited: Kerberos is asked for, and there is no key or no `gssapi`.
         ConnectFailed: when entered or awaited: the server cannot listen at an address.
     """

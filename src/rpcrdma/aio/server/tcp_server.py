@@ -77,7 +77,7 @@ class TcpServer:
 
     Args:
         dispatcher: finds the handlers.
-        runner: runs the handlers; its maker drains it. None: a new runner, which `stop` drains.
+        runner: runs the handlers; the caller, not `stop`, ends it (`drain`). None: a new runner, which `stop` ends.
         pool: lends memory for results; None: a new pool.
         arguments: the pool against which received calls count; None: a new pool.
         at_most_once: runs calls that must not run twice; other servers may share it. None: a new object.
@@ -142,11 +142,11 @@ class TcpServer:
         )
 
     def read_certificates(self) -> Callable[[], None]:
-        """Reads the files of certificates again, none without TLS; may block, and may be called in any thread.
+        """Reads the files of certificates again, if there is TLS; may block, and may be called in any thread.
 
         Returns:
             A function for the event loop, which uses them for later connections. If the content of the file of
-            authorities has changed, it ends connections to authenticated hosts.
+            authorities has changed, it ends all connections to authenticated hosts.
 
         Raises:
             HostAuthenticationFailed: a file is unfit.
@@ -194,9 +194,9 @@ class TcpServer:
         return await self._listener.listen(host, port)
 
     def stop_listening(self, places: Collection[tuple[str, int]]) -> None:
-        """Stops accepting connections at addresses and ports `places`, as `listen` returned them; others are ignored.
+        """Stops accepting connections at `places`, pairs of address and port from `listen`; present connections stay.
 
-        Present connections stay.
+        Places at which the server does not listen are ignored.
         """
         self._listener.stop(places)
 
@@ -214,10 +214,10 @@ class TcpServer:
         self._admission.resize(connections_max, connections_max, connections_per_host)
 
     def require(self, xprtsec: XprtSec) -> None:
-        """Changes whether calls in the clear are answered (`xprtsec` "none") or refused ("tls", "mtls").
+        """Changes whether calls in the clear are answered (`xprtsec` "none") or refused ("tls" and "mtls" alike).
 
-        It holds for later calls on present connections, too. If the server was made without TLS, they are always
-        answered.
+        It holds for later calls on present connections, too. A server that was made without TLS always answers calls
+        in the clear. Whether clients must show certificates does not change.
         """
         self.config = replace(self.config, xprtsec=xprtsec)
         if self._tls is not None:
@@ -235,7 +235,8 @@ class TcpServer:
         """Accepts and reads nothing more, waits until replies to running calls are sent, and ends all connections.
 
         The wait takes at most `deadline_s` seconds, and up to 0.5 s more for peers to close their ends; then the rest
-        is aborted. A `HandlerRunner` that the server has made itself is drained, without a further wait.
+        is aborted. A `HandlerRunner` that the server has made itself is ended: tasks that still run are cancelled, and
+        results of threads that still run are dropped.
         """
         self._listener.close()
         for connection in list(self.connections):

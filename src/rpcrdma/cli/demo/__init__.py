@@ -38,9 +38,9 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 async def run(args: argparse.Namespace) -> int:
-    """Runs `rpcrdma demo`: copies a tree from a server and back over RDMA, and compares; returns the exit status.
+    """Runs `rpcrdma demo`: starts a server with a file tree, copies the tree out and back over RDMA, and compares.
 
-    Raises: see `demonstrate`.
+    The tree is `args.source`, by default files of Python. Returns the exit status. Raises: see `demonstrate`.
     """
     from rpcrdma.cli.demo.journey import demonstrate  # noqa: PLC0415
 

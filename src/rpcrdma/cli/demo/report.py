@@ -17,7 +17,12 @@ _RESENT = ("resent_long", "resent_without_chunks", "resent_in_segments", "resent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The result of `rpcrdma demo`: data moved each way, times in seconds, both sides' counters and differing paths."""
+    """The result of `rpcrdma demo`, with the transport counters of both sides.
+
+    `source` names the tree; `files` and `octets` are its size, which was moved each way. `get_s` and `put_s` are the
+    seconds of the copies out and back, `seconds` those from before the start of the server until after its end.
+    `mismatches` are the paths at which a copy differs from the tree.
+    """
 
     source: str
     files: int

@@ -204,7 +204,7 @@ def _message_octets(attributes: DeviceAttributes) -> int:
 
 
 def check_verbs(trial: VerbsTrial) -> Finding:
-    """Returns the finding OK if programs can use all RDMA devices, else NOTE; `trial` is the result of `try_verbs`."""
+    """Returns the finding NOTE if `trial`, a result of `try_verbs`, has a cause why devices do not work; else OK."""
     if trial.cause:
         which = ", ".join(trial.unusable) or "the devices"
         text = f"{which} cannot be used: {trial.cause}; provider auto takes the software RNIC"

@@ -180,6 +180,7 @@ def _hardware_addresses(root: Path) -> Iterator[tuple[str, str]]:
     """Yields (node GUID, interface name) twice for each network interface with a hardware address of 48 bits.
 
     The GUID is that address as EUI-64 ("0011:22ff:fe33:4455"), with the universal/local bit inverted and as it is.
+    `root` is the directory below which /sys is read.
     """
     for interface in _entries(root / "sys/class/net"):
         with contextlib.suppress(ValueError):
@@ -214,5 +215,5 @@ def _text(path: Path) -> str:
 
 
 def _word(path: Path) -> str:
-    """Returns the word of a state file of sysfs: "ACTIVE" for the content "4: ACTIVE"; "unknown" without one."""
+    """Returns the word of a state file of sysfs, "ACTIVE" for "4: ACTIVE"; "unknown" if there is no word or no file."""
     return _text(path).partition(":")[2].strip() or "unknown"
