@@ -125,7 +125,7 @@ class RemoteAccessError(RpcRdmaError):
 
 
 class ConnectFailed(RpcRdmaError):
-    """No connection could be made. `str` of it is the message alone, without the attribute `url`.
+    """No connection could be made. `str` of it is the message alone, without the `url` that every RpcRdmaError has.
 
     Args:
         message: the address, the cause and the remedy.

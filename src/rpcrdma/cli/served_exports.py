@@ -123,9 +123,12 @@ class ServedExports:
     async def _plan(self, change: ExportsChange) -> None:
         """Calls `change.plan` in a thread, and waits EXPORTS_CHANGE_S (60) seconds at most.
 
+        The served exports have not changed, also after an error.
+
         Raises:
-            ValueError, OSError: an export cannot be served, data of an export that ends is lost, or a file system does
-                not answer; nothing has changed.
+            ValueError: two exports have one name.
+            OSError: an export cannot be served, or written data of an export that will end cannot be put on its disk.
+            TimeoutError: a file system has not answered by then.
         """
         late = (
             f"opening new exports, and writing data of those that end, has not come to its end within "

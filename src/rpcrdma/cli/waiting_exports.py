@@ -24,8 +24,9 @@ _LOGGER = logging.getLogger("rpcrdma.server")
 class WaitingExports:
     """Makes the exports of a server from its settings, and keeps those that it can serve only later.
 
-    An export waits while its directory is missing or does not answer, its URL leads to no directory or cannot be
-    reached, or a host has no address whose rule gives less rights than a later rule, which would match in its place.
+    An export waits while its directory is missing or does not answer, or its URL leads to no directory or cannot be
+    reached. It also waits while the name of a host has no address, if a later rule, which could match the host instead,
+    gives more rights than the rule that names the host.
 
     Args:
         exports: the settings of all exports. The error of an export with `missing` "fail" is raised by `ready`.
@@ -60,8 +61,8 @@ class WaitingExports:
     def ready(self) -> list[Export]:
         """Returns all exports that can be served, with the present addresses of their hosts; may block for seconds.
 
-        They have the order of the settings. Removes those that can be served from `absent`. The first call uses the
-        answers that `sources` has already, and logs for each other export why it is not served.
+        They have the order of the settings. Removes those that can be served from `absent`. The first call asks no
+        directory or store that `sources` has looked at before, and logs the reason why an export is not served.
 
         Raises:
             OSError: an export with `missing` "fail" has no directory, a store out of reach, or a host without an
@@ -170,7 +171,7 @@ def _export(exported: Exported, directory: Path | None, names: HostNames) -> tup
 
 
 def _networks(hosts: Sequence[str], names: HostNames, unknown: list[OSError]) -> tuple[Network, ...] | None:
-    """Returns the networks of `hosts`; None if they are empty or have "*", which stand for all hosts.
+    """Returns the networks of `hosts`; None, which stands for all hosts, if `hosts` is empty or contains "*".
 
     Adds an error to `unknown` for each host name without an address.
     """

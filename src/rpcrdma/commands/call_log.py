@@ -16,9 +16,9 @@ _LOGGER = logging.getLogger("rpcrdma.calls")
 
 
 def call_logger() -> CallObserver | None:
-    """Returns a function that logs the call it is called with, once that has ended, at level DEBUG.
+    """Returns a function that logs its argument, an RPC call that has ended, at level DEBUG.
 
-    Returns None, which costs calls nothing, if the logger `rpcrdma.calls` is off at that level now.
+    Returns None, which costs RPC calls nothing, if the logger `rpcrdma.calls` is off at that level now.
     """
     return _log if _LOGGER.isEnabledFor(logging.DEBUG) else None
 

@@ -215,7 +215,7 @@ def talk(line: str, *, level: int = 20) -> None:
 
 
 def announce(line: str) -> None:
-    """Prints one line, with control characters escaped, on standard output.
+    """Prints one line, with control characters escaped, on standard output; raises OSError as `write` does.
 
     If standard error is systemd's journal, prints it there instead, with the priority of a notice.
     """
@@ -294,7 +294,7 @@ def table(
     headings: Sequence[str] = (),
     names: Collection[int] = (),
 ) -> None:
-    """Prints rows of text in aligned columns on standard output.
+    """Prints rows of text in aligned columns on standard output; raises OSError as `write` does.
 
     On a terminal, headings are bold unless NO_COLOR is set.
 

@@ -51,8 +51,8 @@ def own_definition(name: str) -> Path:
 def own_definition_text(name: str) -> str:
     """Returns the text of an XDR definition that comes with the library; `name` is a key of `OWN_DEFINITIONS`.
 
-    In the text of "nfs4.x" the programs of the file are replaced by one whose COMPOUND has the operations that this
-    library supports.
+    The text of "nfs4.x" is changed for tools that decode whole messages: it declares COMPOUND, which the file lacks,
+    with the operations that this library supports, and has no callback program.
     """
     text = own_definition(name).read_text(encoding="utf-8")
     if name != "nfs4.x":
@@ -87,7 +87,10 @@ class DefinitionText:
         return "standard input" if self.file == "-" else Path(self.file).name
 
     def show(self, remarks: Sequence[Diagnostic]) -> None:
-        """Prints the compiler's errors and warnings on standard error, each with its line of the file before cpp."""
+        """Prints the compiler's errors and warnings on standard error.
+
+        Each has the number and the text of the line that it is about, in the file before the preprocessor.
+        """
         for remark in remarks:
             located, file, source = self._located(remark)
             sys.stderr.write(f"{located.render(source, file)}\n")

@@ -417,7 +417,7 @@ class RdmaFileSystem(ServerFileSystem):
     def mv(self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None, **_kwargs: Any) -> None:
         """Renames an object; between exports, for a pattern or with `maxdepth`, copies and removes instead.
 
-        Raises OSError if the server refuses.
+        Raises OSError if the server refuses, or contents of a directory were not copied: that directory stays.
 
         Args:
             path1: the present path, or a pattern.
@@ -489,7 +489,7 @@ def _within(size: int, start: int | None, end: int | None) -> tuple[int, int]:
 
 
 def _one_each(values: int | Sequence[int | None] | None, count: int) -> Sequence[int | None]:
-    """Returns the start, or end, of each of `count` ranges: `values`, or if that is a number or None, it `count` times.
+    """Returns the starts, or the ends, of `count` ranges: the sequence `values`, or one number or None `count` times.
 
     Raises:
         ValueError: `values` is a sequence of another length than `count`.

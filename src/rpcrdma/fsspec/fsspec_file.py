@@ -32,10 +32,12 @@ class OpeningFileSystem(OwnLoop, Protocol):
 
 
 class FsspecFile:
-    """The attributes of `fsspec.spec.AbstractBufferedFile`, for open files with another base class."""
+    """A mixin with the attributes of `fsspec.spec.AbstractBufferedFile`, for open files that do not inherit from it."""
 
     fs: OpeningFileSystem
+    """The file system that has opened the file."""
     path: str
+    """The path of the file in `fs`."""
     if TYPE_CHECKING:
 
         def tell(self) -> int: ...

@@ -153,7 +153,7 @@ class KnownFiles:
             self._held = 0
 
     def forget_tree(self, path: str) -> None:
-        """Drops the states of `path`, of its directory and of all paths below `path`; adds 1 to `changes`."""
+        """Drops the states of `path`, of the directory that contains it and of all paths below; adds 1 to `changes`."""
         self.forget(path)
         below = path.rstrip("/") + "/"
         with self._lock:

@@ -49,7 +49,7 @@ _PASSED_OVER = {"anon"}
 
 
 class ServerFileSystem(AsyncFileSystem):
-    """The options and queries of a file system of fsspec; its subclass `RdmaFileSystem` documents the options."""
+    """The base of `RdmaFileSystem`, which documents the options; has all methods that change nothing at servers."""
 
     protocol: str = ""
     root_marker = "/"
@@ -137,7 +137,9 @@ class ServerFileSystem(AsyncFileSystem):
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
-        """The event loop of all calls, never None; after a fork the child's own, where connections are made anew.
+        """The event loop in which blocking methods run their calls; after a fork the child's own, with new connections.
+
+        Never None, though the base class permits that.
 
         Raises:
             RuntimeError: the object was made with `asynchronous=True`: only its coroutines can be used.
@@ -258,9 +260,10 @@ class ServerFileSystem(AsyncFileSystem):
         return place.known.find(place.path, self._valid_s)
 
     async def _look(self, place: ServerPath) -> tuple[Info, DirEntry | None]:
-        """Asks the server about `place`, caches the answer, and returns it: the (info, entry) of `info_at`.
+        """Asks the server about `place`, caches the answer, and returns it: (info of fsspec, directory entry).
 
-        Raises the errors of `info_at`, and of mounting the export.
+        For a symbolic link, the root of an export, and a path that ends with "." or "..", the entry is None and nothing
+        is cached. Raises the errors of `info_at`, and of mounting the export.
         """
         known = place.known
         changes = known.changes

@@ -28,7 +28,7 @@ class _ServerFlavour(WrappedFileSystemFlavour):
 
 
 class NfsUPath(UPath):
-    """The class of `UPath("rdma://server/data")`, which universal-pathlib makes: the methods of `pathlib.Path`."""
+    """The class of `UPath("rdma://server/data")`, and of nfstcp:// URLs, with the methods of `pathlib.Path`."""
 
     __slots__ = ()
 
@@ -54,9 +54,9 @@ class NfsUPath(UPath):
         return (self.anchor, *filter(None, names))
 
     def rename(self, target: Any, **kwargs: Any) -> Self:
-        """Renames the object as `os.rename` does: into the place of `target`, and not into a directory that is there.
+        """Renames the object to `target` as `os.rename` does, so never into an existing directory `target`.
 
-        Between servers and exports it copies and removes.
+        Between servers and exports, `RdmaFileSystem.mv` copies the object, also into such a directory, and removes it.
 
         Args:
             target: a path, or a text; a text that begins with a slash stands for a path at this server.

@@ -93,11 +93,12 @@ def find_mistakes(
 
 
 def at_start(args: argparse.Namespace, found: Effective, sources: ExportSources) -> list[Mistake]:
-    """Returns the mistakes (place, text) in settings with which a server must not start, and warnings about mounts.
+    """Returns the mistakes (place, text) in settings with which a server must not start, and warnings.
 
-    Mistakes that opening, binding or loading finds are left out: the start itself reports them. `args` are parsed
-    arguments with the values of `found`. `sources` looks at the directories and stores of the exports, and has their
-    answers afterwards. May block.
+    A warning (`Mistake.is_warning`) in this list is about an export that clients may change, but whose file system is
+    mounted read-only. Mistakes that opening, binding or loading finds are left out: the start itself reports them.
+    `args` are parsed arguments with the values of `found`. `sources` looks at the directories and stores of the
+    exports, and has their answers afterwards. May block.
     """
     looks = PathLooks(found, (), sources.of_paths)
     sources.look((*found.exports, *found.mistaken))
@@ -280,10 +281,10 @@ def _faults_of_credentials(found: Effective, names: Iterable[str]) -> Iterator[M
 
 
 def _faults_of_certificates(args: argparse.Namespace, found: Effective, looks: PathLooks) -> Iterator[Mistake]:
-    """Yields a mistake for each file of certificates that cannot be used, and warnings about them.
+    """Yields a mistake for each file of certificates that cannot be used, and warnings (`Mistake.is_warning`).
 
-    The warnings: the certificate expires within 14 days; `tls-name` does not bar clients without a certificate. The
-    files are loaded only if they can be read and no other setting conflicts with them.
+    The warnings: the certificate expires within 14 days; `tls-name` does not bar clients without a certificate. `looks`
+    has looked at the files; they are loaded only if they can be read and no other setting conflicts with them.
     """
     faults = [*looks.faults(FILES_OF_HOSTS), *_faults_of_credentials(found, FILES_OF_HOSTS)]
     yield from faults

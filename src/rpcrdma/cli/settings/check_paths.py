@@ -57,9 +57,9 @@ class PathLooks:
             self._place = threads.ask(("place", state), functools.partial(_place_of_state, state))
 
     def faults(self, names: Iterable[str]) -> Iterator[Mistake]:
-        """Yields a mistake for each setting in `names` whose path is silent, or cannot be used by a server; may block.
+        """Yields a mistake for each setting in `names` whose path does not answer or is of no use to a server.
 
-        Settings that were not looked at are left out.
+        Settings whose paths this object does not look at are left out. May block.
         """
         for name in names:
             if (look := self._looks.get(name)) is None:

@@ -39,7 +39,7 @@ class Effective(NamedTuple):
     faults: list[Mistake]
     """The mistakes in the files and in the names of exports."""
     mistaken: tuple[Exported, ...] = ()
-    """Exports with mistakes in their tables, with other values in place of the mistaken ones, for checks."""
+    """Exports with mistakes in their tables, not in `exports`; other values replace the mistaken ones, for checks."""
     mistaken_settings: frozenset[str] = frozenset()
     """The names of the settings of the server whose values in a file are mistaken: the defaults are in their place."""
 
@@ -65,7 +65,10 @@ class Effective(NamedTuple):
             raise kind(in_keys(f"{place}: {message}; {hint}" if hint else f"{place}: {message}", place)) from None
 
     def place_of_files(self, message: str) -> str:
-        """Returns the place of the TLS setting (cert, key, ca) whose file `message` names, else that of `tls-cert`."""
+        """Returns the place of the TLS setting (cert, key, ca) whose file `message` names, else that of `tls-cert`.
+
+        The place is FILE:LINE, "command line" or "default".
+        """
         files = [self.server[name] for name in ("tls-cert", "tls-key", "tls-ca")]
         paths = [each.value.path if isinstance(each.value, Credential) else each.value for each in files]
         named = [
@@ -87,14 +90,18 @@ class Effective(NamedTuple):
 
 
 def in_keys(text: str, place: str) -> str:
-    """Returns a message about a setting; if `place` is in a file, options in it (--tls-ca) become keys (tls-ca)."""
+    """Returns the message `text` about a setting; for a setting in a file, options (--tls-ca) become keys (tls-ca).
+
+    `place` is FILE:LINE for such a setting; for "command line" and "default" the message stays as it is.
+    """
     return text if place in {DEFAULT, COMMAND_LINE} else _OPTION.sub("", text)
 
 
 def effective(args: argparse.Namespace) -> Effective:
     """Returns values and origins of all settings: of the command line, else of the files, else the defaults.
 
-    Exports of the command line replace all those of the files. Reads the files; mistakes are part of the result.
+    Reads the configuration file and the files `exports.d/*.toml` beside it; mistakes in them are part of the result.
+    Exports of the command line replace all those of the files.
 
     Args:
         args: parsed arguments, of which `on_command_line` names those of the command line. Their `config` is the path
@@ -137,10 +144,11 @@ def _value(setting: Setting, args: argparse.Namespace, in_file: Mapping[str, Val
 
 
 def _complete(export: ExportArgument, defaults: Mapping[str, Value], unknown: frozenset[str]) -> Exported:
-    """Returns an export with values of all settings: its own, else `defaults`; --read-only makes access "rw" "ro".
+    """Returns an export with values of all settings: its own, else `defaults`; --read-only turns "rw" into "ro".
 
     `defaults` has the values by attribute (`Setting.dest`); `unknown` are the attributes whose defaults are mistaken in
-    a file. An export of the command line has `missing` "fail".
+    a file: those that the export does not set itself are in the result's `mistaken`. An export of the command line has
+    `missing` "fail": without its directory the server does not start.
     """
     terms: dict[str, Any] = {**{dest: each.value for dest, each in defaults.items()}, **export.own}
     origins = {dest: each.origin for dest, each in defaults.items()}

@@ -81,7 +81,7 @@ class Value(NamedTuple):
 class Mistake(NamedTuple):
     """A mistake in a configuration: its `place`, and in `text` the cause and, after a semicolon, its remedy.
 
-    The place is FILE:LINE, a path or "command line". `is_warning`: whether the server can start all the same.
+    The place is FILE:LINE, a path, "command line" or "default". `is_warning`: whether the server can start with it.
     """
 
     place: str
@@ -280,7 +280,9 @@ class _File:
     def _read_table(
         self, path: KeyPath, table: Mapping[str, Any], known: Mapping[str, Setting], into: dict[str, Value]
     ) -> set[str]:
-        """Adds the values of the table at `path` to `into`, by key, and mistakes; `known` has the settings by key.
+        """Adds the valid values of the table at `path` to `into`, by key, and its mistakes to `FileSettings.faults`.
+
+        `known` has the settings that such a table may have, by key.
 
         Returns:
             The names of settings with mistaken values, and of those that unknown keys resemble.

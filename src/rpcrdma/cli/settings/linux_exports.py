@@ -199,7 +199,7 @@ class _Export:
 
 
 class _Line:
-    """The reading of one logical line of exports(5), at `place`; adds mistakes there."""
+    """A parser of one logical line of exports(5), which is at `place`; adds its mistakes to `place.faults`."""
 
     def __init__(self, place: _Place) -> None:
         self._place = place

@@ -93,7 +93,10 @@ class _RulesAbove:
         return None
 
     def _first_of(self, group: _Group, named: Sequence[_Items]) -> Iterator[int]:
-        """Yields the number of the first rule in `group` that covers a rule with `named`; nothing if none does."""
+        """Yields the number of the first rule in `group` that covers a later rule; nothing if none does.
+
+        `named` has the keys of the later rule: see `_Group.candidates`.
+        """
         for number in group.candidates(named):
             if all(_has_all(keys, items) for keys, items in zip(self._rules[number][1], named, strict=True)):
                 yield number
@@ -101,14 +104,22 @@ class _RulesAbove:
 
 
 class _Group:
-    """The numbers of rules that restrict the same ones of the three: hosts, principals, certificates."""
+    """An index of rules that name the same kinds of callers out of three kinds: hosts, principals, certificates.
+
+    It has each rule by its number, which is the rule's index in `_RulesAbove`.
+    """
 
     def __init__(self) -> None:
         self._numbers: list[int] = []
         self._by_key: list[defaultdict[HostKey, list[int]]] = []
+        """For hosts, principals and certificates each: the numbers of the rules that have a key."""
 
     def add(self, number: int, keys: Sequence[set[HostKey]]) -> None:
-        """Adds rule `number`, larger than those before; `keys` has a set for its hosts, principals and certificates."""
+        """Adds the rule `number`, which is larger than the numbers added before.
+
+        `keys` has three sets, the keys of the rule's hosts, of its principals and of its certificates; a set is empty
+        if the rule names none of that kind.
+        """
         self._numbers.append(number)
         self._by_key = self._by_key or [defaultdict(list) for _ in keys]
         for by_key, some in zip(self._by_key, keys, strict=True):
@@ -116,10 +127,12 @@ class _Group:
                 by_key[key].append(number)
 
     def candidates(self, named: Sequence[_Items]) -> Sequence[int]:
-        """Returns the ascending numbers of those rules of the group that may cover a rule with `named`.
+        """Returns the ascending numbers of rules of the group, among them each that covers a later rule.
 
-        `named` has the keys of the hosts, the principals and the certificates of that rule. A rule that covers it
-        shares a key with each of these; the method returns the rules that do with one, that with the fewest.
+        A rule covers a later one if it matches every call that the later one could match. `named` has three sequences,
+        for the hosts, the principals and the certificates that the later rule names. For each of these hosts and names
+        there are several keys, of which a covering rule has at least one. The method looks up the rules with such a key
+        for each host and name, and returns the shortest result.
         """
         fewest = self._numbers
         for by_key, items in zip(self._by_key, named, strict=True):
@@ -133,12 +146,15 @@ class _Group:
 
 
 def _has_all(keys: set[HostKey], items: _Items) -> bool:
-    """Returns whether `keys` has at least one key of each item, or is empty, which stands for all callers."""
+    """Returns whether `keys` has a key from each sequence in `items`, or is empty, which stands for all callers."""
     return not keys or all(not keys.isdisjoint(each) for each in items)
 
 
 def _over_name(name: str) -> Sequence[HostKey]:
-    """Returns the names by which a rule covers the principal or certificate `name`: itself, and *@REALM."""
+    """Returns the names by which a rule covers the principal or certificate `name`: itself, and *@REALM.
+
+    For a certificate, which has no realm, the second name is one that no rule has.
+    """
     return name, f"*@{name.rpartition('@')[2]}"
 
 

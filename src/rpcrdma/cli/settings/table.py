@@ -97,7 +97,7 @@ _HOSTS = replace(
 
 
 def _of_unit(setting: Setting) -> Setting:
-    """Returns a copy of a setting of a file that also accepts credential:NAME, a credential of the systemd unit."""
+    """Returns a copy of a setting whose value is a file's path; the copy accepts credential:NAME (systemd) as well."""
     return replace(
         setting,
         parse=credential_or_path,
