@@ -51,7 +51,7 @@ def sync(
 
 
 class OwnLoop(Protocol):
-    """The interface of a file system that `FilesLoop` uses."""
+    """The interface of a file system that `FilesLoop` uses: the event loop of its calls, and the URLs of paths."""
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
@@ -64,7 +64,7 @@ class OwnLoop(Protocol):
 class FilesLoop:
     """Runs the calls of an open file in the event loop of the file system `fs`; messages show the URL of `path`.
 
-    In a child process that inherited the file, `run` raises an error, and `post` has no effect.
+    In a child process that inherited the file by a fork, `run` raises RuntimeError, and `post` has no effect.
     """
 
     def __init__(self, fs: OwnLoop, path: str) -> None:
@@ -97,7 +97,7 @@ class FilesLoop:
     def post(self, begin: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         """Schedules the coroutine that `begin` makes in the loop; waits neither for it nor for its outcome.
 
-        No effect if this process was forked after the file was opened, or once the loop is closed.
+        No effect without a loop, once it is closed, or in a child process that inherited the open file by a fork.
         """
         if not self.forked and self._loop is not None:
             loop = self._loop

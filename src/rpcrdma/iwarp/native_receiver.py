@@ -27,8 +27,8 @@ if native is not None:
 class NativeReceiver(Receiver):
     """A `Receiver` with which the native module, written in C, takes turns.
 
-    While `frames` is not None, the native module receives, and `frames` is its receiver. `step` is the native module;
-    the other arguments are those of `Receiver`.
+    While `frames` is not None, the native module receives, and `frames` is its receiver. The argument `step` is the
+    native module itself (`rpcrdma.wire.native.native`); the other arguments are those of `Receiver`.
     """
 
     __slots__ = ("_completions", "_native", "_sender", "frames")

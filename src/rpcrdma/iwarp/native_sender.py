@@ -24,10 +24,11 @@ _TURNS_MAX = 8
 
 
 class NativeSender(Sender):
-    """A `Sender` whose messages the native module (C) frames and sends, from the first `send` that can begin on.
+    """A `Sender` whose messages the native module, written in C, frames and sends.
 
-    The attribute `native` is then True, and `next_gather` returns only octets that were built before, and the rest of
-    an FPDU that TCP has taken in part.
+    The module begins with the first `send` at which the connection is open, without markers, and no message is partly
+    built. From then on the attribute `native` is True, and `next_gather` returns only octets that were built before,
+    and the rest of an FPDU that TCP has taken in part.
     """
 
     __slots__ = ("native",)
@@ -149,10 +150,11 @@ class NativeSender(Sender):
         return Work(None, Verb.RDMA_WRITE, READ_RESPONSE, (view,), length, sink_handle, sink_offset)
 
     def _note_sent(self, messages: list[Work], done: int) -> None:
-        """Removes sent messages from the queues.
+        """Updates the queues after a send: work that has begun moves to `in_flight`, an RDMA Read also to `reads`.
 
-        `messages`: the messages that were given to the native module. `done`: the number of them, from the first, that
-        are sent whole. The attribute `_position` is the number of octets sent of the message after these; 0: none.
+        Work that is sent in part becomes `current`; Read Responses that are sent whole are dropped. `messages`: the
+        messages that were given to the native module. `done`: the number of them, from the first, that are sent whole.
+        The attribute `_position` is the number of octets sent of the message after these; 0: none.
         """
         self._responding = False
         current, self.current = self.current, None

@@ -158,10 +158,11 @@ class Outbound:
             pieces[0] = memoryview(pieces[0])[octets:]
 
     def _digest_sent(self, octets: int) -> None:
-        """Computes the CRC over the sent part of the FPDU that is sent in part once TCP has taken `octets` more octets.
+        """Updates `_digest` and `frames` for `octets` more octets that TCP has taken.
 
-        It is kept for `renew`, since the region that the payload is a view of may change later. Also drops the entries
-        in `frames` of FPDUs that are then sent whole.
+        If the last of these is inside an FPDU whose payload is a view of a region, `_digest` becomes the CRC of the
+        sent part of that FPDU: `renew` continues from it, since the region may change later. Entries in `frames` of
+        FPDUs that are sent whole are dropped.
         """
         after = self.sent + octets
         start = self.start
@@ -269,8 +270,8 @@ def build_tagged_run(
         offset: the tagged offset of the payload.
         payload: the rest of the message, for which no FPDUs are built yet.
         payload_max: the most octets of payload in one FPDU.
-        room: (octets, pieces) of the gather list; no further FPDU is begun once the FPDUs before it take more octets
-            than the first, or at least as many pieces as the second.
+        room: (octets, pieces): no further FPDU is begun once the gather list has more than `octets` octets, or at least
+            `pieces` buffers.
         crc: whether to compute CRCs; if False the CRC fields are zero.
     """
     pieces: list[Buffer] = []

@@ -212,7 +212,7 @@ class IwarpQueuePair:
                 self._first_frame()
 
     def hand_over(self) -> None:
-        """Lets the native (C) module receive from now on; `native_receiver.frames` is then its receiver.
+        """Lets the native (C) module receive from now on: the driver then calls `native_receiver.frames.receive`.
 
         No effect without the module, before the connection is open, or while Python has to finish a message first.
         """
@@ -298,7 +298,7 @@ class IwarpQueuePair:
         self._terminate(fault, by_peer=False)
 
     def bytes_sent(self, octets: int) -> None:
-        """Removes the first `octets` octets, more than 0, of the last `next_gather`, which TCP has taken."""
+        """Removes the first `octets` octets, more than 0, from the gather list of `next_gather`: TCP has taken them."""
         sender = self._sender
         sender.report(octets)
         state = self.state
@@ -396,7 +396,7 @@ class IwarpQueuePair:
         )
 
     def _first_frame(self) -> None:
-        """Permits a responder to send: the initiator's first valid FPDU has arrived. Frees the memory of start-up."""
+        """Lets a responder send after the first valid FPDU, reports `Established` if due, frees start-up memory."""
         if self.state is State.AWAITING_READY:
             self._move(Input.FPDU)
             self._established()

@@ -103,10 +103,11 @@ class DirectPayload:
 class Receiver:
     """The receiving half of an iWARP connection: finds FPDUs in the stream, checks them and places their payload.
 
-    `view` is the scratch buffer: `filled` octets of it hold received data, and `limit` bounds the part that is offered.
-    It is the memory of `scratch` until an FPDU has arrived in part. `direct` is the payload that is received straight
-    into its target. `tagged` and `untagged` have the rules and the state of both kinds of messages. `heard` is True
-    once a valid FPDU has arrived. `ready_frame` is the RTR frame that must arrive first, if any.
+    `view` is the scratch buffer, at first the memory of `scratch`, and memory of this receiver's own once it has to
+    keep octets. Its first `filled` octets are received data; the driver may fill it up to the index `limit`. `direct`
+    is the payload that is received straight into its target. `tagged` and `untagged` have the rules and the state of
+    both kinds of messages. `heard` is True once a valid FPDU has arrived. `ready_frame` is the RTR frame that must
+    arrive first, if any.
     """
 
     __slots__ = (

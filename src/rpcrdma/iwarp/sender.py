@@ -472,7 +472,7 @@ class Sender:
         self.open = False
 
     def stop(self) -> None:
-        """Drops all octets that are built and not sent: after `flush`, nothing is sent any more."""
+        """Drops all octets that are built and not sent; called after `flush`, so that nothing is sent any more."""
         self.out.built = self.out.sent
         self.out.clear()
 
@@ -480,7 +480,7 @@ class Sender:
         """Drops the FPDUs of which no octet is sent, and appends a Terminate as the last message; called after `flush`.
 
         The unsent rest of an FPDU that is partly sent precedes the Terminate, as a copy, since its memory belongs to
-        the upper layer again. If the rest shows an invalidated region, neither is sent: the stream ends inside the
+        the upper layer again. If its payload is in an invalidated region, neither is sent: the stream ends inside the
         FPDU, which the peer will not deliver.
         """
         forgotten = self.out.cut()

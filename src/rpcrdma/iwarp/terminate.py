@@ -148,8 +148,9 @@ class TerminateMessage:
 
 
 class TerminateFault(RemoteProtocolError):
-    """Raised for a rule that the peer breaks on the stream: `code` and the offending headers go into a Terminate.
+    """Raised for a fault that ends the connection with a Terminate, which has `code` and the offending headers.
 
+    The peer has broken a rule on the stream, or this side cannot continue to send, as memory was invalidated.
     `segment_octets`, `ddp_header` and `read_header` are those of `TerminateMessage`.
     """
 

@@ -129,7 +129,10 @@ class UntaggedMessages:
         return buffer[start : start + octets]
 
     def _buffer(self) -> ReceiveBuffer:
-        """Returns the buffer of the arriving Send: that of the oldest posted receive, or one drawn from the pool."""
+        """Returns the buffer of the arriving Send: the first in `receives`; without one, it is drawn from the pool.
+
+        `check` has made sure that a receive is posted.
+        """
         if not self.receives:
             assert self.pool is not None
             self.shared -= 1

@@ -201,15 +201,14 @@ class NfsFilesystem(ObjectCalls):
     ) -> NfsFile:
         """Opens a regular file; asks the server for attributes (close-to-open consistency) and the caller's rights.
 
-        For "rb" and "r+b" a `DirEntry` is opened by its handle, in one call, and looked up only if the file has
-        changed.
+        For "rb" and "r+b" a `DirEntry` is opened by its handle, in one call; a file that has changed is looked up.
 
         Args:
             path: the path or entry.
             mode: "rb", "wb", "xb" or "ab" (writes at the end, see `NfsFile.write`), each also with "+".
             permissions: the mode of a new file.
-            ask: False opens the `DirEntry` of a regular file with "rb" without a call, but one FSINFO for all files;
-                no effect for other paths and modes.
+            ask: False opens the `DirEntry` of a regular file with "rb" without a call to the server, except an FSINFO
+                for the first file of the file system; no effect for other paths and modes.
 
         Returns:
             The open file.
@@ -235,7 +234,7 @@ class NfsFilesystem(ObjectCalls):
             The number of octets read; fewer than the buffer holds only if the file ends before.
 
         Raises:
-            TypeError, LocalProtocolError: `buffer` is no such memory.
+            TypeError: `buffer` is no C-contiguous memory; LocalProtocolError: it is read-only.
             ValueError: `offset` is negative.
             NfsError: the server refuses; and the errors of `Caller.call`.
         """
@@ -244,9 +243,10 @@ class NfsFilesystem(ObjectCalls):
         return await self._read_direct(node, buffer, offset)
 
     async def read_bytes(self, path: Path | DirEntry, *, offset: int = 0, size: int = -1) -> bytes:
-        """Returns octets of a file, up to its size when the call begins, read with many READs in flight.
+        """Returns `size` octets of a file from `offset` on, all to its end if `size` is negative.
 
-        An entry is read by its handle, see `open`.
+        Fewer are returned at the end of the file (as it is when the call begins), b"" behind it. Many READs are in
+        flight. An entry is read by its handle, see `open`.
 
         Raises:
             ValueError: `offset` is negative.
@@ -266,8 +266,8 @@ class NfsFilesystem(ObjectCalls):
         """Reads a regular file by its handle alone, and checks that size, mtime and ctime are still those of `entry`.
 
         Returns:
-            The octets. None if the file has changed or is gone, or no reply of READ has attributes that show that it is
-            unchanged; also if no octets are to be read.
+            `size` octets from `offset` on, all to the end if `size` is negative. None if the file has changed or is
+            gone, a reply of READ lacks the attributes, or there is nothing to read.
 
         Raises:
             NfsError: the server refuses; and the errors of `Caller.call`.
@@ -491,7 +491,7 @@ class NfsFilesystem(ObjectCalls):
 
 
 def _length(attributes: v3.fattr3, offset: int, size: int) -> int:
-    """Returns how many octets a file has from `offset` on, at most `size` unless `size` is negative."""
+    """Returns how many octets a file has from `offset` on, 0 behind its end; at most `size` unless that is negative."""
     rest = max(0, attributes.size - offset)
     return min(rest, size) if size >= 0 else rest
 

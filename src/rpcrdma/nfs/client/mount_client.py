@@ -183,10 +183,10 @@ async def mount_export(
 async def list_exports(url: Url, options: ConnectOptions, *, mount_port: int | None = None) -> list[Exported]:
     """Returns the exports of the server at `url`, with admitted hosts and security flavors, sorted by name.
 
-    MOUNT is asked first, which names the hosts that may mount an export, then NFS version 4, both at the address of the
-    server. MOUNT at other TCP ports, which may belong to another server, is asked last, with a warning in the log. If
-    `url` or `mount_port` names the TCP port of MOUNT, only that is asked. `options` are the settings of connections.
-    MNT and UMNT are sent for each export that MOUNT lists, as the reply of MNT names the flavors.
+    Asked in turn, until one answers, are MOUNT at the port of NFS, which names the hosts that may mount an export; NFS
+    version 4 there; and, with a warning in the log, as it may belong to another server, MOUNT at TCP port 20048 and at
+    the port that the port mapper names. If `url` or `mount_port` names a port, only that is asked. `options`: the
+    settings of connections. MNT and UMNT are sent for each export that MOUNT lists, as only MNT names the flavors.
 
     Raises:
         NotPermitted: this process may not take a reserved port.
@@ -221,7 +221,7 @@ async def list_exports(url: Url, options: ConnectOptions, *, mount_port: int | N
 
 
 async def _listed_by_version_4(nfs: Caller, timeout_s: float) -> list[Exported]:
-    """Returns the exports below the root of NFS version 4; each call waits up to `timeout_s`. Raises: `exports_at`."""
+    """Returns exports below the root of NFS version 4; raises as `exports_at`. `timeout_s`: the limit of each call."""
     # Version 4 takes a tenth of a second to import.
     from rpcrdma.nfs.v4.client.pseudo_root import exports_at  # noqa: PLC0415
 
@@ -432,7 +432,7 @@ async def mount_with(caller: Caller, path: str, *, timeout_s: float | None = Non
 
 
 def _why_refused(export: str, admitted: Sequence[str]) -> str:
-    """Returns why MOUNT refuses the path `export`; `admitted`: the hosts listed for it, "*" for all; or none."""
+    """Returns why MOUNT refuses the path `export`; `admitted`: the hosts listed for it ("*": all), empty if unknown."""
     if not admitted or "*" in admitted:
         port = "or to ports from 1024 on (ConnectOptions(reserved_port=True))"
         return f"the server's MOUNT refuses {export} to this host or user, {port}; its log may have the reason"
@@ -445,8 +445,8 @@ async def unmount(url: Url, mounted: Mount, options: ConnectOptions, nfs: Connec
     """Sends UMNT for the export of `mounted`, so that the server knows that it is no longer used; ignores failures.
 
     Waits up to 1 s for the reply, and for MOUNT at a port of its own up to 1 s more for the connection. `url`: the
-    server. `options`: the settings of that connection. `nfs`: the connection to the NFS server, for MOUNT there; no
-    call is made if it is lost.
+    server. `options`: the settings of a connection to such a port. `nfs`: the connection to the NFS server, for MOUNT
+    there; no call is made if it is lost.
     """
     with contextlib.suppress(RpcRdmaError):
         if not mounted.port:

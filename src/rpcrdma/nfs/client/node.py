@@ -165,12 +165,15 @@ class DirEntry:
             present: the attributes; None: the result is False.
 
         Raises:
-            NfsError: `refusal`, unless it is None.
+            NfsError: `refusal`, if the server has refused to describe the entry in the listing.
         """
         return present is not None and _version(present) == _version(self.attributes)
 
     def stat(self) -> Stat:
-        """Returns the entry's own attributes at the time of the listing; raises `refusal` unless it is None."""
+        """Returns the attributes at the time of the listing, of a symbolic link itself and not of its target.
+
+        Raises `refusal` if the server has refused to describe the entry.
+        """
         return stat_from(self.attributes)
 
 

@@ -77,12 +77,14 @@ class NfsProcedures:
     ) -> Any:
         """Repeats a call while its status is NFS3ERR_JUKEBOX, up to `NFS_DEFERRED_S` (200) s; returns the result.
 
+        Any other status is raised at once.
+
         Args:
             status: the status of the first reply, which is not NFS3_OK.
             procedure: the procedure.
             args: its arguments.
-            path: the path of the object, or (node of its directory, name), for errors.
-            path2: likewise of a second object; None if there is none.
+            path: for errors, the object: its path, or (the node of its directory, its name in that).
+            path2: likewise a second object; None if there is none.
             buffer: memory for the data of READ; None for other procedures.
 
         Raises:
@@ -121,8 +123,8 @@ class NfsProcedures:
     async def lookup(self, directory: Node, name: str) -> Node:
         """Calls LOOKUP, and GETATTR if the server omits the attributes; returns the node of `name`, with attributes.
 
-        Raises `NfsError` if the server refuses; if everyone may search `directory`, a PermissionError has a note that
-        the name may be a mount point.
+        Raises `NfsError` if the server refuses. Of these, `NfsPermission` has a note if everyone may search
+        `directory`: the name may then be a mount point.
         """
         args = v3.LOOKUP3args(v3.diropargs3(directory.handle, name))
         reply: Any = await self._answer(v3.LOOKUP, args, (directory, name))

@@ -155,6 +155,7 @@ class NfsFile:
 
         Raises:
             ValueError: the position would be negative, `whence` is none of the three, or the file is closed.
+            NfsError: with `io.SEEK_END`: the server refuses, or an earlier write has failed.
         """
         with self._position if self._position.free else await self._position.turn():
             self._check_open()
@@ -350,8 +351,8 @@ class NfsFile:
     async def pwrite(self, data: Memory, offset: int) -> int:
         """Writes all of `data` at `offset` without moving the position; returns its length.
 
-        The data is sent as by `write`, but at `offset` also if the file is open for appending, which is flushed first.
-        Errors are those of `write`; a negative `offset` is a ValueError.
+        The data is sent as by `write`. If the file is open for appending, data written before is flushed first, and
+        `data` is written at `offset` all the same. Errors are those of `write`; a negative `offset` is a ValueError.
         """
         if self._mode.appends:
             await self.flush()

@@ -72,9 +72,9 @@ class SharedPosition:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def turn(self) -> Self:
-        """Waits until all earlier operations have left the position; returns this object, for `with` at once.
+        """Waits until all earlier operations have ended; returns this object, which is to be entered by `with` at once.
 
-        A cancelled wait gives up its place in the row.
+        A cancelled call leaves the queue.
         """
         future = asyncio.get_running_loop().create_future()
         self._waiting.append(future)

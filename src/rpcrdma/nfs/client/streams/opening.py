@@ -44,10 +44,10 @@ async def open_file(volume: Volume, path: Path | DirEntry, mode: str, permission
 
 
 async def open_listed(volume: Volume, entry: DirEntry) -> NfsFile:
-    """Opens the regular file of `entry` for reading ("rb"), without a call: the first READ shows whether it exists.
+    """Opens the regular file of `entry` for reading ("rb") without a call about it; the first READ shows if it exists.
 
-    The size is that of the listing. Raises `NfsError` if the entry has a `refusal`, or if FSINFO, called once for the
-    volume, is refused; and the errors of `Caller.call`.
+    The size is that of the listing. The only call is FSINFO, for the first file of the volume. Raises `NfsError` if the
+    entry has a `refusal`, or FSINFO is refused; and the errors of `Caller.call`.
     """
     return NfsFile(volume, entry.node, parse_open_mode("rb"), await volume.sizes(), entry.attributes.size)
 
