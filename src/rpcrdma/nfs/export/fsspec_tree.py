@@ -63,7 +63,7 @@ def _of_handle(refused: Refused) -> Refused:
 
 
 class FsspecNode(ReadOnlyNode):
-    """An object in the state that it had in its store at `asked_s` (seconds on the server's clock); a `tree.Node`."""
+    """An object in its state at `asked_s` (seconds on the server's clock); `tree.Node` and `object_cache.Cacheable`."""
 
     __slots__ = ("_attributes", "asked_s", "handle", "info", "number", "path", "tree", "used")
 
@@ -74,6 +74,7 @@ class FsspecNode(ReadOnlyNode):
         self.info = info
         self.asked_s = asked_s
         self.handle, self.number = tree.handle_of(path, info.kind)
+        """The NFS handle, and the inode number."""
         self.used = True
         self._attributes: Attributes | None = None
 
@@ -203,8 +204,9 @@ class FsspecFile(ReadOnlyFile):
         return self._node.attributes()
 
     def read(self, buffer: memoryview, offset: int, *, at_once: bool) -> int:
-        """Reads from `offset` into `buffer`; returns the number of octets; with `at_once` reads only what is in memory.
+        """Reads from `offset`, in octets, into `buffer`; returns the number of octets read, 0 from the file's end on.
 
+        With `at_once` reads only the leading octets in memory, maybe none: the number then says nothing of the end.
         Raises Refused: ESTALE: the file is gone; EAGAIN: its size has changed, or the store cannot answer; EIO; others.
         """
         return self._node.tree.blocks.read(self, buffer, offset, at_once=at_once)
@@ -310,7 +312,7 @@ class FsspecParts:
 class FsspecTree:
     """One exported file system of fsspec, read-only; implements `tree.Tree`.
 
-    Raises OSError: a package is missing, or the URL cannot be read or leads to no directory.
+    Raises OSError: a package is missing, or the export's URL cannot be read or leads to no directory.
     """
 
     in_memory = False
@@ -360,7 +362,7 @@ class FsspecTree:
         return self._parts.seal.close(self.identity, number, _FORMS[kind] + digest[8:]), number
 
     def join(self, directory: FsspecNode, name: bytes) -> str | None:
-        """Returns the path below the root of a name in `directory`; None above `NFS_FSSPEC_PATH_OCTETS_MAX` octets."""
+        """Returns the path of `name` in `directory` (surrogateescape); None: `NFS_FSSPEC_PATH_OCTETS_MAX` exceeded."""
         text = name.decode("utf-8", "surrogateescape")
         path = f"{directory.path}/{text}" if directory.path else text
         # A character has four octets at the most.

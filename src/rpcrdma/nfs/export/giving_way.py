@@ -26,9 +26,9 @@ _worked: Final = _Worked()
 def give_way() -> None:
     """Pauses for 50 µs if this thread has worked for 4 ms since its last pause; never in the thread of an event loop.
 
-    Loops over many exports call it for each. A thread gives the interpreter's lock back at each short system call, and
-    has it again before the event loop is awake. The event loop then takes it for a new turn, and waits anew for
-    `sys.getswitchinterval()` before it demands the lock, so that thousands of such calls keep it waiting for 0.1 s.
+    Loops over many exports call it for each. In such a loop each short system call frees the interpreter's lock (GIL),
+    and takes it back before the event loop is awake. The event loop then waits another `sys.getswitchinterval()` before
+    it demands the lock, so that thousands of such system calls keep it waiting for 0.1 s.
     """
     now_s = monotonic()
     if _worked.since_s is None:

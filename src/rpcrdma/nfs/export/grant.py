@@ -24,7 +24,7 @@ class CallerIdentity(Protocol):
 
     @property
     def uid(self) -> int:
-        """The number of the user whose rights the kernel checks inside the block."""
+        """The number of the user whose rights the kernel checks inside the `with` block."""
 
     def __enter__(self) -> object: ...
 

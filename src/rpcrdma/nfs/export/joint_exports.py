@@ -57,7 +57,7 @@ class JointExports:
 
     @property
     def trees(self) -> list[Tree]:
-        """The trees of both kinds, in the order of the exports."""
+        """The trees of local directories and of file systems of fsspec, in the order of the exports."""
         return self._trees
 
     @property
@@ -146,7 +146,7 @@ class JointExports:
     def file_of(self, handle: bytes) -> bytes:
         """Returns the key of a handle's object in `claims.Claims`, the same for its handles in all exports.
 
-        `handle` may have any octets; nothing is raised.
+        `handle` may have any octets: nothing is raised, and if this server did not make it the key is of no use.
         """
         return self._part(handle).file_of(handle)
 

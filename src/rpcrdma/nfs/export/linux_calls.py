@@ -436,8 +436,8 @@ def effective_capabilities() -> int:
 def user_decides_capabilities() -> bool:
     """Returns whether a switch from root to another user drops all effective capabilities, and back restores them.
 
-    True if the calling thread is root with its usual capabilities and securebits; False if it is another user. Raises
-    OSError if its capabilities cannot be read.
+    True if the calling thread is root, all its permitted capabilities are in effect, and its securebits lack
+    SECBIT_NO_SETUID_FIXUP; else False. Raises OSError if its capabilities cannot be read.
     """
     effective, permitted, _, more_effective, more_permitted, _ = _CAPABILITIES.unpack(_capabilities().raw)
     fixed_up = not _instant.prctl(_PR_GET_SECUREBITS, 0, 0, 0, 0) & _SECBIT_NO_SETUID_FIXUP

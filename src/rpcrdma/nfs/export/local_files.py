@@ -243,10 +243,11 @@ class Files(LocalObject):
         return node
 
     def _create_verified(self, name: bytes, verifier: bytes) -> int:
-        """Creates a file with the verifier of an exclusive create as its times; returns a descriptor of it.
+        """Creates a file with the verifier of an exclusive create as its times; returns a descriptor of the file.
 
-        The file gets its name afterwards, so that a server that is killed leaves no file that the retry takes for
-        another one. Only on file systems without nameless files it has its name for a moment before. Raises OSError.
+        A nameless file (O_TMPFILE) gets the times, and then its name: a server that is killed in between leaves no file
+        without the verifier, which would fail the client's retry. Where the file system has no nameless files, the file
+        has its name for a moment before it has the times. Raises OSError (FileExistsError: the name is taken).
         """
         times, fd = _times_of(verifier), None
         # What fails here fails again below, with the error of a creation by name.
@@ -337,8 +338,8 @@ def _call_for(make: Make, wanted: Wanted) -> tuple[_Call, int | None]:
     The function takes a name and the descriptor of a directory, and raises OSError.
 
     Raises:
-        Refused: EINVAL: it is a file, or a device with a number that Linux does not have; EACCES: the path in a
-            symbolic link has a null octet.
+        Refused: EINVAL: `make.kind` is FILE, or `make.device` has a number that is too large for Linux; EACCES: the
+            path in a symbolic link has a null octet.
     """
     kind, target = make.kind, make.target
     if kind == FileKind.DIRECTORY:

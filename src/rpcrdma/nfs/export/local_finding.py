@@ -42,7 +42,7 @@ class Finding(LocalObject):
     def access(self, who: Grant, wanted: Access) -> Access:
         """Returns the rights in `wanted`, a sum of READ and so on, that `who` has on this object; never waits.
 
-        They are those that the kernel grants, without those to write if the grant is read-only.
+        They are those that the kernel grants, without those to write if the grant is read-only. May raise OSError.
         """
         granted = 0
         if who.read_only:

@@ -56,10 +56,10 @@ _USED = re.compile(rb"^Sig(?:Blk|Ign|Cgt):\s*([0-9a-f]+)$", re.MULTILINE)
 
 
 class _LeasedFile:
-    """A file with a lease of the kernel on the descriptor `fd`, for `users` objects `LocalLease` that share the lease.
+    """A file with a lease of the kernel on the descriptor `fd`, which `users` instances of `LocalLease` share.
 
     `file` is the file's key in `claims.Claims`, `identity` its identity by `object_identity`. `broken`: whether a local
-    process wants to write the file, or has changed it.
+    process wants to write the file, or has changed it; `on_writer` is called when that becomes True.
     """
 
     __slots__ = ("broken", "fd", "file", "identity", "locked", "on_writer", "seen", "users")
@@ -101,7 +101,8 @@ class LocalLease:
     def broken(self) -> bool:
         """Whether a local process waits to write the file, or has changed it, by the kernel's answer.
 
-        After True the owner has to end the lease: from then on `LocalLeases.pass_by` does not let the writers go on.
+        After True the owner has to end the lease, for which the writers wait. If the owner has not read True within
+        `NFS_LEASE_STALLED_S` seconds of the kernel's report, the server lets the writers go on.
         """
         leased = self._leased
         leased.seen = leased.broken or (leased.locked and fcntl.fcntl(leased.fd, fcntl.F_GETLEASE) != fcntl.F_RDLCK)
@@ -114,7 +115,8 @@ class LocalLeases:
     The first lease starts a thread that receives the kernel's reports; `close` ends it.
 
     Args:
-        files_max: the most files with a lease; None: the lesser of `NFS_LEASES_MAX` and one for each 32 descriptors.
+        files_max: the most files with a lease; None: `NFS_LEASES_MAX`, but at most a 32nd of the process's limit of
+            descriptors (RLIMIT_NOFILE).
     """
 
     def __init__(self, files_max: int | None = None) -> None:
@@ -269,15 +271,18 @@ class LocalLeases:
         _report(found)
 
     def pass_by(self, leased: _LeasedFile) -> None:
-        """Gives up the kernel's lease, so that local writers go on, unless the owner last read `broken` as True."""
+        """Gives up the kernel's lease on `leased`, so that local writers go on, unless the owner knows of the writers.
+
+        The owner, which holds a `LocalLease` of the file, knows if its last read of `LocalLease.broken` gave True.
+        """
         with self._lock:
             if not leased.seen and self._files.get(leased.file) is leased:
                 leased.unlock()
 
     def close(self) -> None:
-        """Gives up all leases, ends the thread and waits for its end; no further lease is possible.
+        """Gives up all leases, and ends the thread that receives the kernel's reports; no further lease is possible.
 
-        May be called again, but not in the thread itself.
+        Waits for the end of that thread, and must not be called in it. May be called again.
         """
         with self._lock:
             self._possible = False
@@ -379,7 +384,7 @@ class _Reports:
 
 
 def _report(found: list[_LeasedFile]) -> list[_LeasedFile]:
-    """Marks the leases on the files `found` as broken; calls `on_writer` of files not marked before; returns these."""
+    """Marks leases on `found` as broken; calls `on_writer` of each file not marked before, and returns those files."""
     new = [leased for leased in found if not leased.broken]
     for leased in new:
         leased.broken = True

@@ -46,7 +46,8 @@ class Listing(LocalObject):
 class _Entries:
     """The entries of a local directory after the cookie `after`, read during iteration; implements `tree.Entries`.
 
-    `detailed`: whether they have handles and attributes; without `searchable` only "." and ".." have these.
+    `detailed`: whether entries have handles and attributes; if the caller may not search the directory (`searchable`
+    is False), only "." and ".." have them.
     """
 
     def __init__(self, directory: LocalObject, after: int, *, detailed: bool, searchable: bool) -> None:

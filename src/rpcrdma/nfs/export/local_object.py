@@ -84,9 +84,9 @@ class LocalParts:
 
 
 class PartedTree(ObjectTree[N]):
-    """An exported local directory; `parts` is shared by all such trees of the server, and has their open files.
+    """An exported local directory with `parts`: what all such trees of a server share, such as their open files.
 
-    The other arguments are those of `ObjectTree`.
+    The other arguments are those of `ObjectTree`, and the class attributes those of `tree.Tree`.
     """
 
     keeps_removed = True

@@ -185,9 +185,10 @@ class LocalExports(AdmittedExports):
         return handle if tree is None else file_of(tree, handle)
 
     def waits_for(self, handle: bytes) -> bytes | None:
-        """Returns the device number (b"major:minor") of the file system of a handle's export.
+        """Returns the device number (b"major:minor") of the file system on which a call with this handle may block.
 
-        None: all exports are on one file system, or no export fits the handle.
+        A server bounds the threads that one file system can block. None: all exports are on one file system, or no
+        export fits the handle.
         """
         if self._file_systems == 1:
             return None

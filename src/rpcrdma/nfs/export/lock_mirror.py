@@ -131,13 +131,14 @@ class LockMirrors:
 
     @contextlib.contextmanager
     def of(self, node: Node, file: bytes, *, exclusive: bool = False) -> Iterator[RangeLocks | None]:
-        """A context manager in which one thread at a time uses the mirror of a file: the system's locks for clients.
+        """A context manager for the mirror of a file, the set of system locks that stands for the locks of its clients.
 
         `file` is the key of the file by `Exports.file_of`, and `node` its object; `exclusive`: a write lock is to be
-        added. Entering may block. Yields the system's locks, made without any lock if the file has no mirror; None: no
-        local process could see locks, or the server may not open the file. If the file cannot be opened for writing,
-        they take read locks alone in spite of `exclusive`. At exit the mirror is dropped, with its locks, if no client
-        has locks on the file and no thread waits for it. Raises OSError if the system fails.
+        added. Entering may block, since one thread at a time uses a mirror. Yields the set, a new one without any lock
+        if the file has no mirror; None: no local process could see locks, or the server may not open the file. If the
+        file cannot be opened for writing, the set takes read locks alone in spite of `exclusive`. At exit the mirror is
+        dropped, with its locks, if no client has locks on the file and no thread waits for it. Raises OSError if the
+        system fails.
         """
         with self._held(file) as mirror:
             if mirror is not None:
@@ -169,19 +170,20 @@ class LockMirrors:
     def shrink(self, file: bytes) -> None:
         """Removes the system's locks of a file on octets that no client has locked; no effect without a mirror.
 
-        `file` is the key of the file by `Exports.file_of`. Waits for threads that use the mirror. The caller is outside
-        of `of`, and does not hold `Claims.lock`. Failures are logged, not raised: see `unlock`.
+        `file` is the key of the file by `Exports.file_of`. Waits for threads that use the mirror. The calling thread is
+        in no `with` block of `of`, and does not hold `Claims.lock`. Failures are logged, not raised: see `unlock`.
         """
         with self._held(file) as mirror:
             if mirror is not None:
                 self.unlock(mirror.locks, file, Range(0, 1 << 64, False))
 
     def unlock(self, locks: RangeLocks, file: bytes, part: Range) -> None:
-        """Unlocks in `locks` the octets of `part` that no client has locked; the caller is inside the `of` of `locks`.
+        """Unlocks in `locks`, the system's locks on a file, the octets of `part` that no client has locked.
 
-        `file` is the key of the file by `Exports.file_of`. The caller does not hold `Claims.lock`. Failures are not
-        raised: the claims, which decide between clients, have changed before. Each error number is logged once. Octets
-        that stay locked are unlocked with the last range of a client on the file.
+        The caller is in the `with` block of `of` that yielded `locks`, and does not hold `Claims.lock`; `file` is the
+        key of the file by `Exports.file_of`. Failures are not raised: the claims, which decide between clients, have
+        changed before. Each error number is logged once. Octets that stay locked are unlocked when no client has a lock
+        on the file any more.
         """
         with self._claims.lock:
             unlocked = self._claims.unlocked(file, part.start, part.end)
@@ -197,15 +199,17 @@ class LockMirrors:
     def restore(self, locks: RangeLocks, file: bytes, part: Range) -> None:
         """Sets `locks` on the octets of `part` to those that clients have, to undo a lock that no client was granted.
 
-        The arguments and conditions are those of `unlock`. Raises OSError if a lock of a client cannot be set again.
+        The caller is in the `with` block of `of` that yielded `locks`, and does not hold `Claims.lock`; `file` is the
+        key of the file by `Exports.file_of`. Raises OSError if a lock of a client cannot be set again.
         """
         self.unlock(locks, file, part)
         self._repeat(locks, file, part)
 
     def _repeat(self, locks: RangeLocks, file: bytes, part: Range) -> None:
-        """Sets in `locks` the locks that clients have on octets of `part` of a file, except those that conflict.
+        """Sets in `locks`, a set of system locks on a file, the locks that clients have on octets of `part`.
 
-        `file` is the key of the file by `Exports.file_of`. Raises OSError if the system fails.
+        Leaves out those that conflict with a lock of a local process. `file` is the key of the file by
+        `Exports.file_of`. Raises OSError if the system fails.
         """
         with self._claims.lock:
             held = self._claims.locked(file, part.start, part.end)

@@ -22,9 +22,9 @@ _PATH_OCTETS = 4000
 def path_of_ancestor(directory: int) -> tuple[bytes, int]:
     """Returns (path, levels) of the first directory upward from `directory` whose path is short enough for the kernel.
 
-    `directory` is a descriptor. `levels` counts the directories from it up to the one found: 0 for `directory` itself,
-    and also if there are more than LEVELS_AT_ONCE. May block. Raises OSError: a directory above may not be searched;
-    ENAMETOOLONG: there are more than 64 times LEVELS_AT_ONCE.
+    `directory` is a descriptor. `levels` counts the directories from it up to the one found, whose path is `path`: 0
+    for `directory` itself, and also for one more than LEVELS_AT_ONCE above. May block. Raises OSError: a directory
+    above may not be searched; ENAMETOOLONG: none is found within 64 times LEVELS_AT_ONCE levels.
     """
     path = _path(directory)
     if path is not None:

@@ -123,7 +123,7 @@ class MemoryNode(MemoryObject):
         return None
 
     def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Made:
-        """Creates a regular file in this directory, or takes one that exists; returns its node and whether it is new.
+        """Creates a regular file here for any caller, or takes one that exists; returns its node and whether it is new.
 
         `create.how` decides whether an existing file is taken (`CreateHow`). The node is never None. `change` gets the
         directory's attributes before and after. Raises Refused: ENOTDIR; EACCES, ENAMETOOLONG: the name is invalid;

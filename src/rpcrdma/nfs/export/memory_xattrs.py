@@ -22,7 +22,7 @@ _ENTRY_OCTETS: Final = 160
 class MemoryXattrs:
     """The base of `MemoryNode` that has the object's extended attributes; implements `abilities.Extended`.
 
-    Changes of them are stable at once.
+    Changes of them are stable at once. `tree`, `changing` and `touch` are those of `MemoryObject`.
     """
 
     __slots__ = ("xattrs",)

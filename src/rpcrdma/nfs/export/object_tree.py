@@ -66,9 +66,9 @@ _Way: TypeAlias = tuple[N, Sequence[bytes]]
 class ObjectTree(Generic[N]):
     """An exported local directory, which finds the open object of a file handle or of a name. Thread-safe.
 
-    All trees of a server share the arguments other than `export`, so that an object in two exports has one lock. Each
-    file system has its own list of locks, so that a change that waits for one disk does not hold up changes on another.
-    Raises OSError: the directory cannot be exported.
+    All trees of a server share the arguments other than `export` and `mounts`, so that an object in two exports has one
+    lock. `locks` has a list for each file system, by `MountTable.file_system_of`, so that a change that waits for one
+    disk does not hold up changes on another. Raises OSError: the directory cannot be exported.
     """
 
     NODE: type[N]
@@ -267,7 +267,7 @@ class ObjectTree(Generic[N]):
     def drop_idle(self) -> None:
         """Drops the names that the last walk through the tree collected, if unused since the last `drop_idle`.
 
-        The names stay as long as the next walk has to wait (`TreeSearch.is_due`).
+        Unused names stay, too, while the next walk, which would replace them, is not allowed yet (`TreeSearch.is_due`).
         """
         with self._search_lock:
             self._search.drop_idle()
@@ -298,8 +298,8 @@ class ObjectTree(Generic[N]):
     def removed(self, node: N) -> bool:
         """Drops the cached node of an object that has lost a name, and the place recorded for it; may raise OSError.
 
-        Returns whether the object has no name left. That is asked of the object: a local process may have renamed it
-        before another object was removed by its name.
+        Returns whether the object has no name left, by its own status: just before the removal a local process may have
+        renamed it and given its former name to another object, which was removed instead.
         """
         self._cache.drop(node.handle)
         deleted = not self.is_inside(node) if node.kind == stat.S_IFDIR else os.fstat(node.fd).st_nlink == 0
@@ -369,7 +369,7 @@ class ObjectTree(Generic[N]):
         return path[len(root) :]
 
     def _is_inside_far_down(self, node: N, *, at_once: bool) -> bool:
-        """Returns what `is_inside` returns, for an object whose path is too long for the kernel; False on errors."""
+        """Returns what `is_inside` does, by the same arguments, for a path too long for the kernel; False on errors."""
         status = os.fstat(node.fd)
         if not status.st_nlink:
             return False
@@ -484,7 +484,7 @@ class ObjectTree(Generic[N]):
 
 
 def file_of(tree: ObjectTree[Any], handle: bytes) -> bytes:
-    """Returns the key of a handle's object in `claims.Claims`, the same in each export and mount of its file system."""
+    """Returns the key in `claims.Claims` for a handle of `tree`, the same in each export and mount of a file system."""
     return tree.file_system + HandleSeal.object_in(handle)
 
 
@@ -493,7 +493,7 @@ def _with_slash(path: bytes) -> bytes:
 
 
 def _is_really_called(path: bytes, link: bytes) -> bool:
-    """Returns whether `path`, which ends in " (deleted)", is the real name of the object that `link` leads to."""
+    """Returns whether the object of `link`, a link in /proc, is at `path`, so that " (deleted)" is part of its name."""
     try:
         return os.path.samestat(os.lstat(path), os.stat(link))
     except OSError:

@@ -25,8 +25,8 @@ _NONE_COUNTED = (-1, 0)
 class OpenObject:
     """An object of a local directory behind the descriptor `fd`, which closes with the last reference to the instance.
 
-    `lock` is held during changes of the object, `fsid` is the number of its export, and `changes` counts changes of all
-    objects, by keys like `file`. Subclasses set all fields.
+    `file` is the object's key by `object_tree.file_of`, `handle` its NFS handle, and `fsid` the number of its export.
+    `lock` is held during changes of the object, and `changes` counts those of all objects. Subclasses set all fields.
     """
 
     __slots__ = ("changes", "fd", "file", "fsid", "handle", "lock", "told", "used")
@@ -88,7 +88,7 @@ class OpenObject:
 def attributes_of(status: os.stat_result, fsid: int, counted: tuple[int, int] | None = None) -> Attributes:
     """Converts the result of `os.stat` to the attributes of an object; `fsid` is the number of its export.
 
-    `counted` is the entry of the object in `ChangeCounts`, None without one.
+    `counted`, (change time in ns, number of changes), is the object's entry in `ChangeCounts`; None: it has none.
     """
     mode = status.st_mode
     device = status.st_rdev
@@ -112,10 +112,10 @@ def attributes_of(status: os.stat_result, fsid: int, counted: tuple[int, int] | 
 
 
 class Changing:
-    """A context manager that fills `change` with the attributes of `changed` before and after (RFC 1813 section 2.6).
+    """A context manager that fills `change` with the attributes of the object `changed` before and after its block.
 
-    It holds the object's lock in between, so that no other client's change falls into the block, and counts the change
-    at the end if the block raises nothing. An error of the block passes, with `change.after` set as well.
+    It holds the object's lock, so that no other client's change falls into the block (RFC 1813 section 2.6), and calls
+    `changed.count_change` at the end if the block raises nothing. An error passes, with `change.after` set as well.
     """
 
     __slots__ = ("_change", "_object")

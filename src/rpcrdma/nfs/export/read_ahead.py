@@ -47,7 +47,7 @@ class RemoteFile(Protocol):
         """The size of the file in octets."""
 
     def fetch(self, start: int, end: int) -> bytes:
-        """Returns all octets from `start` to before `end`; waits for the network and may raise any error."""
+        """Returns all octets from `start` to before `end` <= `size`; waits for the network and may raise any error."""
 
 
 class _Fetch:

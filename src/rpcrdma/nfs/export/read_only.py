@@ -13,7 +13,7 @@ __all__ = ["ReadOnlyFile", "ReadOnlyNode"]
 
 
 class ReadOnlyNode:
-    """A base class for nodes of trees that nobody can change: the methods of `tree.Node` for changes, which refuse."""
+    """A base class for nodes of unchangeable trees: the methods of `tree.Node` for changes raise Refused (EROFS)."""
 
     __slots__ = ()
 
@@ -54,7 +54,7 @@ class ReadOnlyNode:
 
 
 class ReadOnlyFile:
-    """A base class for open files that nobody can change: the methods of `tree.OpenFile` for changes, which refuse."""
+    """A base class for unchangeable open files: the methods of `tree.OpenFile` for changes raise Refused (EROFS)."""
 
     __slots__ = ()
 

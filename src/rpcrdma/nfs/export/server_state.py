@@ -154,9 +154,9 @@ class PlaceIndex:
                 self._database_lock.release()
 
     def close(self) -> None:
-        """Writes all places that have changed to the database, and closes it; may block, and may be called again.
+        """Writes the places (directory and name by handle) that have changed to the database, and closes it; may block.
 
-        A failure to write is logged, not raised. Places are kept in memory only from then on.
+        A failure to write is logged, not raised. Later places are kept in memory only. May be called again.
         """
         with self._database_lock:
             self._flush()
@@ -214,7 +214,7 @@ class PlaceIndex:
 
 
 def _open_places(path: Path) -> tuple[sqlite3.Connection | None, int]:
-    """Opens the database of places; returns the connection and the number of its rows.
+    """Opens the database of places (directory and name by handle); returns (connection, number of its rows).
 
     Returns (None, 0), and logs a warning, if there can be no database.
     """
@@ -234,8 +234,8 @@ def _is_place(parent: object, name: object) -> bool:
 class ServerState:
     """The state of a server that its exports share: key, places, and write verifier (RFC 1813 section 3.3.7).
 
-    `key` seals the file handles, 32 octets, and stays from run to run, as `places` do. `write_verifier` has 8 octets,
-    new in each run. `open_state` makes it.
+    `key`, 32 octets, seals the file handles, and `places` has the directory and name where each object was last seen;
+    both stay from run to run. `write_verifier` has 8 octets, new in each run. `open_state` makes instances.
     """
 
     __slots__ = ("directory", "key", "places", "write_verifier")
@@ -252,7 +252,7 @@ class ServerState:
         self.write_verifier = hashlib.blake2b(self.write_verifier, key=self.key, digest_size=8).digest()
 
     def close(self) -> None:
-        """Writes changed places of objects to the database, and closes it; may block, and may be called again."""
+        """Writes changed places (directory and name) to the database, and closes it; may block, and be called again."""
         self.places.close()
 
 
