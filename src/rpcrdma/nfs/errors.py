@@ -170,8 +170,8 @@ _KEPT = ("__notes__", "_url", "_url2")
 class NfsError(ServerPathError):
     """The server answered with a status other than NFS3_OK (RFC 1813 section 2.6).
 
-    `nfs_error` makes these errors, for some statuses of a subclass that derives from the exception of Python's own file
-    operations as well, so that `except FileNotFoundError` works. `errno` is the status as an error number of this
+    `nfs_error` makes these errors. For some statuses there are subclasses that derive from an exception of Python's
+    file operations as well, so that `except FileNotFoundError` works. `errno` is the status as an error number of this
     machine.
 
     Args:

@@ -39,7 +39,7 @@ class FileOptions:
     listed_names_max: int = NFS_LISTED_NAMES_MAX
     """The most names of one directory that a listing takes, as a listing may be endless."""
     listed_names_held_max: int = NFS_LISTED_NAMES_HELD_MAX
-    """The most names of one directory for calls that hold all names in memory: `listdir` and `walk`."""
+    """The most names that a call holds in memory: of a directory for `listdir`, of all directories for `walk`."""
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -143,7 +143,7 @@ class Volume:
         self._background: dict[asyncio.Task[Any], None] = {}
 
     async def sizes(self) -> TransferSizes:
-        """Returns the octets that each kind of call transfers; the first call asks the server by FSINFO.
+        """Returns the most and the preferred octets of each kind of call; asks the server by FSINFO the first time.
 
         Raises `NfsError` if the server refuses, and the errors of `Caller.call`.
         """

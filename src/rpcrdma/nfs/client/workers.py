@@ -18,7 +18,7 @@ async def run_workers(count: int, worker: Callable[[], Awaitable[None]]) -> None
     """Runs `count` concurrent calls of `worker`, 1 call if `count` is less than 1, and waits for all of them.
 
     When a call fails, or the waiting task is cancelled, the other calls are cancelled; none runs any more when this
-    returns or raises. The failure that is raised is that of the first call in order.
+    returns or raises. If several calls fail, the failure of the one started first is raised.
     """
     if count <= 1:
         await worker()
@@ -53,7 +53,7 @@ async def run_together(*work: Awaitable[None]) -> None:
     """Runs the given awaitables concurrently and waits for all of them.
 
     When an awaitable fails, or the waiting task is cancelled, the others are cancelled; none runs any more when this
-    returns or raises. The failure that is raised is that of the first awaitable in order.
+    returns or raises. If several awaitables fail, the failure of the first one among the arguments is raised.
 
     Raises:
         CancelledError: an awaitable was cancelled, and none has failed.
@@ -73,7 +73,7 @@ async def run_together(*work: Awaitable[None]) -> None:
 
 
 class BufferRing:
-    """At most `count` buffers of `size` octets for concurrent transfers, allocated when first needed and used again."""
+    """At most `count` buffers of `size` octets, allocated when needed and used again; `acquire` waits for one."""
 
     def __init__(self, size: int, count: int) -> None:
         self.size = size

@@ -39,10 +39,10 @@ class SparseFile(Protocol):
         """
 
     def deallocate(self, offset: int, octets: int, change: Change) -> None:
-        """Frees the disk space of `octets` octets at `offset`, up to the end of the file; they read as zeros then.
+        """Frees the disk space of those of `octets` octets at `offset` that the file has; they read as zeros then.
 
-        The calling thread acts as the NFS caller. The result is on the disk at return. `change` gets the attributes
-        before and after. Raises OSError: EOPNOTSUPP, EIO and others.
+        The file keeps its size. The calling thread acts as the NFS caller. The result is on the disk at return.
+        `change` gets the attributes before and after. Raises OSError: EOPNOTSUPP, EIO and others.
         """
 
     def will_need(self, offset: int, octets: int) -> None:
@@ -109,8 +109,9 @@ class Extended(Protocol):
         `change` gets the object's attributes (`tree.Attributes`) before and after.
 
         Raises:
-            Refused, OSError: EEXIST: `how` is CREATE and the attribute exists; ENODATA: `how` is REPLACE and it does
-                not; E2BIG, ENOSPC: the object's extended attributes are too large; EACCES.
+            Refused, OSError: either, with any of these numbers: EEXIST: `how` is CREATE and the attribute exists;
+                ENODATA: `how` is REPLACE and it does not; E2BIG, ENOSPC: the object's extended attributes are too
+                large; EACCES.
         """
 
     def list_xattrs(self, who: Grant) -> list[bytes]:

@@ -104,7 +104,8 @@ class AccessTerms:
         Returns:
             (user, group, supplementary groups). They are the anonymous user's, without supplementary groups, for
             squashed users, calls without an identity or with 2^32 - 1 among its numbers, and principals that are no
-            users of this machine. With `root_squash` group 0 becomes the anonymous group, or is left out.
+            users of this machine. With `root_squash` the group 0 becomes the anonymous group, and a supplementary
+            group 0 is left out.
         """
         user = credential.user if isinstance(credential, AuthGss) else credential
         if isinstance(user, AuthSys | LocalUser) and not (self.all_squash or (self.root_squash and user.uid == 0)):
@@ -306,7 +307,7 @@ def check_name(name: str) -> str:
     """Returns `name` unchanged if clients of all versions can mount an export by it: "/", "/NAME" or deeper.
 
     Raises:
-        ValueError: no client can; the message says how to correct the name.
+        ValueError: it is no such name; the message says how to correct it.
     """
     parts = name.split("/")
     octets = [len(part.encode("utf-8", "surrogateescape")) for part in parts]

@@ -194,7 +194,10 @@ class Claims(Generic[S, L]):
             self._drop_empty(file, claims)
 
     def sharers(self, file: bytes) -> Iterable[tuple[S, int]]:
-        """Returns (holder, its access bits READ, WRITE) of each share reservation on `file`; needs `lock` held."""
+        """Returns (holder, the sum of READ and WRITE that it has) for each share reservation on `file`.
+
+        `file` is a key by `Exports.file_of`. The caller holds `lock`.
+        """
         claims = self._files.get(file)
         return () if claims is None else [(holder, access) for holder, (access, _) in claims.shares.items()]
 
@@ -314,7 +317,10 @@ class Claims(Generic[S, L]):
         return [] if claims is None else claims.ranges.get(holder, [])
 
     def splits(self, file: bytes, holder: L, start: int, end: int) -> bool:
-        """Returns whether unlocking octets `start` to before `end` splits a lock of `holder` on `file` into two."""
+        """Returns whether unlocking octets `start` to before `end` splits a lock of `holder` on `file` into two.
+
+        `file` is a key by `Exports.file_of`. The caller holds `lock`.
+        """
         ranges = self.ranges(file, holder)
         number = bisect_right(ranges, start, key=_END)
         return number < len(ranges) and ranges[number].start < start and end < ranges[number].end

@@ -216,10 +216,10 @@ class DirectoryListings:
                     del self._turns[directory]
 
     def _read(self, ticket: int, version: Version, after: int, scan: Scan) -> _Window:
-        """Reads a directory by `scan`; returns its names, or those after the cookie `after` that fit within the limit.
+        """Reads a directory by `scan`; returns all its names if they take at most the `limit` of this object.
 
-        The result gets `ticket`, a number that is larger the later the reading begins, and `version`, the state of the
-        directory before.
+        Otherwise returns those after the cookie `after`, as many as fit. The result gets `ticket`, a number that is
+        larger the later the reading begins, and `version`, the state of the directory before.
         """
         digest, limit = self._digest, self._limit
         table = NameTable()

@@ -16,8 +16,8 @@ __all__ = ["Exports"]
 class Exports(Protocol):
     """All exports of a server, by which a version of NFS finds the object of a file handle. Thread-safe.
 
-    `context` is the call that is being answered, and `version` the version of NFS, 3 or 4. A method that returns None
-    is called again in a worker thread, where it may block.
+    `context` is the call that is being answered, and `version` the version of NFS, 3 or 4. If `locate`, `admit` or
+    `admit_mount` returns None, it is called again in a worker thread, where it may block.
     """
 
     @property

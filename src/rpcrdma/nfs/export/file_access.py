@@ -71,7 +71,9 @@ class _Server:
         self.groups = tuple(os.getgroups())
         self.capabilities = to_capabilities(effective=True)
         self.powerless = to_capabilities(effective=False)
+        """Leaves a thread no capabilities in effect, as a caller other than root has none."""
         self.user_decides_capabilities = user_decides_capabilities()
+        """Whether a switch from root to another user drops all effective capabilities, and back restores them."""
 
 
 class SwitchedCaller:
@@ -247,8 +249,8 @@ class OpenFile(SparseObject):
     def write(self, data: Buffer, offset: int, stable: Stable, change: Change, *, judge: bool) -> Written:
         """Writes at most `TRANSFER_OCTETS_MAX` octets of `data` at `offset`; syncs them unless `stable` is UNSTABLE.
 
-        Returns (count written, `stable`, write verifier from before). The thread acts as the NFS caller, whose right to
-        write is checked with `judge`. `change` gets the attributes before and after.
+        Returns (count written, `stable`, write verifier before the write). The thread acts as the NFS caller, whose
+        right to write is checked with `judge`. `change` gets the attributes before and after.
 
         Raises:
             Refused: EACCES: with `judge`, the caller neither may write the file nor owns it.
@@ -379,9 +381,9 @@ class OpenFiles:
         return file if file is not None and file.writable else None
 
     def created(self, node: HeldNode, fd: int) -> None:
-        """Makes `fd`, open to read and write, by which the file of `node` was created, the open file, which owns `fd`.
+        """Keeps the new file of `node` open by `fd`, by which it was created, for reading and writing.
 
-        The creator may lack the right to open the file again, and writes it through this descriptor all the same.
+        The open file closes `fd`. A creator without the right to open the file again can still write by `fd`.
         """
         self._cache.put(OpenFile(fd, node, self._state, readable=True, writable=True))
 
@@ -412,7 +414,7 @@ class OpenFiles:
         return self._cache.drop(node.handle) is not None
 
     def drop_idle(self) -> None:
-        """Drops open files that were not used since the last `drop_idle`, so that the space of removed ones is freed.
+        """Drops open files that were not used since the last `drop_idle`; this frees the space of removed files.
 
         Files with unstable data stay, unless they have no name left.
         """

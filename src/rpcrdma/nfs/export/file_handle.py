@@ -104,7 +104,7 @@ class HandleSeal:
         self._keyed = hashlib.blake2b(key=key, digest_size=_SEAL_OCTETS, person=b"nfs-handle")
 
     def close(self, export: bytes, inode: int, identity: bytes) -> bytes:
-        """Returns the NFS file handle of an object, sealed with the key.
+        """Returns the NFS file handle of an object: its content in the clear, then a digest of it by the key.
 
         `export` is a result of `export_identity`, `identity` one of `object_identity`. The handle has at most 64 octets
         if `identity` has at most `IDENTITY_MAX`, which is not checked.
@@ -113,7 +113,7 @@ class HandleSeal:
         return body + self._mac(body)
 
     def open(self, handle: bytes) -> OpenedHandle | None:
-        """Returns the content of a handle of any octets; None if it was not made with this key or in this layout."""
+        """Returns the content of a handle (any octets); None if its digest is by another key or its layout not 1."""
         if not _HEAD.size + _SEAL_OCTETS < len(handle) <= _HANDLE_OCTETS_MAX:
             return None
         body = handle[:-_SEAL_OCTETS]

@@ -20,7 +20,7 @@ __all__ = ["FsspecExports"]
 
 
 class FsspecExports(AdmittedExports):
-    """The exported file systems of fsspec of a server; implements `exports.Exports`. Thread-safe.
+    """Those exports of a server that the package fsspec reads; implements `exports.Exports`. Thread-safe.
 
     `clock` returns seconds that never decrease; None: the clock of the running event loop, or without one that of the
     machine.
@@ -103,7 +103,7 @@ class FsspecExports(AdmittedExports):
         return handle
 
     def waits_for(self, handle: bytes) -> bytes | None:
-        """Returns the four octets in a handle that identify the export, since each export is a file system."""
+        """Returns the four octets in a handle that identify its export, on whose store a call may block; never None."""
         return self.parts.seal.export_in(handle)
 
     def locate(

@@ -106,7 +106,10 @@ def info_of(info: object, now_ns: int) -> ObjectInfo:
 
 
 def packed_info(info: ObjectInfo, asked_s: float) -> bytes:
-    """Returns 33 octets with `info`, except a link's target, and `asked_s`, when the store was asked, in seconds."""
+    """Returns 33 octets with `info`, except a link's target, and `asked_s`, the time when the store was asked.
+
+    `asked_s` is in seconds on the server's clock, that of `FsspecExports`.
+    """
     return _PACKED.pack(
         _KINDS.index(info.kind),
         _NO_SIZE if info.size is None else info.size,
@@ -117,7 +120,10 @@ def packed_info(info: ObjectInfo, asked_s: float) -> bytes:
 
 
 def unpacked_info(octets: bytes) -> tuple[ObjectInfo, float]:
-    """Returns the (`info`, `asked_s`) that `packed_info` has encoded; `target` of the info is None, also of links."""
+    """Returns (state, `asked_s`: when the store was asked, in seconds) from `octets`, a result of `packed_info`.
+
+    `asked_s` is on the same clock as there. `target` of the state is None, also for links.
+    """
     kind, size, mtime_ns, change, asked_s = _PACKED.unpack(octets)
     return (
         ObjectInfo(

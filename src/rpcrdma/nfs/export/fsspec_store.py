@@ -264,7 +264,10 @@ class FsspecStore:
         return error
 
     def _where(self, path: str, *, in_directory: bool = False) -> str:
-        """Returns the library's path for `path` below the URL; with `in_directory` and `only_lists` it ends in "/"."""
+        """Returns the library's path of the object at `path` below the URL.
+
+        `in_directory`: the object is a directory to be listed; its path then ends in "/" if `self.only_lists`.
+        """
         if not path:
             return self._root
         return self._below + path + ("/" if in_directory and self.only_lists else "")
@@ -298,7 +301,10 @@ class FsspecStore:
 
     @contextmanager
     def _refusals(self, path: str) -> Iterator[None]:
-        """A context manager that turns the library's errors into Refused, and logs all but those of missing objects."""
+        """A context manager that turns errors of the library of fsspec, about the object at `path`, into Refused.
+
+        It logs all of them but those of missing objects.
+        """
         try:
             yield
         except Refused:

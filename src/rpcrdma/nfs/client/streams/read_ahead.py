@@ -28,9 +28,9 @@ _LEAST_AHEAD_OCTETS = 4096
 class SequentialRun:
     """Decides how far to read ahead in a file, by the run of reads that each begin where the read before ended.
 
-    The first read of a run fetches only the octets that it asks for. Each later read fetches beyond its end the number
-    of octets that the whole run has asked for. So the octets fetched are at most twice the octets asked for, and a
-    page.
+    The first read of a run fetches only the octets that it asks for. Each later read fetches beyond its end as many
+    octets as the whole run has asked for, at least 4096. So a run fetches at most twice the octets that it asks for, or
+    4096 more than these.
     """
 
     __slots__ = ("_start", "read_to")
@@ -69,7 +69,7 @@ class ReadAhead:
         fetch: reads from the file, see `Fetch`.
         start: makes a task of a coroutine.
         block: the most octets of a fetch.
-        blocks: the most fetches in flight; there is one buffer more.
+        blocks: the most blocks fetched beyond the one that is being read.
         size: the file's size as of the last reply: octets beyond are fetched only when they are asked for.
     """
 
@@ -152,16 +152,16 @@ class ReadAhead:
         return head.buffer[position - head.offset : got]
 
     def discard(self) -> None:
-        """Drops all blocks, as the file has changed or is read elsewhere; fetches in flight run on, and are ignored."""
+        """Drops all blocks, as the file has changed or is read at another offset; running fetches end unused."""
         while self._row:
             self._drop(self._row.popleft())
 
     def _extend(self, end: int, ahead: int) -> None:
-        """Starts fetches behind the last block: of the octets up to `end`, and of up to `ahead` octets beyond it.
+        """Starts fetches from the end of the last block on, up to `ahead` octets beyond the offset `end` in the file.
 
-        `end` is an offset in the file. A fetch ends at the next multiple of the block size at the latest; beyond `end`,
-        a fetch that ends before that multiple has at least half of `ahead` octets. No fetch starts beyond the file's
-        size, or when more than `self._blocks` blocks are held, or all buffers are in use.
+        Each fetch ends at the next multiple of the block size at the latest. One that starts at `end` or beyond is
+        either that long, or at least half as long as `ahead`. No fetch starts beyond the file's size, or when more than
+        `self._blocks` blocks are held, or all buffers are in use.
         """
         row = self._row
         while row[-1].end < self.size and len(row) <= self._blocks and (self._free or self._allocated <= self._blocks):
@@ -173,7 +173,7 @@ class ReadAhead:
             self._add(start, length)
 
     def _to_boundary(self, offset: int) -> int:
-        """Returns the octets from `offset` to the next multiple of the block size, where a server's own blocks end."""
+        """Returns the octets from `offset` to the first multiple of the block size beyond it: 1 to a whole block."""
         return self._block - offset % self._block
 
     def _add(self, offset: int, length: int) -> None:

@@ -126,8 +126,8 @@ class WriteBehind:
         """Copies all of `data`, to be written at `offset`: the caller may change it afterwards.
 
         Full blocks are sent; the call waits while memory is full or the most WRITEs are in flight. With `append` the
-        data is written at the end that the file has when it is sent, and `offset` is the expected end. Data larger than
-        `blocks` blocks is not copied, unless it is appended: it is on stable storage when this returns.
+        data is written at the end that the file has when it is sent, and `offset` is the expected end. Data of more
+        blocks than may be in flight is not copied, unless it is appended: it is on stable storage when this returns.
 
         Raises:
             NfsError: a WRITE or COMMIT of this file has failed, or the GETATTR before an append.
@@ -194,7 +194,7 @@ class WriteBehind:
         self._check()
 
     def _room(self, extent: _Extent) -> int:
-        """Returns the octets that still fit in `extent`, up to the next multiple of the block size in the file."""
+        """Returns the octets that still fit in `extent` before a multiple of the block size in the file; 0 if full."""
         return self._block - extent.offset % self._block - extent.length
 
     def _check(self) -> None:

@@ -91,7 +91,7 @@ def require_unchanged(descriptor: int, before: os.stat_result, path: str) -> Non
 
 
 class RemoteFile:
-    """A file at a server that is read: compares the attributes in each reply to READ with those before.
+    """A file at a server that is read: sets `changed` when a reply to READ shows that the file has changed meanwhile.
 
     Args:
         attributes: the attributes before the first READ.
@@ -105,12 +105,12 @@ class RemoteFile:
         self.heard = False
         """Whether a reply to READ has contained attributes."""
         self.changed = False
-        """Whether such attributes differed from those before."""
+        """Whether size, mtime or ctime in such a reply differed from those before."""
 
     def hear(self, attributes: post_op_attr) -> None:
-        """Compares the attributes in a reply, if it has any, with those before, and stores them in `self.attributes`.
+        """Stores the attributes of a reply in `self.attributes`, and sets `self.heard`; does nothing if it has none.
 
-        Sets `self.heard`, and `self.changed` if size, mtime or ctime differ.
+        Sets `self.changed` if size, mtime or ctime differ from those stored before; never resets it.
         """
         found = attributes.value
         if found is not None:
@@ -150,7 +150,7 @@ def of_no_use(error: BaseException) -> bool:
 
 
 def window_octets(calls: int, block: int) -> int:
-    """Returns the distance in octets behind the start of the first incomplete block within which blocks may be begun.
+    """Returns within how many octets from the start of the first incomplete block other blocks may be begun.
 
     `calls` is the most calls in flight, `block` the octets of a block, which one READ or WRITE transfers.
     """
@@ -158,7 +158,7 @@ def window_octets(calls: int, block: int) -> int:
 
 
 class InOrder:
-    """The blocks in progress of a copy: a block that starts `window` octets or more behind the first of them waits.
+    """The blocks in progress of a copy: a block that starts `window` octets or more beyond the first one waits.
 
     Blocks that wait when another block fails raise its exception.
     """

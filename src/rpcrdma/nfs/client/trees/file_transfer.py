@@ -121,8 +121,8 @@ class FileTransfer:
 
         Raises:
             OSError: this system, or (`NfsError`) the server, refuses an operation.
-            FileChanged: the file changed while it was read (a file of one READ: also when it was read again); the copy
-                is removed.
+            FileChanged: the file changed while it was read; a file of one READ is then read once more, and this is
+                raised if it changed again. The copy is removed.
             RpcRdmaError: the errors of `Caller.call`.
         """
         local_files.local_name(name)

@@ -61,7 +61,7 @@ class HardLinks(Generic[C]):
 
     @property
     def incomplete(self) -> int:
-        """The number of files of which some names have been copied, but not all; others may lie outside of the tree."""
+        """The number of files of which some names were copied, but not all: the rest may lie outside of the tree."""
         return len(self._copies)
 
     async def copy_of(self, file: SharedFile) -> C | None:

@@ -118,7 +118,7 @@ def local_name(name: str) -> bytes:
 
 
 def server_name(name: str) -> str:
-    """Returns the server's spelling of `name`, a local name in the encoding of file names; inverse of `local_name`."""
+    """Returns a local name as the server spells it: its octets decoded as UTF-8 (surrogateescape); see `local_name`."""
     return os.fsencode(name).decode("utf-8", "surrogateescape")
 
 
@@ -264,11 +264,11 @@ def create_temporary(name: str, directory: int, mode: int, *, exact: bool, parti
         directory: the descriptor of the directory.
         mode: the mode of the file.
         exact: whether it gets `mode` as it is; else the mode of a file `name` that it replaces, or `mode` by the umask.
-        partial: the name of the partial file; ignored if that is another user's, in use, or no regular file. None: a
-            random name.
+        partial: the name of the partial file, made if it is missing. None, or if that file is another user's, in use,
+            or not regular: the file gets a random name.
 
     Raises:
-        OSError: the system refuses.
+        OSError: the system refuses, also to open `partial`.
     """
     temporary = temporary_name()
     final: int | None = mode & _MODE_KEPT
@@ -336,7 +336,8 @@ def write_sparse(descriptor: int, data: memoryview, offset: int) -> None:
 def filled_parts(data: memoryview, hole: int) -> Iterator[tuple[int, int]]:
     """Yields the parts (start, end) of `data`, in order, that lie between runs of at least `hole` octets of zeros.
 
-    Only whole pages of 4096 octets from the beginning of `data`, and a shorter last one, count as zeros.
+    Only whole pages of 4096 octets from the beginning of `data`, and a shorter last one, count as zeros. At the
+    beginning and the end of `data` zeros of any length are left out.
     """
     begun: int | None = None
     filled = 0

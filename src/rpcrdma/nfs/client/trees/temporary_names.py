@@ -48,8 +48,9 @@ async def temporary_file(volume: Volume, directory: Node) -> AsyncIterator[Node]
 async def kept_file(volume: Volume, directory: Node, name: str) -> AsyncIterator[Node]:
     """Yields, for `async with`, the node of the partial copy `name` of an interrupted copy, or of a new empty file.
 
-    If the block fails, the file stays, unless its source has changed or no room is left (see `of_no_use`). If `name` is
-    no regular file, or has another mode than 0600, the node is that of a `temporary_file` instead.
+    The block renames the complete file. If the block fails, the file stays, unless its source has changed or the disk
+    is full (see `of_no_use`). If `name` is no regular file, or has another mode than 0600, the node is that of a
+    `temporary_file` instead.
 
     Raises:
         NfsError: the server refuses to make the file; and the errors of `Caller.call`.
@@ -76,8 +77,8 @@ async def temporary_entry(
 ) -> AsyncIterator[str]:
     """Yields, for `async with`, the random temporary name of a new object or link in `directory`.
 
-    `make` takes the name and makes the object; its errors are raised, except `NfsExists`. An exception in the block,
-    cancellation included, removes the object.
+    `make` takes the name and makes the object. Its errors are raised, except `NfsExists`: an earlier transmission of
+    its call has then made the object. An exception in the block, cancellation included, removes the object.
     """
     name = local_files.temporary_name()
 

@@ -107,7 +107,9 @@ class _Pending:
 async def glob_tree(
     volume: Volume, pattern: str, *, include_hidden: bool, onerror: Callable[[OSError], None] | None
 ) -> AsyncIterator[str]:
-    """Yields the paths that match `pattern`, each once, as `NfsFilesystem.glob`, with its arguments and other errors.
+    """Yields each path that matches `pattern` once, as `NfsFilesystem.glob` does, whose other errors it raises.
+
+    `include_hidden`: whether wildcards match names that begin with a dot. `onerror` is called with each OSError.
 
     Raises:
         ValueError: the pattern is empty.

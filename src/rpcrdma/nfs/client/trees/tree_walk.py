@@ -58,8 +58,8 @@ class Exclusion:
     """The entries of a tree that a pattern matches, and all below them.
 
     Args:
-        patterns: shell patterns. A pattern without a slash is for names at any depth, another for paths from the top
-            of the tree, which `./` may stand for; there `*` matches slashes as well.
+        patterns: shell patterns. A pattern without a slash, but for slashes at its ends, is for names at any depth;
+            any other, or one that begins with `./`, is for paths from the top of the tree. There `*` matches slashes.
     """
 
     def __init__(self, patterns: Iterable[str]) -> None:
@@ -112,10 +112,10 @@ _Pending: TypeAlias = "Node | tuple[Node, str] | _Read"
 async def walk_tree(
     volume: Volume, top: str, *, topdown: bool, onerror: Callable[[OSError], None] | None
 ) -> AsyncIterator[tuple[str, list[str], list[str]]]:
-    """Yields (path, names of subdirectories, other names) for each directory below `top`, as `NfsFilesystem.walk`.
+    """Yields (path, names of subdirectories, other names) for `top` and each directory below it.
 
-    `top` is the absolute path. `onerror` is called with each OSError; None ignores them. Raises RpcRdmaError, as
-    `walk`.
+    Works as `NfsFilesystem.walk`, and raises RpcRdmaError as it does. `top` is an absolute path. `onerror` is called
+    with each OSError; None ignores them.
     """
     tell = onerror or _pass_over
     pending: list[_Pending] = []

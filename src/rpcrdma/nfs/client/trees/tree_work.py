@@ -98,6 +98,7 @@ class Kept:
 
     paths: int = 0
     octets: int = 0
+    """The characters of the paths."""
 
     def takes(self, path: str) -> bool:
         """Counts `path` and returns True while fewer than 1,000 paths and 1 Mi characters are counted; else False."""
@@ -175,12 +176,12 @@ class CopyReport:
 class CopyDirection(Protocol[C]):
     """The steps of a copy of a tree that differ between download and upload; `TreeWork` calls them.
 
-    C is the type of the place of a copy, for files with several names.
+    C is the type of a copy's place, such as a path, to which `link` can make a hard link. A method raises OSError,
+    RpcError or RemoteProtocolError if its step fails.
 
     Shared by the methods:
         folder, parent: both sides of a directory that is open.
-        item: an entry of it.
-        OSError, RpcError, RemoteProtocolError: the step has failed.
+        item: an entry of this directory.
     """
 
     async def enter(self, parent: Folder, item: TreeItem) -> Folder:
@@ -219,8 +220,8 @@ class CopyDirection(Protocol[C]):
     async def leave(self, folder: Folder, *, complete: bool) -> None:
         """Closes both sides of a directory, also if it raises one of `ENTRY_ERRORS`.
 
-        If `complete`, the target directory gets the mode and times of the source before; an existing directory that
-        this copy has not made gets them only in a copy with exact modes.
+        If `complete`, the target directory first gets the mode and times of the source, provided that this copy has
+        made the directory, or copies exact modes.
         """
 
     def path(self, folder: Folder, item: TreeItem | None) -> str:
@@ -243,7 +244,7 @@ class TreeWork(Generic[C]):
     Args:
         direction: the steps of the direction.
         files_at_once: the most files copied at a time.
-        exclude: patterns of the names and paths of entries that are not copied.
+        exclude: the patterns of entries that are not copied, see `tree_walk.Exclusion`.
     """
 
     def __init__(self, direction: CopyDirection[C], files_at_once: int, exclude: Iterable[str]) -> None:
@@ -263,10 +264,10 @@ class TreeWork(Generic[C]):
         self._changed = asyncio.Event()
 
     async def run(self, root: Folder) -> None:
-        """Copies everything in `root`, both sides of the top directory, and counts it in `report`.
+        """Copies everything in `root`, the top directory with both sides open, and counts it in `report`.
 
-        Raises RpcRdmaError if the connection is lost, or for another error of `Caller.call` that no report takes. All
-        directories, `root` included, are closed when this returns or raises.
+        Raises RpcRdmaError if the connection is lost, or for another error of `Caller.call` that is none of
+        `ENTRY_ERRORS`, which `report` takes. All directories, `root` included, are closed when this returns or raises.
         """
         top = _Open(root, None)
         self._top = self._direction.path(root, None)
@@ -385,10 +386,11 @@ class TreeWork(Generic[C]):
         report.not_carried.update(kind for kind in item.lost if split or kind is not NotCarried.HARD_LINKS)
 
     async def _copy(self, folder: Folder, item: TreeItem) -> tuple[C, int] | None:
-        """Copies an entry; if there is no room for it, copies it once more when no other copy is in progress.
+        """Copies an entry; if disk or quota is full, copies it again when no other copy is in progress.
 
-        So files that are copied at once do not fill the last room together, all fail, and leave it empty. Returns the
-        result of `CopyDirection.copy`. Raises OSError or RpcRdmaError.
+        Otherwise files that are copied at once could fill the disk together, all fail, and leave it empty. The first
+        error is raised if no other copy was in progress, or the entry does not fit even then. Returns and raises as
+        `CopyDirection.copy`.
         """
         async with self._alone:
             self._copying += 1
