@@ -440,8 +440,7 @@ class RdmaFileSystem(ServerFileSystem):
             else:
                 return
         await self._copy(path1, path2, recursive=recursive, maxdepth=maxdepth, on_error="raise")
-        # Without `recursive` directories were not copied, and `_rm` removes empty ones only for a depth.
-        await self._rm(path1, recursive=recursive, maxdepth=maxdepth if recursive else None)
+        await self._rm(path1, recursive=recursive, maxdepth=maxdepth if recursive else None)  # no more than was copied
 
     async def _is_name(self, path: str) -> bool:
         """Returns whether `path` is no pattern: it has no wildcards, or an object with this name exists."""

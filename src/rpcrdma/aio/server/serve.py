@@ -244,17 +244,7 @@ class Server:
             if number and not number % ADMIN_CONNECTIONS_AT_ONCE:
                 await asyncio.sleep(0)
             address = connection.peer[0] if isinstance(connection, RdmaConnection) else connection.host
-            host = found.setdefault(address, HostStatistics(address=address))
-            if isinstance(connection, RdmaConnection):
-                host.rdma_connections += 1
-                host.calls += connection.statistics.calls
-                host.octets_received += connection.statistics.octets_read
-                host.octets_sent += connection.statistics.octets_written
-            else:
-                host.tcp_connections += 1
-                host.calls += connection.calls_taken.taken
-                host.octets_received += connection.calls_taken.octets_taken
-                host.octets_sent += connection.octets_sent
+            found.setdefault(address, HostStatistics(address=address)).add(connection)
         return sorted(found.values(), key=lambda host: host.address)
 
     async def listen(self, *urls: str) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rpcrdma.aio.connections.rdma_connection import RdmaConnection
+from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.rpc.call_statistics import OperationStatistics, added_up
 from rpcrdma.transport import TransportStatistics
 
@@ -34,6 +36,19 @@ class HostStatistics:
     """TCP: octets of calls. RDMA: octets of bulk data that this side has read; small messages are not counted."""
     octets_sent: int = 0
     """TCP: octets of messages. RDMA: octets of bulk data that this side has written."""
+
+    def add(self, connection: RdmaConnection | TcpConnection) -> None:
+        """Adds a connection and its counts."""
+        if isinstance(connection, RdmaConnection):
+            self.rdma_connections += 1
+            self.calls += connection.statistics.calls
+            self.octets_received += connection.statistics.octets_read
+            self.octets_sent += connection.statistics.octets_written
+        else:
+            self.tcp_connections += 1
+            self.calls += connection.calls_taken.taken
+            self.octets_received += connection.calls_taken.octets_taken
+            self.octets_sent += connection.octets_sent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
