@@ -18,7 +18,9 @@ class SparseObject(OpenObject):
 
     __slots__ = ()
     in_memory: bool
+    """Whether the file system is in memory, so that nothing has to be synced."""
     state: ServerState
+    """The server's state, with the write verifier."""
 
     def seek(self, offset: int, *, hole: bool) -> int | None:
         """Returns the first offset, from `offset` on, in a hole (with `hole`) or in data; None if there is none.

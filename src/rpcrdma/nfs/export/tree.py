@@ -87,8 +87,8 @@ NOT_SYNC: Final = errno.ECANCELED
 class Refused(Exception):
     """A refusal of a call by the server itself, not by the system; `errno` is the number of the nearest system error.
 
-    Each version of NFS answers it with the status for the number. EACCES: the caller or host lacks the right; ESTALE:
-    the object of the handle is gone; EAGAIN: the client tries again later; `BAD_HANDLE`; `NOT_SYNC`.
+    Each version of NFS has a status for it. EACCES: the caller or host lacks the right; ESTALE: the object is gone;
+    EAGAIN: the client has to retry; `BAD_HANDLE`: not a handle of this server; `NOT_SYNC`: SETATTR's guard has failed.
     """
 
     def __init__(self, number: int) -> None:
@@ -164,7 +164,7 @@ class Attributes:
 
 
 class ServerTime(enum.Enum):
-    """The type of the constant `SERVER_TIME`, which has this one value."""
+    """The type of `SERVER_TIME`, its one value, which stands for the present time of the server's clock."""
 
     NOW = "now"
 
@@ -179,7 +179,7 @@ Time: TypeAlias = int | ServerTime | None
 class Wanted:
     """The attributes that SETATTR or a creation sets; None leaves the attribute as it is, or at a new object's default.
 
-    `mode` has bits up to 0o7777, `uid` and `gid` are numbers, `size` is in octets, and times are of type `Time`.
+    `mode` is at most 0o7777, `size` is in octets, and times are nanoseconds since 1970, or `SERVER_TIME` for "now".
     """
 
     mode: int | None = None
@@ -346,14 +346,14 @@ class OpenFile(Protocol):
     def write(self, data: Buffer, offset: int, stable: Stable, change: Change, *, judge: bool) -> Written:
         """Writes `data` at `offset`, in octets; the calling thread has the user and groups of the NFS caller.
 
-        A tree may write only the first `TRANSFER_OCTETS_MAX` octets; a short write is no error. The method waits for
-        the disk, with UNSTABLE seldom, and in a tree in memory never. `change` receives the attributes before and
+        A tree may write only the first `TRANSFER_OCTETS_MAX` octets; a short write is no error. Waits for the disk,
+        except in a tree in memory; seldom waits if `stable` is UNSTABLE. `change` receives the attributes before and
         after. `judge`: whether the caller's right to write is checked (NFSv3, which has no OPEN).
 
         Raises:
             Refused: EACCES: with `judge`, the caller neither may write the file nor owns it; EROFS: nobody can write
-                the file; EFBIG, ENOSPC.
-            OSError: ENOSPC, EDQUOT, EFBIG, EIO and others.
+                the file; EFBIG, ENOSPC: the write exceeds a bound of a tree in memory.
+            OSError: ENOSPC, EDQUOT, EFBIG, EIO and others, by the file system.
         """
 
     def commit(self, change: Change) -> bytes:
@@ -383,7 +383,7 @@ class RangeLocks(Protocol):
 
     @property
     def exclusive(self) -> bool:
-        """Whether the set takes write locks, and not read locks alone."""
+        """Whether the set can take write locks, too, and not read locks alone."""
 
     def change(self, wanted: Range, *, unlock: bool = False) -> bool:
         """Locks the octets of `wanted`, for writing if `wanted.exclusive` else reading, or unlocks them; never waits.
@@ -398,10 +398,10 @@ class RangeLocks(Protocol):
 class Node(Protocol):
     """An object of an exported tree, for as long as a call is answered. Each kind of tree has its own class of objects.
 
-    `who` is the caller's rights in the export. A `change` argument receives the attributes of the named object before
-    and after the change. Methods that change something are for callers who may change the tree (`check_changeable`).
-    Names are refused if they stand for no single entry (EACCES: empty, with a slash or a null octet; ENAMETOOLONG); "."
-    and ".." are names for `lookup` alone.
+    `who` is the caller's rights in the export. A `change` argument receives attributes before and after the change: in
+    `set_attributes` those of this object, else those of the directory whose names change. Methods that change something
+    are for callers who may change the tree (`check_changeable`). Names are refused if they stand for no single entry
+    (EACCES: empty, with a slash or a null octet; ENAMETOOLONG); "." and ".." are names for `lookup` alone.
     """
 
     @property
@@ -425,7 +425,7 @@ class Node(Protocol):
     def lookup(self, who: Grant, name: bytes, *, at_once: bool) -> Node | None:
         """Returns the object of a name in this directory, "." and ".." included; never waits for a disk if `at_once`.
 
-        Returns None only with `at_once`, where the look-up takes a wait.
+        Returns None only with `at_once`, if the look-up would have to wait for a disk.
 
         Raises:
             Refused: ENOTDIR; EACCES: the name is invalid, leads to another file system, or `who` may not search;
@@ -459,7 +459,7 @@ class Node(Protocol):
         READ is also granted to callers who may execute the file, since their system has to load it.
 
         Returns:
-            The open file; None only with `at_once`, where opening takes a wait for a disk.
+            The open file; None only with `at_once`, if opening would have to wait for a disk.
 
         Raises:
             Refused: EISDIR, EINVAL: the object is no regular file; EACCES; EROFS: nobody can write it.
@@ -469,7 +469,7 @@ class Node(Protocol):
     def open_to_read(self, who: Grant, *, at_once: bool) -> tuple[OpenFile, Attributes] | None:
         """Opens this regular file for READ as `open` does, and returns (open file, its present attributes).
 
-        Returns None only with `at_once`, where opening takes a wait for a disk. Raises Refused or OSError: EISDIR,
+        Returns None only with `at_once`, if opening would have to wait for a disk. Raises Refused or OSError: EISDIR,
         EINVAL: the object is no regular file; EACCES; and others.
         """
 
@@ -489,10 +489,10 @@ class Node(Protocol):
         """
 
     def range_locks(self, *, exclusive: bool) -> RangeLocks | None:
-        """Returns a new, empty set of locks on this file; None: no local process sees it, or it cannot be opened.
+        """Returns a new, empty set of locks on this file; None if no local process sees the file, or opening it fails.
 
-        `exclusive`: the set has to take write locks. The file is then opened for writing, so that a lease on it does
-        not make local writers wait any more, and only reports them.
+        `exclusive`: whether the set is to take write locks, for which the file is opened for writing, if possible. A
+        `Lease` on the file then no longer makes local writers wait, and only reports these writers.
         """
 
     def create(self, who: Grant, name: bytes, create: Create, change: Change) -> Made:
@@ -507,9 +507,9 @@ class Node(Protocol):
     def make(self, who: Grant, name: bytes, make: Make, wanted: Wanted, change: Change) -> Made:
         """Makes a directory, symbolic link, device, socket or FIFO in this directory as the caller `who`.
 
-        Returns its node (None: a local process has renamed or removed it already) as a new one. `wanted.size` has no
-        effect. `change` gets the directory's attributes before and after. Raises Refused or OSError: ENOTDIR, EACCES,
-        ENAMETOOLONG; EEXIST: the name is taken; EINVAL: `make.kind` is FILE; ENOSPC and others.
+        Returns a `Made`, whose node is None if a local process has renamed or removed the object already. `wanted.size`
+        has no effect. `change` gets the directory's attributes before and after. Raises Refused or OSError: ENOTDIR,
+        EACCES, ENAMETOOLONG; EEXIST: the name is taken; EINVAL: `make.kind` is FILE; ENOSPC and others.
         """
 
     def set_attributes(
@@ -578,7 +578,7 @@ class Tree(Protocol):
     def keeps_removed(self) -> bool:
         """Whether a file that is open stays when its last name is removed.
 
-        False: the file is gone then, and an `OpenFile` shows its content as when opened, so that each READ opens anew.
+        False: the file is gone then. An `OpenFile` has the content from when it was opened: each READ needs a new one.
         """
 
     @property

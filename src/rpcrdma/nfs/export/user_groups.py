@@ -72,7 +72,10 @@ class UserGroups:
         return groups
 
     def drop_old(self) -> bool:
-        """Drops groups cached for `VALID_S` seconds, of unknown users `UNKNOWN_S`; returns whether any were dropped."""
+        """Drops cached groups that are too old, and returns whether there were any.
+
+        Those of a known user are too old after `VALID_S` seconds, () of an unknown user after `UNKNOWN_S`.
+        """
         now_s = self._clock()
         with self._guard:
             old = [uid for uid, until_s in self._until_s.items() if until_s <= now_s]

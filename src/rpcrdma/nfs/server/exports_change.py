@@ -95,7 +95,8 @@ class ExportsChange:
         """Revokes the opens, locks and delegations of version 4 on files of the exports that ended; closes the files.
 
         To be called after `install`, and again after the calls that began before it, which may have opened files since.
-        May block. Of exports that stay for version 3 alone, the state is revoked unless version 4 serves them again.
+        May block. Also revokes the state on exports that stay for version 3 alone, unless another change since then
+        has given them back to version 4.
 
         Args:
             close: whether the calls that began before `install` have ended, so that the directories of the exports that

@@ -119,11 +119,11 @@ class RegisteredPrograms:
 
     @property
     def complete(self) -> bool:
-        """Whether all programs to be registered were at rpcbind after the last comparison, and at least one was."""
+        """Whether rpcbind had all wanted registrations after the last comparison; False if none was wanted."""
         return bool(self._held) and not self._faults
 
     async def start(self, *, required: bool) -> None:
-        """Registers the programs, and starts the task that keeps them registered until `close`.
+        """Registers the programs at rpcbind, and starts the task that keeps them registered there until `close`.
 
         Raises ConnectFailed, only with `required`: a program could not be registered; the others are removed again, no
         task is started, and the message names cause and remedy.
@@ -260,7 +260,7 @@ class RegisteredPrograms:
         present: Mapping[ProgramNetid, port_mapper.binding],
         places: Sequence[ProgramNetid],
     ) -> None:
-        """Removes the registrations of `places` at rpcbind, and drops `places`, which are keys there, from `self.held`.
+        """Removes the registrations of `places`, keys of `self._held`, at rpcbind, and drops these keys.
 
         A registration stays at rpcbind if another server has replaced it, by `present`, rpcbind's list.
         """

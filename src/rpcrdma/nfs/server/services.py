@@ -49,7 +49,8 @@ def build_services(exports: Sequence[Export], *, state: ServerState) -> NfsServi
 
     Args:
         exports: the exported directories and fsspec file systems, with their terms.
-        state: the key of the file handles, the places of objects and the write verifier; `open_state` makes it.
+        state: the key of the file handles, the directories and names at which objects were last seen, and the write
+            verifier; `open_state` makes it.
 
     Returns:
         `nfs` and `mount`, a pair of services. Close `nfs`, then the state, when the server has ended.

@@ -37,13 +37,13 @@ _MISSES = 16
 
 
 class CallLayout:
-    """Decodes in one step the COMPOUND calls that have the same sequence of operations and the same lengths of items.
+    """Decodes in one step COMPOUND calls with the same operations, and filehandles, names and bitmaps of same lengths.
 
     These calls have no tag, and their first operation is SEQUENCE. A layout is made from one such call, whose decoded
     arguments are `args`, one for each operation.
 
     Attributes:
-        minor_version, shape: the minor version and the `Shape` of these calls.
+        minor_version, shape: the minor version and the `Shape` (sequence of operations) of these calls.
         misses: the number of calls of the same length for which `args_of` has returned None.
     """
 

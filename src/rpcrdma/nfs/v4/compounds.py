@@ -139,8 +139,8 @@ class Shape:
     def procedure(self) -> Procedure[CompoundCall, Any]:
         """The procedure COMPOUND under a name such as "OPEN+READ+CLOSE", by which statistics and logs count such calls.
 
-        The process makes at most `NFS4_KINDS_OF_CALLS_MAX` such names; the name of further sequences has the first part
-        alone, "OPEN+...": a client that uses up the names does not hide the calls of others.
+        After `NFS4_KINDS_OF_CALLS_MAX` names in this process, a new name has its first part alone, "OPEN+...": calls
+        stay countable by their first operation, also when a client has used up the names.
         """
         name = name_of(self.operations)
         if name not in _NAMED and len(_NAMED) >= NFS4_KINDS_OF_CALLS_MAX:
@@ -311,7 +311,7 @@ def _items(shape: Shape, args: Sequence[Any]) -> Sequence[int]:
 
 @functools.lru_cache(NFS4_KINDS_OF_CALLS_MAX)
 def _shape_of(kinds: tuple[int, ...]) -> Shape:
-    """Returns the `Shape`, a cached one, of calls with these operation numbers, all of which decode."""
+    """Returns the cached `Shape` for these operation numbers, the sequence of a call whose arguments all decode."""
     return Shape(kinds, len(kinds))
 
 
@@ -352,8 +352,8 @@ def encode_operation_result(enc: Encoder, operation: Operation, status: nfsstat4
 def encode_compound_reply(enc: Encoder, reply: EncodedReply) -> None:
     """Appends the encoded result `reply` to `enc`, an encoder that has the header of the RPC reply.
 
-    If `reply.kept` is False and `enc` has only `REPLY_HEADER_OCTETS` octets, `enc` takes over the memory of `reply`,
-    which must not be used any more. Any other reply is copied.
+    If `reply.kept` is False (no copy for a session's slot) and `enc` has only `REPLY_HEADER_OCTETS` octets, `enc` takes
+    over the memory of `reply`, which must not be used any more. Any other reply is copied.
     """
     header = len(enc.reduced)
     enc.begun = reply.begun

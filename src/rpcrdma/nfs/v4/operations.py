@@ -55,7 +55,7 @@ class Operation:
         idempotent: whether it may run again without harm, so that its result may be lost.
         needs_handle: whether it needs a current filehandle.
         result_octets: the most octets of the body of a result that this server makes, without those of `item_octets`
-            and `asked_octets`. An operation that is not idempotent runs only if the reply has room for them.
+            and `asked_octets`. If the reply has less room, an operation that is not idempotent is refused.
         asked_octets: returns, for arguments by which the caller bounds the result, the further octets that the body may
             have; None if the arguments have no bound.
         item_octets: returns, for given arguments, the most octets of the DDP-eligible result; None if it has none.
@@ -116,7 +116,7 @@ def _decode_denied(dec: Decoder, status: int) -> Any:
 
 
 def _encode_attributes_set(enc: Encoder, _status: int, value: Any) -> None:
-    """Appends `value`, a SETATTR4resok with the attributes that a failed SETATTR has set; None: one without any."""
+    """Appends the body of a failed SETATTR: `value`, a SETATTR4resok of attributes that were set; None: none were."""
     nfs4.encode_SETATTR4resok(enc, value or nfs4.SETATTR4resok([]))
 
 

@@ -71,7 +71,8 @@ _BY_ERRNO: Final = {
 def status_of(error: Refused | tree.Refused | OSError) -> nfsstat4:
     """Returns the status with which an operation that raised `error` is answered.
 
-    Errors other than `Refused` have the status of their error number, or NFS4ERR_IO if it is None or has no status.
+    A `Refused` of this module has its own status. A `tree.Refused` or OSError has the status of its error number, or
+    NFS4ERR_IO if that number is None or has no status.
     """
     if isinstance(error, Refused):
         return error.status

@@ -136,9 +136,10 @@ async def find_exports(session: ClientSession) -> list[ExportFound]:
 async def _seen(session: ClientSession, fsid: tuple[int, int] | None) -> list[_Seen]:
     """Returns the exports found by READDIR in the root and in directories below it on the root's file system, `fsid`.
 
-    If the root is an export itself, the first element has an empty path, and no status and operations. An empty list:
-    no export was found. Raises OperationRefused if a directory may not be read, DecodeError for attributes that were
-    not asked for, and others as `ClientSession.run`.
+    `fsid` is (major, minor), None if the server has not sent it. If the root is an export itself, being empty or with
+    other objects than directories, the first element stands for it: `path` and `ask` are empty, `error` is 0. The list
+    is empty if no export was found. Raises OperationRefused if a directory may not be read, DecodeError for attributes
+    that were not asked for, and others as `ClientSession.run`.
     """
     found: list[_Seen] = []
     above: deque[tuple[bytes, Called]] = deque([(b"", _ROOT)])

@@ -91,8 +91,8 @@ class Recalls:
 
         Passes over those whose recall the client has accepted, and sets `Delegation.asked` of each other one to whether
         it accepts. A delegation stays in the dict until its call ends, so that a sweep meanwhile does not queue it a
-        second time. If the client has no connection, or a call fails, which raises RpcRdmaError, drops the other keys:
-        the next `State.sweep` queues them again, and a client that does not answer does not delay recalls of others.
+        second time. Ends early if the client has no connection, or by RpcRdmaError if a call fails, and then drops the
+        keys left: `State.sweep` queues them again, and a client that does not answer does not delay other clients.
         """
         try:
             while delegations:

@@ -53,7 +53,7 @@ class ClientReport:
 def clients_of(state: State, now_s: float) -> list[ClientReport]:
     """Returns a report on each client.
 
-    Ends the leases that have passed by `now_s` before (`ClientTable.pass_leases`). Takes the lock of the state for one
+    First ends the leases that have passed by `now_s` (`ClientTable.pass_leases`). Takes the lock of the state for one
     client at a time; calls may run in between.
 
     Args:
@@ -69,7 +69,7 @@ def clients_of(state: State, now_s: float) -> list[ClientReport]:
 def held_by_export(state: State, now_s: float) -> dict[bytes, Holdings]:
     """Counts the opens, locked ranges and delegations of all clients by export, without revoked ones.
 
-    Ends the leases that have passed by `now_s` before (`ClientTable.pass_leases`).
+    First ends the leases that have passed by `now_s` (`ClientTable.pass_leases`).
 
     Args:
         state: the state of the server; the caller does not hold its lock.

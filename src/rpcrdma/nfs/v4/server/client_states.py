@@ -70,7 +70,8 @@ class Known(enum.Enum):
     FOREIGN = "other principal"
     FOREIGN_RESTARTED = "other verifier and principal"
     AWAITED = "another principal may reclaim the owner's state"
-    """The grace period goes on, with or without a record of that principal."""
+    """In the grace period, with or without a confirmed record: the recovery database has the owner with another
+    principal, whose client may still reclaim."""
 
 
 class Verdict(enum.Enum):

@@ -51,8 +51,8 @@ _COURTEOUS = ClientState.COURTEOUS
 class Held(abc.ABC):
     """A state of a client on a file, with a stateid: an open, the locks of a lock owner, or a delegation.
 
-    `other`, 12 octets, is that of the stateid; `owner` is the name of the owner, empty for a delegation; `file` is the
-    key of the file in `Claims`, the server's table of claims, the same for all its filehandles.
+    `other` is that field of the stateid (12 octets), `owner` the owner's name, empty for a delegation, `handle` the
+    filehandle, and `file` the key of the file in `Claims`, the server's table of claims, the same for all filehandles.
     """
 
     COUNTED_AS: ClassVar[str]
@@ -235,9 +235,9 @@ class Client:
 class InTheWay(Exception):
     """Raised where `clients` have to end before a call can go on.
 
-    `event` is EVICT if their leases have passed and their states conflict with the call, or the table is full; RESTART
-    for the earlier incarnation of the caller, which has state; CROWD_OUT for a client that holds nothing where the
-    table is full. `State.past_courteous` catches it, ends `clients` without the lock, and runs the step again.
+    `event` is EVICT for clients without a lease, whose states conflict with the call or whose room it needs; RESTART
+    for the earlier incarnation of the caller, which has state; CROWD_OUT for a client with a lease that holds nothing,
+    whose room it needs. `State.past_courteous` catches it, ends `clients` without the lock, and runs the step again.
     """
 
     def __init__(self, clients: Iterable[Client], event: ClientEvent = ClientEvent.EVICT) -> None:
@@ -248,7 +248,7 @@ class InTheWay(Exception):
 class Unrecorded(Exception):
     """Raised where `client`, which the recovery database does not have, would get an open, a lock or a delegation.
 
-    `State.past_courteous` catches it, writes the client to the disk without the lock, and runs the step again.
+    `State.past_courteous` catches it, writes the client to that database without the lock, and runs the step again.
     """
 
     def __init__(self, client: Client) -> None:
@@ -303,8 +303,8 @@ class ClientTable:
         `update` says whether the client asks for an update of its confirmed record; `now_s` is the monotonic time in
         seconds. Raises Refused: NFS4ERR_CLID_INUSE (another principal has state and a lease); with `update`
         NFS4ERR_NOENT, NFS4ERR_NOT_SAME or NFS4ERR_PERM (RFC 8881 section 18.35.4); NFS4ERR_DELAY if there is no room,
-        the record is about to end, or another principal may reclaim what the owner had in the last run of the server.
-        Raises InTheWay if clients whose lease has passed, or one that holds nothing, have to end first.
+        the record is about to end, or another principal may reclaim the state of this client owner in a grace period.
+        Raises InTheWay if other clients have to end first: ones without a lease, or, for room, one that holds nothing.
         """
         self.pass_leases(now_s)
         confirmed = self._confirmed.get(introduction.owner)
@@ -396,7 +396,7 @@ class ClientTable:
         return [client for client in self._courteous if client.renewed_s < now_s - NFS4_COURTESY_S]
 
     def evict(self, client: Client, event: ClientEvent = ClientEvent.EVICT) -> bool:
-        """Makes a client EXPIRING if its state allows `event`, one of `InTheWay`; returns whether its state does."""
+        """Makes a client EXPIRING, and returns True, if `event` (EVICT, RESTART, CROWD_OUT: see `InTheWay`) applies."""
         if (client.state, event) not in TRANSITIONS or (event is ClientEvent.CROWD_OUT and not self._is_idle(client)):
             return False
         self._leases.pop(client, None)
@@ -446,7 +446,7 @@ class ClientTable:
     def _end_idle(self, old: Client) -> None:
         """Ends `old`, a record of the same owner by another principal, if it has no opens, locks or delegations.
 
-        Else raises InTheWay if the lease of `old` has passed, or Refused (NFS4ERR_CLID_INUSE).
+        Else raises InTheWay, so that `old` ends first, if its lease has passed, or Refused (NFS4ERR_CLID_INUSE).
         """
         if old.held:
             if old.state is ClientState.COURTEOUS:
@@ -459,7 +459,7 @@ class ClientTable:
             self.remove(self._unconfirmed[owner])
 
     def _make_room(self, host: tuple[str, ...], owner: bytes) -> None:
-        """Makes room for one more record of a client at a host (`names_of_host`); may end unconfirmed records.
+        """Makes room for a new record of the client owner `owner` at `host` (`Client.host`); may end unconfirmed ones.
 
         The bounds are those of unconfirmed records and of the host's share. Raises InTheWay if a client whose lease has
         passed, or that holds nothing, has to end first, or Refused (NFS4ERR_DELAY) if no client can end.
@@ -494,7 +494,7 @@ class ClientTable:
     def _end_unconfirmed(self, name: str | None) -> bool:
         """Ends the oldest unconfirmed record of the host that has most of them; returns False if there is none.
 
-        Considers only hosts with `name`, one of `names_of_host`; None: all hosts.
+        Considers only hosts with `name`, an address or an IPv6 network (`names_of_host`); None: all hosts.
         """
         found = [each for each in self._unconfirmed.values() if name is None or name in each.host]
         counts = Counter(name for each in found for name in each.host)

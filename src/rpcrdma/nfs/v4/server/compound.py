@@ -85,7 +85,7 @@ class Compound:
 
     Attributes:
         server: the parts of the server.
-        acting: whether the thread has taken on the identity that the operation has asked for by `wait`.
+        acting: whether the thread has the identity that the running operation has passed to the method `wait`.
         context: the RPC call, which lends memory for results.
         call: the decoded arguments of COMPOUND.
         now_s: the time at which the COMPOUND has begun, in seconds of a monotonic clock.
@@ -191,7 +191,7 @@ class Compound:
         return self.server.exports.file_of(node.handle)
 
     def set_current(self, node: Node) -> None:
-        """Makes `node` the current object and unsets the current stateid; does not change `self.caller`, its rights."""
+        """Makes `node` the current object, unsets the current stateid, and keeps `caller`, the rights of the caller."""
         self.current, self.stateid = node, None
 
     def or_wait(self, found: T | None) -> T:
@@ -347,10 +347,11 @@ class _Rules(NamedTuple):
 
 
 class _Plan:
-    """The operations of a `Shape` with their handlers, which a server makes once.
+    """The operations of a `Shape` (the sequence of a COMPOUND) with their handlers, which a server makes once.
 
-    `rows` has for each operation its index, the operation, its rules (None: it has none), its handler, the number and
-    status of a success, and the function that encodes the body of its result (None: void).
+    `handlers` are those of all operations by number. `rows` has for each operation of the sequence its index, the
+    operation, its `_Rules` (None: no conditions), its handler, the octets with which a success begins (operation number
+    and NFS4_OK), and the function that encodes the body of its result (None: void).
     """
 
     __slots__ = ("handlers", "rows")
@@ -378,7 +379,8 @@ _DROP_HANDLE: Final = {nfs_opnum4.OP_SECINFO, nfs_opnum4.OP_SECINFO_NO_NAME}
 def _check(compound: Compound, rules: _Rules | None) -> None:
     """Raises Refused if an operation's rules (None: it has none) forbid it to run, or `compound.uncached` is set.
 
-    The status is NFS4ERR_RETRY_UNCACHED_REP, NFS4ERR_NOFILEHANDLE, that in `compound.too_big` or in `rules.refusal`.
+    The status is NFS4ERR_RETRY_UNCACHED_REP with `compound.uncached`, else `rules.refusal`, NFS4ERR_NOFILEHANDLE if a
+    current filehandle is needed and missing, or `compound.too_big` if the reply has no room for `rules.octets`.
     """
     if compound.uncached:
         raise Refused(_S.NFS4ERR_RETRY_UNCACHED_REP)
@@ -398,7 +400,7 @@ def _not_supported(_compound: Compound, _args: Any) -> Any:
 
 
 def _encode_value(enc: EncodedReply, at: int, encode: _Encode, value: Any) -> None:
-    """Appends `value`, the body of the result with index `at`: by `encode`, or as it is if it is a `Placeable`.
+    """Appends the body of the result with index `at`: a `Placeable` as it is, any other `value` by `encode`.
 
     The data of a `Placeable` are not copied, but added to `enc.items` as a DDP-eligible item.
     """

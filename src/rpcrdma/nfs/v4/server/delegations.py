@@ -134,9 +134,9 @@ def check_delegations(state: State, client: Client | None, file: bytes, now_s: f
 def wait_for_delegations(compound: Compound, node: Node) -> None:
     """Raises Refused (NFS4ERR_DELAY) if other clients have delegations on an object to be changed, and recalls these.
 
-    Delegations of the client of `compound` do not count. Never waits for their return. Ends clients whose lease has
-    passed if they alone have delegations; raises MustWait (run again in a worker thread) before. The caller holds no
-    lock.
+    Delegations of the client of `compound` do not count. Never waits for a return. If only clients whose lease has
+    passed have delegations, ends these clients instead, which may block: raises MustWait (run again in a worker thread)
+    in the event loop. The caller holds no lock.
     """
     state = state_of(compound)
     if state.claims.delegations:

@@ -127,7 +127,7 @@ def _extended(compound: Compound) -> tuple[Node, Extended]:
 
 
 def _to_change(compound: Compound) -> tuple[Node, Extended]:
-    """Returns the current object as `_extended` does, for a change of its extended attributes.
+    """Returns the current object twice, as `Node` and as `Extended`, for a change of its extended attributes.
 
     Raises MustWait (run again in a worker thread), Refused (NFS4ERR_NOTSUPP, NFS4ERR_WRONG_TYPE), or tree.Refused
     (EROFS: the export is read-only for the caller).

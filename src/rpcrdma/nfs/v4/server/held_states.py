@@ -189,7 +189,7 @@ class HeldStates:
             self.in_steps([opened], drop_part)
 
     def _release(self, held: Held) -> None:
-        """Removes a state that is not revoked from `claims`, and its ranges or delegation from those of its host."""
+        """Removes a state that is not revoked from `claims`, and its ranges or delegation from the counts by host."""
         host = held.client.host
         ranges = len(self.claims.ranges(held.file, held))
         if ranges:
@@ -226,7 +226,7 @@ class HeldStates:
             return list((self._held if client is None else client.held).values())
 
     def revoke_those(self, concerns: Callable[[Held], bool]) -> int:
-        """Revokes the states of all clients for which `concerns` returns True, with their `parts`; may block.
+        """Revokes each state, of any client, for which `concerns(state)` returns True, with its `parts`; may block.
 
         `concerns` is called without the lock, with each state that is not revoked. Returns the number of states for
         which it returned True.
