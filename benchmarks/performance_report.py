@@ -10,7 +10,7 @@ from typing import Any
 from nfs_servers import DISK, MEMORY, PLACES
 from orders import Order, Sample
 
-SIZES = {4096: "4 KiB", 1 << 14: "16 KiB", 1 << 16: "64 KiB", 1 << 20: "1 MiB", 1 << 24: "16 MiB"}
+SIZES = {4096: "4 KiB", 1 << 16: "64 KiB", 1 << 20: "1 MiB", 1 << 24: "16 MiB"}
 MEGABYTE = 1 << 20
 
 
