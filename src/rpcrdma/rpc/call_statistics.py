@@ -198,8 +198,8 @@ class CallCounts(Durations):
         statuses.
 
         Args:
-            octets_sent: octets of the RPC message that this side sent: a client's call, a server's reply.
-            octets_received: octets of the RPC message that this side received: a server's call, a client's reply.
+            octets_sent: octets of the RPC message that this side sent: at a client the call, at a server the reply.
+            octets_received: octets of the message that this side received: at a client the reply, at a server the call.
             duration_ns: the time of the whole call in nanoseconds.
         """
         recent = self._recent
@@ -231,10 +231,10 @@ class CallCounts(Durations):
         execute.add(queue_ns + rest_ns)
 
     def _settled(self) -> CallCounts:
-        """Returns a copy of the octets and of the times of calls that did not wait, which includes all calls of `note`.
+        """Returns a copy with the octets of all calls and the times of those that did not wait before they were sent.
 
-        The copy lacks `sent_again` and the times of calls that waited. This object does not change, since another
-        thread may be counting in it.
+        At a server: before they were handled. Calls that `note` has yet to count are counted in the copy, which lacks
+        `sent_again` and the times of calls that waited. This object does not change: another thread may count in it.
         """
         copy = CallCounts()
         copy.buckets = self.buckets[:]
@@ -307,7 +307,7 @@ class CountedCall(Protocol):
 class CallStatistics:
     """The counts of all calls that one side makes, or, with `served`, of all calls that it answers.
 
-    At most CALL_OUTCOMES_MAX pairs of procedure and status have counts of their own.
+    At most CALL_OUTCOMES_MAX pairs of procedure and status have counts of their own; further ones count as "other".
     """
 
     __slots__ = ("_outcomes", "_served", "_statuses", "successes")
@@ -354,7 +354,7 @@ class CallStatistics:
         return counts
 
     def of_status(self, procedure: Procedure[Any, Any] | None, status: int | str) -> CallCounts:
-        """Returns the `CallCounts` of a procedure's calls with a status; beyond the bounds of `of`, those of "other".
+        """Returns the `CallCounts` of a procedure's calls with a status, or "other" where `of` has no room.
 
         Args:
             procedure: the procedure; None: unknown.

@@ -101,7 +101,10 @@ class Route:
 
 
 class ArrivedCall(Protocol):
-    """A call that a server has received: `decoder` is at the RPC header, `Dispatcher.open_call` sets the other data."""
+    """A call that a server has received: `decoder` is at the RPC header, `Dispatcher.open_call` sets the other data.
+
+    `route` is set if a handler answers the call, with `args`.
+    """
 
     decoder: Decoder
     xid: int
@@ -111,7 +114,7 @@ class ArrivedCall(Protocol):
     procedure: Procedure[Any, Any] | None
     """The procedure; None while it is unknown."""
     status: int | str
-    """The name of the refusal of a call that no handler answers, such as "AUTH_ERROR"."""
+    """The status in the result or, if no handler answers, the name of the refusal, such as "AUTH_ERROR"."""
     protection: OpenedCall | None
     """The RPCSEC_GSS protection, which also protects the reply; None for other flavors."""
 
@@ -304,7 +307,7 @@ class Dispatcher:
     def _protection(self, acceptor: CallOpener, call: ArrivedCall, header: CallHeader, start: int) -> OpenedCall:
         """Checks the RPCSEC_GSS header of a call, and sets `call.credential`.
 
-        Before CallDropped or CallWaits is raised, `call.procedure` is set instead.
+        If it raises CallDropped or CallWaits, it sets `call.procedure`, by which the call is counted, instead.
 
         Args:
             acceptor: checks the header.
@@ -318,8 +321,8 @@ class Dispatcher:
         Raises:
             CredentialRefused: a check has failed; the call's procedure stays as it is.
             CallDropped: the call must not be answered.
-            CallWaits: the context is in use; call `open_call` again when the exception's `turns.use` has run its
-                `work`.
+            CallWaits: the context is in use; pass the exception's `work` to the exception's `turns.use`, and call
+                `open_call` again when that is done.
         """
         signed = bytes(call.decoder.data[start : start + 32 + (len(header.credential.body) + 3 & ~3)])
         try:

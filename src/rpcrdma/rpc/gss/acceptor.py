@@ -62,7 +62,7 @@ _HANDLE_OCTETS: Final = 16
 
 
 class _Context:
-    """One RPCSEC_GSS context of a client at the server. `finish` sets principal, expiry and credentials."""
+    """A context of the client at `peer`; `turns` orders its uses; `finish` sets principal, expiry and credentials."""
 
     __slots__ = ("credentials", "expires_s", "gss", "handle", "peer", "principal", "turns", "used_s", "window")
 
@@ -126,8 +126,8 @@ class GssCall:
         """Removes the protection, if there is any: `arguments` becomes the decoder of the plain arguments.
 
         Raises:
-            CallWaits: the work takes long or the context is in use; pass the exception's `work` to its `turns.use`, and
-                call this again when that is done.
+            CallWaits: the work takes long or the context is in use; pass the exception's `work` to the exception's
+                `turns.use`, and call this again when that is done.
             ReducedIneligibleItem: part of the protected body came in a chunk.
             DecodeError: the body does not decode, was changed, or has another call's sequence number; or the context
                 has ended.
@@ -158,7 +158,7 @@ class GssCall:
 
     @property
     def seals(self) -> bool:
-        """Whether `protect` makes one item of all results: under integrity or privacy, unless the call is DESTROY."""
+        """Whether `protect` joins results and bulk items to one body: under integrity or privacy, not for DESTROY."""
         return self._service is not GssService.NONE and not self._ends
 
     def content_octets_max(self, octets: int) -> int:
@@ -361,9 +361,9 @@ class Acceptor:
         self._creating: OrderedDict[bytes, _Context] = OrderedDict()
 
     def in_thread_for(self, peer: str) -> InThread | None:
-        """Returns a function that runs long uses of the contexts of the client at the address `peer` in a thread.
+        """Returns a function that runs uses of contexts, those of the client at the address `peer`, in a thread.
 
-        It takes (work, done), and calls `done` with the result of `work` in the event loop. None: there is no thread.
+        It takes (work, done), and calls `done` with the result of `work` in the event loop. None without `in_thread`.
         """
         return None if self._in_thread is None else functools.partial(self._in_thread, peer)
 
@@ -386,7 +386,8 @@ class Acceptor:
         Raises:
             CredentialRefused: a check has failed.
             CallDropped: the sequence number was used before, or is below the window.
-            CallWaits: a thread uses the context; call this again when the exception's `turns.use` has run its `work`.
+            CallWaits: a thread uses the context; pass the exception's `work` to the exception's `turns.use`, and call
+                this again when that is done.
         """
         try:
             sent = decode_gss_credential(header.credential.body)
@@ -477,7 +478,7 @@ class Acceptor:
         self._on_made(context.peer, context.principal)
 
     def end(self, handle: bytes) -> None:
-        """Removes the finished context with this handle; no effect if there is none."""
+        """Removes the established context with this handle; no effect if there is none."""
         self._contexts.pop(handle, None)
 
     def close(self) -> None:

@@ -46,10 +46,10 @@ SECURITY_NAMES: Final = tuple(str(flavor) for flavor in SecurityFlavor if flavor
 
 
 def security_flavor(text: str) -> SecurityFlavor:
-    """Returns the security flavor that a user has named: "sys", "krb5", "krb5i" or "krb5p", in lower case.
+    """Returns the security flavor that a user has named: "sys", "krb5", "krb5i" or "krb5p".
 
     Raises:
-        ValueError: there is no such flavor; the message lists the names.
+        ValueError: the text is none of these, such as "KRB5" in capitals; the message lists the names.
     """
     if text not in SECURITY_NAMES:
         raise ValueError(f"{text!r} is no security flavor: choose from {', '.join(SECURITY_NAMES)}")

@@ -143,7 +143,7 @@ class ProtectedCall:
         self._sealed = self._encoded(xid, procedure, None)
 
     def encode(self, xid: int, procedure: Procedure[Any, Any], args: Any) -> Payload:
-        """Returns the encoded call for one transmission: the one made by `seal`, or one under a new sequence number.
+        """Returns the encoded call: the first time after `seal` that made there, else one with a new sequence number.
 
         Raises:
             LocalProtocolError, TypeError: the arguments do not have the procedure's type.
@@ -204,7 +204,7 @@ class ProtectedCall:
         return self.result(self.open(dec, xid), procedure, into)
 
     def open(self, dec: Decoder, xid: int) -> Decoder:
-        """Verifies and, under privacy, decrypts the reply to call `xid`; returns a decoder at the results for `result`.
+        """Verifies and, under privacy, decrypts the reply to call `xid`; returns a decoder for the method `result`.
 
         Raises:
             RpcError, UnverifiedReply, DecodeError: as `CallProtection.decode`.

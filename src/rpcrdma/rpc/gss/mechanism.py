@@ -98,14 +98,14 @@ class GssContext(Protocol):
 
 
 class GssMechanism(Protocol):
-    """A GSS-API mechanism, such as Kerberos: makes the ends of security contexts. Each method may block."""
+    """A GSS-API mechanism, such as Kerberos: makes the ends of security contexts. Methods may block if `blocks`."""
 
     mic_octets_max: int
     """The most octets of a checksum."""
     wrap_octets_max: int
     """The most octets that `GssContext.wrap` adds."""
     blocks: bool
-    """Whether `initiate`, `accept` and the steps of contexts may block, so that they need a thread."""
+    """Whether the methods below, and the steps of contexts, may block, so that they need a thread."""
 
     def check_keys(self) -> None:
         """Checks that this host has the key to accept contexts.

@@ -81,7 +81,8 @@ def get_attributes(compound: Compound, args: nfs4.GETATTR4args) -> bytes:
 def verify(compound: Compound, args: nfs4.VERIFY4args) -> None:
     """Runs VERIFY: raises Refused (NFS4ERR_NOT_SAME) unless the current object has all given attributes.
 
-    Raises MustWait (run again in a worker thread), or Refused for an attribute that is not supported or not comparable.
+    Raises MustWait (run again in a worker thread), OSError, or Refused for an attribute that is unsupported or not
+    comparable.
     """
     if not _as_expected(compound, args):
         raise Refused(_S.NFS4ERR_NOT_SAME)
@@ -90,7 +91,8 @@ def verify(compound: Compound, args: nfs4.VERIFY4args) -> None:
 def nverify(compound: Compound, args: nfs4.VERIFY4args) -> None:
     """Runs NVERIFY: raises Refused (NFS4ERR_SAME) if the current object has all given attributes.
 
-    Raises MustWait (run again in a worker thread), or Refused for an attribute that is not supported or not comparable.
+    Raises MustWait (run again in a worker thread), OSError, or Refused for an attribute that is unsupported or not
+    comparable.
     """
     if _as_expected(compound, args):
         raise Refused(_S.NFS4ERR_SAME)

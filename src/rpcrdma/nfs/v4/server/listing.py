@@ -83,10 +83,10 @@ def _page(compound: Compound, node: Node, args: nfs4.READDIR4args, wanted: int, 
 def _attributes(compound: Compound, entry: Entry, root: Node | None, wanted: int, *, detailed: bool) -> nfs4.fattr4:
     """Returns the attributes of an entry's object that are in the set `wanted`, which has bit n for attribute n.
 
-    `root` is the root of the export that is mounted over the entry, whose attributes then are returned; None without
-    one. For an object that the caller cannot reach, the result has rdattr_error with the reason if wanted, else the
-    fileids that are wanted. `detailed`: whether `entry` has a filehandle and attributes, or None for them if the caller
-    cannot reach the object. Raises tree.Refused or OSError.
+    If an export is mounted over the entry, `root` is the root of that export, and the attributes are those of `root`.
+    For an object that the caller cannot reach, the result has rdattr_error alone, with the reason, or, if that is not
+    wanted, whichever of fileid and mounted_on_fileid is. `detailed`: whether the listing was asked for filehandles and
+    attributes: an `entry` without them is then out of the caller's reach. Raises tree.Refused or OSError.
     """
     if root is None and not detailed:
         return fattr_of(_numbered(compound, entry.number), wanted)

@@ -36,8 +36,8 @@ _SPLIT = 2
 class LockState(Held):
     """The locks of a lock owner on a file, with one stateid; they end with the open that they were first made with.
 
-    `opened` is this open, to whose `parts` the new state is added; `other` has the 12 octets of the stateid, and
-    `owner` is the name of the lock owner.
+    `opened` is this open, to whose `parts` the new state is added; `other` has the 12 octets of the stateid, `owner` is
+    the name of the lock owner, and `ranges` the number of locked ranges.
     """
 
     COUNTED_AS = "locks"
@@ -60,9 +60,9 @@ class LockState(Held):
     def change(self, claims: Claims[Any, Any], start: int, end: int, exclusive: bool | None) -> int:
         """Locks the octets from `start` to before `end`, at most 2**64, or unlocks them if `exclusive` is None.
 
-        `exclusive` True is a write lock, False a read lock. The caller has looked for conflicts, holds the lock of
-        `claims`, and adds the result to the ranges of the host. Returns the number of ranges of this state now less
-        that before, which may be negative.
+        `exclusive` True is a write lock, False a read lock. Returns the number of ranges of this state now less that
+        before, which may be negative. The caller has looked for conflicts, holds the lock of `claims`, and adds the
+        result to the count of ranges of the client's host (`State.ranges_of_hosts`).
         """
         before = claims.range_count
         claims.change_range(self.file, self, start, end, exclusive)
@@ -249,8 +249,8 @@ def _locker(compound: Compound, args: nfs4.LOCK4args) -> tuple[LockState | None,
 def _owned(state: State, client: Client, owner: bytes, file: bytes) -> Iterator[LockState]:
     """Yields the lock states of a lock owner that have ranges on a file: one for each of its filehandles.
 
-    A file in several exports has several filehandles; its lock states together are the POSIX locks of the owner. The
-    caller holds `state.lock`, also during iteration.
+    A file in several exports has several filehandles, but one key `file` (`Exports.file_of`); its lock states together
+    are the POSIX locks of the owner. The caller holds `state.lock`, also during iteration.
     """
     return (each for each in state.claims.range_holders(file) if each.client is client and each.owner == owner)
 
@@ -259,8 +259,9 @@ def _check_conflicts(state: State, compound: Compound, owner: bytes, wanted: Ran
     """Raises Refused (NFS4ERR_DENIED, with the lock) if another lock on the current file conflicts with `wanted`.
 
     Locks of the caller's lock owner `owner` do not conflict. With `reclaims`, for a reclaim after a restart, the status
-    is NFS4ERR_RECLAIM_CONFLICT. If all conflicting locks are of clients whose lease has passed, raises InTheWay
-    instead, or Refused (NFS4ERR_DELAY) if one of these clients is about to end. The caller holds `state.lock`.
+    is NFS4ERR_RECLAIM_CONFLICT. If all conflicting locks are of clients whose lease has passed, raises instead Refused
+    (NFS4ERR_DELAY) if one of these clients is about to end, else InTheWay, upon which `State.past_courteous` ends the
+    clients, and the caller's step runs again. The caller holds `state.lock`.
     """
     file, asks = compound.file_of(compound.node), compound.client
     found: Iterator[HeldRange[LockState]] = state.claims.range_conflicts(file, None, wanted)

@@ -42,11 +42,11 @@ def change_of(directory: Node, change: Change) -> nfs4.change_info4:
 
 
 def _directory_to_change(compound: Compound, node: Node, who: Grant, name: bytes, covered: nfs4.nfsstat4) -> Node:
-    """Returns `node`, a directory in which `who` may change `name` now; the operation may block afterwards.
+    """Returns `node` if it is a directory in which `who`, the caller's rights there, permits to change `name` now.
 
-    `who` has the caller's rights there. Raises MustWait (run again in a worker thread), Refused (NFS4ERR_NOTDIR;
-    NFS4ERR_GRACE; the status `covered` if an export is mounted over `name`; those of `checked_name`), or tree.Refused
-    (EROFS).
+    Raises MustWait (run again in a worker thread) in the event loop, unless the tree is in memory, so that the caller
+    may block after the return. Raises Refused (NFS4ERR_NOTDIR; NFS4ERR_GRACE; the status `covered` if an export is
+    mounted over `name`; those of `checked_name`), or tree.Refused (EROFS).
     """
     if node.kind is not FileKind.DIRECTORY:
         raise Refused(_S.NFS4ERR_NOTDIR)

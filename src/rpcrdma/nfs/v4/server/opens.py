@@ -86,8 +86,7 @@ class Open(Held):
         self.shares = 0
         """The OPENs that OPEN_DOWNGRADE may return to: bit `access << 2 | deny` for each pair of bits."""
         self.node: Node | None = None
-        """The file, which the client may use by its filehandle also after the last name is removed; None once
-        revoked."""
+        """The file, which the client may use by its filehandle also without a name; None once revoked."""
         self.reader: OpenFile | None = None
         self.writer: OpenFile | None = None
 
@@ -133,9 +132,9 @@ def find(compound: Compound, stateid: nfs4.stateid4, kind: type[H]) -> H:
 
 
 def resolved(compound: Compound, stateid: nfs4.stateid4, *, saved: bool = False) -> nfs4.stateid4:
-    """Returns `stateid`, or the COMPOUND's current stateid if it is the special one that stands for this (`CURRENT`).
+    """Returns `stateid`, or, in place of the special stateid `CURRENT`, the current stateid of the COMPOUND.
 
-    With `saved`, the saved stateid takes its place. Raises Refused (NFS4ERR_BAD_STATEID) if there is no such stateid.
+    With `saved`, `CURRENT` stands for the saved stateid. Raises Refused (NFS4ERR_BAD_STATEID) if that stateid is unset.
     """
     if (stateid.seqid, stateid.other) != CURRENT:
         return stateid
@@ -194,9 +193,10 @@ def io_file(compound: Compound, stateid: nfs4.stateid4, access: int, *, saved: b
 
 
 def _check_denials(compound: Compound, state: State, file: bytes, access: int, own: Held | None = None) -> None:
-    """Raises Refused (NFS4ERR_LOCKED) if opens other than `own` deny `access`, and a client of these has a lease.
+    """Raises Refused (NFS4ERR_LOCKED) if opens other than `own` deny `access`, and one of their clients has a lease.
 
-    If none has, ends the clients; raises MustWait in the event loop; Refused (NFS4ERR_DELAY) if one is about to end.
+    Ends these clients if the leases of all have passed: raises MustWait for that in the event loop, and Refused
+    (NFS4ERR_DELAY) if one of the clients is ending already.
     """
 
     def check() -> None:
@@ -318,7 +318,7 @@ def check_file(node: Node) -> None:
 
 
 def _check_access(compound: Compound, node: Node, access: int) -> None:
-    """Raises Refused (NFS4ERR_ACCESS) if the caller, even the file's owner, lacks rights for `access` (READ, WRITE)."""
+    """Raises Refused (NFS4ERR_ACCESS) if permissions deny the caller `access` (READ, WRITE); owners are not exempt."""
     rights = node.access(compound.caller, tree.READ | tree.MODIFY | tree.EXECUTE)
     if (access & READ and not rights & (tree.READ | tree.EXECUTE)) or (access & WRITE and not rights & tree.MODIFY):
         raise Refused(_S.NFS4ERR_ACCESS)
@@ -369,7 +369,7 @@ def _named(compound: Compound, args: nfs4.OPEN4args) -> _Target:
 
 
 def _created(compound: Compound, directory: Node, name: bytes, how: nfs4.createhow4) -> _Target:
-    """Returns file, change_info4 and attributes set of a creating OPEN; the file is new, or existing if `how` allows.
+    """Returns the `_Target` of an OPEN that creates `name`: a new file or, if `how` allows it, the existing one.
 
     Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_INVAL or EEXIST.
     """
@@ -423,9 +423,9 @@ def _current(compound: Compound, args: nfs4.OPEN4args) -> _Target:
 
 
 def _delegated(compound: Compound, args: nfs4.OPEN4args) -> _Target:
-    """Returns the file of an OPEN with CLAIM_DELEG_CUR_FH or CLAIM_DELEGATE_CUR, on which the client has a delegation.
+    """Returns a `_Target` with the delegated file alone, for an OPEN with CLAIM_DELEG_CUR_FH or CLAIM_DELEGATE_CUR.
 
-    Raises as `open_file`, with NFS4ERR_BAD_STATEID if the stateid is not that of a delegation on the file.
+    Raises as `open_file`, with NFS4ERR_BAD_STATEID if the stateid is not that of the client's delegation on the file.
     """
     claim = args.claim.value
     if args.openhow.opentype is nfs4.opentype4.OPEN4_CREATE:

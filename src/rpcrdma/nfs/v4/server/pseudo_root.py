@@ -168,7 +168,7 @@ class PseudoRoot(Exports):
         return self._mounted_names.get(tree.root.handle, {}) if self._mounted_names else {}
 
     def place_of(self, node: Node) -> Mounted | None:
-        """Returns the place at which `node`, an export's root or a pseudo directory, is in another export, or None."""
+        """Returns the place of `node`, an export's root or pseudo directory, in another export; None if in none."""
         path = node.path if isinstance(node, _Directory) else self._paths.get(node.handle)
         return None if path is None else self._mounted.get(path)
 
@@ -185,9 +185,9 @@ class PseudoRoot(Exports):
     def parent(self, node: Node) -> Node | None:
         """Returns the directory above `node`, the root of an export or a directory of the pseudo file system.
 
-        Below another export, the result is a pseudo directory also if that export has a directory there, which
-        `handles.parent_of` uses instead. Returns None above the root of all names. Raises Refused (ESTALE) if the
-        export has ended, or for other objects.
+        Does not look at files: for a `node` mounted in another export, the result is a pseudo directory even if that
+        export has a real directory at the place, which `handles.parent_of` finds. Returns None above the root of all
+        names. Raises Refused (ESTALE) if the export has ended, or for other objects.
         """
         path = node.path if isinstance(node, _Directory) else self._paths.get(node.handle)
         if path is None:
@@ -269,7 +269,8 @@ class PseudoRoot(Exports):
     def flavors(self, tree: Tree, context: CallContext) -> Sequence[SecurityFlavor]:
         """Returns the security flavors of a tree for callers of the call's host, the preferred one first.
 
-        In the pseudo file system these are the flavors of all exports. Raises Refused (EACCES) if the tree is closed.
+        In the pseudo file system these are the flavors of all exports. Raises Refused (EACCES) if `tree` is an export
+        that does not admit the host.
         """
         if tree is not self._tree:
             return self._exports.flavors(tree, context)

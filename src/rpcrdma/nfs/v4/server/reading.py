@@ -24,10 +24,11 @@ _ENDS: Final = struct.Struct(">2I")
 
 
 def file_to_read(compound: Compound, stateid: stateid4) -> OpenFile:
-    """Returns the current file, open for reading by a stateid, or opened by the caller's rights.
+    """Returns the current file, open for reading by a stateid, or opened now by the caller's rights.
 
-    The latter if `io_file` returns None, and always in a tree that does not keep removed files. Raises MustWait (run
-    again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_ISDIR or EACCES.
+    The latter if `io_file` returns None, as for a special stateid or another user's, and always in a tree that does not
+    keep removed files. Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as
+    NFS4ERR_ISDIR or EACCES.
     """
     node = compound.current
     assert node is not None

@@ -106,8 +106,9 @@ class RecoveryDatabase:
     Args:
         path: the database file; None keeps the database in memory. Beside it is a file with the locks by which servers
             see which of them are running.
-        random_bytes: returns the given number of random octets, for the number of the first run, and for `name`.
-        addresses: the URLs at which the server listens; to one that ends in ":0" no client returns.
+        random_bytes: returns the given number of random octets, for the number of the first run, and for the attribute
+            `name` of a server to which no client returns.
+        addresses: the URLs at which the server listens; clients do not return to one with the port 0 (any free port).
         exports: texts that identify the exports; without any, the rows of all exports count.
     """
 
@@ -169,13 +170,13 @@ class RecoveryDatabase:
         return [_Server(*row) for row in self._database.execute(_SERVERS, (self.boot,))]
 
     def _serves(self, exports: str) -> bool:
-        """Returns whether this server has one of `exports` (as in `_Server.exports`); True if it names no exports."""
+        """Returns whether this server has one of `exports` (as in `_Server.exports`), or was given none itself."""
         return not self._exports or bool({*self._exports.split("\n")} & {*exports.split("\n")})
 
     def _is_earlier(self, other: _Server) -> bool:
-        """Returns whether `other` is an earlier run of this server: it listened at one of its addresses, and has ended.
+        """Returns whether `other` is an earlier run of this server: it has ended, and both have an address in common.
 
-        No two servers listen at all the same addresses, so that one with these has ended in any case.
+        A run with exactly the addresses of this server counts as ended: no two servers listen at the same ones.
         """
         ended = other.addresses == self._addresses or not self._is_running(other)
         return ended and _meet(other.addresses, self._addresses)
@@ -188,9 +189,9 @@ class RecoveryDatabase:
         """Takes over the rows of earlier runs of this server in the database; to be called once the server listens.
 
         A start that fails before leaves these rows to the next one. Rows of servers that have ended at other addresses,
-        with exports that this one serves from now on, are deleted, with a warning, unless these servers have run beside
-        others. May be called again, which has no effect unless the last write has failed: then tries the disk again. A
-        failure of the disk is logged, and raises nothing.
+        with exports that this one serves from now on, are deleted, with a warning, unless such a server has run at the
+        same time as another with these exports (`_Server.shares`). May be called again, which has no effect unless the
+        last write has failed: then tries the disk again. A failure of the disk is logged, and raises nothing.
 
         Returns:
             Whether this server and the rows that it has taken over are on the disk; False if the disk has failed.
@@ -207,7 +208,7 @@ class RecoveryDatabase:
         return self._write(attempt)
 
     def _write(self, step: Callable[[], object]) -> bool:
-        """Writes this server to the database unless it is there (`_note`), then calls `step`, which writes to it, too.
+        """Calls `step`, which writes to the database, after `_note`, which writes this server's addresses and exports.
 
         Returns False if the disk has failed (sqlite3.Error); this is logged once until a write succeeds, which is
         logged as well. Takes the lock of the database.
@@ -234,7 +235,7 @@ class RecoveryDatabase:
     def _note(self) -> None:
         """Writes the addresses and exports of this server to the disk unless they are there; the caller holds the lock.
 
-        For the first time takes over the rows of earlier runs as well.
+        The first call also takes over the clients of earlier runs (`_earlier`), and each write calls `_void`.
         """
         now = self._addresses, self._exports
         if self._noted == now:
@@ -259,11 +260,11 @@ class RecoveryDatabase:
         self._tell_of(lost)
 
     def _void(self) -> list[tuple[str, int]]:
-        """Deletes the rows of servers that have ended, whose exports this one serves without having taken their rows.
+        """Deletes other servers that have ended and had an export of this one, and their clients, whose locks are lost.
 
-        Marks servers with such exports that are running, and this one, as those that share exports; their rows stay.
-        The caller holds the lock, and a transaction has begun. Returns the addresses of each server whose rows are
-        deleted, and the number of its clients.
+        A server with `shares` at other addresses stays, since it may return. Sets `shares` of this server and of each
+        running one with an export in common. The caller holds the lock, and a transaction has begun. Returns
+        (addresses, number of clients) of each server that is deleted.
         """
         execute, lost = self._database.execute, []
         for each in self._others():
@@ -343,7 +344,10 @@ class RecoveryDatabase:
 
 
 def _meet(one: str, other: str) -> bool:
-    """Returns whether clients of a server at the addresses `one` may return to `other`; both as `_Server.addresses`."""
+    """Returns whether `one` and `other`, URLs of servers divided by spaces, have an address in common.
+
+    Scheme and port, which is not 0, have to be equal, and the host, unless one of them is "0.0.0.0" or "[::]".
+    """
     for (scheme, host, port), there in itertools.product(map(_place, one.split(" ")), map(_place, other.split(" "))):
         hosts = {host, there[1]}
         if (scheme, port) == (there[0], there[2]) and port != "0" and (len(hosts) == 1 or hosts & _EVERY_HOST):
@@ -419,13 +423,13 @@ class Grace:
         self.waiting.clear()
 
     def _names(self) -> str:
-        """Returns the first 3 owner strings of awaited clients for the log, with their octets escaped and cut to 60."""
+        """Returns up to 3 owner strings of awaited clients, each cut to 60 octets and escaped, and how many more."""
         shown = [repr(owner[:_OWNER_OCTETS_SHOWN])[2:-1] for owner in itertools.islice(self.waiting, _OWNERS_SHOWN)]
         more = len(self.waiting) - len(shown)
         return ", ".join([*shown, *([f"{more} more"] if more else [])])
 
     def left_s(self, now_s: float) -> float:
-        """Returns the seconds from `now_s` until the grace period ends, unless clients reclaim; 0.0 if it is over."""
+        """Returns the seconds from `now_s` until the grace period ends if no reclaim prolongs it; 0.0 if it is over."""
         return max(0.0, self._ends_s - now_s) if self.waiting else 0.0
 
     def is_over(self, now_s: float) -> bool:

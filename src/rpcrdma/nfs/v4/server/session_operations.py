@@ -174,7 +174,7 @@ def bind_conn_to_session(compound: Compound, args: nfs4.BIND_CONN_TO_SESSION4arg
     """Runs BIND_CONN_TO_SESSION (RFC 8881 section 18.34): uses the connection of the call for a session.
 
     For each direction but CDFC4_FORE, the server calls the client over this connection, too. Raises Refused:
-    NFS4ERR_BADSESSION, NFS4ERR_WRONG_CRED, or NFS4ERR_INVAL (CDFC4_FORE for the connection of the calls to the client).
+    NFS4ERR_BADSESSION, NFS4ERR_WRONG_CRED, or NFS4ERR_INVAL (CDFC4_FORE where the server already does so).
     """
     state, caller = state_of(compound), compound.context.client
     back = args.bctsa_dir is not nfs4.channel_dir_from_client4.CDFC4_FORE
@@ -247,7 +247,7 @@ def reclaim_complete(compound: Compound, args: nfs4.RECLAIM_COMPLETE4args) -> No
 
 
 def _check_host(compound: Compound, status: nfs4.nfsstat4) -> None:
-    """Raises Refused with `status` if no export admits the host of the call, which gets no record of a client then.
+    """Raises Refused with `status` if no export admits the host of the call: no such host gets a record of a client.
 
     The callers choose a status that their operation may have, unlike NFS4ERR_ACCESS. After NFS4ERR_PERM a mount of
     Linux fails at once, or goes on with version 3, which refuses it as well; after NFS4ERR_DELAY it would try for ever.

@@ -82,9 +82,10 @@ class BackChannel:
 
 
 class Nfs4Session:
-    """A session of a client (RFC 8881 section 2.10), which `SessionTable` makes; `number` is its id, 16 octets.
+    """A session of a client (RFC 8881 section 2.10), which `SessionTable` makes.
 
-    `fore` and `back` are the agreed attributes of its channels; its slots are those of the fore channel.
+    `number`, 16 octets, becomes the attribute `id`. `fore` and `back` are the agreed attributes of its channels; its
+    slots are those of the fore channel.
     """
 
     __slots__ = ("back", "back_channel", "client", "connections", "fore", "id", "promised", "reply_limits", "slots")
@@ -153,8 +154,8 @@ class SessionTable:
     ) -> nfs4.CREATE_SESSION4resok:
         """Creates a session and confirms `client`; for a repeat, returns the earlier result (RFC 8881 section 18.36.4).
 
-        A CREATE_SESSION that is refused advances the sequence number, which may be used once more, and changes nothing
-        else; one that is refused with NFS4ERR_DELAY does not advance it: Linux counts up after each error but that.
+        A CREATE_SESSION that is refused only advances the client's sequence number; one more with the same number is
+        judged anew. If refused with NFS4ERR_DELAY, it does not advance it: Linux counts up after each error but that.
         `principal`, a result of `principal_of`, `caller`, the connection, and `minor_version` are those of the call;
         `now_s` is the monotonic time in seconds. Raises Refused if the arguments, the sequence number or the limits of
         the server do not allow it, or InTheWay if another client, or the earlier incarnation of `client`, has to end

@@ -70,10 +70,11 @@ def deallocate(compound: Compound, args: nfs4.DEALLOCATE4args) -> None:
 
 
 def _file_to_change(compound: Compound, stateid: nfs4.stateid4, octets: int) -> SparseFile:
-    """Returns the current file, open for writing by a stateid, or opened by the caller's rights.
+    """Returns the current file, open for writing by a stateid, or opened now by the caller's rights.
 
-    Raises MustWait (run again in a worker thread), Refused, tree.Refused or OSError, such as NFS4ERR_INVAL if `octets`,
-    the length of the range to change, is 0, NFS4ERR_NOTSUPP (a tree without holes) or EROFS.
+    The latter if `io_file` returns None, as for a special stateid. Raises MustWait (run again in a worker thread),
+    Refused, tree.Refused or OSError, such as NFS4ERR_INVAL if `octets`, the length of the range to change, is 0,
+    NFS4ERR_NOTSUPP (a tree without holes) or EROFS.
     """
     node = compound.node
     check_file(node)

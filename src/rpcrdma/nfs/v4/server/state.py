@@ -88,9 +88,10 @@ class State(HeldStates):
         """The time of the last recall, in monotonic seconds, by the key of the file, the oldest first; bounded."""
 
     def settle(self, step: Callable[[], T], wait: Callable[[], None]) -> T:
-        """Calls `step` as `past_courteous` does, with the lock held by `locked`, and returns its result.
+        """Calls `step` with the lock held by `locked`, again once clients in its way have ended; returns its result.
 
-        Arguments and errors are those of `past_courteous`. The caller does not hold the lock.
+        As `past_courteous`, with the same errors: calls `wait`, without the lock, before it ends clients, which may
+        block. The caller does not hold the lock.
         """
 
         def locked_step() -> T:
@@ -102,11 +103,11 @@ class State(HeldStates):
     def past_courteous(self, step: Callable[[], T], wait: Callable[[], None]) -> T:
         """Calls `step` until it raises neither `InTheWay` nor `Unrecorded`; returns its result.
 
-        After `InTheWay`, ends the clients that it names: they are courteous (lease passed), have restarted, or hold
-        nothing. After `Unrecorded`, writes its client to the recovery database. `step` changes nothing if it raises one
-        of these. Before either, which may block, calls `wait`; it raises `MustWait` in the event loop, and a worker
-        thread calls this method again. The caller does not hold the lock. Raises Refused (NFS4ERR_DELAY) if the disk
-        has failed, and each other error of `step` and `wait`.
+        After `InTheWay`, ends the clients that the error names: they are courteous (lease passed), have restarted, or
+        hold nothing. After `Unrecorded`, writes the error's client to the recovery database. `step` changes nothing if
+        it raises one of these. To end or write clients may block: `wait` is called before, and raises `MustWait` in the
+        event loop, upon which a worker thread calls this method again. The caller does not hold the lock of the state.
+        Raises Refused (NFS4ERR_DELAY) if the disk has failed, and each other error of `step` and `wait`.
         """
         while True:
             try:
@@ -133,10 +134,10 @@ class State(HeldStates):
     def evict(self, clients: Iterable[Client], event: ClientEvent = ClientEvent.EVICT) -> bool:
         """Ends those of `clients` to which `event` applies, in the recovery database first; may block.
 
-        EVICT applies to courteous clients (lease passed); RESTART to these and to clients with a lease, whose rows it
-        leaves to their next incarnations; CROWD_OUT to clients that have a lease and hold nothing. The caller does not
-        hold the lock. Returns False if the disk has failed; then none of these clients ends, and all are courteous;
-        else True, also if `event` applies to none.
+        EVICT applies to courteous clients (lease passed); RESTART to these and to clients with a lease, and leaves
+        their rows on the disk, for the clients have restarted; CROWD_OUT to clients that have a lease and hold nothing.
+        The caller does not hold the lock. Returns False if the disk has failed; then no client ends, and those to which
+        `event` applies become courteous, even with a lease; else True, also if `event` applies to none.
         """
         with self._disk:
             with self.lock:
@@ -258,9 +259,10 @@ class State(HeldStates):
         self.end_grace(now_s)
 
     def end_soon(self, holders: Iterable[Held], now_s: float) -> bool:
-        """Returns whether the leases of the clients of all `holders` have passed at `now_s`; takes the lock.
+        """Returns whether the clients of all `holders` have no lease at `now_s`, and so end soon; takes the lock.
 
-        True also for clients that are about to end. Makes clients whose lease has passed courteous.
+        Clients that are ending have none. Makes clients courteous whose lease has passed: `sweep` ends them if they are
+        in the way.
         """
         with self.locked():
             self.clients.pass_leases(now_s)
@@ -276,7 +278,7 @@ class State(HeldStates):
             self.database.close()
 
     def _idle(self, *states: ClientState) -> list[Client]:
-        """Returns clients in one of these `ClientState` that have no opens, locks, delegations, or any to reclaim."""
+        """Returns the clients in one of these states that have no opens, locks and delegations, and none to reclaim."""
         found = (client for client in self.clients.by_id.values() if client.state in states and not client.held)
         return [client for client in found if not self.grace.knows(client.row)]
 
@@ -335,7 +337,10 @@ class State(HeldStates):
         self.grace.reclaimed(now_s)
 
     def check_new(self, client: Client) -> None:
-        """Raises Refused (NFS4ERR_GRACE) in a grace period or before RECLAIM_COMPLETE; the caller holds the lock."""
+        """Checks that a client may make a new open or lock, other than by a reclaim; the caller holds the lock.
+
+        Raises Refused (NFS4ERR_GRACE) in a grace period or before RECLAIM_COMPLETE.
+        """
         if self.claims.in_grace or not client.reclaim_complete:
             raise Refused(_S.NFS4ERR_GRACE)
 
@@ -344,8 +349,8 @@ class State(HeldStates):
     def recall(self, delegations: Iterable[Delegation], now_s: float) -> None:
         """Begins to recall delegations at `now_s`, by adding them to `recalls`; the caller holds the lock by `locked`.
 
-        Revokes those whose recall began more than a lease before. Has no effect on revoked delegations and on those
-        that are being recalled.
+        Of those that are being recalled, revokes those whose recall began more than a lease before, and leaves the
+        others. Has no effect on revoked delegations.
         """
         for each in delegations:
             if each.lost is not None:
