@@ -79,7 +79,8 @@ class HostIdentity:
 class CallOrigin(NamedTuple):
     """The origin of the calls of a connection: the peer's host, and what is known of it.
 
-    A connection keeps one object until its protection changes, so that decisions about its calls are found by identity.
+    A connection keeps one object until its protection or the proof of its host changes; so a decision about one call
+    holds for later calls with the same object (`is`).
     """
 
     host: str

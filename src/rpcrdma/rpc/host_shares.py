@@ -44,7 +44,7 @@ def network_of(address: str) -> str:
 
 
 class HostShares:
-    """The amounts of one thing, such as locks, that each host holds; all hosts together may hold `most`.
+    """The amounts of one resource, such as locks, that each host holds; all hosts together may hold `most`.
 
     A host may have half of what others leave: one alone half of all, a second one a quarter, a third one an eighth. So
     there is room for a host that has none, unless some dozen hosts act together. With IPv6 what its network holds
@@ -60,13 +60,14 @@ class HostShares:
         self._held: dict[str, int] = {}
 
     def held(self, name: str) -> int:
-        """Returns the amount that `name`, an address or all addresses of a network (see `names_of_host`), holds."""
+        """Returns how much of the resource an address, or a network with all its addresses (`names_of_host`), holds."""
         return self._held.get(name, 0)
 
     def left(self, names: tuple[str, ...]) -> int:
-        """Returns the further amount that a host may hold; 0 or less: none.
+        """Returns the further amount of the resource that a host may hold; 0 or less: none.
 
-        It is what all hosts together leave free, less the amounts that the host's address and its network hold.
+        It is what all hosts together leave free, less the amounts that the host's address and its network hold, which
+        `names` has, as of `names_of_host`.
         """
         left = self.most - self.used
         for name in names:
@@ -74,7 +75,10 @@ class HostShares:
         return left
 
     def add(self, names: tuple[str, ...], amount: int) -> None:
-        """Adds `amount` to the amount that a host holds; a negative one returns a part. Does not check `left`."""
+        """Adds `amount` to the amount that the host with these `names` (of `names_of_host`) holds; `left` is unchecked.
+
+        A negative `amount` gives a part back.
+        """
         self.used += amount
         for name in names:
             held = self._held.get(name, 0) + amount

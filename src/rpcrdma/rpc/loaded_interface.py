@@ -38,7 +38,7 @@ class LoadedInterface:
 
     Args:
         module: the model of the definition.
-        classes: the names of the generated module: types, programs, services and clients.
+        classes: the objects of the generated module by name: types, programs, services and clients.
         warnings: the compiler's warnings.
     """
 

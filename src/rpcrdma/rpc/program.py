@@ -23,9 +23,9 @@ class OctetsMax(NamedTuple):
     """The most octets of a procedure's messages that its definition permits; None stands for no bound."""
 
     arguments: int | None
-    """Octets of the encoded arguments, RPC header excluded."""
+    """Octets of the encoded arguments, DDP-eligible items included, RPC header excluded."""
     bulk_arguments: int
-    """Octets of their DDP-eligible items, padding included."""
+    """The part of `arguments` in DDP-eligible items, padding included; says nothing if `arguments` is None."""
     results: int | None
     """Octets of the encoded result, DDP-eligible items included, RPC header excluded."""
 
@@ -48,7 +48,7 @@ class Procedure(Generic[A, R]):
         decode_result: decodes the result.
         bound: the largest result, always or for given arguments; None: 64 KiB without bulk items.
         status: returns a result's status, 0 for success; None if results have no status.
-        octets_max: the limits that the definition sets; None if unknown.
+        octets_max: the most octets of arguments and result that the definition permits; None if unknown.
         named: returns, for arguments, the procedure under whose name the call is counted and logged; None: this one.
         items: returns the items of `bound` alone, for a server that reserves memory for them; None: `bound` does.
     """

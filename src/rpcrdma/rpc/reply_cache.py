@@ -63,7 +63,7 @@ def call_key(client: str, xid: int, procedure: Procedure[Any, Any], stream: Deco
         xid: the XID of the call.
         procedure: the procedure.
         stream: the decoder of the whole message, or under integrity or privacy of the unprotected arguments, after
-            decoding. Items in Read chunks count in length and checksum.
+            decoding. The key has the length and the checksum of its octets and of items in Read chunks.
         skipped: octets at the start that do not count, since they differ in each transmission: under RPCSEC_GSS the
             header and the sequence number.
     """
@@ -114,7 +114,7 @@ class KnownCall:
 
 
 class _Client(Generic[K]):
-    """The refused replies that are held for one client's address, the oldest first."""
+    """The replies held for one client's address, as they exceeded the memory their calls offered; the oldest first."""
 
     __slots__ = ("octets", "replies")
 
@@ -172,7 +172,7 @@ class RefusedReplies(Generic[K]):
             self.drop(fullest, next(iter(self._clients[fullest].replies)))
 
     def find(self, address: str, key: K) -> Payload | None:
-        """Returns the held reply for the call `key` of the client at `address`; None if there is none."""
+        """Returns the reply that `hold` holds for the call `key` of the client at `address`; None if there is none."""
         client = self._clients.get(address)
         return None if client is None else client.replies.get(key)
 
@@ -189,11 +189,12 @@ class RefusedReplies(Generic[K]):
 
 
 class ReplyCache:
-    """Running and answered calls by key, with their replies; times are seconds of any clock that never runs backwards.
+    """Running and answered calls by `CallKey`, and their replies; times are seconds of a clock that never runs back.
 
-    Beyond the bounds the oldest replies are dropped, replies over REPLY_CACHE_SMALL_OCTETS first, since a few large
-    replies take the room of many small ones. A call without its reply is still known as answered. The bounds do not
-    count running calls: the server's bound on running calls limits them.
+    `finish` keeps the reply to a call; `hold` holds one for which the call offered too little memory. Answered calls
+    over `entries_max` are forgotten with their replies, the oldest first. Kept replies over `octets_max` are dropped,
+    the oldest of those over REPLY_CACHE_SMALL_OCTETS first, since a few large ones take the room of many small ones;
+    their calls are still known as answered. Running calls do not count: the server bounds them itself.
 
     Args:
         entries_max: the most answered calls.
@@ -285,8 +286,8 @@ class ReplyCache:
     def hold(self, call: KnownCall, reply: Payload) -> None:
         """Holds the reply to an answered call that offered too little memory for it, until `sent` is called.
 
-        Has no effect if the cache no longer knows the call. The reply is not held if it is over the bound on held
-        replies alone; beyond the bound, the client that holds most loses its oldest held reply.
+        Has no effect if the cache no longer knows the call. A reply over `refused_octets_max` is not held. While all
+        held replies together exceed this bound, the client that holds most loses its oldest one.
         """
         if call.key in self._answered:
             self._refused.hold(call.key.client, call.key, reply)

@@ -61,7 +61,8 @@ class WorkerNeeded(Exception):
     """Raised in the event loop by a handler that has changed nothing yet: it runs again in a worker thread.
 
     Args:
-        step: what the worker thread does first: MAY_BLOCK, nothing, or ActAs, taking on an identity.
+        step: for a handler that catches the exception of a part of itself: the step to yield before that part runs
+            again, MAY_BLOCK or an `ActAs`. The server itself ignores the step.
     """
 
     def __init__(self, step: ActAs | None = MAY_BLOCK) -> None:
@@ -246,8 +247,8 @@ class CallContext(Protocol):
 class Service:
     """Base of generated service classes: one method a procedure, named as `Procedure.method`.
 
-    A handler takes (args, context) and returns the result. An exception that is neither `ProcedureUnavailable` nor
-    `CredentialTooWeak` is answered with SYSTEM_ERR and reported to the log of the server.
+    A handler takes (args, context) and returns the result. `ProcedureUnavailable` is answered with PROC_UNAVAIL,
+    `CredentialTooWeak` with AUTH_TOOWEAK, another exception with SYSTEM_ERR and an entry in the server's log.
     """
 
     PROGRAM: ClassVar[Program]

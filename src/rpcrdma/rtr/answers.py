@@ -55,8 +55,8 @@ _AUTH = struct.Struct(">II")
 class _Choice(NamedTuple):
     """The chosen placement of a reply's items, and the layout of its transmissions.
 
-    `ways` has for each direction of the call `Way.EXPLICIT`, `Way.SEGMENTS`, or the reason why it has no placed item
-    (`NotPlaced`).
+    `ways` has for each direction (the call's instruction for one item) the way of the placed item, `Way.EXPLICIT` or
+    `Way.SEGMENTS`; or a `NotPlaced`, the reason why no item is placed.
     """
 
     ways: tuple[Location | Way, ...]
@@ -79,11 +79,11 @@ def directed(
 ) -> list[int | None]:
     """Returns, for each direction of all sets in order, the index of the bulk item of the reply that it places.
 
-    A direction states how the responder must place one bulk item of the reply (section 7.4). For a direction without an
-    item the result has None. A program can say which results belong to which arguments (`pragma pairs`), as for the
-    operations of an NFSv4 COMPOUND: then the items of a result are placed by the set whose range of Positions contains
-    the beginning of the result's argument. Otherwise the items are placed, in order, by the directions of all sets
-    whose range contains any arguments.
+    A direction states how the responder must place one bulk item of the reply; a set of directions is for the results
+    of the arguments in a range of Positions (draft rtrext, 7.4). A program can pair results with arguments (`pragma
+    pairs`), as NFSv4 pairs the operations of a COMPOUND: then a set places, in order, the items of those results whose
+    argument begins in its range. Otherwise the directions of all sets whose range has any arguments place the items in
+    order. A direction without an item has None; an item without a direction stays in the payload stream.
 
     Args:
         sets: the directions of the call, each set for the arguments in a range of Positions.
@@ -156,10 +156,10 @@ class DirectedReply:
     def refusal(self, payload: Payload, begun: Sequence[int] | None) -> ReplyPlan | None:
         """Assigns the bulk items of the reply to the call's directions, and checks that the reply can be sent.
 
-        `payload`: the encoded reply. `begun`: the Positions where those arguments of the call begin that are paired
-        with results, such as the operations of an NFSv4 COMPOUND; None if the program pairs none. Returns None if the
-        reply can be sent. Returns a plan that refuses the call if an item is longer than the memory for its RDMA Write,
-        or if the reply needs more transmissions than it may have.
+        A direction is the call's instruction how to place one item. `payload`: the encoded reply. `begun`: the Position
+        of each argument that is paired with a result, such as an operation of an NFSv4 COMPOUND; None if the program
+        pairs none. Returns None if the reply can be sent; a plan that refuses the call if an item is longer than the
+        memory for its RDMA Write, or if the reply needs more transmissions than it may have.
         """
         self._items = directed(self._sets, self._arguments, payload, begun)
         for index, (direction, item) in enumerate(zip(self._directions, self._items, strict=True)):
@@ -233,9 +233,10 @@ class DirectedReply:
     def _choose(self, payload: Payload, frames_max: int) -> _Choice | None:
         """Chooses the location of each item and lays out the reply for the requester's receive buffers.
 
-        Directions can leave the choice to this side. The items of these directions are placed in segments of Sends if
-        the whole reply then fits `frames_max` transmissions; otherwise those that fit the memory for RDMA Write are
-        placed there. Returns a placement for each direction, and the layout; None if the reply does not fit either way.
+        A direction, the call's instruction how to place one item, can leave the choice to this side. Such items are
+        placed in segments of Sends if the whole reply then fits `frames_max` transmissions; otherwise those that fit
+        the memory for their RDMA Write are written there. Returns the way of each direction's item, and the layout;
+        None if the reply does not fit either way.
         """
         found = self._lay_out(payload, frames_max, segments=True)
         if found is None and any(direction.way is Way.CHOICE for direction in self._directions):
@@ -281,6 +282,7 @@ class DirectedReply:
 def _way(direction: ResultDirection, length: int, *, segments: bool) -> Location | Way:
     """Returns the placement of one item by its direction: `Way.EXPLICIT`, `Way.SEGMENTS` or `NotPlaced.TOO_SHORT`.
 
+    An item that is empty or under `direction.least` octets is `TOO_SHORT`, and stays in the payload stream.
     `length`: octets of the item. `segments`: whether segments are chosen where the direction leaves the choice and RDMA
     would fit as well.
     """

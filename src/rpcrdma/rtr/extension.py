@@ -161,11 +161,11 @@ class _Connection:
         """Handles the first transmission of a group, the consecutive transmissions of one call or reply.
 
         The call or reply is delivered if it is complete; otherwise the group is open for further transmissions. A
-        faulty transmission is discarded. Its fault is reported to the peer, except a reply's that does not decode or
-        has wrong flags; a faulty reply fails its call. `lead`: the header type of `message`, XMTREQ or XMTRESP.
+        faulty transmission is discarded and reported to the peer. A faulty reply fails its call, and is not reported if
+        it does not decode or has wrong flags. `lead`: the header type of `message`, XMTREQ or XMTRESP.
 
         Raises:
-            DecodeError: the header of a request, or the start of the call in its group, does not decode.
+            DecodeError: a request's header does not decode, or its whole payload does not begin a call with its XID.
         """
         if self._contradicts(message, lead):
             self._refuse_flags(message)
@@ -199,7 +199,7 @@ class _Connection:
             self._link.fail_call(message.xid, error)
 
     def _decode_first(self, message: ExtensionMessage, lead: int) -> tuple[TransmitRequest | TransmitResponse, int]:
-        """Decodes the header of the first transmission of a call or reply, which may end in the placeable segments.
+        """Decodes the header of the first transmission of a call or reply, which may lie in two parts of its buffer.
 
         `lead`: the header type, XMTREQ or XMTRESP. Returns the header, and the offset of its end from the start of the
         transmission's body, which follows the version's header.
@@ -219,8 +219,8 @@ class _Connection:
     def _transmissions_max(self, xid: int, head: TransmitRequest | TransmitResponse) -> int:
         """Returns the most transmissions that a call or reply may have.
 
-        `xid`: its XID. `head`: the header of its first transmission. This end limits a call; both ends and the receives
-        that its call announced limit a reply. A call that announces receives fixes the limit on calls of this end.
+        `head`: its first header. This end limits a call; both ends, and the receives that its call announced, a reply.
+        After a call that announces receives, new credits no longer raise the limit on this end's own calls.
         """
         own = self._extension.own
         if isinstance(head, TransmitRequest):
@@ -232,13 +232,13 @@ class _Connection:
         return min(most, call.responses_max) if isinstance(call, SentCall) else most
 
     def on_continue(self, message: ExtensionMessage) -> None:
-        """Handles a further transmission of the open group; after the last one delivers the call or reply.
+        """Handles a further transmission of the open group, one call or reply; the last one delivers the call or reply.
 
-        Faults, such as that no group is open, are handled as by `on_first`, and end the group. Further transmissions of
-        a group that was given up are discarded.
+        A fault, such as that no group is open, ends the group; it is reported or fails its call as in `on_first`.
+        Further transmissions of a group that was given up are discarded.
 
         Raises:
-            DecodeError: the header of a request's transmission, or the start of the call in its group, does not decode.
+            DecodeError: a request's header does not decode, or its whole payload does not begin a call with its XID.
         """
         group = self._group
         if group is None and message.xid in self._dropped:
@@ -338,7 +338,7 @@ class _Connection:
         A reply to no call is discarded; a call with too many RDMA segments is refused.
 
         Raises:
-            TransmissionFault: an item or a range of directions is not where it must be.
+            TransmissionFault: an item, or the Positions to which a set of directions applies, are not as they must be.
             DecodeError: the payload is not the start of a call, or reply, with the XID of the group.
         """
         link, extension = self._link, self._extension
@@ -428,9 +428,9 @@ class _Connection:
     def _refuse_flags(self, message: ExtensionMessage) -> None:
         """Discards a message with a wrong RESPONSE flag, and the incomplete call or reply, without a Report Error.
 
-        The rule belongs to version 2 (section 6.4.3). With RESPONSE the XID is the receiver's: such a message is not
-        answered, and fails the call with that XID. Otherwise an error of version 2 refuses the call. In the same way
-        the call of an incomplete reply fails, and an incomplete call is refused.
+        RESPONSE states that this end chose the XID (version 2, section 6.4.3): a message with the flag is not answered,
+        and fails this end's call with that XID; one without is refused by an error of version 2. Likewise an incomplete
+        reply fails its call, and an incomplete call is refused.
         """
         group = self._group
         self.close()

@@ -50,7 +50,7 @@ class Placement(NamedTuple):
 class Group:
     """A message whose transmissions arrive one after another.
 
-    `lead` is the header type of the first transmission, `head` its header. `arrived` has the transmissions so far.
+    `lead` is the header type of the first transmission, `head` its header. `arrived` lists the transmissions so far.
     """
 
     __slots__ = ("_payloads", "arrived", "head", "held", "lead", "xid")
@@ -74,7 +74,7 @@ class Group:
         self.head = head
         self.arrived: list[Arrived] = []
         self.held = 0
-        """The octets that are counted for the group."""
+        """The octets of memory that `ExtensionLink.hold` counts for the group."""
         self._payloads: list[Buffer] = []
 
     @property
@@ -122,15 +122,15 @@ class Group:
 
     @property
     def held_octets(self) -> int:
-        """The size in octets of the placeable segments of the group's receive buffers, in which items stay."""
+        """The octets of the parts of the group's receive buffers in which bulk items are used without a copy."""
         return sum(arrived.buffer.slab.octets for arrived in self.arrived if arrived.buffer is not None)
 
     def place(self, items: Sequence[Item], segment_octets: int, each: int) -> Placement:
-        """Returns the message's items in placeable segments; an item whose segments are not adjacent is copied.
+        """Returns the items in placeable segments, the pieces of receive buffers that are for bulk data.
 
-        `items`: the bulk items of the message, of which those that are not in placeable segments are left out.
-        `segment_octets`: the length of each placeable segment. `each`: the number of placeable segments of a buffer.
-        Returns views of the items by Position, and the number of copied items.
+        An item whose segments are not adjacent is copied. `items`: the bulk items of the message; those elsewhere are
+        left out. `segment_octets`: the length of each placeable segment. `each`: the number of placeable segments in
+        each receive buffer. Returns views of the items by Position, and the number of copied items.
 
         Raises:
             TransmissionFault: the stated segments, offset or length of an item are out of range, or the item overlaps
@@ -159,14 +159,14 @@ class Group:
     ) -> tuple[list[tuple[Slab | LentSlots, int, int]], int]:
         """Returns the pieces of memory of one item, as (memory of slots, start in it, octets), and the item's end.
 
-        The item's end is in octets of all placeable segments of the group. An empty item has no pieces.
+        An item's end is an offset in the row of all placeable segments of the group. An empty item has no pieces.
 
         Args:
             length: octets of the item.
             where: its stated segments.
-            free: the end of the previous item, in octets of all placeable segments of the group.
+            free: the end of the previous item, as such an offset.
             segment_octets: the length of each segment.
-            each: the segments of every buffer.
+            each: the number of placeable segments in each receive buffer.
 
         Raises:
             TransmissionFault: a segment, the offset or the length is out of range.
@@ -215,10 +215,11 @@ class Group:
     def _segment(
         self, transmission: int, start: int, offset: int, segment_octets: int
     ) -> tuple[Slab | LentSlots | None, int, int]:
-        """Locates one placeable segment of a transmission in memory.
+        """Locates one placeable segment of a transmission, a piece of its receive buffer for bulk data, in memory.
 
-        Returns the memory of receive buffers that has the segment (`slab`; None for a short transmission, which has
-        none), the segment's start in it, and the number of octets from `offset` to the end of the transmission.
+        Bulk data follows the header and payload in a transmission. Returns the memory that has the segment (None for a
+        short transmission, which has no segments), the segment's start in it, and the number of octets from `offset` to
+        the end of the transmission.
 
         Args:
             transmission: the number of the transmission in its group, from 0.
@@ -242,7 +243,8 @@ class Group:
 def check_positions(items: Sequence[Item], stream_octets: int) -> None:
     """Checks that the Positions of items are ascending, aligned to four octets, without overlap and within the message.
 
-    `stream_octets`: octets of the payload stream, which excludes the items. Items that are not placed are not checked.
+    `stream_octets`: octets of the payload stream, which excludes the items. Items whose location is a `NotPlaced` are
+    not checked.
 
     Raises:
         TransmissionFault: a Position is wrong, or an item is longer than its RDMA segments.
@@ -264,7 +266,9 @@ def check_positions(items: Sequence[Item], stream_octets: int) -> None:
 
 
 def check_ranges(directions: Sequence[DirectionSet]) -> None:
-    """Checks that the ranges of Positions to which sets of directions apply are in order (section 7.4).
+    """Checks that the ranges of Positions in a call's sets of directions are in order (draft rtrext, 7.4).
+
+    A set states how the responder must place the results of the arguments in its range.
 
     Raises:
         TransmissionFault: a range begins within the previous range, or ends before it begins.

@@ -65,7 +65,8 @@ _KEPT = 512
 class Run(NamedTuple):
     """A run of `count` adjacent placeable segments of one length, beginning with segment number `first`.
 
-    `start` is the offset of the run in the buffer, `octets` the length of each segment.
+    Placeable segments are the pieces of a receive buffer for bulk data. `start` is the offset of the run in the buffer,
+    `octets` the length of each segment.
     """
 
     first: int
@@ -88,7 +89,7 @@ class GroupLayout(NamedTuple):
     """The layout of a whole message.
 
     `frames` are its transmissions, `numbers` has the segment numbers of each item, and `header` is the length of the
-    first transmission's header, with its prefix.
+    first transmission's header, together with the header of the version before it.
     """
 
     frames: tuple[Frame, ...]
@@ -221,14 +222,14 @@ def transmissions(
     *,
     answers: bool,
 ) -> list[Transmission]:
-    """Builds the messages of a group, the transmissions of one call or reply, in order; only the payload is copied.
+    """Builds the messages of a group, the transmissions of one call or reply, in order; copies `stream`, not `items`.
 
     Args:
         layout: the layout of the call or reply, of `lay_out`.
         lead: the header type of the first message, XMTREQ or XMTRESP.
         prefix: octets of the version's header before an extension's header.
         header: the first message's encoded header of the extension.
-        stream: the whole payload stream.
+        stream: the whole payload stream, which excludes the items.
         items: the data of the items in the layout.
         answers: whether the message is a reply, whose XID the peer chose.
     """
@@ -254,9 +255,9 @@ def transmissions(
 class Peer(NamedTuple):
     """The abilities of one end with the round-trip extension, as its properties state them.
 
-    `support` are the header types that the end takes. `octets` is the length of its receive buffers by their structure,
-    `runs` are their placeable segments. It takes requests of up to `requests_max` transmissions and sends responses of
-    up to `responses_max`.
+    `support` are the header types that the end takes. `octets` is the length of each of its receive buffers, 2^32 - 1
+    if unknown; `runs` are the placeable segments of each, for bulk data. It takes requests of up to `requests_max`
+    transmissions and sends responses of up to `responses_max`.
     """
 
     support: Support
@@ -277,7 +278,7 @@ class Peer(NamedTuple):
 
     @property
     def request_frames(self) -> int:
-        """The most transmissions of a request that the end takes: 1 if it takes no Transmit Continue."""
+        """The most transmissions of a request that the end takes; 1 if it takes no further ones (Transmit Continue)."""
         return self.requests_max if Support.CONTINUE in self.support else 1
 
     def response_frames(self, receiver: Peer) -> int:

@@ -151,7 +151,7 @@ class Report(NamedTuple):
 
 
 class TransmissionFault(RemoteProtocolError):
-    """Raised for a fault in a group of transmissions: `code` and `words` go into the Report Error (section 9.5)."""
+    """Raised for a fault in the transmissions of a call or reply; `code` and `words` are for the `Report` about it."""
 
     def __init__(self, code: ReportCode, *words: int) -> None:
         self.code = code

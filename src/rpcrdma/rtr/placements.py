@@ -85,7 +85,7 @@ class Way(enum.IntEnum):
 
 
 class ResultDirection(NamedTuple):
-    """xmddp_rsditem: the direction of a request for one item of the response.
+    """xmddp_rsditem: a direction, which instructs the responder how to place one item of the response.
 
     An item shorter than `least` octets stays inline. `segments` is the memory for RDMA Writes, if `way` allows them.
     `explicit_from` is the octets of the shortest item for an RDMA Write, if `way` is `BY_SIZE`.
@@ -98,7 +98,7 @@ class ResultDirection(NamedTuple):
 
 
 class DirectionSet(NamedTuple):
-    """xmddp_rsdset: the directions `results` for items of the Positions from `begin` to below `end` of the request."""
+    """xmddp_rsdset: the directions `results` for results of the arguments at Positions from `begin` to below `end`."""
 
     begin: int
     end: int
@@ -161,8 +161,8 @@ def encode_items(items: tuple[Item, ...]) -> bytes:
 def decode_items(data: Buffer, start: int, *, request: bool) -> tuple[tuple[Item, ...], int]:
     """Decodes a list of items (xmddp_grpinfo) at offset `start` of `data`.
 
-    `request`: whether the list is that of a Transmit Request, where each item has a place; in a Transmit Response
-    `NotPlaced` is valid, too. Returns the items, and the offset behind the list.
+    `request`: whether the list is that of a Transmit Request; only in a Transmit Response the location of an item may
+    be a `NotPlaced`. Returns the items, and the offset behind the list.
 
     Raises:
         DecodeError: the octets are no such list, or it is longer than `rpcrdma.limits` allows.
@@ -203,7 +203,7 @@ def _read_items(reader: Reader, *, request: bool) -> tuple[Item, ...]:
 
 
 def encode_directions(directions: tuple[DirectionSet, ...]) -> bytes:
-    """Encodes the directions of a request (xmddp_rsdgroup)."""
+    """Encodes the directions of a request, its instructions how to place the response's items (xmddp_rsdgroup)."""
     if not directions:
         return _ZERO
     if len(directions) == 1 and len(directions[0].results) == 1:

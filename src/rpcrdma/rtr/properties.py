@@ -208,7 +208,7 @@ def shown_support(support: Support) -> str:
 
 
 def encode_transmission_limit(count: int) -> bytes:
-    """Encodes the value of a property that limits transmissions to `count`: of a request taken or a response sent."""
+    """Encodes `count` as the value of either limit: the most transmissions of requests taken, or of responses sent."""
     return _WORD.pack(count)
 
 

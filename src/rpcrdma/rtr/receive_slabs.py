@@ -43,8 +43,9 @@ _SHORT_OCTETS = 16384
 class Slab:
     """Memory of `slots` adjacent receive slots of `octets` each, and of `spare` ones behind them.
 
-    A group that begins in the last slots continues in the spare slots. `taken` slots are given out, `touched` is the
-    largest number so far. The slab is reused when nothing refers to its memory.
+    A slot receives the bulk data of one transmission; a call or reply whose first transmission is in one of the last
+    slots continues in the spare ones. `taken` slots are given out, `touched` is the highest value of `taken` so far.
+    The slab is reused when nothing refers to its memory.
     """
 
     __slots__ = ("__weakref__", "memory", "octets", "slots", "spare", "taken", "touched")
@@ -74,10 +75,10 @@ class Slab:
 
 
 class LentSlots:
-    """Receive slots in memory of another owner, such as a queue pair that registers its memory.
+    """Receive slots, for bulk data, in memory of another owner, such as a queue pair that registers its memory.
 
-    `memory`: `count` heads, followed by `count` adjacent slots of equal size (`octets`). `head_octets`: the size of a
-    head. `count`: the number of slots.
+    The parameter `memory` has `count` heads (the parts of receive buffers for headers) of `head_octets` each, followed
+    by `count` adjacent slots. `octets` is the size of a slot, `pinned_octets` that of all slots together.
     """
 
     __slots__ = ("_memory", "octets", "pinned_octets")
@@ -110,8 +111,8 @@ class SlabBuffer(ScatteredBuffer):
 class SlabStore:
     """The memory for received messages that the connections of one extension share.
 
-    Heads have `head_octets`, the slots of slabs `slot_octets`. `shorts` are unused buffers for messages of up to
-    `short_octets`.
+    A receive buffer has a head of `head_octets` for header and payload, and a slot of `slot_octets` for bulk data, one
+    of several adjacent slots in a slab. `shorts` are unused buffers of one piece for messages of up to `short_octets`.
     """
 
     __slots__ = ("_heads", "_retired", "_started", "head_octets", "memory", "short_octets", "shorts", "slot_octets")
@@ -137,7 +138,7 @@ class SlabStore:
             self._heads.append(head)
 
     def take_slab(self) -> Slab:
-        """Returns a slab with free slots: a begun one, else a reusable one to which nothing refers, else a new one.
+        """Returns a slab with free slots: one partly given out, else a full one no longer in use, else a new one.
 
         If there are RTR_SLABS_MAX slabs already, a new one has a single slot and is not reused.
         """
@@ -172,9 +173,10 @@ class SlabReceives:
     """The receive buffers of one connection, with bulk data in slabs; implements `rpcrdma.verbs.ReceiveSource`.
 
     The queue pair draws a buffer when a message begins to arrive, often before the extension has handled the previous
-    messages. All transmissions of a group should lie in one slab. So at the end of a slab `draw` reads from the header
-    of the previous message how many transmissions its group still awaits. Without this, with four writes of 200 KB in
-    flight, every fourth item would have to be copied. `prefix_octets` is the length of a header before its body.
+    messages. All transmissions of a group should lie in one slab, memory of adjacent slots. So at the end of a slab
+    `draw` reads from the header of the previous message how many transmissions its group still awaits. Without this,
+    with four writes of 200 KB in flight, every fourth item would have to be copied. `prefix_octets` is the length of a
+    header before its body; the other attributes are those of `ReceiveSource`.
     """
 
     __slots__ = (
@@ -223,7 +225,8 @@ class SlabReceives:
         """Returns a buffer of `octets` octets for a message that begins to arrive.
 
         If the message is one of several transmissions of a call or reply, the part of its buffer for bulk data follows
-        that of the previous one in memory. `short_octets` is 0 until all drawn buffers are kept or given back.
+        that of the previous one in memory. The attribute `short_octets` is 0 until all drawn buffers are passed to
+        `keep` or `give_back`, so that short messages get drawn buffers meanwhile.
         """
         slab = self._slab
         if slab is not None and slab.taken >= slab.slots - RTR_TRANSMISSIONS_MAX:
@@ -276,10 +279,10 @@ class SlabReceives:
         self.keep(buffer)
 
     def keep(self, buffer: SlabBuffer) -> None:
-        """Takes back the head of a drawn buffer for reuse; views of bulk items may still refer to its slot.
+        """Takes back the head (for header and payload) of a drawn buffer; views may refer to its slot, for bulk data.
 
-        When the connection has no other drawn buffer, its slab goes back to the store, so that other connections may
-        use the free slots. Of a buffer in `LentSlots` nothing is taken back; only its `parts` are cleared.
+        When the connection has no other drawn buffer, its slab is given to the store, so that other connections may use
+        the free slots. A buffer whose slot is in `LentSlots` belongs to their owner: only its `parts` are cleared.
         """
         buffer.parts = ()
         if isinstance(buffer.slab, LentSlots):

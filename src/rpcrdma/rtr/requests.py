@@ -83,7 +83,7 @@ _FORMS = {
 class Results(NamedTuple):
     """Implements `CarriedResults`: the bulk items of a reply, one for each direction of its call.
 
-    `views` has the octets of the items in segments, by Position; `held_octets` is the size of their receive buffers.
+    `views` has, by Position, the octets of items in receive buffers; `held_octets` is the size of these buffers.
     """
 
     items: tuple[Item, ...]
@@ -103,11 +103,12 @@ class _Request(NamedTuple):
 
 
 class _Plan:
-    """The plan for all calls of the same sizes, which are kept by `RequestCarrier`.
+    """The plan for all calls of the same sizes; `RequestCarrier` keeps the plans.
 
-    `results` are the directions for the results; a direction with memory gets its RDMA segments for each call.
-    `extra_receives` is the number of transmissions that the reply may have beyond the first one. `headers` has encoded
-    headers of calls without memory, by the Positions of their items.
+    `request` places the arguments' items. `results` are the directions for the results; a direction with memory gets
+    its RDMA segments for each call. `call_plan` and `form` become `plan` and `form` of `CarriedCall`. `extra_receives`
+    is the number of transmissions that the reply may have beyond the first one. `headers` has encoded headers of calls
+    without memory, by the Positions of their items.
     """
 
     __slots__ = ("call_plan", "extra_receives", "form", "headers", "request", "results")
@@ -129,13 +130,12 @@ class _Plan:
 
 
 class Promises:
-    """Accounts for the peer's credits for the messages beyond the first one of each reply.
+    """Accounts for the credits that the peer gets for the messages of its replies beyond the first one of each.
 
-    At most `most` of them are promised at once, with `reserve` (`ExtensionLink.reserve`). A reply goes out when its
-    sender has all of its credits, but other messages of the sender may take some of them. The later headers that
-    replace those go out when half of all credits are used. So the longest promise so far is reserved twice: then the
-    credits for the longest reply are always available, or on their way. One further reply can be promised at most
-    `left` messages.
+    `reserve` (`ExtensionLink.reserve`) grants them, at most `most` at once. The peer sends a reply when it has credits
+    for all its messages. Other messages of the peer may have taken some of these credits, and this end may replace them
+    only when half of all credits are used. So the credits of the longest reply so far are reserved twice: then they are
+    always available, or on their way. One further reply can be promised at most `left` messages.
     """
 
     __slots__ = ("_longest", "_reserve", "_unreserved", "left")
@@ -292,12 +292,12 @@ class SentCall:
         return Returned(data, 0, PlacedInOrder(placed), octets)
 
     def form_after(self, refusal: Refusal, form: CallForm, after: CallForm | None) -> CallForm | None:
-        """Decides how the refused call is sent again, as a `CallForm`; some calls without the extension (`plain`).
+        """Decides the form in which the refused call is sent again; returns None if the call fails for good.
 
-        Sent without it are calls that a Report Error refuses; calls whose reply is too long for the transmissions that
-        it may have, since plain messages may have more parts; and calls that can offer no larger memory for a result.
-        `refusal`: the reason. `form`: the form in which the call was sent. `after`: the next form by the version's own
-        rules (`reactions.form_after`), None if the call fails by these. Returns None if the call fails for good.
+        The call is sent without the extension (`CallForm.plain`) if a Report Error refused it, if its reply needs more
+        transmissions than it may have (messages of the version are not limited so), or if it can offer no larger memory
+        for a result. `refusal`: the reason. `form`: the form in which the call was sent. `after`: the next form by the
+        version's own rules (`reactions.form_after`), None if the call fails by these.
         """
         plain = refusal == NOT_TAKEN or refusal.cause is Cause.REPLY_RESOURCE
         if not plain and (after is not None or refusal.cause is not Cause.WRITE_RESOURCE):
@@ -320,7 +320,7 @@ class RequestCarrier:
         peer: the abilities of the other end.
         preference: the placement for calls that do not choose one.
         costs: the costs by which `Preference.AUTO` decides.
-        promises_max: the most messages that may be promised to replies at any time.
+        promises_max: the most credits for messages of replies beyond the first that the peer may have at any time.
     """
 
     __slots__ = ("_costs", "_limits", "_link", "_own", "_peer", "_plans", "_preference", "eager", "promises")
@@ -341,7 +341,7 @@ class RequestCarrier:
     def take(self, call: CallToCarry) -> CarriedCall | None:
         """Plans a call as a Transmit Request, if that is possible and preferred.
 
-        Returns the `SentCall`, which builds the messages; None if the call travels without the extension. Raises
+        Returns a `SentCall`, which builds the messages; None if the call travels without the extension. Raises
         ValueError if `call.placement` is neither "" nor the value of a `Preference`.
         """
         preference = Preference(call.placement) if call.placement else self._preference

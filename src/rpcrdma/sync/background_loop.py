@@ -131,7 +131,8 @@ class BackgroundLoop:
     def end(self) -> None:
         """Closes the registered connections, ends the loop, and blocks until its thread has ended.
 
-        Must not run in that thread. Errors of `finish` functions are logged, those of closing are ignored.
+        Must not run in that thread. Before closing a connection it calls the function `finish` that was given to
+        `keep`, whose errors are logged; errors of closing are ignored.
         """
         for finish, close in list(self._closers.values()):
             if finish is not None:
@@ -170,10 +171,10 @@ shared with the parent."""
 
 @contextlib.contextmanager
 def claimed_loop() -> Iterator[BackgroundLoop]:
-    """Context manager that yields the loop of this process, started if necessary, and lets no fork end it until exit.
+    """Context manager that yields the loop of this process, started if necessary, and keeps it in use until exit.
 
-    After the exit a fork ends the loop, unless `keep` has registered an open connection. The end of the process ends
-    the loop in any case.
+    Before the process forks, a loop that is not in use is ended. One that is in use, also by an open connection that
+    `keep` has registered, continues in the parent alone. The end of the process ends the loop in any case.
     """
     global _present  # noqa: PLW0603 - there is one in a process
     with _guard:

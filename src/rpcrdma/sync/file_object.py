@@ -44,7 +44,7 @@ class NfsFile(OwnProcess, io.RawIOBase):
         file: the asynchronous file.
         loop: the background thread's loop.
         mode: the mode.
-        writers: closes the file if nothing else does.
+        writers: the files of the file system that are open for writing, of which it closes those left unclosed.
 
     Shared by the methods:
         buffer: writable memory to fill.
@@ -359,7 +359,9 @@ class Writers:
             self._texts.discard(text)
 
     def close_texts(self) -> None:
-        """Closes all registered and dropped text files; blocks, so that it must not run in the thread of their loop.
+        """Closes all registered text files, and those that the program has dropped unclosed; blocks until that is done.
+
+        Must not run in the thread of their loop.
 
         Raises:
             Exception: an error of closing a file, of several the last; the other files are closed all the same.
@@ -404,7 +406,7 @@ class Writers:
             loop.run(self._close_named)
 
     async def _close_named(self) -> None:
-        """Logs a warning for each binary file, as wrappers of `io` may hold data for it, then closes all by `close`."""
+        """Logs a warning for each registered binary file, as `io` wrappers may hold data for it, then calls `close`."""
         for file in list(self._files):
             _LOGGER.warning(
                 "%s was open for writing when the program ended: data written to it is sent, but data still in an "

@@ -31,9 +31,10 @@ class CallWaits(Exception):
     """The call's RPCSEC_GSS context is in use, or the work on the call takes long; open the call again after the work.
 
     Args:
-        turns: runs one use of the context at a time: call `turns.use(work, done, octets=octets)`.
-        work: the function to pass, which does the long work, if any.
-        octets: the octets that the work checksums or decrypts; 0: it only waits for other uses.
+        turns: runs one use of the context at a time: call `turns.use(work, done, octets=octets)`, and open the call
+            again in your function `done`, which gets the outcome of `work`.
+        work: removes the protection of the arguments; does nothing if the call only waits for other uses.
+        octets: the octets that `work` checksums or decrypts; 0 if it does nothing.
     """
 
     def __init__(self, turns: ContextTurns, work: Callable[[], None], octets: int) -> None:
@@ -83,8 +84,8 @@ class CallProtection(Protocol):
 class OpenedCall(Protocol):
     """A call under RPCSEC_GSS at the server, whose header passed all checks.
 
-    `credential` is the caller. `arguments` is the decoder of the arguments, `skipped` octets after its start: behind
-    the header or, in a protected body, behind the sequence number.
+    `credential` is the caller. The decoder `arguments` is positioned at the arguments, `skipped` octets behind its
+    start: behind the header or, once `open` has removed protection, behind the sequence number.
     """
 
     credential: Credential
@@ -143,5 +144,6 @@ class CallOpener(Protocol):
         Raises:
             CredentialRefused: a check has failed.
             CallDropped: the call is a replay, or too old.
-            CallWaits: the context is in use; call this again when the exception's `turns.use` has run its `work`.
+            CallWaits: the context is in use; pass the exception's `work` to its `turns.use`, and call this again when
+                that is done.
         """
