@@ -130,8 +130,8 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
         """Yields the paths that match `pattern`, as `glob.glob` with `recursive=True`; `**` follows no symbolic links.
 
         The paths are relative if `pattern` is. `include_hidden` lets wildcards match names that begin with a dot.
-        `onerror` gets each OSError, as of a directory that cannot be listed; None: the iteration raises it. An empty
-        pattern raises ValueError there. For other errors see `rpcrdma.NfsFilesystem.glob`.
+        `onerror` gets each OSError, as of a directory that cannot be listed; None: the iteration raises it. The
+        iteration raises ValueError for an empty pattern. For other errors see `rpcrdma.NfsFilesystem.glob`.
         """
         glob = functools.partial(self._asynchronous.glob, pattern, include_hidden=include_hidden, onerror=onerror)
         # One at a time: the next match may be far away in the tree.

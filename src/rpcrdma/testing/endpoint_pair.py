@@ -146,7 +146,7 @@ class CallingEndpoint(Endpoint):
             self.requester.abandon(call)
 
     def allow_reverse(self) -> None:
-        """Permits this server to call its client, whose upper layer is ready for calls (RFC 8167 section 6).
+        """Permits this server to call its client, which the caller knows to be ready, from now on (RFC 8167 section 6).
 
         No effect if the client's transport properties state that the client takes no calls.
 
@@ -316,7 +316,7 @@ class BarePeer:
     Args:
         role: the endpoint's role.
         config: the endpoint's settings; None: SMALL_MESSAGES.
-        private_data: the bare peer's private data; None: that of SMALL_MESSAGES.
+        private_data: the bare peer's private data; None: `SMALL_MESSAGES.private_data()`.
         receives: receive buffers that the bare peer posts.
         receive_octets: the size of each receive buffer.
         reverse: whether calls in the reverse direction are permitted.

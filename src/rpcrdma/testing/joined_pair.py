@@ -120,7 +120,7 @@ class JoinedPair:
         raise AssertionError("the two ends do not come to rest")
 
     def _move(self, sender: ByteStreamQueuePair, receiver: ByteStreamQueuePair, log: bytearray) -> bool:
-        """Moves the next octets of `sender` into `receiver`; `chunking` sets their number, and that of each piece.
+        """Moves the next octets of `sender`, as many as `chunking` says, into `receiver`, in steps of `chunking`, too.
 
         If `sender` has no octets and wants to close, passes on the end of the stream, once. Appends the octets to `log`
         if the pair records. Returns whether octets, or the end of the stream, were moved.

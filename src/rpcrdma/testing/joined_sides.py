@@ -34,9 +34,10 @@ _RECEIVE_OCTETS = 4096
 
 
 class Side(NamedTuple):
-    """One queue pair of a pair under test, with its protection domain and the deviations of its provider.
+    """One queue pair of a pair under test, with its protection domain.
 
-    `progress` moves data in both directions until neither side has more to send.
+    `progress` moves data in both directions until neither side has more to send. `deviations` has the rules of the
+    suite that the provider of the pair cannot keep.
     """
 
     qp: QueuePair

@@ -32,9 +32,9 @@ class MemoryFiles:
         return NfsService(self._tree)
 
     def crash(self, is_kept: Callable[[], bool]) -> None:
-        """Changes the files as a loss of power does, after a run of the server: writes without COMMIT may be lost.
+        """Changes the files as a loss of power does: unstable writes without a later COMMIT may be lost.
 
-        The write verifier changes.
+        The write verifier changes. To be called between two runs of a server.
 
         Args:
             is_kept: called for each such write, file by file in the order of writing; returns whether it is kept.

@@ -20,10 +20,11 @@ _LONG = 17, 40, 64
 
 
 class _TwoParts:
-    """A source of receive buffers that consist of a head of 16 octets and a tail of 48 octets elsewhere in memory."""
+    """A `ReceiveSource` of buffers that consist of a head of 16 octets and a tail of 48 octets elsewhere in memory."""
 
     octets = _HEAD + _TAIL
     short_octets = plain_octets = _HEAD
+    # Version and header type of the messages of the check, where each octet has the message's length as its value.
     scattered = frozenset((octets * 0x01010101,) * 2 for octets in _LONG)
 
     def take(self) -> memoryview:

@@ -39,8 +39,9 @@ class Step(enum.Enum):
 class Assembly:
     """Assembles messages that arrive in several pieces on one connection; at most one sequence of pieces is unfinished.
 
-    `idle` is True while no piece of any sequence is awaited. `unfinished` is the number of the stored sequence, counted
-    from 1; 0 if there is none. `memory` counts the octets of the stored pieces.
+    `idle` is True while no further piece is awaited, neither of the unfinished sequence nor of one that was given up.
+    `unfinished` identifies the unfinished sequence: 1 is the first one of the connection, 2 the second; 0: there is
+    none. `memory` counts the octets of the stored pieces.
     """
 
     __slots__ = ("_begun", "_dropping", "_key", "_octets", "_pieces", "idle", "memory", "unfinished")
@@ -109,7 +110,7 @@ class Assembly:
         return memoryview(octets)
 
     def give_up(self, key: Key, *, more: bool) -> bool:
-        """Discards the unfinished sequence of pieces because of a refused message, and drops further pieces of both.
+        """Discards the unfinished sequence when a message is refused; `drop` then takes further pieces of either.
 
         `key`: the identity of the refused message's sequence, a tuple that all of its pieces share, such as XID, header
         type and direction. `more`: whether further pieces of the refused message follow. Returns whether the refused

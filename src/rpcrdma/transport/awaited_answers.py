@@ -12,13 +12,13 @@ __all__ = ["AwaitedAnswer", "AwaitedAnswers", "ExtensionError", "ExtensionRefuse
 
 
 class ExtensionError(NamedTuple):
-    """The peer's error about a message of the extension.
+    """The peer's error about a message that an extension has sent.
 
     Args:
         xid: the XID of the refused message.
-        code: the extension's error code; 0 for an error of the version.
-        words: the words that follow the code.
-        cause: the reason in an error of the version; `Cause.EXTENSION` for an error of the extension.
+        code: the error code, if an extension defines it; 0 if the protocol version does.
+        words: the 32-bit words that follow the extension's code.
+        cause: the reason, if the protocol version defines the error; otherwise `Cause.EXTENSION`.
     """
 
     xid: int

@@ -31,16 +31,16 @@ _tuple = tuple.__new__
 class Call(Outgoing):
     """One call of this side, from its making to its end, over RDMA or TCP; connections may send it one after another.
 
-    A connection encodes the call to `payload`, for a reply within `bound`. Over RDMA `form`, `state`, `exposure` and
-    `carried` describe how it travels; `sending`: the memory of its arguments is in use. Observers and statistics get
-    the call at its end.
+    A connection encodes the call to `payload`. Over RDMA it also sets `bound`; `form`, `exposure` and `carried` state
+    how the call travels, `state` is its `CallState`. Observers and statistics get the call at its end.
 
     Args:
         procedure: the procedure.
         args: its arguments.
         into: a writable buffer for the result's first DDP-eligible item, or None.
         timeout_s: the time limit in seconds; None: no limit.
-        placement: how the round-trip extension moves the bulk items; "" as the connection's options say.
+        placement: how the round-trip extension moves the bulk items, a value of `rpcrdma.extension.Preference`; "" as
+            the connection's options say.
 
     Raises:
         LocalProtocolError: `into` is read-only.
@@ -155,11 +155,12 @@ class Call(Outgoing):
 class IncomingCall(Outgoing):
     """A call of the peer, answered once by `Responder.reply`, `fail_call` or `drop`; it is sent as its own reply.
 
-    `decoder` is at the RPC call header. Its data stays valid until the answer, and until `ReplySent` if that is
-    announced. `chunks` and `long` are those of the call until its reply is prepared, then those of the reply. `carried`
-    has the bulk items that an extension received with the call, or is None. `payload` is the reply; `plan` is None for
-    a reply without chunks, joined with its header. `held_octets` and `message_octets` count the memory of its Read
-    chunks and of its message. `sink` is the memory of its Read chunks.
+    `decoder` is at the RPC call header. Its data stays valid until the answer, or until `ReplySent` if
+    `Responder.reply` has returned True. `chunks` and `long` are those of the call until its reply is prepared, then
+    those of the reply. `carried` has the bulk items that an extension received with the call, or is None. `payload` is
+    the reply; `plan` says how it travels, None if its octets are simply copied to a message. `held_octets` and
+    `message_octets` count the memory of its Read chunks and of its message. `sink` is the memory of its Read chunks,
+    `sink_region` its registration until all RDMA Reads have completed, of which `pending_reads` have not.
 
     The responder makes a call with `__new__` and assigns the fields of its message, without a call of `__init__`: the
     other fields keep their defaults.

@@ -19,8 +19,8 @@ class CallWindow:
     """Implements `Window` for version 1: a call takes a credit, and its reply returns it; a reply needs none.
 
     This side asks for `requested` unanswered calls. The peer permits `allowed` of them, which never exceeds `requested`
-    and starts at one (RFC 8166 section 3.3.3). This side permits the peer `granted` unanswered calls. With `promised`
-    the peer may know that number before the first reply states it.
+    and starts at one (RFC 8166 section 3.3.3). This side permits the peer `granted` calls, of which `unanswered` have
+    arrived. `promised` True: the peer may make all of them before the first reply has stated their number.
     """
 
     __slots__ = ("allowed", "granted", "in_flight", "receives_wanted", "requested", "unanswered")
@@ -77,7 +77,7 @@ class CallWindow:
         return True
 
     def on_arrival(self, _message: Inbound | None) -> bool:
-        """Returns True: version 1 counts no messages."""
+        """Returns True, as for a peer that has a credit: version 1 counts calls, and no single messages."""
         return True
 
     def reserve(self, _messages: int) -> None:
@@ -94,10 +94,9 @@ class CallWindow:
         return self.granted
 
     def may_owe(self, sends: int) -> bool:
-        """Returns whether a peer that receives its messages can leave `sends` Sends of this side without completion.
+        """Returns whether `sends` Sends of this side may lack a completion although the peer receives all messages.
 
-        The bound is twice the calls granted to the peer and those of this side in flight, with a margin. A correct peer
-        asked for each reply that it has not received yet, so it has a credit for each. The factor of two covers Sends
-        whose completion is not reported.
+        Such Sends are replies to the calls granted to the peer, or this side's calls in flight. The bound is twice
+        their number, because not every Send reports its completion, and a margin.
         """
         return sends <= 2 * (self.granted + self.in_flight) + _UNREPORTED_SENDS_MAX + SPARE_RECEIVES

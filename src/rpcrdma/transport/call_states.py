@@ -9,7 +9,7 @@ __all__ = ["TRANSITIONS", "CallInput", "CallState"]
 
 
 class CallState(enum.IntEnum):
-    """The state of a call of this side, as a number because every call looks the table up twice."""
+    """The state of a call of this side; a number, which makes the two look-ups in `TRANSITIONS` per call faster."""
 
     QUEUED = 0
     """The call waits for a credit, or for the connection."""

@@ -72,8 +72,8 @@ class CallToCarry(NamedTuple):
 class CarriedCall(Protocol):
     """The state of a call of this side that an extension's `Carrier` has accepted.
 
-    `plan` describes the memory that the requester exposes; a Write chunk of 0 octets stands for a result without
-    memory. `form` names the means of transfer in words, for statistics and logs.
+    `plan` says which memory the requester exposes; 0 octets in its `write_chunks`: none for the result at that place.
+    `form` names the means of transfer in words, for statistics and logs.
     """
 
     plan: CallPlan
@@ -176,7 +176,7 @@ class Carrier(Protocol):
     """The part of an extension that decides which calls of this side the extension carries.
 
     A carrier that is `eager` is asked about all calls with bulk items or results that may need chunks. Another carrier
-    is asked only about calls that would use RDMA for themselves or for their replies.
+    is asked only about those that have a `Call.placement` or would use RDMA, for themselves or for their replies.
     """
 
     eager: bool

@@ -138,11 +138,11 @@ def addressable(chunks: ChunkLists, segment_octets: int) -> bool:
 
 
 def well_placed(reads: tuple[ReadChunk, ...], inline: int | None) -> bool:
-    """Checks that Read chunks have ascending Positions, without overlap, within the unreduced Payload stream.
+    """Checks that Read chunks lie at their Positions without overlap, within the unreduced Payload stream.
 
-    `reads`: the Read chunks, in any order. `inline`: the octets of the reduced stream; None if a Position-Zero Read
-    chunk holds the stream. Returns True if they fit; False also if the Position-Zero chunk is missing, or is present
-    along with `inline`.
+    `reads`: the Read chunks, whose order does not matter. `inline`: the octets of the reduced stream; None if a
+    Position-Zero Read chunk holds the stream. Returns True if they fit; False also if the Position-Zero chunk is
+    missing, or is present along with `inline`.
     """
     end = 0
     taken = 0

@@ -153,7 +153,8 @@ class Node(Host):
         host: the node's name, which is its address.
 
     Shared by the methods:
-        ConnectFailed: no node has the name, or nothing listens there. If either host is down, `connect` never returns.
+        ConnectFailed: no node has the name to connect to, or that node has no listener at the port. If either host is
+            down, `connect` never returns.
     """
 
     name = _NAME

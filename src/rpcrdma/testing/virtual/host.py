@@ -52,10 +52,10 @@ class End(Protocol):
 
 
 class _News:
-    """A completion or an event on its way to the software.
+    """A completion or an event (`news`) of the connection's `end`, on its way to the software.
 
-    `cause` is the number of the trace event that caused it, `ready_s` the time from which it can be reported,
-    `interrupt` the number of the interrupt for it, None if it has none of its own.
+    `cause` is the number of the trace event that caused it, `ready_s` the time from which it can be reported.
+    `interrupt` is the number of the interrupt for it; None if the interrupt for earlier news takes it along.
     """
 
     __slots__ = ("cause", "end", "interrupt", "news", "ready_s")

@@ -40,7 +40,7 @@ class Stalled(RuntimeError):
 
 
 class _Scheduled(asyncio.TimerHandle):
-    """The handle of a scheduled callback, with the trace event that its scheduler followed from."""
+    """The handle of a scheduled callback; `cause` is the value that `VirtualLoop.cause` had at the scheduling."""
 
     __slots__ = ("cause",)
 
@@ -101,7 +101,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._local_s += duration_s
 
     def follow(self, cause: int) -> None:
-        """Makes the trace event `cause`, a number, the cause of the running callback, and undoes the time it spent."""
+        """Makes event number `cause` of the trace the running callback's cause, and sets `time` back to its start."""
         self.cause = cause
         self._local_s = self.now_s
 

@@ -13,7 +13,7 @@ __all__ = ["SimulatedProtectionDomain"]
 class SimulatedProtectionDomain(SoftwareProtectionDomain):
     """The regions of one end of a connection, whose registration and invalidation take the host's time.
 
-    Handles are random numbers of the loop. The trace has an event for each registration and local invalidation.
+    Handles are drawn from `VirtualLoop.random`. The trace has an event for each registration and local invalidation.
 
     Args:
         host: the host.

@@ -41,7 +41,7 @@ _WORDS = struct.Struct(">4I")
 class _Ending(NamedTuple):
     """The cause of a connection's end, which the message END has with it.
 
-    `broken`: the work of END's receiver that broke a rule, or None. `protocol_error`: whether work of either end did.
+    `broken`: the work of END's receiver that broke a rule, or None. `protocol_error`: whether any work broke a rule.
     """
 
     broken: PostedWork | None
@@ -265,7 +265,7 @@ class SimulatedQueuePair(PostingQueuePair):
             self._report_end()
 
     def _give_up_later(self, left_s: float, cause: int) -> None:
-        """Schedules the end of a live connection at `left_s` + `FabricModel.lost_after_s`, caused by event `cause`."""
+        """Closes this end `FabricModel.lost_after_s` after `left_s`, the time of a lost message; `cause`: an event."""
         host = self.host
         host.loop.schedule(left_s + host.model.lost_after_s, cause, self._give_up, context=host.context)
 
@@ -313,9 +313,9 @@ class SimulatedQueuePair(PostingQueuePair):
                 self._on_response(data, about)
 
     def report(self, news: Completion | QueuePairEvent) -> None:
-        """Adds a completion or an event for the owner, after the interrupt, and calls `on_news`.
+        """Adds a completion or an event for the owner, and calls `on_news`; the host calls this after its interrupt.
 
-        The host first copies a received message, which takes time, unless its buffer is divided into parts.
+        Before `on_news` a received message is copied, which takes time; a buffer in parts is used in place instead.
         """
         if isinstance(news, Completion):
             self.completions.append(news)
@@ -489,7 +489,7 @@ def _nothing() -> None:
 def _words(work: PostedWork) -> str:
     """Returns details of work, behind a space, for the trace: the remote handle, or XID, version and type of a Send.
 
-    "" for a Send whose first buffer is shorter than these four words of a header of RPC-over-RDMA.
+    "" for a Send whose first buffer is shorter than the first four words (16 octets) of a header of RPC-over-RDMA.
     """
     if work.verb is not Verb.SEND:
         return f" handle {work.handle:#010x}"

@@ -93,7 +93,7 @@ class Window(Protocol):
         """
 
     def admit_piece(self, message: Outgoing) -> int:
-        """Spends the credit for a further piece of a message; returns the credit word for its header."""
+        """Spends a credit, which `balance` must have, for a further piece of a message; returns its credit word."""
 
     def grant_word(self) -> int:
         """Returns the credit word of a message that only grants credits, and counts these credits as granted.
@@ -128,9 +128,9 @@ class Window(Protocol):
         """Counts a call of the peer that this side leaves without a reply."""
 
     def may_owe(self, sends: int) -> bool:
-        """Returns whether a peer that receives its messages can leave `sends` Sends of this side without completion.
+        """Returns whether `sends` Sends of this side may lack a completion although the peer receives all messages.
 
-        A completion that is not reported counts as missing.
+        `sends` includes Sends that have completed without a report. False: the peer does not receive.
         """
 
 

@@ -63,7 +63,7 @@ def version_of(data: Buffer) -> int | None:
 
 
 def is_error(data: Buffer) -> bool:
-    """Returns whether a message is an error: its header type is 4 in every version (RFC 8166 section 7)."""
+    """Returns whether a message is an error, header type 4 in every version; False if it is shorter than 16 octets."""
     return len(data) >= FIXED.size and FIXED.unpack_from(data)[3] == RDMA_ERROR
 
 
@@ -97,7 +97,7 @@ class ErrorCode(NamedTuple):
 class ErrorCodes:
     """The table of a version's error codes, which encodes and decodes refusals.
 
-    `rows` are the codes. `as_other` maps each cause without a code of its own to the cause whose code is sent instead.
+    `rows` are the `ErrorCode`s. `as_other` maps each cause without one to the cause whose code is sent instead.
     """
 
     def __init__(self, rows: Sequence[ErrorCode], as_other: Mapping[Cause, Cause]) -> None:

@@ -105,7 +105,7 @@ class RdmaDone:
 class RdmaError:
     """RDMA_ERROR: `code` is ERR_VERS, with the responder's lowest and highest version (`low`, `high`), or ERR_CHUNK.
 
-    `version` is that of the refused request, any number; `credits` has no meaning (RFC 8167 section 4.1).
+    `version`, in the header, is that of the refused request, any number; `credits` is unused (RFC 8167 section 4.1).
     """
 
     xid: int
