@@ -51,9 +51,10 @@ class Session:
     largest segment that this side takes. `owed` counts obligations of the peer for which this side holds memory: RDMA
     Reads of calls, and unsent replies. `peer` has the transport properties of the peer, or is None; `proof` is the host
     authentication value of this side. `failure` is the reason for which this side ends the connection, "" for none;
-    `refusal` is the error of a failed host authentication. `far_limits` are those of a call with bulk items that is
-    longer than one message, if the peer is distant. While an extension expects a group of messages, `between` gets each
-    message first. With a `batcher`, messages wait for the end of the event loop's iteration.
+    `refusal` is the error of a failed host authentication. Calls are planned by `plan_limits`, those longer than one
+    message by `far_limits` if that is not None: over a long round trip, a call in several messages costs less than RDMA
+    Reads. While an extension expects a group of messages, `between` gets each message first. With a `batcher`, messages
+    wait for the end of the event loop's iteration.
     """
 
     __slots__ = (

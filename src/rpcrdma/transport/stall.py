@@ -56,11 +56,11 @@ class StallWatch:
             self._replies_sent = responder.replies_sent if responder.replies_unsent else -1
 
     def on_time(self, now_s: float) -> None:
-        """Aborts the connection if the deadline has expired at `now_s` without progress in one of the obligations.
+        """Aborts the connection if the deadline has expired at `now_s` and one of the obligations made no progress.
 
-        No progress means: the same message is incomplete, or the same call has the oldest RDMA Reads, or of the replies
-        that were unsent none has been received since the deadline began. Otherwise the next call of `next_deadline_s`
-        begins a new deadline.
+        That is so if the message that was incomplete when the deadline began still is, or the call with the oldest
+        outstanding RDMA Reads is the same, or Sends of replies had not completed and none of them has since. Otherwise
+        the next call of `next_deadline_s` begins a new deadline.
         """
         if self._deadline_s is None or now_s < self._deadline_s:
             return

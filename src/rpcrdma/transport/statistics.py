@@ -12,8 +12,8 @@ __all__ = ["LINUX_CLIENT", "LINUX_SERVER", "TransportStatistics", "add_up", "lin
 class TransportStatistics:
     """The counters of one connection, from this side's point of view, since the connection was made.
 
-    The same names count on both sides: a server counts the calls that it answers. A call of a combined form counts
-    under each form it used.
+    The same names count on both sides: a server counts the calls that it answers. A call of several forms, such as one
+    with a Read chunk and a Write chunk, counts in the counter of each.
     """
 
     calls: int = 0
@@ -29,8 +29,9 @@ class TransportStatistics:
     replies_long: int = 0
     """Long Replies: the reply in the Reply chunk."""
     calls_failed: int = 0
-    """Calls that ended with an RDMA_ERROR."""
+    """Calls that ended with an RDMA_ERROR, or a reply that breaks the protocol (client)."""
     calls_abandoned: int = 0
+    """Calls given up after they were sent, before their replies (client)."""
     sends: int = 0
     receives: int = 0
     rdma_reads: int = 0
@@ -40,6 +41,7 @@ class TransportStatistics:
     octets_read: int = 0
     octets_written: int = 0
     registrations: int = 0
+    """Memory regions exposed to the peer (client), or registered to be filled by RDMA Reads (server)."""
     device_registrations: int = 0
     """System calls by which an RDMA device registered the memory of a call or a Send; 0 without a device."""
     registrations_reused: int = 0

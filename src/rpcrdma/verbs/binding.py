@@ -84,7 +84,7 @@ class ManagerEventKind(enum.IntEnum):
 
 
 def removal_of(device: str | None) -> str:
-    """Returns a sentence for an error: that the RDMA device named `device` was removed, and the remedy."""
+    """Returns a sentence for an error: the RDMA device `device` (None: "None") was removed, and the remedy."""
     return f"the RDMA device {device} was removed: bring it back (see rdma link)"
 
 
@@ -227,7 +227,7 @@ class QueuePairHandle(Protocol):
     def fileno(self) -> int:
         """Returns the descriptor of completion events: it becomes readable when there may be completions.
 
-        This happens once; `completions` arms the descriptor again.
+        This happens once, for the first completion; `completions` arms the descriptor again.
         """
 
     def post_sends(self, works: Sequence[SendWork], /) -> None:
@@ -280,7 +280,7 @@ class Device(Protocol):
         """Returns the descriptor that becomes readable when there is an event of the device or its ports."""
 
     def events(self) -> list[tuple[int, int]]:
-        """Removes and returns all events of the device and its ports, as (`DeviceEventKind` value, port number)."""
+        """Removes and returns all events as (`DeviceEventKind` value, port number, valid for events of a port only)."""
 
     def let_go(self) -> None:
         """Closes a device that is being removed, for the whole process, so that its removal can finish.
@@ -419,8 +419,8 @@ class ManagerEvent(NamedTuple):
     """An event of the connection manager about `identifier`; `kind` is a `ManagerEventKind`.
 
     CONNECT_REQUEST has a new identifier, and names the `listener` that received the request; other events have None
-    there. `status` is 0, an errno below 0 or a reason of InfiniBand's connection manager above 0. The read limits are
-    those of this end, as the peer asks for them or has agreed to.
+    there. `status` is 0, an errno below 0 or a reason of InfiniBand's connection manager above 0. The peer has asked
+    for, or agreed to, `inbound_reads` outstanding RDMA Reads of its own, and `outbound_reads` of this end.
     """
 
     identifier: ConnectionIdentifier
@@ -452,7 +452,7 @@ class EventChannel(Protocol):
 
 
 class Binding(Protocol):
-    """The extension module `rpcrdma_verbs`; RDMA_WRITE to BIND_WINDOW are opcodes of work requests."""
+    """The extension module `rpcrdma_verbs`: INTERFACE is its version, RDMA_WRITE to BIND_WINDOW are opcodes of work."""
 
     INTERFACE: int
     RDMA_WRITE: int

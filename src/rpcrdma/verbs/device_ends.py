@@ -53,6 +53,6 @@ _REMEDIES = {
 def remedy_of(error: OSError) -> str:
     """Returns the remedy, in words, after an RDMA device failed to register memory or to make an object of libibverbs.
 
-    `error`: the failure, whose errno decides.
+    `error`: the failure, whose errno decides; for an unknown errno the remedy is to look in the kernel's log.
     """
     return _REMEDIES.get(error.errno or 0, "see the kernel's log (dmesg)")

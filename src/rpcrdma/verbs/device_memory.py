@@ -36,7 +36,7 @@ def has_windows(device: DeviceAttributes) -> bool:
     """Returns whether memory on this device is exposed by memory windows of type 2, rather than by registrations.
 
     The peer's Send with Invalidate can end a window; with the handle of a registration it breaks the connection. False
-    on iWARP, which names the sink of an RDMA Read by its registration: that would need a remote right of its own.
+    on iWARP: there the sink of an RDMA Read needs a registration with a remote right, which memory with windows lacks.
     """
     return device["type_2_windows"] and device["max_windows"] > 0 and not device["iwarp"]
 
@@ -271,7 +271,7 @@ class DeviceProtectionDomain:
     abandon = invalidate
 
     def _end_window(self, region: DeviceRegion) -> None:
-        """Ends the binding of a region's memory window at once, by the end of the window; no effect without a window.
+        """Ends the binding of a region's memory window at once: deallocates the window; no effect if there is none.
 
         A Local Invalidate would complete after all earlier Sends, which the peer could delay.
 
@@ -356,7 +356,7 @@ class MemorySlots:
         self.octets = octets
 
     def take(self) -> MemorySlot:
-        """Returns registered memory of `octets`, content unspecified; registers memory for many slots if none is free.
+        """Returns a free slot with unspecified content; registers memory for many slots if none is free.
 
         Raises:
             LocalProtocolError: no more memory can be registered.

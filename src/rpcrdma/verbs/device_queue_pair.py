@@ -316,7 +316,7 @@ class DeviceQueuePair:
     def on_event(self, event: ManagerEvent) -> None:
         """Handles an event of the connection manager for this connection, which may establish or end the connection.
 
-        While a thread runs rdma_connect, the event is held until `asked`.
+        While a thread runs rdma_connect, the event is held until the driver calls `asked`, at the thread's end.
         """
         if self.asking:
             self._held.append(event)

@@ -26,8 +26,9 @@ _SLAB_BUFFERS = 32
 class PostedReceive:
     """A receive of a device's queue pair, with its scatter list (`entries`).
 
-    `place` is its memory: that of the owner's buffer `wr`, pinned for this receive alone; or a slot; or a slab, in
-    which the receive has `number`.
+    `place` is its memory: a buffer of the queue pair's owner, registered for this receive alone, whose completion
+    repeats `wr`; or a slot (registered memory for one message); or a slab (for 32 receives), in which the receive has
+    `number` 0 to 31. Other receives do not use `wr` and `number`.
     """
 
     __slots__ = ("entries", "number", "place", "wr")
@@ -47,9 +48,10 @@ class PostedReceive:
 
 
 class ReceiveSlab:
-    """Registered memory for 32 (`_SLAB_BUFFERS`) receives of one queue pair, of which `posted` await a message.
+    """Registered memory for 32 (`_SLAB_BUFFERS`) receives of one queue pair; `posted` counts those posted.
 
-    The slots of successive receives are adjacent, and so is the data of a group of messages.
+    Each receive has a head and a slot. The slots of successive receives are adjacent, and so is the data of a group of
+    messages.
     """
 
     __slots__ = ("_buffers", "_pool", "_unused_references", "memory", "posted", "region", "view")
@@ -99,7 +101,10 @@ class ReceiveSlab:
 
 
 class DeviceReceives:
-    """The receives of one queue pair, with memory in slabs or slots that it has registered, for messages of `pool`."""
+    """The receives of one queue pair, in registered slabs (memory for 32 receives) or slots (memory for one).
+
+    `pool` states the sizes, and lends buffers for long messages that are copied out of slots.
+    """
 
     __slots__ = ("_free", "_pd", "_pool", "_rest", "_room", "_scatters", "_slabs", "_slots")
 
@@ -116,7 +121,8 @@ class DeviceReceives:
     def take(self, posted: int) -> PostedReceive:
         """Returns a receive to be posted next; registers memory if no receive is free.
 
-        `posted`: the number of posted receives including this one, which bounds the memory registered for slabs.
+        `posted`: the number of posted receives including this one. Slabs are registered for so many receives and, while
+        messages occupy slabs, up to RECEIVE_SLABS_USED_MAX slabs more; other receives have slots.
 
         Raises:
             LocalProtocolError: no more memory can be registered.

@@ -105,7 +105,7 @@ class KeptRegistrations:
         return kept
 
     def give_back(self, kept: KeptRegistration) -> None:
-        """Ends one use of a registration that `take` has returned; without uses it is kept, up to the two bounds."""
+        """Ends one use of a registration; over `count_max` or `octets_max`, the longest unused ones end then."""
         kept.users -= 1
         if not kept.users:
             if self._all.get(kept.key) is kept:

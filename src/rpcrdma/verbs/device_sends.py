@@ -28,7 +28,9 @@ OWN = object()
 class DeviceSend:
     """Work of the send queue, posted as one or more work requests of the device, of which `left` have not completed.
 
-    `verb` None stands for the binding of a memory window. `length` counts octets. `pinned` and `slot` are its memory.
+    `wr` is the identifier that the completion repeats, `status` the outcome: FLUSHED until it is known. `verb` None
+    stands for the binding of a memory window. `length` counts octets. Short data is copied into `slot` (registered
+    memory of SLOT_OCTETS), None for other work; longer data is registered where it lies, in `pinned`.
     """
 
     __slots__ = ("left", "length", "pinned", "signaled", "slot", "status", "verb", "wr")

@@ -18,9 +18,13 @@ class EndState(enum.Enum):
     """The state of one end of a connection in memory or over a device."""
 
     IDLE = "idle"
+    """Neither end has asked for the connection."""
     CONNECTING = "connecting"
+    """This end has asked for the connection."""
     REQUESTED = "requested"
+    """The peer has asked for the connection; `accept` or `reject` is due."""
     ACCEPTED = "accepted"
+    """`accept` was called; `Established` follows."""
     ESTABLISHED = "established"
     CLOSED = "closed"
 

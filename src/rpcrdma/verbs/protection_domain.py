@@ -42,6 +42,9 @@ class MemoryRegion:
         offset: the peer's offset of the first octet, 64 bits.
         view: the memory.
         access: the operations permitted.
+
+    `rights` are the operations that are permitted now, as an int: those of `access`; once the region is `abandoned`
+    (see `ProtectionDomain.abandon`), at most REMOTE_WRITE.
     """
 
     __slots__ = ("abandoned", "access", "handle", "length", "offset", "rights", "view")
@@ -130,6 +133,7 @@ class SoftwareProtectionDomain:
 
     __slots__ = ("_random_bits", "max_regions", "regions")
     counts = None
+    """No RDMA device registers the memory."""
 
     def __init__(self, random_bits: Callable[[int], int], *, max_regions: int = 1 << 16) -> None:
         self._random_bits = random_bits
@@ -163,10 +167,10 @@ class SoftwareProtectionDomain:
         region.view = _DISCARD[:0]
 
     def invalidate_handle(self, handle: int) -> MemoryRegion | None:
-        """Invalidates a region for the peer's Send with Invalidate; also frees the handle of an abandoned region.
+        """Ends a region, exposed or abandoned (see `ProtectionDomain.abandon`), for the peer's Send with Invalidate.
 
         Args:
-            handle: the handle in the Send.
+            handle: the handle in the Send, which is free from then on.
 
         Returns:
             The region that ended; None if no region has the handle.
@@ -205,7 +209,7 @@ class SoftwareProtectionDomain:
             access: the right that is needed.
 
         Returns:
-            A view of the `length` octets; of scratch memory of at most 64 KiB if the region was abandoned.
+            A view of the `length` octets; for an abandoned region a view of scratch memory, cut off at 64 KiB.
 
         Raises:
             RemoteAccessError: with reason "invalid handle", "access rights", "wrap" (the end exceeds 64-bit offsets)

@@ -129,7 +129,9 @@ class QueuePair(Protocol):
     """Events of the connection not taken yet, the oldest first; the queue pair's owner removes them."""
 
     def post_receive(self, wr: object, buffer: memoryview) -> None:
-        """Offers a buffer for one incoming Send; needed before `accept`, and before connecting.
+        """Offers a buffer for one incoming Send; a Send that finds no posted receive ends the connection.
+
+        So receives for the peer's first messages are posted before `accept`, or before this end connects.
 
         Args:
             wr: the identifier that the completion repeats.
@@ -140,9 +142,9 @@ class QueuePair(Protocol):
         """Posts receives with buffers of a pool, behind those posted already.
 
         A buffer is taken from the pool when a message begins to arrive, so that idle connections hold none. The buffer
-        is the `wr` of the completion, and belongs to the code that takes the completion. A message that `ReceiveSource`
-        permits to be delivered as `bytes` is itself the `wr`. Receives without a message are dropped without a
-        completion when the connection ends.
+        is the `wr` of the completion, and belongs to the code that takes the completion. A message that is short, or
+        long but `is_plain`, may instead be delivered as `bytes`, which are then the `wr`. Receives without a message
+        are dropped without a completion when the connection ends.
 
         Args:
             count: the number of receives.

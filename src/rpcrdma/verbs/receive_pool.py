@@ -85,11 +85,11 @@ ReceiveBuffer: TypeAlias = memoryview | ScatteredBuffer
 class ReceiveSource(Protocol):
     """Lends a queue pair the memory for incoming Sends, of up to `octets` each.
 
-    A message of certainly at most `short_octets`, a number that may change, is delivered as `bytes` or placed in a
-    buffer from `take`; any other message in a buffer from `draw`, or as `bytes` unless its kind (`KIND_OF_MESSAGE`) is
-    `scattered`. The queue pair calls both in the order in which messages arrive, after all octets of the previous
-    messages are in place. A queue pair that must name the memory before messages arrive gets its buffers from `divide`
-    instead. A message of at most `plain_octets` lies in the first part of such a buffer, and is delivered as `bytes`.
+    The queue pair delivers a message that is known to have at most `short_octets`, a number that may change, as `bytes`
+    or in a buffer from `take`. It delivers any other message in a buffer from `draw`, or as `bytes` if `is_plain`. It
+    calls `take` and `draw` in the order in which messages arrive, each call after all octets of the previous messages
+    are in place. A queue pair that must name the memory before messages arrive gets buffers from `divide` instead, and
+    delivers a message of at most `plain_octets`, which lies in the first part of such a buffer, as `bytes`.
     """
 
     octets: int
@@ -104,13 +104,13 @@ class ReceiveSource(Protocol):
         """Returns a buffer of at least `short_octets` with unspecified content, for the caller to keep."""
 
     def draw(self) -> ReceiveBuffer:
-        """Returns a buffer of `octets` with unspecified content, for the caller to keep."""
+        """Returns a buffer of the source's `octets` with unspecified content, for the caller to keep."""
 
     def divide(self, memory: memoryview, count: int) -> Sequence[ScatteredBuffer]:
         """Divides memory into buffers with parts like those of a buffer from `draw`.
 
         Args:
-            memory: a buffer from `take`, or memory of the queue pair of `count * octets` octets.
+            memory: memory of the queue pair, `count * octets` octets; or, with a `count` of 1, a buffer from `take`.
             count: the number of buffers.
 
         Returns:
@@ -138,7 +138,8 @@ def is_plain(pool: ReceiveSource, message: Buffer) -> bool:
 class ReceivePool:
     """Lends buffers of equal size that many queue pairs share; implements `rpcrdma.provider.ReceiveSource`.
 
-    Posted receives bound the number of buffers in use: see `QueuePair.post_receives`.
+    Posted receives bound the number of buffers in use: see `QueuePair.post_receives`. `short_octets` and `plain_octets`
+    equal `octets`, and no kind of message is `scattered`: any message may be delivered as `bytes`. `draw` is `take`.
 
     Args:
         octets: the size of each buffer.

@@ -26,11 +26,17 @@ NativeSend: TypeAlias = Callable[[list[Any], int, list[int], int, int, bool, int
 class NativeFrames(Protocol):
     """The native module's receiver of one connection, which processes the usual FPDUs; made by `Native.Receiver`.
 
-    It works on the lists and the dictionary of regions of the queue pair. The attributes are the state of a receiver,
-    with the names of `DirectPayload` in `rpcrdma.iwarp.receiver` where that has them; those with `opened` and `message`
-    are about the tagged message and the Send that have arrived in part. `received` counts the octets of the response to
-    the first of the RDMA Reads. `offset` of a Send is its number. `hand_over` returns (the octets of an FPDU that has
-    arrived in part, the octets of such a Send), and forgets both.
+    It works on the lists and the dictionary of regions of the queue pair. `send_number` and `read_number` are the MSNs
+    (message sequence numbers) of the next Send and RDMA Read Request; `reads_max` bounds unanswered Read Requests.
+    `posted` receives await messages in buffers of `pool`. `crc`: FPDUs have CRCs. `received` counts the octets of the
+    response to the first of this end's RDMA Reads.
+
+    `opened`: a tagged message has arrived in part, whose RDMAP control octet and handle follow. `length` to `offset`
+    are the header of a large FPDU that has arrived in part (of a Send, `offset` is the MSN): `placed` octets of its
+    payload are in place, `left` are due, then `trailer` octets of padding and CRC; `digest` is the CRC so far.
+    `trailer` 0: there is no such FPDU. `message_rdmap` and `message_handle` are those of a Send that has arrived in
+    part. `hand_over` returns (the octets of another FPDU that has arrived in part, the octets of such a Send), and
+    forgets both.
     """
 
     send_number: int
@@ -80,7 +86,11 @@ class NativeFrames(Protocol):
 
 
 class Native(Protocol):
-    """The functions of the extension module `rpcrdma_native`. `CRC` names the instructions that compute digests."""
+    """The functions of the extension module `rpcrdma_native`.
+
+    `INTERFACE` is their version, `CRC` the name of the instructions that compute digests. STOPPED and END_OF_STREAM are
+    bits of the results of `NativeFrames.receive`.
+    """
 
     INTERFACE: int
     CRC: str
@@ -97,7 +107,8 @@ class Native(Protocol):
         """Frames and sends messages until none is left, the socket is full, or an RDMA Read beyond `reads` is next.
 
         Returns (the number of messages framed as a whole, the octets framed of the next one, the octets of all FPDUs,
-        the rest of the last FPDU). The rest is what the full socket has not taken, maybe b""; None: it took all.
+        the rest). The rest is None unless the socket is full; then it is what the socket has not taken of the last
+        FPDU, b"" if it has taken that FPDU whole.
 
         Args:
             descriptor: the socket's file descriptor.
@@ -117,7 +128,7 @@ class Native(Protocol):
         """Returns the CRC-32C of `data`, continuing from `value`, the CRC of the octets before."""
 
     def use_types(self, *types: object) -> None:
-        """Sets what receivers make or use: Completion, ReadResponse, ReadHeader, Verb.RECEIVE and Status.SUCCESS."""
+        """Sets what receivers use, in order: Completion, ReadResponse, ReadHeader, Verb.RECEIVE and Status.SUCCESS."""
 
 
 def _load() -> Native:

@@ -111,8 +111,8 @@ class BulkItem:
 class Payload:
     """An encoded RPC message: its reduced stream and the bulk items removed from it, in stream order.
 
-    `begun` has, for each element of a result that belongs to an element of the arguments (`pragma pairs`), the number
-    of `items` before it; None for other messages.
+    `begun` has, for each element of the message's array that `pragma pairs` names (`Encoder.paired`), the number of
+    `items` before the element; None for a message without such an array.
     """
 
     __slots__ = ("begun", "items", "reduced")
@@ -178,7 +178,7 @@ class Payload:
 
 
 class Encoder(Payload):
-    """Encodes XDR items by appending to a payload.
+    """Encodes XDR items by appending to its own `reduced` and `items`; `removed` is the octets of `items`, padded.
 
     Opaque data may be any C-contiguous object with the buffer protocol; other objects raise TypeError (`as_view`).
 
@@ -234,10 +234,10 @@ class Encoder(Payload):
         self.reduced += _U32.pack(value)
 
     def paired(self, values: Sequence[T]) -> Iterator[T]:
-        """Yields the elements of an array of `pragma pairs`; the caller encodes each before it asks for the next.
+        """Yields the elements of an array; the caller encodes each before it asks for the next.
 
-        Elements of such arrays in call and reply belong together by index. For the first such array of a message,
-        `begun` gets the number of bulk items before each element.
+        `pragma pairs` names such arrays of a call and its reply, whose elements belong together by index. Of the first
+        one in a message, the list `begun` has the number of bulk items before each element.
         """
         begun: list[int] = []
         if self.begun is None:
@@ -328,7 +328,7 @@ class Encoder(Payload):
         self.removed += (length + 3) & ~3
 
     def bulk_string(self, text: str, limit: int, field: str) -> None:
-        """Records a string, encoded as by `string`, as `bulk` does; raises LocalProtocolError as these two do."""
+        """Records a string, encoded as by `string`, as `bulk` does; raises LocalProtocolError over `limit` octets."""
         self.bulk(_text_octets(text, field), limit, field)
 
 
@@ -362,7 +362,7 @@ class Placed(Protocol):
 
 
 class PlacedByPosition:
-    """The Read chunks of a call by Position; a chunk may include its item's padding (RFC 8166 section 3.4.5.2)."""
+    """The Read chunks of a call by Position; padding in a chunk is permitted (RFC 8166 section 3.4.5.2) and cut off."""
 
     __slots__ = ("_chunks", "taken")
 
@@ -399,10 +399,10 @@ class PlacedByPosition:
 
 
 class PlacedInOrder:
-    """The results in the Write chunks of a reply, one for each eligible result in stream order; None: an empty chunk.
+    """The results in the Write chunks of a reply: chunk `i` is for the `i`-th eligible result in stream order.
 
-    `offered` is the whole memory of each chunk: a longer result is inline, and its chunk unused. A chunk with up to
-    three octets of padding behind the result, against RFC 8166 section 3.4.6.2, sets `padded`.
+    `chunks` has the filled part of each; None is a chunk without memory, whose result is inline. `offered` has the
+    whole memory, if longer results may be inline. Padding in a chunk, against RFC 8166 section 3.4.6.2, sets `padded`.
     """
 
     __slots__ = ("_chunks", "_next", "_offered", "padded")
@@ -441,8 +441,8 @@ class PlacedInOrder:
 class Decoder(Reader):
     """Decodes XDR items from `data[start:end]`; every variable-length item has a limit.
 
-    `begun` of a result whose elements belong to elements of the arguments (`pragma pairs`): the Position of each such
-    element; None for other messages.
+    `begun` has the Position of each element of the message's array that `pragma pairs` names (`paired`); None without
+    such an array. `removed` is the octets, padded, of the items that were taken from `placed`.
 
     Args:
         data: the octets.
@@ -495,10 +495,10 @@ class Decoder(Reader):
         return value
 
     def paired(self, count: int) -> Iterator[int]:
-        """Yields 0 to `count` - 1; the caller decodes the element with that index of an array of `pragma pairs`.
+        """Yields 0 to `count` - 1; the caller decodes the array's element with that index before it asks for the next.
 
-        The caller does so before it asks for the next index. Elements of such arrays in call and reply belong together
-        by index. For the first such array of a message, `begun` gets the Position of each element.
+        `pragma pairs` names such arrays of a call and its reply, whose elements belong together by index. Of the first
+        one in a message, the list `begun` has the Position of each element.
         """
         begun: list[int] = []
         if self.begun is None:

@@ -95,7 +95,7 @@ class CodecWriter(ValueWriter):
     # Structures
 
     def struct(self, item: model.Struct) -> None:
-        """Writes encode_T and decode_T of a structure T; adjacent fixed-size members take one `Layout` together."""
+        """Writes encode_T and decode_T of a structure T; adjacent fixed-size members share a `struct` format."""
         self._owner = item.name
         with self._head("encode", item.name, f"enc: Encoder, value: {item.name}", "None"):
             for run in self._runs(item):
@@ -126,7 +126,10 @@ class CodecWriter(ValueWriter):
         return runs
 
     def _is_group(self, run: list[model.Member]) -> bool:
-        """Returns whether members `run` share a `Layout`: several fixed-size values, or one in a nested structure."""
+        """Returns whether one `struct` format (`Layout`) serves the members `run`.
+
+        It does for several fixed-size values, and for a member that is a structure with a single one.
+        """
         slots = sum(slots_of(member.type, self.module) or 0 for member in run)
         return slots > 1 or (len(run) == 1 and slots == 1 and isinstance(model.strip(run[0].type), model.ClassRef))
 

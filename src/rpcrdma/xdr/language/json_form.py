@@ -84,7 +84,7 @@ class JsonReader:
     Args:
         module: the checked model of the definition.
         classes: the generated classes by name.
-        read_file: returns the octets of a file for "@NAME"; None: documents name no files.
+        read_file: returns the octets of a file for "@NAME" in place of opaque data; None: "@NAME" is an error.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class JsonReader:
 
         Raises:
             JsonMismatch: the document is not of that type.
-            OSError: `read_file` failed.
+            OSError: the function `read_file` failed for an "@NAME" in the document.
         """
         if kind is None:
             if document not in (None, {}):
@@ -286,7 +286,7 @@ class JsonWriter:
         Args:
             kind: the type of the value; None: void.
             value: the value, valid for the type.
-            path: the name of the value, with which the paths for `keep` begin.
+            path: the name of the value; the paths of opaque items, which the function `keep` gets, begin with it.
 
         Returns:
             The document, for `json.dumps`; None for void.

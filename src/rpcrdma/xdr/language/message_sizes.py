@@ -38,7 +38,7 @@ class Size:
 
     @property
     def most(self) -> int:
-        """The largest value over all possible arguments, at most `UNBOUNDED`."""
+        """The largest number of octets (or elements) over all possible arguments of a call, at most `UNBOUNDED`."""
         return min(self.number + sum(term.most for term in self.terms), UNBOUNDED)
 
     def __str__(self) -> str:
@@ -50,10 +50,10 @@ _NOTHING = Size(0)
 
 
 class Extent(NamedTuple):
-    """The largest size of a type's values: `size` without items for direct placement, and the most octets of each item.
+    """The largest size in octets of a type's values: `size` without items for direct placement, and `items` for these.
 
-    `items` are in stream order. Every value has the first `least` items; further items may be missing, and the items
-    after a missing item then take its place in the order.
+    `items[i]` bounds the `i`-th item, in stream order, of any value. Every value has at least `least` items. A value
+    that lacks an optional item has its later items at lower indexes, for which `items` allows.
     """
 
     size: Size
@@ -79,12 +79,15 @@ class MessageSizes:
         return octets if octets < UNBOUNDED else None
 
     def most_bulk(self, arguments: model.Type | None) -> int:
-        """Returns the most octets, padded, of all items of the arguments for direct placement; 0 for None (void)."""
+        """Returns the most octets, padded, of the arguments' items for direct placement; 0 for None (void).
+
+        An item without a limit counts as `UNBOUNDED`.
+        """
         items = () if arguments is None else self._measures[""].of_message(arguments).items
         return sum(_padded(item.most) for item in items)
 
     def of_result(self, procedure: model.Procedure) -> Extent:
-        """Returns the largest size of a procedure's result and of its bulk items; 0 without items for void.
+        """Returns the largest size of a procedure's result and of its bulk items; for void a size of 0 and no items.
 
         Sizes that `pragma bound` limits are expressions of `args`, the arguments of the call.
         """
@@ -124,8 +127,8 @@ class _Measure:
     def of(self, kind: model.Type, bound: model.Bound | None) -> Extent:
         """Returns the extent of a type: the largest size without bulk items, and the most octets of each bulk item.
 
-        `bound` is the argument of the call that limits the number of elements or octets besides the type's own limit;
-        None: no argument does.
+        `bound` names the member of the procedure's arguments that limits the elements or octets besides the type's own
+        limit (`pragma bound`); None: no member does.
         """
         match model.strip(kind):
             case model.Number() as number:
@@ -171,9 +174,9 @@ class _Measure:
         return every._replace(size=self._count(every.size.most, bound))
 
     def _times(self, each: Extent, count: Size, least: int) -> Extent:
-        """Returns the extent of at most `count` elements, each of extent `each`.
+        """Returns the extent of at most `count` and at least `least` elements, each of extent `each`.
 
-        Every value has at least `least` elements. Items beyond WRITE_CHUNKS_MAX count in the size.
+        Only WRITE_CHUNKS_MAX bulk items are in `Extent.items`; the octets of further ones are in `Extent.size`.
         """
         size = _product(each.size, count)
         if not each.items:
